@@ -1,0 +1,1 @@
+"""The command line: verbs and the headless printer."""

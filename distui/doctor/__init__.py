@@ -1,0 +1,1 @@
+"""What would break: checks made before anything is started."""

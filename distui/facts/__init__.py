@@ -1,0 +1,1 @@
+"""What the hosts are: text of their commands in, facts out."""

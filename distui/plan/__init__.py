@@ -1,0 +1,1 @@
+"""What will run: job x inventory x facts -> plan, pure."""

@@ -1,0 +1,1 @@
+"""What you wrote: `hosts.yaml` and job files, read strictly into values."""

@@ -1,0 +1,1 @@
+"""The ssh side: the only importer of asyncssh."""

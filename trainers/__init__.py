@@ -1,0 +1,1 @@
+"""Programs that run inside containers. They import nothing of distui."""
