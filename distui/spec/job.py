@@ -1,0 +1,113 @@
+"""The job file as a value: what to run, on how many hosts, with which launcher and network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Launcher = Literal["env", "torchrun"]
+Backend = Literal["gloo", "nccl", "mpi"]
+FabricKind = Literal["auto", "ib", "roce", "tcp"]
+GpuRequest = Literal["all"] | int | tuple[int, ...]
+"""GPUs on one host: all that the inventory allows, a count, or a list of indices."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostChoice:
+    """Where a job runs. Exactly one of `names`, `group` and `label` is set; `count` takes the first N of them."""
+
+    names: tuple[str, ...] = ()
+    """Host expressions as written (`gw[1-2]`, `node01:0-3`, `@h100`), expanded against the inventory later."""
+    group: str | None = None
+    label: Mapping[str, str] = field(default_factory=dict)
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankLayout:
+    """How many ranks each host gets: N per host, N per GPU, or an explicit list of ranks for each host."""
+
+    per_host: int | None = None
+    per_gpu: int | None = None
+    by_host: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendezvous:
+    """How ranks find each other. `file` needs `directory`, a shared folder as the container sees it."""
+
+    kind: Literal["env", "tcp", "file"] = "env"
+    directory: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """Which network carries the training data.
+
+    `require: all` fails the plan when a host lacks what is asked, `any` warns and falls back.
+    """
+
+    kind: FabricKind = "auto"
+    ifname: str | None = None
+    hcas: str = "inherit"
+    gid_index: Literal["auto"] | int = "auto"
+    gdr: Literal["auto", "on", "off"] = "auto"
+    require: Literal["all", "any"] = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Torchrun:
+    """Settings of the `torchrun` launcher."""
+
+    rdzv: Literal["static", "c10d"] = "static"
+    port: int | None = None
+    max_restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job. Field names are the keys of the job file; defaults are distui's.
+
+    Times are seconds, sizes keep Docker's spelling (`64g`). `command` is a tuple (exec form) or a string
+    (`sh -lc`). `secrets` are names only: values come from the caller's environment at the start.
+    """
+
+    name: str
+    hosts: HostChoice | None = None
+    image: str | None = None
+    launcher: Launcher = "env"
+    ranks: RankLayout | None = None
+    gpus_per_host: GpuRequest | None = None
+    gpus_by_host: Mapping[str, GpuRequest] = field(default_factory=dict)
+    """From `gpus_per_host: {node01: [0, 1], node02: 2}`."""
+    gpus_per_rank: int | None = None
+    visible_gpus: Literal["all", "own"] = "all"
+    rendezvous: Rendezvous = Rendezvous()
+    backend: Backend | None = None
+    master_port: int | None = None
+    fabric: Fabric = Fabric()
+    torchrun: Torchrun = Torchrun()
+    command: tuple[str, ...] | str = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    volumes: tuple[str, ...] = ()
+    workdir: str | None = None
+    user: str | None = None
+    entrypoint: str | None = None
+    network: str = "host"
+    ipc: str | None = None
+    shm_size: str | None = None
+    ulimits: Mapping[str, str] = field(default_factory=dict)
+    """`memlock: -1` -> {"memlock": "-1"}; `nofile: {soft: 1, hard: 2}` -> {"nofile": "1:2"}."""
+    devices: tuple[str, ...] = ()
+    cap_add: tuple[str, ...] = ()
+    docker_args: tuple[str, ...] = ()
+    pull: Literal["always", "missing", "never"] = "missing"
+    on_fail: Literal["stop", "wait"] = "stop"
+    stop_grace: float = 30.0
+    stall_after: float = 120.0
+    progress: str | None = None
+    """A regex with named groups, from `progress: {regex: ...}`."""
+    preflight: tuple[str, ...] = ()
+    path: str = ""
