@@ -1,0 +1,199 @@
+"""Why a rank ended, in words: exit status, signals, and the usual messages of torch, NCCL and Docker.
+
+Exit codes follow Docker's reference (125 engine, 126/127 command) and the shell's 128 + signal. 137 alone is not
+out-of-memory: only the engine's own flag says so (FAULTS 2.8).
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+SIGNAL_WORDS = {
+    signal.SIGABRT: "abort: an assertion or NCCL gave up",
+    signal.SIGBUS: "bus error: often /dev/shm is full",
+    signal.SIGFPE: "arithmetic error",
+    signal.SIGILL: "illegal instruction: the image was built for another CPU",
+    signal.SIGINT: "interrupted",
+    signal.SIGKILL: "killed",
+    signal.SIGPIPE: "broken pipe",
+    signal.SIGSEGV: "segmentation fault",
+    signal.SIGTERM: "terminated",
+}
+
+
+def exit_words(code: int | None, *, oom: bool = False, error: str = "", engine: str = "docker") -> str:
+    """An exit status in words: `exit 3`, `out of memory (exit 137)`, `killed by SIGSEGV (segmentation fault)`."""
+    if oom:
+        return f"out of memory: the kernel killed it (exit {code})"
+    if code is None:
+        return error or "ended without an exit status"
+    if code == 125 and engine != "process":
+        return f"{engine} could not start it (exit 125){_because(error)}"
+    if code == 126:
+        return f"the command can't be executed (exit 126){_because(error)}"
+    if code == 127:
+        return f"command not found (exit 127){_because(error)}"
+    if 128 < code < 128 + signal.NSIG:
+        return _signal_words(code)
+    return f"exit {code}{_because(error)}"
+
+
+def _because(error: str) -> str:
+    return f": {error}" if error else ""
+
+
+def _signal_words(code: int) -> str:
+    try:
+        number = signal.Signals(code - 128)
+    except ValueError:
+        return f"killed by signal {code - 128} (exit {code})"
+    words = SIGNAL_WORDS.get(number, "")
+    return f"killed by {number.name}" + (f" ({words})" if words else "") + f", exit {code}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What the log says went wrong, and what to do about it. `secondary` marks a peer's failure echoing here."""
+
+    text: str
+    hint: str = ""
+    secondary: bool = False
+
+
+_RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), cause)
+    for pattern, cause in (
+        (
+            r"EADDRINUSE|address already in use",
+            Cause("the port is already in use", "pick another with `master_port:`, or stop what holds it"),
+        ),
+        (
+            r"CUDA out of memory|OutOfMemoryError",
+            Cause("the GPU ran out of memory", "smaller batch, or `nvidia-smi` for who else uses it"),
+        ),
+        (
+            r"No space left on device.*(/dev/shm|shm)|unable to open shared memory|bus error.*shm"
+            r"|insufficient shared memory",
+            Cause("shared memory is too small", "raise `shm_size:` or set `ipc: host`"),
+        ),
+        (r"No space left on device", Cause("the disk is full", "free space where the program writes")),
+        (
+            r"ibv_(reg_mr|create_qp|create_cq).*(Cannot allocate memory|failed)",
+            Cause("locked memory is limited", "`ulimits: {memlock: -1}` and the daemon's own limit"),
+        ),
+        (
+            r"ibv_modify_qp.*(Invalid argument|failed)|wrong gid",
+            Cause("wrong RoCE GID or partition", "leave NCCL_IB_GID_INDEX unset, check `show_gids` on both hosts"),
+        ),
+        (
+            r"NET/IB : No device found|No IB device|NCCL_NET.*IB.*not",
+            Cause("NCCL found no InfiniBand device in the container", "`fabric: {kind: ib}` adds /dev/infiniband"),
+        ),
+        (
+            r"unable to find address for|Bootstrap : no socket interface found|SOCKET_IFNAME"
+            r"|no interface (found|matching)",
+            Cause("the network interface named does not exist there", "see the plan's interface for this host"),
+        ),
+        (
+            r"CUDA driver version is insufficient|forward compatibility was attempted"
+            r"|driver/library version mismatch|NVIDIA driver on your system is too old",
+            Cause("CUDA in the image and the host's driver do not fit", "update the driver or use an older image"),
+        ),
+        (
+            r"no CUDA-capable device|CUDA error: invalid device ordinal|No CUDA GPUs are available",
+            Cause("the program sees fewer GPUs than it uses", "check `gpus_per_host:` and LOCAL_RANK"),
+        ),
+        (
+            r"ModuleNotFoundError: No module named '?([\w.]+)'?",
+            Cause("a Python module is missing in the image", "install it in the image, or mount it"),
+        ),
+        (
+            r"can't open file '.*': \[Errno 2\]",
+            Cause("the program's file is not there", "check `volumes:` and `workdir:` on this host"),
+        ),
+        (
+            r"Watchdog caught collective operation timeout|Timed out waiting \d+ms for (recv|send)",
+            Cause("a collective timed out: another rank is late, stuck or gone", "look at the ranks that are silent"),
+        ),
+        (
+            r"Timed out after \d+ seconds waiting for clients|DistStoreError|client socket has timed out"
+            r"|Connection to .* timed out",
+            Cause(
+                "not every rank reached the rendezvous",
+                "check that MASTER_ADDR is reachable from this host and that all ranks started",
+            ),
+        ),
+        (
+            r"connectFullMesh failed|Connection refused.*127\.0\.1\.1",
+            Cause("gloo used the wrong address", "the host's own name resolves to 127.0.1.1: name an interface"),
+        ),
+        (
+            r"Connection (closed|reset) by peer|ECONNRESET|Broken pipe|NCCL.*remote process exited"
+            r"|Socket closed|recvValue failed|Connection was likely closed",
+            Cause("a peer went away", "look at the rank that failed first", secondary=True),
+        ),
+    )
+)
+
+
+def cause_of(lines: Iterable[str]) -> Cause | None:
+    """The cause that a rank's last lines name. A root cause wins over an echo of a peer's failure."""
+    echo: Cause | None = None
+    for line in reversed(list(lines)):
+        for pattern, cause in _RULES:
+            if not pattern.search(line):
+                continue
+            if not cause.secondary:
+                return cause
+            echo = echo or cause
+    return echo
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One rank's or task's bad end, as evidence. `at` is UTC in our clock; `doubt` its uncertainty in seconds."""
+
+    key: int
+    at: float
+    doubt: float
+    secondary: bool
+    """Whether its own words say that it followed another's failure."""
+
+
+def first_of(ends: Sequence[Ended]) -> Ended | None:
+    """The end that explains the others: earliest by corrected clock.
+
+    Ends closer together than the clocks can tell apart are ordered by their words: an end whose log only
+    echoes a peer's failure does not come before one that names a cause of its own.
+    """
+    if not ends:
+        return None
+    earliest = min(ends, key=lambda e: (e.at, e.key))
+    near = [e for e in ends if e.at - earliest.at <= e.doubt + earliest.doubt + 0.05]
+    return min(near, key=lambda e: (e.secondary, e.at, e.key))
+
+
+_ROOT_RANK = re.compile(r"^\s*rank\s*:\s*(\d+)\s*\(local_rank:\s*\d+\)")
+_ROOT_CODE = re.compile(r"^\s*exitcode\s*:\s*(-?\d+)")
+
+
+def torchrun_root(lines: Sequence[str]) -> tuple[int, int] | None:
+    """Rank and exit code under `Root Cause (first observed failure)` of torchrun's report, if it is there.
+
+    The report's form is that of `torch/distributed/elastic/multiprocessing/errors`. A negative code is a signal
+    and becomes 128 + signal.
+    """
+    start = next((i for i, line in enumerate(lines) if "Root Cause (first observed failure)" in line), None)
+    if start is None:
+        return None
+    rank: int | None = None
+    for line in lines[start : start + 12]:
+        if found := _ROOT_RANK.match(line):
+            rank = int(found.group(1))
+        elif (code := _ROOT_CODE.match(line)) and rank is not None:
+            value = int(code.group(1))
+            return rank, 128 - value if value < 0 else value
+    return None

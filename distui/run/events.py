@@ -1,0 +1,285 @@
+"""What happened in a run: a closed union of frozen events, and their JSON.
+
+Everything a person sees is folded from these (`state.apply`). `at` is UTC in seconds since the epoch, from the
+controller's clock; times of a host's clock are named so. Adding an event makes mypy name every place to touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+RankPhase = Literal[
+    "waiting", "starting", "running", "exited", "oom", "killed", "never_started", "removed", "lost", "stopped"
+]
+"""`lost` means the host can't be reached and the rank may live; `stopped` means distui stopped it."""
+
+RunOutcome = Literal["succeeded", "failed", "stopped", "unknown", "launch_failed", "detached"]
+
+StopReason = Literal["user", "failure", "timeout", "launch_failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOpened:
+    """A plan is about to be started, or a live run was found and is followed again (`adopted`)."""
+
+    at: float
+    run: str
+    job: str
+    launcher: str
+    image: str | None
+    ranks: Mapping[int, str]
+    """Rank -> host."""
+    tasks: Mapping[int, tuple[int, ...]]
+    """Task index -> its ranks."""
+    attempt: int = 1
+    adopted: bool = False
+    log_dir: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseBegun:
+    """The run entered a phase; `detail` is one line in words."""
+
+    at: float
+    phase: Literal["connect", "check", "image", "push", "start", "follow", "stop", "drain", "cleanup"]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostChanged:
+    """A host's connection changed: `up`, `lost` (its ranks may live) or `back`."""
+
+    at: float
+    host: str
+    state: Literal["up", "lost", "back"]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStarted:
+    """A container or process was started; `id` is the engine's own id."""
+
+    at: float
+    task: int
+    host: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankChanged:
+    """A rank changed its state. `words` explains an end: `exit 3`, `killed by SIGSEGV (segmentation fault)`."""
+
+    at: float
+    rank: int
+    host: str
+    state: RankPhase
+    exit: int | None = None
+    oom: bool = False
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line without its newline. `at` is the engine's stamp (host clock, UTC seconds), None for processes."""
+
+    stream: Literal["stdout", "stderr"]
+    text: str
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogLines:
+    """Lines of one rank, in order, already written to its log file. Rank None: torchrun's own words on that node."""
+
+    at: float
+    task: int
+    rank: int | None
+    host: str
+    lines: tuple[LogLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """One GPU at one moment; None is unknown, never 0."""
+
+    index: int
+    utilization_pct: float | None = None
+    memory_used_mib: int | None = None
+    memory_total_mib: int | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostSampled:
+    """GPUs and network of a host, once a second while the run lives. Rates are bytes per second."""
+
+    at: float
+    host: str
+    gpus: tuple[GpuReading, ...] = ()
+    net: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Interface -> (received, sent) bytes per second."""
+    disk_free: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The failure that explains the run: who failed first, how, why in words, and its last lines."""
+
+    rank: int | None
+    host: str
+    exit: int | None
+    words: str
+    cause: str = ""
+    hint: str = ""
+    excerpt: tuple[str, ...] = ()
+    at: float | None = None
+    """When it ended, in our clock (the host's time minus its clock offset)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureFound:
+    """The first failure was named. A later one may replace it while other hosts' exits come in."""
+
+    at: float
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """Ranks are being stopped: SIGTERM and `grace` seconds, or SIGKILL at once when `grace` is 0."""
+
+    at: float
+    reason: StopReason
+    grace: float
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something worth saying that changes no state."""
+
+    at: float
+    level: Literal["info", "warning", "error"]
+    text: str
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The last event of a run. `leftovers` names what may still be on a host (normally empty)."""
+
+    at: float
+    outcome: RunOutcome
+    exit: int
+    failure: Failure | None = None
+    log_dir: str = ""
+    leftovers: tuple[str, ...] = ()
+    took: float = 0.0
+
+
+Event = (
+    RunOpened
+    | PhaseBegun
+    | HostChanged
+    | TaskStarted
+    | RankChanged
+    | LogLines
+    | HostSampled
+    | FailureFound
+    | StopAsked
+    | Notice
+    | RunEnded
+)
+
+
+def iso(at: float) -> str:
+    """UTC in RFC 3339 with milliseconds, as in the NDJSON stream."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def to_json(event: Event, run: str) -> tuple[dict[str, Any], ...]:
+    """The NDJSON objects of one event (a batch of log lines gives one object a line). Additive changes only."""
+    base = {"v": 1, "ts": iso(event.at), "run": run}
+    match event:
+        case RunOpened():
+            ranks = [{"rank": r, "host": h} for r, h in sorted(event.ranks.items())]
+            return (
+                base
+                | {"type": "run", "job": event.job, "launcher": event.launcher, "image": event.image}
+                | {"attempt": event.attempt, "adopted": event.adopted, "ranks": ranks, "log_dir": event.log_dir},
+            )
+        case PhaseBegun():
+            return (base | {"type": "phase", "phase": event.phase, "detail": event.detail},)
+        case HostChanged():
+            return (base | {"type": "host", "host": event.host, "state": event.state, "reason": event.reason},)
+        case TaskStarted():
+            return (base | {"type": "task", "task": event.task, "host": event.host, "id": event.id},)
+        case RankChanged():
+            return (
+                base
+                | {"type": "rank", "rank": event.rank, "host": event.host, "state": event.state}
+                | {"exit": event.exit, "oom": event.oom, "words": event.words},
+            )
+        case LogLines():
+            return tuple(base | _line(event, line) for line in event.lines)
+        case HostSampled():
+            return (base | _sample(event),)
+        case FailureFound():
+            return (base | {"type": "failure", "first_failure": failure_json(event.failure)},)
+        case StopAsked():
+            return (base | {"type": "stop", "reason": event.reason, "grace": event.grace},)
+        case Notice():
+            return (base | {"type": "notice", "level": event.level, "host": event.host, "text": event.text},)
+        case RunEnded():
+            return (base | _result(event),)
+
+
+def failure_json(failure: Failure | None) -> dict[str, Any] | None:
+    """The `first_failure` object of the result."""
+    if failure is None:
+        return None
+    return {
+        "rank": failure.rank,
+        "host": failure.host,
+        "exit": failure.exit,
+        "words": failure.words,
+        "cause": failure.cause,
+        "hint": failure.hint,
+        "at": iso(failure.at) if failure.at is not None else None,
+        "excerpt": list(failure.excerpt),
+    }
+
+
+def _line(event: LogLines, line: LogLine) -> dict[str, Any]:
+    stamp = iso(line.at) if line.at is not None else None
+    return {
+        "type": "log",
+        "rank": event.rank,
+        "task": event.task,
+        "host": event.host,
+        "stream": line.stream,
+        "at": stamp,
+        "line": line.text,
+    }
+
+
+def _sample(event: HostSampled) -> dict[str, Any]:
+    gpus = [[g.utilization_pct, g.memory_used_mib, g.temperature_c, g.power_w] for g in event.gpus]
+    net = {name: list(rates) for name, rates in event.net.items()}
+    indices = [g.index for g in event.gpus]
+    return {"type": "gpu", "host": event.host, "gpus": gpus, "indices": indices, "net": net}
+
+
+def _result(event: RunEnded) -> dict[str, Any]:
+    return {
+        "type": "result",
+        "state": event.outcome,
+        "exit": event.exit,
+        "first_failure": failure_json(event.failure),
+        "log_dir": event.log_dir,
+        "leftovers": list(event.leftovers),
+        "took_s": round(event.took, 3),
+    }

@@ -1,0 +1,96 @@
+"""Bytes of a rank -> whole lines, and whole lines -> text that is safe to show.
+
+Docker gives a line in pieces of at most 16 KiB, stdout and stderr interleaved; a line is complete per stream.
+Files get the exact bytes; only what eyes see is cleaned.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+Stream = Literal["stdout", "stderr"]
+
+MAX_OPEN = 1 << 20
+"""A line without newline is passed on in parts of this many bytes, so that memory stays bounded."""
+
+
+@dataclass(slots=True)
+class LineAssembler:
+    """Joins the pieces of one task's two streams into lines; keeps what is still open."""
+
+    _open: dict[Stream, bytearray] = field(default_factory=dict)
+
+    def feed(self, stream: Stream, data: bytes) -> Iterator[bytes]:
+        """The lines that `data` completes, each with its newline (parts of an endless line come without)."""
+        held = self._open.get(stream)
+        if held:
+            data = bytes(held) + data
+            held.clear()
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            yield data[start : end + 1]
+            start = end + 1
+        rest = data[start:]
+        if len(rest) >= MAX_OPEN:
+            yield rest
+        elif rest:
+            self._open.setdefault(stream, bytearray()).extend(rest)
+
+    @property
+    def clean(self) -> bool:
+        """Whether no line is open: only then does the file hold all that was received."""
+        return not any(self._open.values())
+
+    def flush(self) -> Iterator[tuple[Stream, bytes]]:
+        """The open ends of both streams, at the end of the log."""
+        for stream, held in self._open.items():
+            if held:
+                yield stream, bytes(held)
+                held.clear()
+
+
+_CSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_SGR = re.compile(r"\x1b\[[0-9;:]*m")
+_OTHER_ESCAPE = re.compile(r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~]|$)")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def text_of(line: bytes) -> str:
+    """A line as text: no newline, bytes that are not UTF-8 as U+FFFD."""
+    return line.rstrip(b"\r\n").decode("utf-8", "replace")
+
+
+def last_segment(text: str) -> str:
+    """What a terminal would show of a progress bar: the last part that `\\r` did not overwrite."""
+    return text.rstrip("\r").rsplit("\r", 1)[-1]
+
+
+def safe(text: str, *, colour: bool = False) -> str:
+    """Text that a terminal only shows: escapes and control characters removed, colours kept when asked.
+
+    Nothing a rank prints may move the cursor, set a title, answer a query or write the clipboard.
+    """
+    text = last_segment(text)
+    if "\x1b" in text:
+        text = _CSI.sub(lambda m: m.group() if colour and _SGR.fullmatch(m.group()) else "", text)
+        text = _strip_other_escapes(text)
+    return _CONTROL.sub(lambda m: m.group() if m.group() == "\x1b" and colour else "\ufffd", text)
+
+
+def _strip_other_escapes(text: str) -> str:
+    kept = []
+    position = 0
+    for match in _SGR.finditer(text):
+        kept += [_OTHER_ESCAPE.sub("", text[position : match.start()]), match.group()]
+        position = match.end()
+    kept.append(_OTHER_ESCAPE.sub("", text[position:]))
+    return "".join(kept)
+
+
+def excerpt(lines: Iterable[str], limit: int = 8) -> tuple[str, ...]:
+    """The last non-empty lines, shortened to 300 characters each: what a failure report shows."""
+    shown = [safe(line)[:300] for line in lines if line.strip()]
+    return tuple(shown[-limit:])

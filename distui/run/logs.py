@@ -1,0 +1,147 @@
+"""Per-rank log files of one task: bytes first, eyes second, each line exactly once also after a crash here.
+
+A checkpoint pairs the lengths of the files with the point the follower resumes from. It is written only when no
+line is open in memory, so that the files hold all that the checkpoint counts; after a crash the files are cut to
+those lengths and reading resumes from that point (FOLLOW section 4, step 5).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from distui.run.events import LogLine
+from distui.run.lines import LineAssembler, Stream, text_of
+from distui.run.store import StoredRun, open_private, write_private
+
+PrefixSplitter = Callable[[bytes], tuple[int | None, bytes]]
+"""Rank named by a line's prefix (None: the launcher's own line) and the line without it."""
+
+
+class Record(Protocol):
+    """A piece of a log as the follower gives it."""
+
+    @property
+    def stream(self) -> Stream: ...
+
+    @property
+    def stamp_ns(self) -> int | None: ...
+
+    @property
+    def data(self) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Lines of one rank (None: the launcher's own) that were just written to its file."""
+
+    rank: int | None
+    lines: tuple[LogLine, ...]
+
+
+class TaskLog:
+    """The log files of one task. With several ranks in a task, `split` tells whose a line is."""
+
+    def __init__(self, run: StoredRun, task: int, ranks: Sequence[int], split: PrefixSplitter | None = None) -> None:
+        self._run = run
+        self._task = task
+        self._ranks = tuple(ranks)
+        self._only = ranks[0] if split is None else None
+        self._split = split
+        self._assembler = LineAssembler()
+        self._files: dict[int | None, IO[bytes]] = {}
+        self._stamps: dict[Stream, int | None] = {}
+        self.error: OSError | None = None
+        """Set when a file could not be written; from then on nothing is written and nothing more is counted."""
+
+    def restore(self) -> Any | None:
+        """Cut the files back to the last checkpoint and return its resume value, None to read from the start."""
+        try:
+            saved = json.loads(self._run.follow_file(self._task).read_bytes())
+            lengths = {str(k): int(v) for k, v in saved["files"].items()}
+            resume = saved["resume"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            lengths, resume = {}, None
+        for path in self._own_files():
+            with contextlib.suppress(FileNotFoundError):
+                os.truncate(path, min(lengths.get(path.name, 0), path.stat().st_size))
+        return resume
+
+    def _own_files(self) -> Iterator[Path]:
+        if self._only is not None:
+            yield self._run.rank_log(self._only)
+            return
+        yield self._run.node_log(self._task)
+        yield from (self._run.rank_log(rank) for rank in self._ranks)
+
+    def feed(self, records: Sequence[Record]) -> list[Written]:
+        """Write what whole lines `records` complete; returns them grouped by rank, in order."""
+        groups: list[tuple[int | None, list[LogLine], list[bytes]]] = []
+        for record in records:
+            self._stamps[record.stream] = record.stamp_ns  # all pieces of a line share one stamp (FAULTS M5)
+            for line in self._assembler.feed(record.stream, record.data):
+                self._add(groups, record.stream, line)
+        return self._write(groups)
+
+    def flush(self) -> list[Written]:
+        """Write the open ends: last lines without a newline. For the end of a log only."""
+        groups: list[tuple[int | None, list[LogLine], list[bytes]]] = []
+        for stream, line in self._assembler.flush():
+            self._add(groups, stream, line)
+        return self._write(groups)
+
+    def _add(self, groups: list[tuple[int | None, list[LogLine], list[bytes]]], stream: Stream, line: bytes) -> None:
+        rank = self._only
+        if self._split is not None:
+            rank, line = self._split(line)
+        stamp = self._stamps.get(stream)
+        seen = LogLine(stream, text_of(line), stamp / 1e9 if stamp is not None else None)
+        if groups and groups[-1][0] == rank:
+            groups[-1][1].append(seen)
+            groups[-1][2].append(line)
+        else:
+            groups.append((rank, [seen], [line]))
+
+    def _write(self, groups: list[tuple[int | None, list[LogLine], list[bytes]]]) -> list[Written]:
+        for rank, _, lines in groups:
+            if self.error is None:
+                self._append(rank, b"".join(lines))
+        return [Written(rank, tuple(lines)) for rank, lines, _ in groups]
+
+    def _append(self, rank: int | None, data: bytes) -> None:
+        try:
+            file = self._files.get(rank)
+            if file is None:
+                path = self._run.node_log(self._task) if rank is None else self._run.rank_log(rank)
+                file = self._files[rank] = open_private(path)
+            file.write(data)
+            file.flush()
+        except OSError as exc:
+            self.error = exc
+
+    def checkpoint(self, resume: Mapping[str, Any]) -> bool:
+        """Store how far the log was read. False when a line is open or a write failed: then nothing is stored."""
+        if self.error is not None or not self._assembler.clean:
+            return False
+        data = json.dumps({"files": self._lengths(), "resume": resume}).encode()
+        try:
+            write_private(self._run.follow_file(self._task), data)
+        except OSError as exc:
+            self.error = exc
+            return False
+        return True
+
+    def _lengths(self) -> dict[str, int]:
+        return {p.name: p.stat().st_size for p in self._own_files() if p.exists()}
+
+    def close(self) -> None:
+        """Close the files; never raises."""
+        for file in self._files.values():
+            with contextlib.suppress(OSError):
+                file.close()
+        self._files.clear()

@@ -1,0 +1,172 @@
+"""The one reducer: state of a run folded from its events, for printers, the TUI and replay alike.
+
+How a run's own state follows from its parts, first match wins:
+1. an end was recorded: that outcome (`succeeded`, `failed`, `stopped`, `unknown`, `launch_failed`, `detached`)
+2. a stop was asked for: `stopping`
+3. a host of the run is lost: `degraded`
+4. every rank has started: `running`
+5. otherwise the phase it is in: `launching`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from distui.run.events import (
+    Event,
+    Failure,
+    FailureFound,
+    HostChanged,
+    HostSampled,
+    LogLines,
+    Notice,
+    PhaseBegun,
+    RankChanged,
+    RankPhase,
+    RunEnded,
+    RunOpened,
+    StopAsked,
+    TaskStarted,
+)
+
+LIVE: frozenset[RankPhase] = frozenset({"waiting", "starting", "running", "lost"})
+"""States in which a rank may still do something."""
+
+BEFORE_START: frozenset[RankPhase] = frozenset({"waiting", "starting"})
+
+
+@dataclass(frozen=True, slots=True)
+class RankState:
+    """One rank as its events left it."""
+
+    rank: int
+    host: str
+    task: int
+    state: RankPhase = "waiting"
+    exit: int | None = None
+    oom: bool = False
+    words: str = ""
+    lines: int = 0
+    last_line: str = ""
+    last_line_at: float | None = None
+    since: float | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether the rank may still do something."""
+        return self.state in LIVE
+
+
+@dataclass(frozen=True, slots=True)
+class HostState:
+    """One host of the run: its connection and its newest sample."""
+
+    host: str
+    connection: str = "connecting"
+    reason: str = ""
+    sample: HostSampled | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """A run as its events left it; the empty value is a run of which nothing is known yet."""
+
+    run: str = ""
+    job: str = ""
+    phase: str = ""
+    detail: str = ""
+    started: float | None = None
+    log_dir: str = ""
+    adopted: bool = False
+    ranks: Mapping[int, RankState] = field(default_factory=dict)
+    hosts: Mapping[str, HostState] = field(default_factory=dict)
+    containers: Mapping[int, str] = field(default_factory=dict)
+    failure: Failure | None = None
+    stopping: StopAsked | None = None
+    ended: RunEnded | None = None
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def summary(self) -> str:
+        """The run's state in one word, by the numbered list of this module."""
+        if self.ended is not None:
+            return self.ended.outcome
+        if self.stopping is not None:
+            return "stopping"
+        if any(h.connection == "lost" for h in self.hosts.values()):
+            return "degraded"
+        if self.ranks and all(r.state not in BEFORE_START for r in self.ranks.values()):
+            return "running"
+        return "launching"
+
+
+def apply(state: RunState, event: Event) -> RunState:
+    """The state after `event`. Pure; unknown ranks and hosts are taken in as they come."""
+    match event:
+        case RunOpened():
+            return _opened(state, event)
+        case PhaseBegun():
+            return replace(state, phase=event.phase, detail=event.detail)
+        case HostChanged():
+            return _with_host(state, event)
+        case TaskStarted():
+            return replace(state, containers={**state.containers, event.task: event.id})
+        case RankChanged():
+            return _with_rank(state, event)
+        case LogLines():
+            return _with_lines(state, event)
+        case HostSampled():
+            host = state.hosts.get(event.host, HostState(event.host))
+            return replace(state, hosts={**state.hosts, event.host: replace(host, sample=event)})
+        case FailureFound():
+            return replace(state, failure=event.failure)
+        case StopAsked():
+            return replace(state, stopping=event)
+        case Notice():
+            return replace(state, notices=(*state.notices[-199:], event))
+        case RunEnded():
+            return replace(state, ended=event, failure=event.failure or state.failure)
+
+
+def _opened(state: RunState, event: RunOpened) -> RunState:
+    task_of = {rank: task for task, ranks in event.tasks.items() for rank in ranks}
+    ranks = {r: RankState(r, host, task_of.get(r, r)) for r, host in sorted(event.ranks.items())}
+    return replace(
+        state,
+        run=event.run,
+        job=event.job,
+        started=event.at,
+        log_dir=event.log_dir,
+        adopted=event.adopted,
+        ranks=ranks,
+        hosts={h: HostState(h) for h in dict.fromkeys(event.ranks.values())},
+        stopping=None,
+        ended=None,
+        failure=None,
+    )
+
+
+def _with_host(state: RunState, event: HostChanged) -> RunState:
+    connection = "lost" if event.state == "lost" else "up"
+    host = replace(state.hosts.get(event.host, HostState(event.host)), connection=connection, reason=event.reason)
+    return replace(state, hosts={**state.hosts, event.host: host})
+
+
+def _with_rank(state: RunState, event: RankChanged) -> RunState:
+    rank = state.ranks.get(event.rank, RankState(event.rank, event.host, event.rank))
+    changed = replace(rank, state=event.state, exit=event.exit, oom=event.oom, words=event.words, since=event.at)
+    return replace(state, ranks={**state.ranks, event.rank: changed})
+
+
+def _with_lines(state: RunState, event: LogLines) -> RunState:
+    if event.rank is None or not event.lines:
+        return state
+    rank = state.ranks.get(event.rank, RankState(event.rank, event.host, event.task))
+    changed = replace(
+        rank,
+        lines=rank.lines + len(event.lines),
+        last_line=event.lines[-1].text[-500:],
+        last_line_at=event.at,
+    )
+    return replace(state, ranks={**state.ranks, event.rank: changed})

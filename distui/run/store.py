@@ -1,0 +1,215 @@
+"""Runs on the control machine: one private folder each, under `$XDG_STATE_HOME/distui/runs/`.
+
+<run>/plan.json        the plan as it was started (no secrets)
+<run>/events.ndjson    every event but log lines and samples
+<run>/metrics.ndjson   samples, one line a second and host
+<run>/logs/            rank-00013.log, and node-00001.log for torchrun's own words
+<run>/follow/          per task: how far its log has been read (`logs.py`)
+<run>/lock             held by the process that follows the run
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from distui.errors import NotFound, UsageError
+from distui.run.events import Event, HostSampled, LogLines, to_json
+
+
+def state_root(environ: Mapping[str, str]) -> Path:
+    """`$XDG_STATE_HOME/distui`, by default `~/.local/state/distui` (XDG base directories)."""
+    base = environ.get("XDG_STATE_HOME", "")
+    home = Path(environ.get("HOME") or Path.home())
+    return (Path(base) if base.startswith("/") else home / ".local" / "state") / "distui"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """The folder of one run. Reading tolerates torn files: what can't be read counts as absent."""
+
+    path: Path
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, which is the folder's name."""
+        return self.path.name
+
+    @property
+    def log_dir(self) -> Path:
+        """Where the per-rank logs are."""
+        return self.path / "logs"
+
+    def rank_log(self, rank: int) -> Path:
+        """The log file of one rank."""
+        return self.log_dir / f"rank-{rank:05d}.log"
+
+    def node_log(self, task: int) -> Path:
+        """The log file of a launcher's own words on one node (torchrun)."""
+        return self.log_dir / f"node-{task:05d}.log"
+
+    def follow_file(self, task: int) -> Path:
+        """How far the log of one task has been read."""
+        return self.path / "follow" / f"task-{task:05d}.json"
+
+    def read_plan(self) -> dict[str, Any] | None:
+        """The plan as JSON, None when there is none or it is torn."""
+        try:
+            plan = json.loads((self.path / "plan.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        return plan if isinstance(plan, dict) else None
+
+    def write_plan(self, plan: Mapping[str, Any]) -> None:
+        """Store the plan, by temp name and rename."""
+        write_private(self.path / "plan.json", json.dumps(plan, indent=1, sort_keys=True).encode() + b"\n")
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The stored events as JSON objects; a torn last line is passed over."""
+        try:
+            lines = (self.path / "events.ndjson").read_bytes().splitlines()
+        except OSError:
+            return
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                value = json.loads(line)
+                if isinstance(value, dict):
+                    yield value
+
+    def result(self) -> dict[str, Any] | None:
+        """The last `result` event, None while the run has none."""
+        return next((e for e in reversed(list(self.events())) if e.get("type") == "result"), None)
+
+    @contextlib.contextmanager
+    def followed(self) -> Iterator[None]:
+        """Hold the run's lock. Raises UsageError when another distui on this machine follows the run."""
+        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as exc:
+                holder = os.pread(lock, 64, 0).decode("ascii", "replace").strip()
+                raise UsageError(
+                    f"run {self.run_id} is already followed here by process {holder or '?'}",
+                    hint=f"`distui logs -f {self.run_id}` shows its logs beside it",
+                ) from exc
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(lock)
+
+
+class RunStore:
+    """All runs known on this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "runs"
+
+    def create(self, run_id: str) -> StoredRun:
+        """A fresh folder for a run. Raises UsageError when one of that name is there already."""
+        path = self.root / run_id
+        try:
+            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path.mkdir(mode=0o700)
+        except FileExistsError as exc:
+            raise UsageError(
+                f"a run named {run_id} is already recorded here, in {path}",
+                hint=f"give another --name, or `distui rm --purge {run_id}`",
+            ) from exc
+        return self._with_folders(path)
+
+    def adopt(self, run_id: str) -> StoredRun:
+        """The folder of a run that was found on the hosts; made when this machine does not have it yet."""
+        path = self.root / run_id
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return self._with_folders(path)
+
+    def get(self, run_id: str) -> StoredRun | None:
+        """The folder of a run, None when this machine has none."""
+        path = self.root / run_id
+        return StoredRun(path) if _is_name(run_id) and path.is_dir() else None
+
+    def need(self, run_id: str) -> StoredRun:
+        """The folder of a run. Raises NotFound."""
+        run = self.get(run_id)
+        if run is None:
+            raise NotFound(f"no run named {run_id} is recorded here", hint="`distui ps -a` lists the runs")
+        return run
+
+    def all(self) -> tuple[StoredRun, ...]:
+        """Every run recorded here, newest first."""
+        try:
+            found = [p for p in self.root.iterdir() if p.is_dir()]
+        except OSError:
+            return ()
+        return tuple(StoredRun(p) for p in sorted(found, key=lambda p: p.stat().st_mtime, reverse=True))
+
+    def remove(self, run_id: str) -> None:
+        """Delete a run's folder here. Raises NotFound."""
+        shutil.rmtree(self.need(run_id).path)
+
+    @staticmethod
+    def _with_folders(path: Path) -> StoredRun:
+        for name in ("logs", "follow"):
+            (path / name).mkdir(exist_ok=True, mode=0o700)
+        return StoredRun(path)
+
+
+def _is_name(run_id: str) -> bool:
+    return bool(run_id) and "/" not in run_id and run_id not in (".", "..") and "\x00" not in run_id
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a 0600 file by temp name and rename, so that a crash leaves the old one or the new one."""
+    temp = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        temp.replace(path)
+    except BaseException:
+        temp.unlink(missing_ok=True)
+        raise
+
+
+def open_private(path: Path, mode: str = "ab") -> IO[bytes]:
+    """Open a 0600 file for appending bytes."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_CLOEXEC, 0o600)
+
+    return open(path, mode, opener=opener)
+
+
+class Journal:
+    """Appends a run's events to its folder. Log lines stay out: they live in the log files."""
+
+    def __init__(self, run: StoredRun) -> None:
+        self._run = run
+        self._events = open_private(run.path / "events.ndjson")
+        self._metrics = open_private(run.path / "metrics.ndjson")
+
+    def write(self, events: Iterable[Event]) -> None:
+        """Append events and hand them to the kernel. Raises OSError when the disk is full."""
+        for event in events:
+            if isinstance(event, LogLines):
+                continue
+            file = self._metrics if isinstance(event, HostSampled) else self._events
+            for value in to_json(event, self._run.run_id):
+                file.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+        self._events.flush()
+        self._metrics.flush()
+
+    def close(self) -> None:
+        """Close both files; a full disk is no reason to fail here."""
+        for file in (self._events, self._metrics):
+            with contextlib.suppress(OSError):
+                file.close()
