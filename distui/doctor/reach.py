@@ -1,0 +1,199 @@
+"""Proof that the hosts of a run reach each other on the addresses the plan chose.
+
+Every host listens on its own data address - rank 0's host on the rendezvous port, the others on a port the kernel
+picks, as gloo and NCCL do - and connects to every other host. So a firewall, a wrong interface, a taken port or an
+address that is not the host's own is found before a container starts, and not after a time-out of minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from distui.errors import HostCommandError, HostError
+from distui.session import ByteChannel, Session
+
+_GREETING = b"DISTUI-REACH:"
+
+PROGRAM = r"""
+import json, signal, socket, sys, threading
+signal.alarm(60)
+
+def say(value):
+    sys.stdout.write("DISTUI-REACH:" + json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+def listen(addr, port):
+    family = socket.AF_INET6 if ":" in addr else socket.AF_INET
+    server = socket.socket(family, socket.SOCK_STREAM)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.bind((addr, port))
+    server.listen(256)
+    return server
+
+def try_peer(peer, source, timeout, results):
+    name, addr, port = peer
+    try:
+        socket.create_connection((addr, port), timeout, (source, 0)).close()
+        results[name] = ""
+    except OSError as exc:
+        results[name] = exc.strerror or str(exc) or type(exc).__name__
+
+ask = json.loads(sys.stdin.readline())
+try:
+    server = listen(ask["addr"], ask["port"])
+    say({"port": server.getsockname()[1]})
+except OSError as exc:
+    say({"error": exc.strerror or str(exc), "errno": exc.errno})
+    sys.exit(0)
+go = json.loads(sys.stdin.readline())
+results = {}
+rest = (ask["addr"], go["timeout"], results)
+threads = [threading.Thread(target=try_peer, args=(p,) + rest, daemon=True) for p in go["peers"]]
+for t in threads: t.start()
+for t in threads: t.join(go["timeout"] + 2)
+say({"peers": results})
+sys.stdin.read()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where one host takes part: its data address and the port it must listen on (0: any)."""
+
+    host: str
+    addr: str
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReachProblem:
+    """A pair that does not reach each other, or a host that can't listen (`peer` is then empty)."""
+
+    host: str
+    peer: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReachReport:
+    """What the proof found. `unproved` names hosts without python3, where nothing could be tried."""
+
+    problems: tuple[ReachProblem, ...]
+    pairs: int
+    unproved: tuple[str, ...] = ()
+
+
+async def prove(sessions: Mapping[str, Session], endpoints: Sequence[Endpoint], *, timeout: float = 4.0) -> ReachReport:
+    """Try every pair of hosts at once; takes about `timeout` seconds when something does not answer."""
+    async with asyncio.timeout(timeout * 2 + 20):
+        trials = [_Trial(sessions[e.host], e) for e in endpoints]
+        try:
+            await asyncio.gather(*(t.listen() for t in trials))
+            listening = [t for t in trials if t.port]
+            await asyncio.gather(*(t.connect([p for p in listening if p is not t], timeout) for t in listening))
+        finally:
+            await asyncio.gather(*(t.close() for t in trials))
+    return _report(trials)
+
+
+class _Trial:
+    """One host's part of the proof."""
+
+    def __init__(self, session: Session, endpoint: Endpoint) -> None:
+        self.session = session
+        self.endpoint = endpoint
+        self.port = 0
+        self.problem: ReachProblem | None = None
+        self.unproved = False
+        self.results: Mapping[str, str] = {}
+        self._channel: ByteChannel | None = None
+        self._buffer = b""
+
+    async def listen(self) -> None:
+        """Start the program and have it listen; notes what goes wrong."""
+        code = PROGRAM.encode()
+        boot = f"import sys;exec(sys.stdin.buffer.read({len(code)}).decode())"
+        try:
+            self._channel = await self.session.open(("python3", "-c", boot))
+            ask = {"addr": self.endpoint.addr, "port": self.endpoint.port}
+            await self._channel.write(code + json.dumps(ask).encode() + b"\n")
+            answer = await self._answer()
+        except HostError as exc:
+            self._failed(exc)
+            return
+        if "port" in answer:
+            self.port = int(answer["port"])
+        else:
+            self.problem = self._cannot_listen(str(answer.get("error", "no answer")))
+
+    def _failed(self, exc: HostError) -> None:
+        if exc.code == "no_python":
+            self.unproved = True
+        else:
+            self.problem = ReachProblem(self.endpoint.host, "", exc.message, exc.hint)
+
+    def _cannot_listen(self, error: str) -> ReachProblem:
+        where = f"{self.endpoint.addr}:{self.endpoint.port}" if self.endpoint.port else self.endpoint.addr
+        hint = "pick another with `master_port:` or --master-port" if "in use" in error.lower() else ""
+        return ReachProblem(self.endpoint.host, "", f"can't listen on {where}: {error}", hint)
+
+    async def connect(self, peers: Sequence[_Trial], timeout: float) -> None:
+        """Connect to all peers from this host's data address."""
+        assert self._channel is not None
+        go = {"peers": [(p.endpoint.host, p.endpoint.addr, p.port) for p in peers], "timeout": timeout}
+        try:
+            await self._channel.write(json.dumps(go).encode() + b"\n")
+            self.results = (await self._answer()).get("peers", {})
+        except HostError as exc:
+            self._failed(exc)
+
+    async def _answer(self) -> dict[str, Any]:
+        """The program's next line; a login shell's chatter before it is passed over."""
+        assert self._channel is not None
+        while True:
+            line, newline, rest = self._buffer.partition(b"\n")
+            if newline:
+                self._buffer = rest
+                if (start := line.find(_GREETING)) >= 0:
+                    return dict(json.loads(line[start + len(_GREETING) :]))
+                continue
+            more = await self._channel.read()
+            if not more:
+                raise await self._ended()
+            self._buffer = (self._buffer + more)[-1_000_000:]
+
+    async def _ended(self) -> HostCommandError:
+        assert self._channel is not None
+        status = await self._channel.wait()
+        words = self._channel.stderr_tail().decode("utf-8", "replace").strip().splitlines()
+        said = words[-1] if words else f"exit {status}"
+        code = "no_python" if status == 127 else "command"
+        return HostCommandError(self.endpoint.host, f"the reachability check ended early: {said}", code=code)
+
+    async def close(self) -> None:
+        """End the program on the host."""
+        if self._channel is not None:
+            await self._channel.close()
+
+
+def _report(trials: Sequence[_Trial]) -> ReachReport:
+    problems = [t.problem for t in trials if t.problem is not None]
+    by_host = {t.endpoint.host: t for t in trials}
+    for trial in trials:
+        for peer, error in sorted(trial.results.items()):
+            if error:
+                problems.append(_unreachable(trial, by_host[peer], error))
+    pairs = sum(len(t.results) for t in trials)
+    return ReachReport(tuple(problems), pairs, tuple(t.endpoint.host for t in trials if t.unproved))
+
+
+def _unreachable(trial: _Trial, peer: _Trial, error: str) -> ReachProblem:
+    target = f"{peer.endpoint.addr}:{peer.port}"
+    message = f"can't reach {peer.endpoint.host} at {target} from {trial.endpoint.addr}: {error}"
+    hint = "a firewall or a wrong interface: pin it with `data: {ifname: ...}` in hosts.yaml or `fabric:` in the job"
+    return ReachProblem(trial.endpoint.host, peer.endpoint.host, message, hint)

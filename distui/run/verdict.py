@@ -1,0 +1,98 @@
+"""How a run ended and which rank explains it, from what the engines say of every task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from distui.plan.plan import Task
+from distui.run.diagnose import Ended, cause_of, exit_words, first_of, torchrun_root
+from distui.run.events import Failure
+from distui.run.lines import excerpt
+
+CLOCK_DOUBT = 0.002
+"""Seconds two clocks may differ at the least, whatever the probe measured."""
+
+STOP_CODES = frozenset({130, 137, 143})
+"""Exit statuses that SIGINT, SIGKILL and SIGTERM leave: a rank we stopped ends in one of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """What the engine says of one task's end. `finished_at` is the host's clock in UTC seconds."""
+
+    code: int | None
+    oom: bool = False
+    error: str = ""
+    finished_at: float | None = None
+
+    @property
+    def bad(self) -> bool:
+        """Whether the task failed, by its code or the engine's out-of-memory flag."""
+        return self.code != 0 or self.oom
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One task that ended badly by itself, with the last lines of each of its ranks (None: the launcher's own)."""
+
+    task: Task
+    exit: Exit
+    at: float
+    """When it ended, in our clock."""
+    doubt: float
+    tails: Mapping[int | None, Sequence[str]]
+
+
+def corrected(finished_at: float | None, offset_ms: float | None, *, otherwise: float) -> float:
+    """A host's time in our clock: minus its offset; `otherwise` when the engine gave no time."""
+    return otherwise if finished_at is None else finished_at - (offset_ms or 0.0) / 1000
+
+
+def stopped_by_us(exit: Exit, at: float, stop_began: float | None, doubt: float) -> bool:
+    """Whether an end is the effect of our own stop: after it began, and with a stop's exit status."""
+    return stop_began is not None and at >= stop_began - doubt and exit.code in STOP_CODES and not exit.oom
+
+
+def first_failure(evidence: Sequence[Evidence]) -> Failure | None:
+    """The failure that explains the run: who failed first across hosts, how, and why in words."""
+    chosen = first_of([_ended(e) for e in evidence])
+    if chosen is None:
+        return None
+    return _failure(next(e for e in evidence if e.task.index == chosen.key))
+
+
+def _ended(evidence: Evidence) -> Ended:
+    cause = cause_of(_all_lines(evidence))
+    return Ended(evidence.task.index, evidence.at, evidence.doubt, bool(cause and cause.secondary))
+
+
+def _all_lines(evidence: Evidence) -> list[str]:
+    return [line for lines in evidence.tails.values() for line in lines]
+
+
+def _failure(evidence: Evidence) -> Failure:
+    task, exit = evidence.task, evidence.exit
+    rank, code = _blamed(evidence)
+    own = evidence.tails.get(rank, ())
+    lines = own if any(line.strip() for line in own) else _all_lines(evidence)
+    cause = cause_of(lines) or cause_of(_all_lines(evidence))
+    return Failure(
+        rank=rank,
+        host=task.host,
+        exit=code,
+        words=exit_words(code, oom=exit.oom, error=exit.error, engine=task.engine),
+        cause=cause.text if cause else "",
+        hint=cause.hint if cause else "",
+        excerpt=excerpt(lines),
+        at=evidence.at,
+    )
+
+
+def _blamed(evidence: Evidence) -> tuple[int | None, int | None]:
+    """Rank and exit code: torchrun's own report names the rank when a task holds several."""
+    root = torchrun_root(list(evidence.tails.get(None, ())))
+    if root is not None and root[0] in evidence.task.ranks:
+        return root
+    only = evidence.task.ranks[0] if len(evidence.task.ranks) == 1 else None
+    return only, evidence.exit.code
