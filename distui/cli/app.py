@@ -1,0 +1,157 @@
+"""The command `distui`: its verbs, each imported only when used, and its help.
+
+Cold start counts: `distui --help` and `distui ps --help` import click and nothing heavy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from distui.cli.options import GLOBAL_OPTIONS, add_globals
+
+EXIT_CODES = """\
+\b
+Exit codes:
+    0  ok; the run succeeded         6  contact lost, the run may live on
+    1  the run ended, a rank failed  7  no such run, host or job
+    2  usage or config error        70  a bug in distui, crash file named
+    3  a check failed              124  --timeout was reached
+    4  host unreachable, no login  130  stopped by Ctrl-C
+    5  launch failed, rolled back  143  stopped by SIGTERM
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a verb lives and what the overview says about it."""
+
+    section: str
+    module: str
+    help: str
+    attribute: str = "command"
+
+
+_SECTIONS = ("Look at hosts", "Run jobs", "Follow and end runs", "Files and help")
+
+VERBS: dict[str, Entry] = {
+    "probe": Entry(_SECTIONS[0], "probe", "Ask hosts for their GPUs, networks, engine, clock and disk."),
+    "hosts": Entry(_SECTIONS[0], "hosts", "List, show and check the hosts of the inventory."),
+    "plan": Entry(_SECTIONS[1], "plan", "Show what a run would start, without starting it."),
+    "run": Entry(_SECTIONS[1], "run", "Start a job on hosts and follow it to its end."),
+    "demo": Entry(_SECTIONS[1], "demo", "Train a small network on two hosts made on this machine."),
+    "ps": Entry(_SECTIONS[2], "ps", "List runs, as the hosts remember them."),
+    "show": Entry(_SECTIONS[2], "show", "Show one run: ranks, states, exit codes, first failure."),
+    "logs": Entry(_SECTIONS[2], "logs", "Print the logs of a run, of all its ranks or some."),
+    "attach": Entry(_SECTIONS[2], "attach", "Follow a run that goes on without its starter."),
+    "wait": Entry(_SECTIONS[2], "wait", "Wait for a run to end and exit as it did."),
+    "stop": Entry(_SECTIONS[2], "stop", "Stop a run: SIGTERM, then SIGKILL after the grace."),
+    "kill": Entry(_SECTIONS[2], "stop", "Kill a run at once.", "kill"),
+    "rm": Entry(_SECTIONS[2], "rm", "Remove what an ended run left on hosts, or its files here."),
+    "job": Entry(_SECTIONS[3], "job", "Check, list, show and make job files."),
+    "schema": Entry(_SECTIONS[3], "schema", "Print the JSON Schema of hosts.yaml or of job files."),
+    "config": Entry(_SECTIONS[3], "config", "Show settings, where they come from, and distui's folders."),
+    "completion": Entry(_SECTIONS[3], "completion", "Print the completion script for bash, zsh or fish."),
+    "version": Entry(_SECTIONS[3], "version", "Print the version."),
+}
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'probe'?`, or nothing."""
+    import difflib
+
+    found = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.5)
+    return f"; did you mean '{found[0]}'?" if found else ""
+
+
+class Verbs(click.Group):
+    """A group of verbs that suggests the nearest one for a word it does not know."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """See click. An unknown verb ends with exit 2."""
+        word = args[0]
+        if not word.startswith("-") and self.get_command(ctx, word) is None:
+            noun = "verb" if ctx.parent is None else f"`{ctx.info_name}` verb"
+            raise click.UsageError(f"there is no {noun} '{word}'{suggest(word, self.list_commands(ctx))}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The verbs of a group; global options are told once, by `distui --help`."""
+        self.format_commands(ctx, formatter)
+
+
+class Root(Verbs):
+    """`distui` itself."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All verbs, in the order of the overview."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb, imported now."""
+        entry = VERBS.get(cmd_name)
+        if entry is None:
+            return None
+        found: Any = getattr(importlib.import_module(f"distui.cli.verbs.{entry.module}"), entry.attribute)
+        return found if isinstance(found, click.Command) else None
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Verbs by section, then the global options."""
+        for section in _SECTIONS:
+            rows = [(name, entry.help) for name, entry in VERBS.items() if entry.section == section]
+            with formatter.section(section):
+                formatter.write_dl(rows)
+        records = [record for option in GLOBAL_OPTIONS() if (record := option.get_help_record(ctx))]
+        with formatter.section("Global options, before or after the verb"):
+            formatter.write_dl([*records, ("-V, --version", "Print the version."), ("-h, --help", "Print help.")])
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from distui import __version__
+
+        click.echo(f"distui {__version__}")
+        ctx.exit(0)
+
+
+@click.pass_context
+def _bare(ctx: click.Context) -> int:
+    """Cluster manager over ssh for distributed training.
+
+    One file names the hosts, one names the job: distui asks the hosts what they have, plans every rank, starts one
+    container per rank, shows every rank's log, says who failed first and why, and leaves nothing behind.
+
+    \b
+      distui demo                              two hosts on this machine, no Docker
+      distui probe -H 'node[01-04]'            what the hosts have
+      distui run job.yaml --headless -y        run it; logs on stdout
+    """
+    if ctx.invoked_subcommand is not None:
+        return 0
+    import sys
+
+    click.echo(ctx.get_help())
+    return 0 if sys.stdout.isatty() else 2
+
+
+def build() -> click.Group:
+    """The whole command line."""
+    version = click.Option(
+        ["-V", "--version"], is_flag=True, is_eager=True, expose_value=False, callback=_print_version, hidden=True
+    )
+    root = Root(
+        name="distui",
+        callback=_bare,
+        help=_bare.__doc__,
+        epilog=EXIT_CODES,
+        invoke_without_command=True,
+        params=[version],
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    return add_globals(root)

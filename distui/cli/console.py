@@ -1,0 +1,114 @@
+"""The terminal as verbs see it: data to stdout, distui's own words to stderr, colours only where wanted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any
+
+from distui.cli.settings import Settings
+from distui.errors import UsageError
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+def use_colour(choice: str, environ: Mapping[str, str], tty: bool) -> bool:
+    """Whether to colour a stream: `--color`, then NO_COLOR (no-color.org), FORCE_COLOR, TERM=dumb, then the tty."""
+    if choice != "auto":
+        return choice == "always"
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR"):
+        return True
+    return tty and environ.get("TERM", "dumb") not in ("dumb", "")
+
+
+@dataclass(slots=True)
+class Console:
+    """Both streams of one call."""
+
+    out: IO[str]
+    err: IO[str]
+    out_colour: bool
+    err_colour: bool
+    width: int
+    quiet: bool = False
+
+    def say(self, text: str, style: str = "") -> None:
+        """Words for people, on stderr; nothing with -q."""
+        if not self.quiet:
+            self.warn(text, style)
+
+    def warn(self, text: str, style: str = "") -> None:
+        """Words that are said even with -q. A closed stderr is nobody's fault and ends nothing."""
+        try:
+            self.err.write(self.paint(text, style, self.err_colour) + "\n")
+            self.err.flush()
+        except OSError:
+            self.quiet = True
+
+    def print(self, text: str) -> None:
+        """Data, on stdout. Raises BrokenPipeError when nobody reads any more."""
+        self.out.write(text if text.endswith("\n") else text + "\n")
+        self.out.flush()
+
+    def json(self, value: Any) -> None:
+        """One JSON value, indented for people when stdout is a terminal."""
+        indent = 2 if self.out.isatty() else None
+        self.print(json.dumps(value, ensure_ascii=False, indent=indent))
+
+    @staticmethod
+    def paint(text: str, style: str, colour: bool) -> str:
+        """`text` in `style` (words of `_CODES`)."""
+        codes = ";".join(_CODES[s] for s in style.split())
+        return f"\x1b[{codes}m{text}\x1b[0m" if codes and colour else text
+
+    def styled(self, text: str, style: str) -> str:
+        """`text` painted for stdout."""
+        return self.paint(text, style, self.out_colour)
+
+
+def of(settings: Settings) -> Console:
+    """The console of this process."""
+    choice = settings["color"]
+    return Console(
+        out=sys.stdout,
+        err=sys.stderr,
+        out_colour=use_colour(choice, settings.environ, sys.stdout.isatty()),
+        err_colour=use_colour(choice, settings.environ, sys.stderr.isatty()),
+        width=shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0,
+        quiet=settings.quiet,
+    )
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, width: int = 0) -> list[str]:
+    """Rows under a header, columns two blanks apart, the last one cut to `width` (0: never).
+
+    Plain text that `awk` and eyes read alike; empty cells show as `-`.
+    """
+    cells = [[str(c) or "-" for c in row] for row in rows]
+    sizes = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]
+    lines = []
+    for line in [list(header), *cells]:
+        text = "  ".join(c.ljust(s) for c, s in zip(line, sizes, strict=True)).rstrip()
+        lines.append(text if not width or len(text) <= width else text[: width - 1] + "…")
+    return lines
+
+
+def confirm(console: Console, settings: Settings, question: str, *, default: bool = False) -> bool:
+    """Ask on the terminal; the answer is yes with -y.
+
+    Raises UsageError when there is nobody to ask (--no-input, or stdin is not a terminal).
+    """
+    if settings["yes"]:
+        return True
+    if settings["no_input"] or not sys.stdin.isatty():
+        raise UsageError(f"{question} There is no terminal to answer on", hint="give -y to say yes")
+    choices = "[Y/n]" if default else "[y/N]"
+    console.err.write(f"{question} {choices} ")
+    console.err.flush()
+    answer = sys.stdin.readline().strip().lower()
+    return answer in ("y", "yes") if answer else default

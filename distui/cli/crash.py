@@ -1,0 +1,62 @@
+"""The file a bug leaves behind: what a developer needs, and nothing secret."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from distui import __version__, config
+
+_SECRET_NAME = re.compile(r"TOKEN|SECRET|KEY|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
+
+
+def write_crash(exc: BaseException, words: Sequence[str], environ: Mapping[str, str]) -> Path | None:
+    """Write the crash file (0600) below the state folder; None when even that fails."""
+    folder = config.paths(environ).state / "crashes"
+    path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+            file.write(report(exc, words, environ))
+    except OSError:
+        return None
+    return path
+
+
+def report(exc: BaseException, words: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Versions, the command line without its values, and the traceback with secret values masked."""
+    lines = [
+        f"distui {__version__}, Python {platform.python_version()}, {sys.platform}",
+        "command: distui " + " ".join(_shape(words)),
+        "",
+        "".join(traceback.format_exception(exc)),
+    ]
+    return _masked("\n".join(lines), words, environ)
+
+
+def _shape(words: Sequence[str]) -> list[str]:
+    """Options by name and verbs; values of options and everything after `--` are left out."""
+    shown = []
+    for word in words:
+        if word == "--":
+            return [*shown, "--", "..."]
+        if word.startswith("-"):
+            shown.append(word.partition("=")[0] if word.startswith("--") else word[:2])
+        else:
+            shown.append(word if word.isalpha() and word.islower() else "...")
+    return shown
+
+
+def _masked(text: str, words: Sequence[str], environ: Mapping[str, str]) -> str:
+    values = [v for k, v in environ.items() if _SECRET_NAME.search(k) and len(v) >= 6 and not v.startswith("/")]
+    values += [value for word in words if len(value := word.partition("=")[2]) >= 6]
+    for value in sorted(values, key=len, reverse=True):
+        text = text.replace(value, "***")
+    return text

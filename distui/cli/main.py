@@ -1,0 +1,134 @@
+"""Entry of the `distui` command: runs a verb and turns how it ended into words and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from distui.errors import DistuiError, ExitCode
+
+if TYPE_CHECKING:
+    import click
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run distui with `argv` (the process's own by default) and return its exit code. Never raises."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        status = _call(words)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        return _quiet_end()
+    except KeyboardInterrupt:
+        _tell("distui: interrupted")
+        return ExitCode.INTERRUPTED
+    except BaseException as exc:  # the last line of defence: nobody but a bug comes here
+        return _crashed(exc, words)
+
+
+def _call(words: list[str]) -> int:
+    import click
+
+    from distui.cli.app import build
+
+    try:
+        status = build().main(args=words, prog_name="distui", standalone_mode=False, obj={})
+        return status if isinstance(status, int) else ExitCode.OK
+    except click.exceptions.Exit as exc:
+        return exc.exit_code
+    except click.Abort:
+        return ExitCode.INTERRUPTED
+    except click.ClickException as exc:
+        return _wrong_usage(exc)
+    except BrokenPipeError:
+        raise
+    except (DistuiError, ExceptionGroup) as exc:
+        error = _expected(exc)
+        if error is None:
+            raise
+        _tell(_in_words(error))
+        return error.exit_code
+
+
+def _expected(exc: DistuiError | ExceptionGroup) -> DistuiError | None:
+    """The first error raised on purpose in a group, None when something else is in it."""
+    if isinstance(exc, DistuiError):
+        return exc
+    _, others = exc.split(DistuiError)
+    while isinstance(exc, ExceptionGroup):
+        exc = exc.exceptions[0]
+    return exc if others is None and isinstance(exc, DistuiError) else None
+
+
+def _wrong_usage(exc: click.ClickException) -> int:
+    import click
+
+    message = exc.format_message()
+    _tell(f"distui: {message[:1].lower()}{message[1:]}" if message[1:2].islower() else f"distui: {message}")
+    ctx = exc.ctx if isinstance(exc, click.UsageError) else None
+    _tell(f"  see: {ctx.command_path if ctx else 'distui'} --help")
+    return ExitCode.USAGE
+
+
+def _in_words(error: DistuiError) -> str:
+    """An error as lines for stderr: what and where, then what to do."""
+    from distui.errors import HostError, PlanError, SpecError
+
+    if isinstance(error, SpecError):
+        return _problems(error)
+    if isinstance(error, PlanError) and len(error.reasons) > 1:
+        lines = [f"distui: there is no plan, for {len(error.reasons)} reasons:", *(f"  - {r}" for r in error.reasons)]
+    else:
+        message = error.message
+        if isinstance(error, HostError) and error.host and error.host not in message:
+            message = f"{error.host}: {message}"
+        lines = [f"distui: {message}"]
+    if error.hint:
+        lines.append(f"  try: {error.hint}")
+    return "\n".join(lines)
+
+
+def _problems(error: DistuiError) -> str:
+    from distui.errors import SpecError
+    from distui.spec.problems import render
+
+    problems = error.problems if isinstance(error, SpecError) else ()
+    shown = [render(p) for p in problems]
+    if len(shown) > 1:
+        shown.append(f"distui: {len(shown)} problems; nothing was contacted")
+    return "\n".join(shown)
+
+
+def _tell(text: str) -> None:
+    """Words on stderr, without anything that could steer a terminal."""
+    from distui.run.lines import safe
+
+    try:
+        sys.stderr.write("".join(safe(line) + "\n" for line in text.split("\n")))
+        sys.stderr.flush()
+    except OSError:
+        pass
+
+
+def _quiet_end() -> int:
+    """Nobody reads stdout any more (`| head`): end without a word, as a reader wants it."""
+    with open(os.devnull, "wb") as nothing:  # what is still buffered goes there at exit
+        os.dup2(nothing.fileno(), sys.stdout.fileno())
+    return ExitCode.OK
+
+
+def _crashed(exc: BaseException, words: Sequence[str]) -> int:
+    if isinstance(exc, SystemExit):
+        return exc.code if isinstance(exc.code, int) else ExitCode.BUG
+    from distui.cli.crash import write_crash
+
+    place = write_crash(exc, words, os.environ)
+    _tell(f"distui: a bug in distui ({type(exc).__name__}); " + (f"details are in {place}" if place else "see below"))
+    if place is None:
+        import traceback
+
+        traceback.print_exception(exc, file=sys.stderr)
+    return ExitCode.BUG

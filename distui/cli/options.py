@@ -1,0 +1,154 @@
+"""Options that work before and after every verb, and the click classes verbs are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from distui.config import COLORS, OUTPUTS, seconds
+from distui.errors import UsageError
+
+if TYPE_CHECKING:
+    FloatParam = click.ParamType[float]
+    RanksParam = click.ParamType[frozenset[int]]
+else:  # click 8.1 has no type parameter here
+    FloatParam = RanksParam = click.ParamType
+
+C = TypeVar("C", bound=click.Command)
+
+AFTER = "distui.after"
+"""Key of `ctx.meta` under which the words after `--` are found."""
+
+
+class DurationType(FloatParam):
+    """Seconds, written `30s`, `10m`, `1h30m` or `90`."""
+
+    name = "dur"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """See click."""
+        try:
+            return value if isinstance(value, float) else seconds(str(value))
+        except UsageError as exc:
+            self.fail(exc.message, param, ctx)
+
+
+class RanksType(RanksParam):
+    """Ranks, written `0,4-7`."""
+
+    name = "ranks"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[int]:
+        """See click."""
+        if isinstance(value, frozenset):
+            return value
+        ranks: set[int] = set()
+        for part in str(value).split(","):
+            first, dash, last = part.strip().partition("-")
+            ends = (first, last if dash else first)
+            if not all(e.isascii() and e.isdigit() and len(e) < 6 for e in ends) or int(ends[1]) < int(ends[0]):
+                self.fail(f"'{value}' is not a set of ranks; write 0,4-7", param, ctx)
+            ranks.update(range(int(ends[0]), int(ends[1]) + 1))
+        return frozenset(ranks)
+
+
+DURATION = DurationType()
+RANKS = RanksType()
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Remember a global option that was given; lists add up, a later single value wins."""
+    if value in (None, (), 0) or ctx.resilient_parsing:
+        return
+    flags = ctx.ensure_object(dict)
+    name = param.name or ""
+    if name == "json":
+        flags["output"] = "json"
+    elif isinstance(value, tuple):
+        flags[name] = (*flags.get(name, ()), *value)
+    elif name == "verbose":
+        flags[name] = flags.get(name, 0) + value
+    else:
+        flags[name] = value
+
+
+def GLOBAL_OPTIONS() -> list[click.Option]:  # noqa: N802 - reads like the constant it is
+    """Fresh click options for one command."""
+
+    def option(*names: str, help: str, **rest: Any) -> click.Option:
+        return click.Option(list(names), help=help, expose_value=False, callback=_keep, **rest)
+
+    return [
+        option("-i", "--hosts-file", metavar="F", help="Inventory instead of ./hosts.yaml."),
+        option("-H", "--host", multiple=True, metavar="SET", help="Hosts: node[01-04], @group, node01:0-3. Repeats."),
+        option("-l", "--label", multiple=True, metavar="K=V", help="Hosts that carry a label. Repeats."),
+        option("--hostfile", metavar="F", help="Hosts from lines `host slots=N`."),
+        option("-o", "--output", type=click.Choice(OUTPUTS), help="Form of the output."),
+        option("--json", is_flag=True, default=None, help="Same as -o json."),
+        option("-q", "--quiet", is_flag=True, default=None, help="Only the essential."),
+        option("-v", "--verbose", count=True, help="Say more; -vv even more."),
+        option("--color", type=click.Choice(COLORS), help="Colours; auto means on a terminal."),
+        option("--no-input", is_flag=True, default=None, help="Never ask."),
+        option("-y", "--yes", is_flag=True, default=None, help="Answer yes to every question."),
+        option("--config", metavar="F", help="Config file to use instead of the usual ones."),
+        option("--readonly", is_flag=True, default=None, help="Refuse what changes a host or a run."),
+        option("--timeout", type=DURATION, metavar="DUR", help="Limit for the whole command; a run is stopped."),
+    ]
+
+
+def add_globals(command: C) -> C:
+    """`command` with the global options added, but for those it has of its own."""
+    own = {name for p in command.params for name in p.opts}
+    command.params += [o for o in GLOBAL_OPTIONS() if not own.intersection(o.opts)]
+    command.context_settings.setdefault("help_option_names", ["-h", "--help"])
+    return command
+
+
+class Verb(click.Command):
+    """A verb: its help names its own options only, and words after `--` are kept apart in `ctx.meta[AFTER]`."""
+
+    takes_words = False
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See click."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[AFTER] = tuple(args[at + 1 :])
+            args = args[:at]
+            if not self.takes_words:
+                raise click.UsageError(f"`{ctx.command_path}` takes nothing after `--`", ctx)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The verb's own options and a pointer to the global ones."""
+        shared = {o.name for o in GLOBAL_OPTIONS()}
+        own = [r for p in self.get_params(ctx) if p.name not in shared and (r := p.get_help_record(ctx))]
+        if own:
+            with formatter.section("Options"):
+                formatter.write_dl(own)
+        formatter.write_paragraph()
+        formatter.write_text("Global options (-H, -i, -o, --json, -y ...): see `distui --help`.")
+
+
+class WordsVerb(Verb):
+    """A verb that takes words after `--`."""
+
+    takes_words = True
+
+
+def verb(name: str, *, words: bool = False, **attrs: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a function a verb with the global options."""
+
+    def decorate(function: Callable[..., Any]) -> click.Command:
+        made: click.Command = click.command(name, cls=WordsVerb if words else Verb, **attrs)(function)
+        return add_globals(made)
+
+    return decorate
+
+
+def after_dashes(ctx: click.Context) -> tuple[str, ...]:
+    """The words after `--`."""
+    words: tuple[str, ...] = ctx.meta.get(AFTER, ())
+    return words

@@ -1,0 +1,87 @@
+"""What one call of `distui` was told: flags, variables and config files, resolved once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from distui import config
+from distui.config import Config, Paths
+from distui.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The resolved global options of one call."""
+
+    environ: Mapping[str, str]
+    cwd: Path
+    config: Config
+    hosts: tuple[str, ...] = ()
+    labels: Mapping[str, str] | None = None
+    hostfile: str | None = None
+    quiet: bool = False
+    verbose: int = 0
+
+    def __getitem__(self, key: str) -> Any:
+        return self.config[key].value
+
+    @property
+    def paths(self) -> Paths:
+        """distui's folders."""
+        return config.paths(self.environ)
+
+    @property
+    def output(self) -> str:
+        """`table`, `wide`, `json`, `ndjson` or `name`."""
+        return str(self["output"])
+
+    @property
+    def json(self) -> bool:
+        """Whether stdout is one JSON value."""
+        return self.output == "json"
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds for the whole command, None without limit."""
+        value: float | None = self["timeout"]
+        return value
+
+    def refuse_readonly(self, what: str) -> None:
+        """Raise UsageError when `--readonly` forbids `what`."""
+        if self["readonly"]:
+            origin = self.config["readonly"].origin
+            raise UsageError(f"{what} is refused: read-only by {origin}", hint="call it without --readonly")
+
+
+def of(ctx: click.Context) -> Settings:
+    """The settings of the call that `ctx` belongs to. Raises UsageError or SpecError."""
+    flags: dict[str, Any] = dict(ctx.find_object(dict) or {})
+    explicit = flags.pop("config", None)
+    environ = dict(os.environ)
+    cwd = Path.cwd()
+    return Settings(
+        environ=environ,
+        cwd=cwd,
+        config=config.load(flags, environ, cwd, explicit),
+        hosts=flags.get("host", ()),
+        labels=_labels(flags["label"]) if "label" in flags else None,
+        hostfile=flags.get("hostfile"),
+        quiet=bool(flags.get("quiet")),
+        verbose=flags.get("verbose", 0),
+    )
+
+
+def _labels(pairs: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--label {pair}: write --label key=value")
+        found[key] = value
+    return found

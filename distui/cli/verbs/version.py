@@ -1,0 +1,24 @@
+"""`distui version`."""
+
+from __future__ import annotations
+
+import platform
+
+import click
+
+from distui import __version__
+from distui.cli import console, settings
+from distui.cli.options import verb
+
+
+@verb("version")
+@click.pass_context
+def command(ctx: click.Context) -> int:
+    """Print the version."""
+    told = settings.of(ctx)
+    out = console.of(told)
+    if told.json:
+        out.json({"schema": "distui/version/v1", "version": __version__, "python": platform.python_version()})
+    else:
+        out.print(f"distui {__version__}")
+    return 0

@@ -1,0 +1,233 @@
+"""Where distui keeps things, and its settings: flags > `DISTUI_*` > ./distui.yaml > the user's config.yaml > defaults.
+
+Folders follow the XDG base directory specification. The config files are strict: unknown keys are errors with the
+nearest known one, and every problem is told at once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from distui.errors import UsageError
+
+if TYPE_CHECKING:
+    from distui.spec.nodes import Table
+    from distui.spec.problems import Problems
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """distui's folders of one user; none of them has to exist."""
+
+    config: Path
+    state: Path
+    cache: Path
+
+    @property
+    def config_file(self) -> Path:
+        """The user's settings."""
+        return self.config / "config.yaml"
+
+    @property
+    def hosts_file(self) -> Path:
+        """The inventory that is used when there is no ./hosts.yaml."""
+        return self.config / "hosts.yaml"
+
+    @property
+    def jobs(self) -> Path:
+        """Job files that can be named without their folder."""
+        return self.config / "jobs"
+
+    @property
+    def runs(self) -> Path:
+        """One private folder for each run."""
+        return self.state / "runs"
+
+    @property
+    def facts_file(self) -> Path:
+        """What `probe --save` found last."""
+        return self.cache / "facts.json"
+
+
+def paths(environ: Mapping[str, str]) -> Paths:
+    """The folders by `XDG_*_HOME` and `HOME`; a relative XDG value is ignored, as its specification says."""
+    home = Path(environ.get("HOME") or Path.home())
+
+    def base(variable: str, default: Path) -> Path:
+        value = environ.get(variable, "")
+        return (Path(value) if value.startswith("/") else default) / "distui"
+
+    return Paths(
+        config=base("XDG_CONFIG_HOME", home / ".config"),
+        state=base("XDG_STATE_HOME", home / ".local" / "state"),
+        cache=base("XDG_CACHE_HOME", home / ".cache"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A setting and where it comes from: `--color`, `DISTUI_COLOR`, `./distui.yaml:3` or `default`."""
+
+    value: Any
+    origin: str
+
+
+Config = Mapping[str, Value]
+"""Every key of `KEYS`, always."""
+
+OUTPUTS = ("table", "wide", "json", "ndjson", "name")
+COLORS = ("auto", "always", "never")
+
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?", re.ASCII)
+_UNITS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
+
+
+def seconds(text: str) -> float:
+    """A duration such as `30s`, `1h30m`, `500ms` or `90` (seconds). Raises UsageError."""
+    text = text.strip()
+    if re.fullmatch(r"\d{1,9}(\.\d{1,6})?", text, re.ASCII):
+        return float(text)
+    match = _DURATION.fullmatch(text)
+    if not text or len(text) > 40 or match is None:
+        raise UsageError(f"'{text[:40]}' is not a duration; write 30s, 10m or 1h30m")
+    return sum(float(n) * unit for n, unit in zip(match.groups(), _UNITS, strict=True) if n)
+
+
+def _boolean(text: str) -> bool:
+    match text.strip().lower():
+        case "1" | "true" | "yes" | "on":
+            return True
+        case "" | "0" | "false" | "no" | "off":
+            return False
+    raise UsageError(f"'{text[:40]}' is neither true nor false")
+
+
+def _count(text: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,3}", text.strip(), re.ASCII):
+        raise UsageError(f"'{text[:40]}' is not a number from 1 to 9999")
+    return int(text)
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in words:
+            raise UsageError(f"'{text[:40]}' is none of {', '.join(words)}")
+        return text
+
+    return read
+
+
+def _path(text: str) -> str:
+    if not text:
+        raise UsageError("is empty; give a path")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting: how its text is read, its default and what it does."""
+
+    read: Callable[[str], Any]
+    default: Any
+    help: str
+
+
+KEYS: Mapping[str, Key] = {
+    "hosts_file": Key(_path, None, "inventory to use instead of ./hosts.yaml"),
+    "output": Key(_one_of(*OUTPUTS), "table", "form of the output"),
+    "color": Key(_one_of(*COLORS), "auto", "colours: auto means on a terminal, unless NO_COLOR is set"),
+    "readonly": Key(_boolean, False, "refuse everything that changes a host or a run"),
+    "yes": Key(_boolean, False, "answer yes to every question"),
+    "no_input": Key(_boolean, False, "never ask"),
+    "parallel": Key(_count, 64, "hosts contacted at once"),
+    "connect_timeout": Key(seconds, None, "limit for connecting to a host; the inventory's by default"),
+    "timeout": Key(seconds, None, "limit for the whole command"),
+}
+
+
+def load(
+    flags: Mapping[str, Any], environ: Mapping[str, str], cwd: Path, explicit: str | None = None
+) -> dict[str, Value]:
+    """Every setting with its origin.
+
+    `flags` are values the command line gave; `explicit` names a config file that takes the place of both others.
+    Raises UsageError for a bad variable, SpecError for a bad file.
+    """
+    found = {name: Value(key.default, "default") for name, key in KEYS.items()}
+    for path, shown in _files(environ, cwd, explicit or environ.get("DISTUI_CONFIG")):
+        found |= _from_file(path, shown)
+    found |= _from_environ(environ)
+    found |= {k: Value(v, "--" + k.replace("_", "-")) for k, v in flags.items() if k in KEYS and v is not None}
+    return found
+
+
+def _files(environ: Mapping[str, str], cwd: Path, explicit: str | None) -> list[tuple[Path, str]]:
+    """The config files that exist, the weakest first, with the name to show for each."""
+    if explicit:
+        path = Path(explicit).expanduser()
+        if not (cwd / path).is_file():
+            raise UsageError(f"{explicit}: there is no such config file", hint="`distui config path` lists the places")
+        return [(cwd / path, explicit)]
+    user = paths(environ).config_file
+    places = [(user, str(user)), (cwd / "distui.yaml", "./distui.yaml")]
+    return [(path, shown) for path, shown in places if path.is_file()]
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, Value]:
+    found = {}
+    for name, key in KEYS.items():
+        variable = "DISTUI_" + name.upper()
+        if variable in environ:
+            try:
+                found[name] = Value(key.read(environ[variable]), variable)
+            except UsageError as exc:
+                raise UsageError(f"{variable}: {exc.message}") from exc
+    return found
+
+
+def _from_file(path: Path, shown: str) -> dict[str, Value]:
+    from distui.spec.document import parse
+    from distui.spec.nodes import Source, Table
+    from distui.spec.problems import Problems
+
+    try:
+        source = Source(shown, path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as exc:
+        raise UsageError(f"{shown} can't be read: {exc}") from exc
+    problems = Problems()
+    found: dict[str, Value] = {}
+    for document in parse(source, problems):
+        if isinstance(document, Table):
+            found |= _from_table(document, problems, path)
+        else:
+            problems.add(document, "", "expected settings, one `key: value` a line")
+    problems.raise_any()
+    return found
+
+
+def _from_table(table: Table, problems: Problems, path: Path) -> dict[str, Value]:
+    from distui.spec.nodes import Scalar
+    from distui.spec.problems import did_you_mean
+
+    found = {}
+    for name, (where, node) in table.pairs.items():
+        if name == "version":
+            continue
+        if name not in KEYS:
+            problems.add(where, name, f"unknown key{did_you_mean(name, KEYS)}")
+        elif not isinstance(node, Scalar):
+            problems.add(node, name, "expected one value")
+        else:
+            try:
+                value = KEYS[name].read(node.text)
+            except UsageError as exc:
+                problems.add(node, name, exc.message)
+                continue
+            if name == "hosts_file":  # relative to the file that says so, wherever distui is called
+                value = str(path.parent / Path(value).expanduser())
+            found[name] = Value(value, f"{node.source.path}:{node.line}")
+    return found
