@@ -74,20 +74,18 @@ def safe(text: str, *, colour: bool = False) -> str:
     Nothing a rank prints may move the cursor, set a title, answer a query or write the clipboard.
     """
     text = last_segment(text)
-    if "\x1b" in text:
-        text = _CSI.sub(lambda m: m.group() if colour and _SGR.fullmatch(m.group()) else "", text)
-        text = _strip_other_escapes(text)
-    return _CONTROL.sub(lambda m: m.group() if m.group() == "\x1b" and colour else "\ufffd", text)
-
-
-def _strip_other_escapes(text: str) -> str:
+    if "\x1b" not in text:
+        return _CONTROL.sub("\ufffd", text)
     kept = []
     position = 0
     for match in _SGR.finditer(text):
-        kept += [_OTHER_ESCAPE.sub("", text[position : match.start()]), match.group()]
+        kept += [_plain(text[position : match.start()]), match.group() if colour else ""]
         position = match.end()
-    kept.append(_OTHER_ESCAPE.sub("", text[position:]))
-    return "".join(kept)
+    return "".join([*kept, _plain(text[position:])])
+
+
+def _plain(text: str) -> str:
+    return _CONTROL.sub("\ufffd", _OTHER_ESCAPE.sub("", _CSI.sub("", text)))
 
 
 def excerpt(lines: Iterable[str], limit: int = 8) -> tuple[str, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from trainers.arguments import Options, parse
 
 TORCHRUN = {
@@ -23,6 +25,10 @@ def options(*argv: str, **environ: str) -> Options:
     return parse(argv, environ)
 
 
+def from_command_line(line: str, **environ: str) -> Options:
+    return parse(shlex.split(line), environ)
+
+
 def refusal(capsys: pytest.CaptureFixture[str], *argv: str, **environ: str) -> str:
     """What the program says on stderr before it ends with 2."""
     with pytest.raises(SystemExit) as ended:
@@ -35,7 +41,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *argv: str, **environ: str) -> s
 
 def test_the_classic_command_line_needs_no_environment() -> None:
     """`--rank --world-size --init-method --backend` say all there is to say."""
-    given_options = options(*"--rank 1 --world-size 2 --init-method tcp://10.0.0.1:29500 --backend gloo".split())
+    given_options = from_command_line("--rank 1 --world-size 2 --init-method tcp://10.0.0.1:29500 --backend gloo")
     place = given_options.place
     assert (place.rank, place.world_size, place.local_rank) == (1, 2, 0)
     assert place.meeting == ("10.0.0.1", 29500)
@@ -53,10 +59,12 @@ def test_torchrun_s_environment_needs_no_arguments() -> None:
 
 def test_an_argument_wins_over_the_environment() -> None:
     """Given on the command line beats the environment, for each of them."""
-    place = options(
-        *"--rank 0 --world-size 2 --local-rank 0 --init-method tcp://h:1 --threads 3".split(), **TORCHRUN
-    ).place
+    given_options = from_command_line(
+        "--rank 0 --world-size 2 --local-rank 0 --init-method tcp://h:1 --threads 3", **TORCHRUN
+    )
+    place = given_options.place
     assert (place.rank, place.world_size, place.local_rank, place.meeting) == (0, 2, 0, ("h", 1))
+    assert given_options.threads == 3
 
 
 @pytest.mark.parametrize("flag", ["--local-rank=1", "--local_rank=1"])

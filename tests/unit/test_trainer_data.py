@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from trainers import digits, idx
 
 THREE_BY_TWO = bytes((0, 0, 8, 2)) + struct.pack(">2I", 3, 2) + b"abcdef"

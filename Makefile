@@ -1,0 +1,47 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN     = $(VENV)/bin
+PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help demo test lint unit cluster bench lab-up lab-down clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/.dev: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.torch: $(VENV)/.dev
+	$(PIP) install --constraint constraints.txt torch
+	@touch $@
+
+demo: $(VENV)/.torch ## a real two-host training run on two embedded ssh hosts; needs only Python
+	$(BIN)/distui demo
+
+test: lint unit cluster ## everything: lint, types, unit tests, and the test cluster (root on Linux)
+
+lint: $(VENV)/.dev ## ruff and mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: $(VENV)/.dev ## tests that need no cluster
+	$(BIN)/pytest -q tests/unit tests/ssh
+
+cluster: $(VENV)/.torch ## tests on real sshd and dockerd hosts in network namespaces
+	$(BIN)/pytest -q tests/cluster
+
+bench: $(VENV)/.torch ## measures beside peers; prints ratios
+	$(BIN)/python -m bench
+
+lab-up: $(VENV)/.dev ## bring up the test cluster by hand (root): three hosts
+	$(BIN)/python tests/lab up --hosts 3
+
+lab-down: $(VENV)/.dev ## take it down again
+	$(BIN)/python tests/lab down
+
+clean: ## remove what was built here
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,108 @@
+"""Why a rank ended, in words, and who was first."""
+
+import pytest
+
+from distui.run.diagnose import Ended, cause_of, exit_words, first_of, torchrun_root
+
+
+@pytest.mark.parametrize(
+    ("code", "oom", "words"),
+    [
+        (3, False, "exit 3"),
+        (137, True, "out of memory: the kernel killed it (exit 137)"),
+        (137, False, "killed by SIGKILL (killed), exit 137"),
+        (139, False, "killed by SIGSEGV (segmentation fault), exit 139"),
+        (127, False, "command not found (exit 127)"),
+        (126, False, "the command can't be executed (exit 126)"),
+        (125, False, "docker could not start it (exit 125)"),
+        (None, False, "ended without an exit status"),
+    ],
+)
+def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
+    """137 is out-of-memory only when the engine says so."""
+    assert exit_words(code, oom=oom) == words
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("RuntimeError: The server socket has failed to bind ... EADDRINUSE", "port is already in use"),
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "GPU ran out of memory"),
+        ("ModuleNotFoundError: No module named 'einops'", "Python module is missing"),
+        ("RuntimeError: unable to find address for: ib9", "interface named does not exist"),
+        ("[c10d] DistStoreError: Timed out after 9 seconds waiting for clients. 1/2 clients joined.", "rendezvous"),
+        ("NET/IB : No device found.", "no InfiniBand device"),
+        ("OSError: [Errno 28] No space left on device", "disk is full"),
+    ],
+)
+def test_usual_messages_have_a_cause(line: str, part: str) -> None:
+    """The usual messages of torch, NCCL and Docker are put in plain words."""
+    cause = cause_of(["step 1", line, "more"])
+
+    assert cause is not None
+    assert part in cause.text
+    assert cause.hint
+
+
+def test_an_echo_does_not_hide_the_cause() -> None:
+    """A root cause wins over a peer's failure echoing in the same log."""
+    cause = cause_of(["CUDA out of memory", "Connection reset by peer"])
+
+    assert cause is not None
+    assert not cause.secondary
+
+
+def test_an_echo_alone_is_secondary() -> None:
+    """Connection loss to a peer is marked as following another's failure."""
+    cause = cause_of(["RuntimeError: Connection closed by peer [10.77.0.12]:4242"])
+
+    assert cause is not None
+    assert cause.secondary
+
+
+def test_the_earliest_end_is_first() -> None:
+    """Clearly apart, the clock decides."""
+    ends = [Ended(1, 10.0, 0.002, False), Ended(0, 5.0, 0.002, True)]
+
+    assert first_of(ends) == ends[1]
+
+
+def test_within_the_clocks_doubt_words_decide() -> None:
+    """Too close to tell apart by clock, an end that names its own cause comes before an echo."""
+    ends = [Ended(0, 5.000, 0.01, True), Ended(1, 5.015, 0.01, False)]
+
+    assert first_of(ends) == ends[1]
+
+
+def test_no_ends_no_first() -> None:
+    """Nothing failed, nobody was first."""
+    assert first_of([]) is None
+
+
+REPORT = """\
+============================================================
+mnist.py FAILED
+------------------------------------------------------------
+Failures:
+  <NO_OTHER_FAILURES>
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-21_01:01:01
+  host      : h2
+  rank      : 3 (local_rank: 1)
+  exitcode  : {code} (pid: 99)
+  error_file: <N/A>
+============================================================
+""".splitlines()
+
+
+@pytest.mark.parametrize(("code", "expected"), [("3", 3), ("-9", 137)])
+def test_torchrun_names_its_rank(code: str, expected: int) -> None:
+    """torchrun's report gives rank and exit code; a signal counts as 128 + number."""
+    assert torchrun_root([line.format(code=code) for line in REPORT]) == (3, expected)
+
+
+def test_no_report_no_root() -> None:
+    """Other output names nobody."""
+    assert torchrun_root(["rank : 3 (local_rank: 1)", "exitcode : 3"]) is None

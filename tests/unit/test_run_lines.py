@@ -1,0 +1,113 @@
+"""Bytes of a rank become whole lines, and what eyes see is safe."""
+
+import itertools
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distui.run.lines import MAX_OPEN, LineAssembler, excerpt, last_segment, safe, text_of
+
+
+def test_pieces_of_a_line_are_joined() -> None:
+    """A line that arrives in pieces comes out once, whole."""
+    lines = LineAssembler()
+
+    assert list(lines.feed("stdout", b"ab")) == []
+    assert not lines.clean
+    assert list(lines.feed("stdout", b"c\nd\n")) == [b"abc\n", b"d\n"]
+    assert lines.clean
+
+
+def test_streams_do_not_mix() -> None:
+    """An open line of one stream is not completed by the other."""
+    lines = LineAssembler()
+    list(lines.feed("stdout", b"out"))
+
+    assert list(lines.feed("stderr", b"err\n")) == [b"err\n"]
+    assert list(lines.feed("stdout", b"put\n")) == [b"output\n"]
+
+
+def test_open_ends_are_flushed_once() -> None:
+    """A last line without newline is not lost, and not given twice."""
+    lines = LineAssembler()
+    list(lines.feed("stdout", b"end"))
+
+    assert list(lines.flush()) == [("stdout", b"end")]
+    assert list(lines.flush()) == []
+
+
+def test_an_endless_line_is_passed_on_in_parts() -> None:
+    """Memory stays bounded when no newline ever comes."""
+    lines = LineAssembler()
+    parts = [part for _ in range(3) for part in lines.feed("stdout", b"x" * (MAX_OPEN // 2 + 1))]
+
+    assert b"".join(parts) == b"x" * (2 * (MAX_OPEN // 2 + 1))
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=8))
+def test_any_cut_gives_the_same_bytes(data: bytes, cuts: list[int]) -> None:
+    """Wherever the pieces are cut, nothing is lost, added or moved."""
+    lines = LineAssembler()
+    places = sorted({0, len(data), *(c for c in cuts if c < len(data))})
+    got = [line for a, b in itertools.pairwise(places) for line in lines.feed("stdout", data[a:b])]
+    got += [line for _, line in lines.flush()]
+
+    assert b"".join(got) == data
+    assert all(line.endswith(b"\n") for line in got[:-1])
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("plain", "plain"),
+        ("10%\r20%\r30%", "30%"),
+        ("done\r", "done"),
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("a\x1b[2Jb", "ab"),
+        ("\x1b]0;title\x07text", "text"),
+        ("\x1b]52;c;aGk=\x1b\\text", "text"),
+        ("bell\x07", "bell\ufffd"),
+        ("\x9b31mC1", "\ufffd31mC1"),
+        ("bidi\u202eevil", "bidi\ufffdevil"),
+        ("tab\there", "tab\there"),
+    ],
+)
+def test_nothing_reaches_the_terminal_but_text(raw: str, shown: str) -> None:
+    """Escapes and control characters are removed or made visible."""
+    assert safe(raw) == shown
+
+
+def test_colours_are_kept_when_asked() -> None:
+    """Colour on a terminal is worth keeping; moving the cursor is not."""
+    assert safe("\x1b[1;31mred\x1b[0m \x1b[5Aup \x1b]0;t\x07x", colour=True) == "\x1b[1;31mred\x1b[0m up x"
+
+
+@given(st.text(max_size=200))
+def test_safe_text_has_no_control_characters(text: str) -> None:
+    """Whatever a rank prints, only printable text and tabs remain."""
+    assert not any(ord(c) < 32 and c != "\t" for c in safe(text).replace("\n", ""))
+
+
+@given(st.text(alphabet="\x1b[]0;m\x07\\ab31P^_X\r", max_size=60))
+def test_with_colours_only_colour_escapes_remain(text: str) -> None:
+    """With colours kept, an escape character is always the start of a colour."""
+    rest = safe(text, colour=True)
+
+    assert "\x1b" not in re.sub(r"\x1b\[[0-9;:]*m", "", rest)
+
+
+def test_text_of_broken_utf8_is_shown() -> None:
+    """Bytes that are not UTF-8 are shown as replacement characters."""
+    assert text_of(b"a\xff\n") == "a\ufffd"
+
+
+def test_excerpt_is_the_last_full_lines() -> None:
+    """A failure shows its last non-empty lines, shortened."""
+    assert excerpt(["a", "", "b" * 400, "c"], limit=2) == ("b" * 300, "c")
+
+
+def test_last_segment_of_nothing() -> None:
+    """An empty line stays empty."""
+    assert last_segment("") == ""

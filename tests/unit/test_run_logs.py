@@ -1,0 +1,163 @@
+"""Log files: every line once, also after a crash between bytes and checkpoint."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from distui.errors import NotFound, UsageError
+from distui.run.events import HostSampled, LogLine, LogLines, Notice
+from distui.run.lines import Stream
+from distui.run.logs import TaskLog
+from distui.run.store import Journal, RunStore, StoredRun, state_root
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A record as the follower gives it."""
+
+    stream: Stream
+    stamp_ns: int | None
+    data: bytes
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> StoredRun:
+    return RunStore(tmp_path).create("r1")
+
+
+def test_lines_go_to_the_rank_file(stored: StoredRun) -> None:
+    """Bytes are stored as they came; lines are given with their stamp."""
+    log = TaskLog(stored, 0, [4])
+    written = log.feed([Piece("stdout", 1_500_000_000, b"a\xff\nb"), Piece("stdout", 1_500_000_000, b"c\n")])
+    log.close()
+
+    assert stored.rank_log(4).read_bytes() == b"a\xff\nbc\n"
+    assert written[0].lines == (LogLine("stdout", "a\ufffd", 1.5), LogLine("stdout", "bc", 1.5))
+
+
+def test_prefixes_split_a_task_into_ranks(stored: StoredRun) -> None:
+    """With several ranks in a task each line lands in its own rank's file, the launcher's in the node's."""
+
+    def split(line: bytes) -> tuple[int | None, bytes]:
+        return (int(line[:1]), line[1:]) if line[:1].isdigit() else (None, line)
+
+    log = TaskLog(stored, 2, [4, 5], split)
+    written = log.feed([Piece("stdout", 1, b"4x\n4y\n5z\nagent\n")])
+    log.close()
+
+    assert [(w.rank, [line.text for line in w.lines]) for w in written] == [
+        (4, ["x", "y"]),
+        (5, ["z"]),
+        (None, ["agent"]),
+    ]
+    assert stored.rank_log(4).read_bytes() == b"x\ny\n"
+    assert stored.node_log(2).read_bytes() == b"agent\n"
+
+
+def test_after_a_crash_the_file_is_cut_to_its_checkpoint(stored: StoredRun) -> None:
+    """What was written after the checkpoint is read again, not doubled."""
+    log = TaskLog(stored, 0, [0])
+    log.feed([Piece("stdout", 1, b"one\n")])
+    assert log.checkpoint({"at": 1})
+    log.feed([Piece("stdout", 2, b"two\n")])
+    log.close()
+
+    again = TaskLog(stored, 0, [0])
+
+    assert again.restore() == {"at": 1}
+    assert stored.rank_log(0).read_bytes() == b"one\n"
+
+
+def test_without_a_checkpoint_all_is_read_again(stored: StoredRun) -> None:
+    """A log without (or with a torn) checkpoint starts from nothing."""
+    log = TaskLog(stored, 0, [0])
+    log.feed([Piece("stdout", 1, b"one\n")])
+    log.close()
+    stored.follow_file(0).write_bytes(b'{"files": {"rank-00000.log": 4}, "resu')
+
+    assert TaskLog(stored, 0, [0]).restore() is None
+    assert stored.rank_log(0).read_bytes() == b""
+
+
+def test_no_checkpoint_while_a_line_is_open(stored: StoredRun) -> None:
+    """A checkpoint never counts bytes that are still in memory."""
+    log = TaskLog(stored, 0, [0])
+    log.feed([Piece("stdout", 1, b"half")])
+
+    assert not log.checkpoint({"at": 1})
+    assert not stored.follow_file(0).exists()
+
+
+def test_a_full_disk_is_remembered(stored: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a log can't be written that is known, and no checkpoint claims otherwise."""
+    log = TaskLog(stored, 0, [0])
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("distui.run.logs.open_private", full)
+    written = log.feed([Piece("stdout", 1, b"one\n")])
+
+    assert written[0].lines[0].text == "one"
+    assert log.error is not None
+    assert not log.checkpoint({"at": 1})
+
+
+def test_files_are_private(stored: StoredRun) -> None:
+    """Logs can hold secrets: folders 0700, files 0600."""
+    log = TaskLog(stored, 0, [0])
+    log.feed([Piece("stdout", 1, b"one\n")])
+    log.close()
+
+    assert stored.path.stat().st_mode & 0o777 == 0o700
+    assert stored.rank_log(0).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_run_name_is_used_once(stored: StoredRun, tmp_path: Path) -> None:
+    """Two runs with one name: the second is refused with a way out."""
+    with pytest.raises(UsageError, match="already recorded") as caught:
+        RunStore(tmp_path).create("r1")
+
+    assert "--name" in caught.value.hint
+
+
+def test_unknown_and_hostile_names_are_not_found(tmp_path: Path) -> None:
+    """A name never leads out of the runs folder."""
+    store = RunStore(tmp_path)
+
+    assert store.get("../..") is None
+    with pytest.raises(NotFound):
+        store.need("nope")
+
+
+def test_only_one_process_follows_a_run(stored: StoredRun) -> None:
+    """A second follower on this machine is refused, naming the first."""
+    with stored.followed(), pytest.raises(UsageError, match="already followed"), stored.followed():
+        pass
+
+
+def test_the_journal_has_no_log_lines_and_survives_a_torn_end(stored: StoredRun) -> None:
+    """Events and samples go to their files; reading passes over a torn line."""
+    journal = Journal(stored)
+    journal.write(
+        [
+            Notice(1, "info", "hello"),
+            LogLines(1, 0, 0, "h1", (LogLine("stdout", "secret"),)),
+            HostSampled(1, "h1"),
+        ]
+    )
+    journal.close()
+    with (stored.path / "events.ndjson").open("ab") as file:
+        file.write(b'{"type": "res')
+
+    assert [e["type"] for e in stored.events()] == ["notice"]
+    assert stored.result() is None
+    assert b"secret" not in (stored.path / "events.ndjson").read_bytes()
+    assert b'"type":"gpu"' in (stored.path / "metrics.ndjson").read_bytes()
+
+
+def test_state_lives_where_xdg_says() -> None:
+    """A relative XDG path is invalid and ignored, as the specification asks."""
+    assert state_root({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/distui")
+    assert state_root({"XDG_STATE_HOME": "rel", "HOME": "/h"}) == Path("/h/.local/state/distui")
