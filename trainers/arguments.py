@@ -43,7 +43,7 @@ class Place:
         """Where the ranks meet, as the user writes it."""
         match self.meeting:
             case None:
-                return "nowhere (one rank alone)"
+                return "none"
             case Path():
                 return f"file://{self.meeting}"
             case host, port:
@@ -137,7 +137,7 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
     add("--device", choices=DEVICES, default="auto", help="(default: the GPU with nccl, else the CPU)")
     add("--epochs", metavar="N", type=_count, default=8, help="passes over the data (default: 8)")
     add("--batch-size", metavar="N", type=_count, default=32, help="per step and rank (default: 32)")
-    add("--lr", metavar="X", type=_number, default=0.002, help="learning rate (default: 0.002)")
+    add("--lr", metavar="X", type=_number, default=0.004, help="learning rate at the start (default: 0.004)")
     add("--seed", metavar="N", type=int, default=1, help="same seed and ranks, same losses (default: 1)")
     add("--log-every", metavar="N", type=_count, default=10, help="steps between loss lines (default: 10)")
     add("--threads", metavar="N", type=_count, help="CPU threads (default: $OMP_NUM_THREADS or 1)")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -14,6 +16,10 @@ import torch.distributed as dist
 
 if TYPE_CHECKING:
     from trainers.arguments import Place
+
+
+_PAUSE = 0.2
+"""Seconds between two tries to reach rank 0."""
 
 
 class NotAvailable(Exception):
@@ -82,28 +88,30 @@ def _join(place: Place, backend: str, device: torch.device) -> None:
             device_id=device if backend == "nccl" else None,
         )
     except RuntimeError as problem:
+        variable = f"{backend.upper()}_SOCKET_IFNAME"
         raise JoinFailed(
-            f"the ranks met at {place.meeting_text}, but {backend} could not connect all {place.world_size}: "
-            f"{_first_line(problem)}; {backend.upper()}_SOCKET_IFNAME names the interface to use"
+            f"all ranks are here, but {backend} could not connect them: {_first_line(problem)}; {variable} names "
+            f"the interface to use, now {os.environ.get(variable) or 'not set'}"
         ) from problem
 
 
 def _meet(place: Place) -> dist.Store:
     """The store all ranks share, once all are there.
 
-    `init_process_group(init_method=...)` would do the same but for naming the ranks that are missing.
+    `init_process_group(init_method=...)` does the same, but does not name the ranks that are missing.
     """
+    deadline = time.monotonic() + place.timeout
     try:
-        store = _store(place)
-    except RuntimeError as problem:
-        raise JoinFailed(_unreachable(place, problem)) from problem
+        store = _store(place, deadline)
+    except (RuntimeError, OSError) as problem:
+        raise JoinFailed(f"{_no_store(place)} ({_first_line(problem)})") from problem
     # torchrun keeps one store over its restarts, so each attempt needs keys of its own
     store = dist.PrefixStore(f"attempt-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
-    _call_the_roll(place, store)
+    _call_the_roll(place, store, deadline)
     return store
 
 
-def _store(place: Place) -> dist.Store:
+def _store(place: Place, deadline: float) -> dist.Store:
     timeout = timedelta(seconds=place.timeout)
     match place.meeting:
         case None:
@@ -114,6 +122,8 @@ def _store(place: Place) -> dist.Store:
             return store
         case host, port:
             master = _listens(place)
+            if not master:
+                _wait_until_open(host, port, deadline)
             return dist.TCPStore(host, port, None, is_master=master, timeout=timeout, wait_for_workers=False)
 
 
@@ -122,7 +132,20 @@ def _listens(place: Place) -> bool:
     return place.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
 
 
-def _call_the_roll(place: Place, store: dist.Store) -> None:
+def _wait_until_open(host: str, port: int, deadline: float) -> None:
+    """Wait for rank 0, which may start later; TCPStore would wait too, but fill the log with stack traces."""
+    while True:
+        try:
+            left = deadline - time.monotonic()
+            socket.create_connection((host, port), timeout=max(left, 0.1)).close()
+            return
+        except OSError:
+            if time.monotonic() + _PAUSE > deadline:
+                raise
+            time.sleep(_PAUSE)
+
+
+def _call_the_roll(place: Place, store: dist.Store, deadline: float) -> None:
     """Say that this rank is here, and wait for all others."""
     if store.add(f"here/{place.rank}", 1) > 1:
         raise JoinFailed(
@@ -131,26 +154,34 @@ def _call_the_roll(place: Place, store: dist.Store) -> None:
         )
     keys = [f"here/{rank}" for rank in range(place.world_size)]
     try:
-        store.wait(keys, timedelta(seconds=place.timeout))
+        store.wait(keys, timedelta(seconds=max(deadline - time.monotonic(), 0.1)))
     except RuntimeError as problem:
+        raise JoinFailed(_absence(place, store, keys)) from problem
+
+
+def _absence(place: Place, store: dist.Store, keys: list[str]) -> str:
+    """Which ranks did not come, as far as the store can still tell."""
+    try:
         missing = [str(rank) for rank, key in enumerate(keys) if not store.check([key])]
-        who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {', '.join(missing)}"
-        raise JoinFailed(
-            f"{who} of {place.world_size} did not come to {place.meeting_text} within {place.timeout:g} s; "
-            "look at their output, and whether their hosts reach this address"
-        ) from problem
+    except RuntimeError:
+        return f"rank 0, which keeps {place.meeting_text}, ended before all ranks were there; see its output"
+    who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {', '.join(missing)}"
+    reach = "share this folder" if isinstance(place.meeting, Path) else "reach this address"
+    return (
+        f"{who} of {place.world_size} did not come to {place.meeting_text} within {place.timeout:g} s: "
+        f"see what they print, and whether their hosts {reach}"
+    )
 
 
-def _unreachable(place: Place, problem: RuntimeError) -> str:
+def _no_store(place: Place) -> str:
     where = place.meeting_text
     match place.meeting:
         case host, port if _listens(place):
-            what = f"could not listen at {where}: is port {port} free, and is {host} this host?"
+            return f"could not listen at {where}: is port {port} free, and is {host} this host?"
         case _, _:
-            what = f"found no rank 0 at {where} within {place.timeout:g} s: does it run, and is that its host?"
+            return f"found no rank 0 at {where} within {place.timeout:g} s: does it run, and is that its host?"
         case _:
-            what = f"could not use {where}: is its folder writable, and on a file system with locks?"
-    return f"{what} ({_first_line(problem)})"
+            return f"could not use {where}: is its folder writable, and on a file system with locks?"
 
 
 def _join_mpi(place: Place) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # not needed here
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # what goes wrong is raised, so not logged as well
     import torch
     import torch.distributed as dist
     from torch import Tensor, nn
@@ -54,7 +55,7 @@ def main() -> int:
         with group.joined(place, backend, device):
             train(options, data, device)
     except (idx.DataError, group.NotAvailable, group.JoinFailed) as problem:
-        print(f"{place.name} error: {problem}", file=sys.stderr, flush=True)
+        print(f"{place.name} error: {problem}\n", end="", file=sys.stderr, flush=True)
         return 1 if isinstance(problem, group.JoinFailed) else 2
     return 0
 
@@ -63,26 +64,40 @@ def train(options: arguments.Options, data: Data, device: torch.device) -> None:
     """Train on this rank's share of the data; say how the loss falls, and how good the network is."""
     place = options.place
     make_deterministic(options.seed, options.threads)
-    say(place, f"joined by {dist.get_backend()} at {place.meeting_text}, trains on {device}")
+    say(place, f"rendezvous {place.meeting_text} backend {dist.get_backend()} device {device}")
     model = DistributedDataParallel(network(data.train.tensors[0]).to(device))
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, options.epochs)
     sampler = DistributedSampler(data.train, place.world_size, place.rank, seed=options.seed)
     batches = DataLoader(data.train, options.batch_size, sampler=sampler)
-    loss, step = 0.0, 0
+    loss = 0.0
     for epoch in range(1, options.epochs + 1):
         sampler.set_epoch(epoch)  # another order in every epoch
-        losses = []
-        for images, classes in batches:
-            losses.append(take_step(model, optimizer, images.to(device), classes.to(device)))
-            step += 1
-            if step == 1 or step % options.log_every == 0:
-                say(place, f"epoch {epoch} step {step} loss {losses[-1].item():.4f}")
-        loss = mean_over_ranks(torch.stack(losses).mean())
-        say(place, f"epoch {epoch} mean loss {loss:.4f}")
+        loss = train_epoch(options, epoch, model, optimizer, batches, device)
+        schedule.step()
     say(place, f"final loss {loss:.4f} params {fingerprint(model.module)}")
     if place.rank == 0:
         say(place, f"test accuracy {accuracy(model.module, data.test, device):.1%}")
-    dist.barrier()  # rank 0 keeps the store, so it leaves last
+    dist.barrier()  # rank 0 keeps the store, so no rank may still need it when rank 0 leaves
+
+
+def train_epoch(
+    options: arguments.Options,
+    epoch: int,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: DataLoader[tuple[Tensor, ...]],
+    device: torch.device,
+) -> float:
+    """One pass over this rank's share of the data; the mean loss over all ranks, the same on each."""
+    losses = []
+    for step, (images, classes) in enumerate(batches, (epoch - 1) * len(batches) + 1):
+        losses.append(take_step(model, optimizer, images.to(device), classes.to(device)))
+        if step == 1 or step % options.log_every == 0:
+            say(options.place, f"epoch {epoch} step {step} loss {losses[-1].item():.4f}")
+    loss = mean_over_ranks(torch.stack(losses).mean())
+    say(options.place, f"epoch {epoch} mean loss {loss:.4f}")
+    return loss
 
 
 def take_step(model: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, classes: Tensor) -> Tensor:
@@ -179,8 +194,8 @@ def from_idx(folder: Path, part: str) -> TensorDataset:
 
 
 def say(place: arguments.Place, text: str) -> None:
-    """Print a line of this rank, at once."""
-    print(place.name, text, flush=True)
+    """Print a line of this rank, at once and in one piece: ranks often share one pipe."""
+    print(f"{place.name} {text}\n", end="", flush=True)
 
 
 if __name__ == "__main__":

@@ -36,5 +36,5 @@ def _end(name: str, receiving: socket.socket, sending: socket.socket) -> None:
     number = receiving.recv(1)[0]
     while number not in _ENDING:
         number = receiving.recv(1)[0]
-    print(f"{name} stopped by {signal.Signals(number).name}", flush=True)
+    print(f"{name} stopped by {signal.Signals(number).name}\n", end="", flush=True)
     os._exit(128 + number)
