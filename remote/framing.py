@@ -1,0 +1,91 @@
+"""How a command travels to a host whose login shell is unknown.
+
+The text sshd hands to the login shell never changes: it starts `sh`, which reads one line of its own stdin and
+evaluates it. sh, bash, fish, csh, tcsh and zsh read these words alike. The line prints a nonce on stdout and
+stderr, so that what .bashrc prints can be told from the answer, and then becomes the command, whose stdin is
+the rest of the channel. So neither argv nor input is ever an argument of a shell on the host.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+from collections.abc import Sequence
+
+REMOTE_COMMAND = "exec sh -c 'IFS= read -r s && eval \"$s\"'"
+"""Fixed text for the login shell. `read` takes bytes one at a time from a pipe, so it leaves the rest unread."""
+
+_MORE_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/snap/bin"
+"""Appended to PATH: non-interactive logins often lack the places of docker and nvidia-smi."""
+
+_NOISE_KEPT = 2048
+
+
+def new_mark() -> str:
+    """A word no login shell prints by chance."""
+    return f"distui-{secrets.token_hex(12)}"
+
+
+def command_line(mark: str, argv: Sequence[str]) -> bytes:
+    """The line that turns `sh` into `argv`. Raises ValueError for what no process can be given (NUL, no words)."""
+    if not argv or any("\0" in word for word in argv):
+        raise ValueError("a command needs at least one word, and no word may hold a NUL")
+    prefix = "nl=$(printf '\\n.'); nl=${nl%.}; " if any("\n" in word for word in argv) else ""
+    words = " ".join(_quoted(word) for word in argv)
+    return _line(mark, f"{prefix}exec {words}")
+
+
+def script_lines(mark: str, script: str) -> bytes:
+    """The line and the script after it; the script is read to the end of stdin, then evaluated."""
+    return _line(mark, 'eval "$(cat)"') + _encoded(script)
+
+
+def _line(mark: str, rest: str) -> bytes:
+    say = f"printf '%s\\n' {mark}; printf '%s\\n' {mark} >&2; "
+    path = f'PATH="${{PATH:-/usr/bin}}:{_MORE_PATH}"; export PATH; '
+    return _encoded(f"{say}{path}{rest}\n")
+
+
+def _quoted(word: str) -> str:
+    """`word` for sh, on one line: shlex puts words with newlines in single quotes, which are left around `$nl`."""
+    return shlex.quote(word).replace("\n", "'\"$nl\"'")
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+class Unframe:
+    """Drops everything up to the line with the mark, keeping the first bytes dropped for an error message."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark.encode() + b"\n"
+        self._held = bytearray()
+        self.found = False
+        self.noise = b""
+        self.dropped = 0
+        """How many bytes came before the mark so far."""
+
+    def feed(self, data: bytes) -> bytes:
+        """What of `data` belongs to the command."""
+        if self.found:
+            return data
+        self._held += data
+        head, mark, rest = self._held.partition(self._mark)
+        if mark:
+            self.found = True
+            self._drop(bytes(head))
+            self._held.clear()
+            return bytes(rest)
+        keep = len(self._mark) - 1
+        self._drop(bytes(self._held[:-keep]))
+        del self._held[:-keep]
+        return b""
+
+    def seen(self) -> bytes:
+        """The first bytes that came instead of the mark."""
+        return (self.noise + bytes(self._held))[:_NOISE_KEPT]
+
+    def _drop(self, data: bytes) -> None:
+        self.dropped += len(data)
+        self.noise += data[: _NOISE_KEPT - len(self.noise)]

@@ -1,0 +1,196 @@
+"""The login keys for a host, in the order they are shown: key files first, then what else the agent has.
+
+sshd ends the login after MaxAuthTries keys (6), so the files named for a host must come before an agent with
+twenty keys. Nothing here ever asks for a passphrase: a locked key is passed over and named when no other key works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from remote.config import Resolved
+from remote.known_hosts import fingerprint
+
+_AGENT_PATIENCE = 5.0
+"""Seconds an agent has to list its keys: a forwarded one may be dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One key to log in with, and what to call it in a message."""
+
+    pair: asyncssh.SSHKeyPair
+    label: str
+
+    @property
+    def print(self) -> str:
+        """The key's fingerprint."""
+        return fingerprint(self.pair.public_data)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """The keys for one login, and why others can't be used."""
+
+    candidates: tuple[Candidate, ...] = ()
+    locked: tuple[Path, ...] = ()
+    """Key files with a passphrase that no agent holds."""
+    unreadable: tuple[str, ...] = ()
+    """Key files that can't be read or must not be used, each with the reason."""
+    agent_problem: str = ""
+    """Why the agent that is set could not be asked."""
+
+
+class Locked(Exception):
+    """The key file has a passphrase."""
+
+
+class Agent:
+    """A connection to one ssh-agent, made when first needed and shared by all logins."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._client: asyncssh.SSHAgentClient | None = None
+        self._lock = asyncio.Lock()
+
+    async def pairs(self) -> list[asyncssh.SSHKeyPair]:
+        """The agent's keys. Raises OSError or ValueError when it can't be asked."""
+        async with self._lock, asyncio.timeout(_AGENT_PATIENCE):
+            if self._client is None:
+                self._client = await asyncssh.connect_agent(self._path)
+            return list(await self._client.get_keys())
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+class Keys:
+    """Reads key files once and asks agents; remembers the key that worked last, to show it first."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, asyncssh.SSHKey | Exception] = {}
+        self._agents: dict[str, Agent] = {}
+        self._worked: str = ""
+
+    async def ring(self, target: Resolved) -> KeyRing:
+        """All keys for `target`."""
+        held, problem = await self._agent_pairs(target.agent)
+        files = _Files(self._files, held)
+        for path in target.identity_files:
+            files.take(path, target.certificate_files)
+        rest = () if target.identities_only else tuple(_agent_candidate(pair) for pair in held.values())
+        found = _unique((*files.candidates, *rest))
+        first = sorted(found, key=lambda one: one.print != self._worked)
+        return KeyRing(tuple(first), tuple(files.locked), tuple(files.unreadable), problem)
+
+    def worked(self, candidate: Candidate) -> None:
+        """A host took this key: the next will probably take it too."""
+        self._worked = candidate.print
+
+    def close(self) -> None:
+        """Hang up on agents."""
+        for agent in self._agents.values():
+            agent.close()
+
+    async def _agent_pairs(self, path: str | None) -> tuple[dict[bytes, asyncssh.SSHKeyPair], str]:
+        if path is None:
+            return {}, ""
+        agent = self._agents.setdefault(path, Agent(path))
+        try:
+            return {pair.public_data: pair for pair in await agent.pairs()}, ""
+        except (OSError, ValueError, asyncssh.Error) as exc:
+            agent.close()
+            reason = "does not answer" if isinstance(exc, TimeoutError) else str(exc)
+            return {}, f"the ssh agent at {path} can't be used: {reason}"
+
+
+class _Files:
+    """Turns key files into candidates, taking the agent's copy of a key where there is one."""
+
+    def __init__(self, cache: dict[Path, asyncssh.SSHKey | Exception], held: dict[bytes, asyncssh.SSHKeyPair]) -> None:
+        self._cache = cache
+        self._held = held
+        self.candidates: list[Candidate] = []
+        self.locked: list[Path] = []
+        self.unreadable: list[str] = []
+
+    def take(self, path: Path, certificates: tuple[Path, ...]) -> None:
+        """Add the key in `path`; a file that does not exist is passed over, as ssh does."""
+        public = _public_data(path)
+        if public is not None and public in self._held:
+            self.candidates.append(Candidate(self._held[public], f"{path} (agent)"))
+            return
+        key = self._cache.get(path)
+        if key is None:
+            key = self._cache[path] = _read(path)
+        match key:
+            case FileNotFoundError():
+                del self._cache[path]
+            case Locked():
+                self.locked.append(path)
+            case Exception():
+                self.unreadable.append(f"{path}: {key}")
+            case _:
+                pairs = asyncssh.load_keypairs([key], certlist=_certificates(path, certificates))
+                self.candidates += [Candidate(pair, str(path)) for pair in pairs]
+
+
+def _read(path: Path) -> asyncssh.SSHKey | Exception:
+    """The private key in `path`, or why not: an answer worth keeping, since all hosts ask the same."""
+    try:
+        _check_private(path)
+        return asyncssh.read_private_key(path)
+    except asyncssh.KeyEncryptionError:
+        return Locked()
+    except asyncssh.KeyImportError as exc:
+        return Locked() if "assphrase" in str(exc) else ValueError(str(exc))
+    except FileNotFoundError as exc:
+        return exc
+    except OSError as exc:
+        return ValueError(exc.strerror or str(exc))
+
+
+def _check_private(path: Path) -> None:
+    """ssh refuses keys that others may read; so do we."""
+    info = path.stat()
+    if info.st_uid == os.getuid() and stat.S_IMODE(info.st_mode) & 0o077:
+        raise OSError(0, f"others may read it (mode {stat.S_IMODE(info.st_mode):04o}): chmod 600")
+
+
+def _public_data(path: Path) -> bytes | None:
+    """The public half, from `path.pub`, or from `path` itself when it names a public key held by an agent."""
+    for place in (path.with_name(path.name + ".pub"), path):
+        with suppress(OSError, asyncssh.KeyImportError):
+            return asyncssh.read_public_key(place).public_data
+    return None
+
+
+def _certificates(path: Path, named: tuple[Path, ...]) -> list[asyncssh.SSHCertificate]:
+    found: list[asyncssh.SSHCertificate] = []
+    for place in (path.with_name(path.name + "-cert.pub"), *named):
+        with suppress(OSError, asyncssh.KeyImportError):
+            found.append(asyncssh.read_certificate(place))
+    return found
+
+
+def _agent_candidate(pair: asyncssh.SSHKeyPair) -> Candidate:
+    comment = pair.get_comment()
+    return Candidate(pair, f"{comment or fingerprint(pair.public_data)} (agent)")
+
+
+def _unique(candidates: Iterable[Candidate]) -> list[Candidate]:
+    seen: dict[bytes, Candidate] = {}
+    for one in candidates:
+        seen.setdefault(one.pair.public_data, one)
+    return list(seen.values())

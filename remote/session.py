@@ -1,0 +1,349 @@
+"""A connection to one host: commands, streams, forwarded sockets and small files over few ssh channels."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import asyncssh
+
+from distui.errors import HostCommandError, HostError, SessionLost
+from distui.session import ByteChannel, Completed
+from remote import framing
+from remote.errors import lost, quoted
+from remote.links import Dial, Link, Links
+from remote.pipes import CommandPipe, Pipe, SocketPipe
+from remote.putting import put_argv
+
+_GRACE = 1.0
+"""Seconds between TERM and KILL for a command that took too long."""
+
+P = TypeVar("P", bound=Pipe)
+
+
+class SshSession:
+    """`distui.session.Session` over asyncssh. `dial` makes further connections when MaxSessions is small."""
+
+    def __init__(self, host: str, conn: asyncssh.SSHClientConnection, *, dial: Dial, connected_ms: float) -> None:
+        self._host = host
+        self._connected_ms = connected_ms
+        self._links = Links(conn, dial)
+        self._background: set[asyncio.Task[Any]] = set()
+
+    @property
+    def host(self) -> str:
+        """The host's name in the inventory."""
+        return self._host
+
+    @property
+    def connected_ms(self) -> float:
+        """How long connecting and logging in took, in milliseconds."""
+        return self._connected_ms
+
+    @property
+    def alive(self) -> bool:
+        """Whether the connection still stands, as far as anyone knows."""
+        return self._links.alive
+
+    @property
+    def peer(self) -> str:
+        """The address the connection goes to, "" behind a jump host."""
+        name = self._links.first.get_extra_info("peername")
+        return str(name[0]) if isinstance(name, tuple) else ""
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        input: bytes = b"",
+        timeout: float | None = 60.0,
+        limit: int = 8 << 20,
+    ) -> Completed:
+        """See `distui.session.Session.run`."""
+        mark = framing.new_mark()
+        line = self._line(mark, argv)
+        return await self._exchange(tuple(argv), mark, line + input, timeout=timeout, limit=limit)
+
+    async def run_script(self, script: str, *, timeout: float | None = 60.0, limit: int = 8 << 20) -> Completed:
+        """See `distui.session.Session.run_script`."""
+        mark = framing.new_mark()
+        lines = framing.script_lines(mark, script)
+        return await self._exchange(("sh",), mark, lines, timeout=timeout, limit=limit)
+
+    async def open(self, argv: Sequence[str]) -> ByteChannel:
+        """See `distui.session.Session.open`; here any argv will do, and what the login shell prints is dropped."""
+        mark = framing.new_mark()
+        line = self._line(mark, argv)
+        link, pipe = await self._open_command(lambda: CommandPipe(mark=mark), stream=True)
+        await pipe.write(line)
+        return SshChannel(self, argv[0], pipe, link)
+
+    async def open_unix(self, path: str) -> ByteChannel:
+        """See `distui.session.Session.open_unix`. Such channels do not count against MaxSessions."""
+        opening = self._links.first.create_unix_connection(SocketPipe, path, encoding=None)
+        try:
+            _, pipe = await self._opened(opening)
+        except asyncssh.ChannelOpenError as exc:
+            if not self.alive:
+                raise lost(self._host, exc) from exc
+            raise self._forward_refused(path, exc) from exc
+        except (OSError, asyncssh.Error) as exc:
+            raise lost(self._host, exc) from exc
+        return SshChannel(self, path, pipe, None)
+
+    async def put(self, path: str, data: bytes, *, mode: int = 0o600) -> None:
+        """See `distui.session.Session.put`."""
+        argv = put_argv(path, len(data), mode, secrets.token_hex(8))
+        done = await self.run(argv, input=data)
+        if not done.ok:
+            words = quoted(done.stderr) if done.stderr else f"exit status {done.status}"
+            raise HostCommandError(
+                self._host,
+                f"{self._host}: can't write {path}: {words}",
+                hint=f"look at the folder and the free space: ssh {self._host} df -h",
+            )
+
+    async def close(self) -> None:
+        """See `distui.session.Session.close`."""
+        await self._links.close()
+
+    def _line(self, mark: str, argv: Sequence[str]) -> bytes:
+        try:
+            return framing.command_line(mark, argv)
+        except ValueError as exc:
+            raise HostCommandError(self._host, f"{self._host}: can't run {list(argv)!r}: {exc}") from exc
+
+    def _forward_refused(self, path: str, exc: asyncssh.ChannelOpenError) -> HostCommandError:
+        return HostCommandError(
+            self._host,
+            f"{self._host} does not connect us to its socket {path}: {exc.reason}",
+            hint="nothing listens there, or sshd_config says AllowStreamLocalForwarding no",
+            code="forward_refused",
+        )
+
+    async def _exchange(
+        self, argv: tuple[str, ...], mark: str, stdin: bytes, *, timeout: float | None, limit: int
+    ) -> Completed:
+        """Open a channel, send `stdin` and its end, read the answer, all within `timeout` seconds."""
+        pipe: CommandPipe | None = None
+        try:
+            async with asyncio.timeout(timeout):
+                link, pipe = await self._open_command(lambda: CommandPipe(mark=mark, stderr_limit=limit), stream=False)
+                self._return_when_closed(pipe, link, stream=False)
+                out, cut = await self._converse(pipe, stdin, limit)
+        except TimeoutError as exc:
+            await _end(pipe)
+            raise self._too_slow(argv, pipe, timeout or 0.0) from exc
+        except asyncio.CancelledError:
+            _end_at_once(pipe)
+            raise
+        return self._completed(argv, pipe, out, cut=cut)
+
+    async def _converse(self, pipe: CommandPipe, stdin: bytes, limit: int) -> tuple[bytes, bool]:
+        """Write and read at once: a command may answer before it has read all of its input."""
+        feeding = asyncio.ensure_future(_feed(pipe, stdin))
+        try:
+            out, cut = await self._collect(pipe, limit)
+            if cut or pipe.flooded:
+                await _end(pipe)
+            else:
+                await pipe.closed.wait()
+            return out, cut
+        finally:
+            feeding.cancel()
+
+    async def _collect(self, pipe: CommandPipe, limit: int) -> tuple[bytes, bool]:
+        """stdout up to `limit`, and whether there was more."""
+        out = bytearray()
+        while data := await pipe.read(1 << 18):
+            out += data
+            if len(out) > limit:
+                return bytes(out[:limit]), True
+        return bytes(out), False
+
+    def _completed(self, argv: tuple[str, ...], pipe: CommandPipe, out: bytes, *, cut: bool) -> Completed:
+        if pipe.status is None and not cut and (pipe.lost is not None or not self.alive):
+            raise lost(self._host, pipe.lost)
+        if not pipe.out.found:
+            raise self._rubbish(pipe)
+        status = -1 if pipe.status is None else pipe.status
+        stderr = pipe.stderr.value()
+        return Completed(argv, status, out, stderr, truncated=cut or pipe.stderr.truncated)
+
+    def _rubbish(self, pipe: Pipe) -> HostCommandError:
+        """The mark never came: the login shell did something else than start `sh`."""
+        said = pipe.out.seen().strip() or pipe.stderr.frame.seen().strip()
+        words = f"it printed {quoted(said)}" if said else "it printed nothing"
+        status = "" if pipe.status is None else f" and ended with status {pipe.status}"
+        return HostCommandError(
+            self._host,
+            f"{self._host} lets us log in but runs no commands: {words}{status}",
+            hint=f"the login shell must start sh (no nologin, ForceCommand or menu): try `ssh {self._host} sh -c true`",
+            code="rubbish",
+        )
+
+    def _too_slow(self, argv: tuple[str, ...], pipe: Pipe | None, timeout: float) -> HostCommandError:
+        if pipe is not None and not pipe.out.found:
+            what = f"the login shell has not started sh after {timeout:g} s"
+            hint = "slow start-up files (.bashrc, a network home) or a hanging host"
+        else:
+            what = f"{argv[0]} did not finish within {timeout:g} s"
+            hint = f"the host may hang: try `ssh {self._host} uptime`"
+        return HostCommandError(self._host, f"{self._host}: {what}", hint=hint, code="command_timeout")
+
+    async def _open_command(self, factory: Callable[[], P], *, stream: bool) -> tuple[Link, P]:
+        """An exec channel on a connection that has room. Waits for room; raises SessionLost, HostCommandError."""
+        while True:
+            try:
+                link = await self._links.take(stream=stream)
+            except ConnectionError as exc:
+                raise lost(self._host, exc) from exc
+            except HostError as exc:
+                raise self._no_room(exc) from exc
+            try:
+                opening = link.conn.create_session(
+                    factory,  # type: ignore[arg-type]
+                    framing.REMOTE_COMMAND,
+                    encoding=None,
+                    request_pty=False,
+                )
+                _, pipe = await self._opened(opening)
+            except asyncssh.ChannelOpenError as exc:
+                await self._refused(link, exc, stream=stream)
+            except (OSError, asyncssh.Error) as exc:
+                await self._links.give_back(link, stream=stream)
+                raise lost(self._host, exc) from exc
+            except asyncio.CancelledError:
+                self._spawn(self._links.give_back(link, stream=stream))
+                raise
+            else:
+                return link, pipe
+
+    def _no_room(self, exc: HostError) -> HostCommandError:
+        return HostCommandError(
+            self._host,
+            f"{self._host} allows no further channel on our connection, and another connection failed: {exc.message}",
+            hint=exc.hint or "raise MaxSessions in the host's sshd_config",
+        )
+
+    async def _refused(self, link: Link, exc: asyncssh.ChannelOpenError, *, stream: bool) -> None:
+        """Return when it is worth asking again, which waits until another channel is closed."""
+        again = await self._links.refused(link, stream=stream)
+        if not self.alive:
+            raise lost(self._host, exc) from exc
+        if not again or exc.code == asyncssh.OPEN_REQUEST_SESSION_FAILED:
+            raise HostCommandError(
+                self._host,
+                f"{self._host} lets us log in but opens no session for commands: {exc.reason}",
+                hint=f"this account may only forward ports: try `ssh {self._host} true`",
+            ) from exc
+
+    async def _opened(self, opening: Any) -> Any:
+        """Await a channel's opening; if we are cancelled meanwhile, the channel is closed once it is there."""
+        task = asyncio.ensure_future(opening)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self._spawn(_close_late(task))
+            raise
+
+    def _return_when_closed(self, pipe: Pipe, link: Link, *, stream: bool) -> None:
+        """Give the place back when the server has closed the channel too: only then it counts it as gone."""
+        self._spawn(self._give_back(pipe, link, stream=stream))
+
+    async def _give_back(self, pipe: Pipe, link: Link, *, stream: bool) -> None:
+        await pipe.closed.wait()
+        await self._links.give_back(link, stream=stream)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+class SshChannel:
+    """`distui.session.ByteChannel` over one ssh channel."""
+
+    def __init__(self, session: SshSession, what: str, pipe: Pipe, link: Link | None) -> None:
+        self._host = session.host
+        self._what = what
+        self._pipe = pipe
+        if link is not None:
+            session._return_when_closed(pipe, link, stream=True)
+
+    async def read(self, limit: int = 65536) -> bytes:
+        """See `distui.session.ByteChannel.read`."""
+        data = await self._pipe.read(limit)
+        if not data and self._pipe.lost is not None:
+            raise self._gone()
+        return data
+
+    async def write(self, data: bytes) -> None:
+        """See `distui.session.ByteChannel.write`."""
+        if not await self._pipe.write(data):
+            raise self._gone()
+
+    async def write_eof(self) -> None:
+        """See `distui.session.ByteChannel.write_eof`."""
+        self._pipe.write_eof()
+
+    def stderr_tail(self) -> bytes:
+        """See `distui.session.ByteChannel.stderr_tail`."""
+        return self._pipe.stderr.value()
+
+    async def wait(self) -> int:
+        """See `distui.session.ByteChannel.wait`."""
+        await self._pipe.closed.wait()
+        if self._pipe.status is not None:
+            return self._pipe.status
+        return 0 if isinstance(self._pipe, SocketPipe) and self._pipe.lost is None else -1
+
+    async def close(self) -> None:
+        """See `distui.session.ByteChannel.close`."""
+        with suppress(Exception):
+            self._pipe.close()
+
+    def _gone(self) -> SessionLost:
+        if self._pipe.lost is not None:
+            return lost(self._host, self._pipe.lost)
+        message = f"{self._host}: {self._what} takes no more input: it has ended"
+        return SessionLost(self._host, message, code="channel_ended")
+
+
+async def _close_late(task: asyncio.Future[Any]) -> None:
+    with suppress(OSError, asyncssh.Error):
+        channel, _ = await task
+        channel.abort()
+
+
+async def _feed(pipe: Pipe, stdin: bytes) -> None:
+    await pipe.write(stdin)
+    pipe.write_eof()
+
+
+def _end_at_once(pipe: Pipe | None) -> None:
+    if pipe is not None:
+        pipe.send_signal("TERM")
+        pipe.close()
+
+
+async def _end(pipe: Pipe | None) -> None:
+    """TERM, a moment, KILL, close: without a pty closing the channel alone leaves the command running (M22)."""
+    if pipe is None:
+        return
+    with suppress(Exception):
+        pipe.send_signal("TERM")
+        await _ended_within(pipe, _GRACE)
+        if pipe.status is None:
+            pipe.send_signal("KILL")
+            await _ended_within(pipe, _GRACE / 4)
+    pipe.close()
+
+
+async def _ended_within(pipe: Pipe, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await pipe.finished()
