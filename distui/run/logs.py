@@ -19,8 +19,10 @@ from distui.run.events import LogLine
 from distui.run.lines import LineAssembler, Stream, text_of
 from distui.run.store import StoredRun, open_private, write_private
 
-PrefixSplitter = Callable[[bytes], tuple[int | None, bytes]]
-"""Rank named by a line's prefix (None: the launcher's own line) and the line without it."""
+Splitter = Callable[[bytes], Sequence[tuple[int | None, bytes]]]
+"""A line of several ranks -> its pieces, each with its rank (None: the launcher's own words)."""
+
+Group = tuple[int | None, list[LogLine], list[bytes]]
 
 
 class Record(Protocol):
@@ -47,13 +49,14 @@ class Written:
 class TaskLog:
     """The log files of one task. With several ranks in a task, `split` tells whose a line is."""
 
-    def __init__(self, run: StoredRun, task: int, ranks: Sequence[int], split: PrefixSplitter | None = None) -> None:
+    def __init__(self, run: StoredRun, task: int, ranks: Sequence[int], split: Splitter | None = None) -> None:
         self._run = run
         self._task = task
         self._ranks = tuple(ranks)
         self._only = ranks[0] if split is None else None
         self._split = split
         self._assembler = LineAssembler()
+        self._pieces: dict[int | None, LineAssembler] = {}
         self._files: dict[int | None, IO[bytes]] = {}
         self._stamps: dict[Stream, int | None] = {}
         self.error: OSError | None = None
@@ -81,24 +84,33 @@ class TaskLog:
 
     def feed(self, records: Sequence[Record]) -> list[Written]:
         """Write what whole lines `records` complete; returns them grouped by rank, in order."""
-        groups: list[tuple[int | None, list[LogLine], list[bytes]]] = []
+        groups: list[Group] = []
         for record in records:
             self._stamps[record.stream] = record.stamp_ns  # all pieces of a line share one stamp (FAULTS M5)
             for line in self._assembler.feed(record.stream, record.data):
-                self._add(groups, record.stream, line)
+                self._sort_out(groups, record.stream, line)
         return self._write(groups)
 
     def flush(self) -> list[Written]:
         """Write the open ends: last lines without a newline. For the end of a log only."""
-        groups: list[tuple[int | None, list[LogLine], list[bytes]]] = []
+        groups: list[Group] = []
         for stream, line in self._assembler.flush():
-            self._add(groups, stream, line)
+            self._sort_out(groups, stream, line)
+        for rank, pieces in self._pieces.items():
+            for stream, line in pieces.flush():
+                self._add(groups, rank, stream, line)
         return self._write(groups)
 
-    def _add(self, groups: list[tuple[int | None, list[LogLine], list[bytes]]], stream: Stream, line: bytes) -> None:
-        rank = self._only
-        if self._split is not None:
-            rank, line = self._split(line)
+    def _sort_out(self, groups: list[Group], stream: Stream, line: bytes) -> None:
+        """Give each piece of a line to its rank; a piece without newline waits for the rest of its line."""
+        if self._split is None:
+            self._add(groups, self._only, stream, line)
+            return
+        for rank, piece in self._split(line):
+            for whole in self._pieces.setdefault(rank, LineAssembler()).feed(stream, piece):
+                self._add(groups, rank, stream, whole)
+
+    def _add(self, groups: list[Group], rank: int | None, stream: Stream, line: bytes) -> None:
         stamp = self._stamps.get(stream)
         seen = LogLine(stream, text_of(line), stamp / 1e9 if stamp is not None else None)
         if groups and groups[-1][0] == rank:
@@ -107,7 +119,7 @@ class TaskLog:
         else:
             groups.append((rank, [seen], [line]))
 
-    def _write(self, groups: list[tuple[int | None, list[LogLine], list[bytes]]]) -> list[Written]:
+    def _write(self, groups: list[Group]) -> list[Written]:
         for rank, _, lines in groups:
             if self.error is None:
                 self._append(rank, b"".join(lines))
@@ -126,7 +138,7 @@ class TaskLog:
 
     def checkpoint(self, resume: Mapping[str, Any]) -> bool:
         """Store how far the log was read. False when a line is open or a write failed: then nothing is stored."""
-        if self.error is not None or not self._assembler.clean:
+        if self.error is not None or not self._clean:
             return False
         data = json.dumps({"files": self._lengths(), "resume": resume}).encode()
         try:
@@ -135,6 +147,10 @@ class TaskLog:
             self.error = exc
             return False
         return True
+
+    @property
+    def _clean(self) -> bool:
+        return self._assembler.clean and all(pieces.clean for pieces in self._pieces.values())
 
     def _lengths(self) -> dict[str, int]:
         return {p.name: p.stat().st_size for p in self._own_files() if p.exists()}

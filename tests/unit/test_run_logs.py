@@ -39,8 +39,8 @@ def test_lines_go_to_the_rank_file(stored: StoredRun) -> None:
 def test_prefixes_split_a_task_into_ranks(stored: StoredRun) -> None:
     """With several ranks in a task each line lands in its own rank's file, the launcher's in the node's."""
 
-    def split(line: bytes) -> tuple[int | None, bytes]:
-        return (int(line[:1]), line[1:]) if line[:1].isdigit() else (None, line)
+    def split(line: bytes) -> list[tuple[int | None, bytes]]:
+        return [(int(line[:1]), line[1:])] if line[:1].isdigit() else [(None, line)]
 
     log = TaskLog(stored, 2, [4, 5], split)
     written = log.feed([Piece("stdout", 1, b"4x\n4y\n5z\nagent\n")])
@@ -53,6 +53,22 @@ def test_prefixes_split_a_task_into_ranks(stored: StoredRun) -> None:
     ]
     assert stored.rank_log(4).read_bytes() == b"x\ny\n"
     assert stored.node_log(2).read_bytes() == b"agent\n"
+
+
+def test_a_line_that_two_ranks_share_is_cut_apart(stored: StoredRun) -> None:
+    """A piece that the launcher printed before its newline waits for the rest of its own line."""
+
+    def split(line: bytes) -> list[tuple[int | None, bytes]]:
+        return [(int(part[:1]), part[1:]) for part in line.split(b"#") if part]
+
+    log = TaskLog(stored, 0, [0, 1], split)
+    log.feed([Piece("stdout", 1, b"#0ha#1whole\n")])
+    assert not log.checkpoint({"at": 1})
+    log.feed([Piece("stdout", 2, b"#0lf\n")])
+    log.close()
+
+    assert stored.rank_log(0).read_bytes() == b"half\n"
+    assert stored.rank_log(1).read_bytes() == b"whole\n"
 
 
 def test_after_a_crash_the_file_is_cut_to_its_checkpoint(stored: StoredRun) -> None:
