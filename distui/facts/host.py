@@ -79,6 +79,15 @@ class GpuProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class MigDevice:
+    """One MIG slice of a GPU: its number on that GPU, profile (`3g.40gb`) and UUID, which `--gpus` takes."""
+
+    index: int
+    profile: str
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
 class Gpu:
     """One physical GPU. `problem` says why it can't be used (`GPU is lost`); healthy ones have None."""
 
@@ -96,6 +105,7 @@ class Gpu:
     pci: str | None = None
     processes: tuple[GpuProcess, ...] = ()
     problem: Trouble | None = None
+    mig_devices: tuple[MigDevice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +175,8 @@ class HostFacts:
     default_route_nic: str | None = None
     name_is_loopback: bool = False
     """Whether the host's own name resolves to 127/8 there (Debian's 127.0.1.1), which breaks gloo."""
+    rdma_devices: bool | None = None
+    """Whether /dev/infiniband exists, which a container needs for InfiniBand; None when unknown."""
     memlock_kib: int | None = None
     """Locked-memory limit of the login in KiB; -1 when unlimited."""
     warnings: tuple[str, ...] = ()

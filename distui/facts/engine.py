@@ -1,0 +1,206 @@
+"""The container engine of a host: what `docker version` and `docker info` say, and failures as stable classes."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from distui.facts.host import Engine, Trouble
+from distui.facts.values import JsonObject, Reply, as_object, as_text, load_json
+
+_CONFLICT = re.compile(r"already in use by (?:container )?\"?([0-9a-f]{12,64})\b")
+
+_SUDO = "let this login run it without a password (sudoers: NOPASSWD), or add it to group docker"
+_PULL = "check the registry's name and the host's way to it, or load the image there with `docker load`"
+
+_CLASSES: tuple[tuple[str, str, str, str], ...] = (
+    # First match wins: causes that hide inside another message come before it.
+    ("sudo_password", r"sudo: .*(password is required|terminal is required|askpass)",
+     "sudo asks for a password", _SUDO),
+    ("sudo_denied", r"is not in the sudoers file|sudo: .*not allowed", "this login may not use sudo", _SUDO),
+    ("docker_permission", r"permission denied while trying to connect|dial unix \S+: connect: permission denied",
+     "this login may not use the container engine",
+     "`sudo usermod -aG docker USER` and log in again, or set `docker: sudo -n docker` for the host"),
+    ("daemon_down", r"cannot connect to the docker daemon|is the docker daemon running|error during connect"
+     r"|cannot connect to podman|connection refused.*docker\.sock",
+     "the container engine's daemon does not run",
+     "`sudo systemctl start docker` on the host; `journalctl -u docker` tells why it ended"),
+    ("name_conflict", r"the container name .* is already in use", "a container of that name exists already",
+     "attach to it, or remove it with `docker rm -f NAME`"),
+    ("disk_full", r"no space left on device", "the disk is full on the host",
+     "`docker system prune` or free some space"),
+    ("no_gpu_runtime", r"could not select device driver|unknown or invalid runtime name: nvidia"
+     r"|unresolvable CDI devices|nvidia-container-runtime.*not found",
+     "the engine has no NVIDIA runtime", "install nvidia-container-toolkit on the host and restart its engine"),
+    ("gpu_missing", r"device error: .*unknown device|no such device: .*nvidia",
+     "the host has no GPU of that number or id",
+     "`nvidia-smi -L` lists what there is"),
+    ("gpu_driver", r"nvidia-container-cli: (initialization|ldcache|mount|requirement) error|nvml error",
+     "the NVIDIA container hook failed", "see whether nvidia-smi works on the host; the image may need a newer driver"),
+    ("device_missing", r"error gathering device information", "a device the container asks for is not on the host",
+     "take it out of the job's devices, or load its driver"),
+    ("ulimit_refused", r"error setting rlimit", "the engine may not raise a limit the container asks for",
+     "raise LimitMEMLOCK and friends of the engine's service, or ask for less with `ulimits`"),
+    ("port_in_use", r"port is already allocated|address already in use", "a port is taken on the host",
+     "choose another port, or stop what listens on it (`ss -ltnp`)"),
+    ("mount_failed", r"invalid mount config|bind source path does not exist|error while creating mount source path"
+     r"|error mounting|mounts denied|statfs .*no such file", "a folder can't be mounted into the container",
+     "check that every path under `volumes` exists on the host and may be read"),
+    ("image_wrong_arch", r"no matching manifest for|exec format error|image's platform .* does not match",
+     "the image is for another processor architecture", "build or pull it for this host's architecture"),
+    ("image_auth", r"pull access denied|unauthorized|authentication required|denied: requested access|no basic auth",
+     "the registry refuses this host", "`docker login` on the host, or check the image's name"),
+    ("image_missing", r"manifest unknown|manifest for .* not found|image not known|no such image",
+     "the image is not there", "pull or load it on the host, or set `pull: missing`"),
+    ("image_pull_failed", r"error response from daemon: (get|head) \"?https?://|toomanyrequests|tls handshake"
+     r"|i/o timeout|failed to pull|error pulling|initializing source|net/http: request canceled"
+     r"|short-name .* did not resolve"
+     r"|failed to resolve reference", "the image can't be pulled", _PULL),
+    ("command_not_found", r"executable file .*not found|exec: .*no such file or directory"
+     r"|stat .*: no such file or directory", "the command is not in the image",
+     "check the job's `command` and the image"),
+    ("command_not_executable", r"exec: .*permission denied|runc create failed.*permission denied|is a directory"
+     r"|crun: .*permission denied", "the command can't be executed", "it needs the x bit and must be a program"),
+    ("bad_name", r"invalid reference format|invalid container name", "the image or container name is not a valid one",
+     "image names are lower case: [registry/]name[:tag]"),
+    ("bad_arguments", r"unknown (shorthand )?flag|invalid argument .* for", "the engine does not know an argument",
+     "its version may be too old for it; check `docker_args`"),
+    ("no_such_container", r"no such container|no container with name", "there is no such container", ""),
+)  # fmt: skip
+_COMPILED = tuple((code, re.compile(p, re.IGNORECASE), message, hint) for code, p, message, hint in _CLASSES)
+
+
+def classify(stderr: str, rc: int | None) -> Trouble:
+    """Why an engine's command failed: its stderr (and stdout) and exit code, as a class with words and a hint.
+
+    Codes: daemon_down, docker_permission, sudo_password, sudo_denied, engine_missing, engine_timeout,
+    name_conflict, disk_full, no_gpu_runtime, gpu_missing, gpu_driver, device_missing, ulimit_refused, port_in_use,
+    mount_failed, image_missing, image_pull_failed, image_auth, image_wrong_arch, command_not_found,
+    command_not_executable, bad_name, bad_arguments, no_such_container, unknown.
+    """
+    text = stderr[:20_000]
+    for code, pattern, message, hint in _COMPILED:
+        if pattern.search(text):
+            return Trouble(code, message, hint)
+    if rc is None or rc in (124, 137):
+        return Trouble("engine_timeout", "the container engine does not answer", "restart its service on the host")
+    if rc in (126, 127) and "Error response from daemon" not in stderr:
+        return Trouble("engine_missing", "the container engine is not installed", "install it, or set `docker: podman`")
+    return Trouble("unknown", f"the container engine failed with exit code {rc}: {_last_words(stderr)}")
+
+
+def _last_words(text: str) -> str:
+    """The line that names the error: the first one, without docker's advice to run --help."""
+    lines = (line.strip() for line in text.splitlines())
+    return next((line[:300] for line in lines if line and not line.startswith("Run '")), "no message")
+
+
+def conflicting_container(stderr: str) -> str | None:
+    """The id of the container that holds the name, from a `name_conflict` message of Docker or Podman."""
+    found = _CONFLICT.search(stderr)
+    return found[1] if found else None
+
+
+def version_key(version: str | None) -> tuple[int, ...]:
+    """Numbers of a version for comparing: `20.10.24+dfsg1` is (20, 10, 24). Empty when there are none."""
+    found = re.match(r"v?(\d{1,9}(?:\.\d{1,9})*)", version or "")
+    return tuple(int(part) for part in found[1].split(".")) if found else ()
+
+
+def server_version(version_text: str) -> str | None:
+    """The server's version in `docker version --format '{{json .}}'`; None when the daemon is down."""
+    return as_text(as_object(as_object(load_json(version_text)).get("Server")).get("Version"))
+
+
+def read_info(text: str) -> JsonObject:
+    """`docker info` as an object with docker's key names, from JSON or from the text of old versions (1.9).
+
+    A daemon that is down still makes the client print JSON, with zeros for everything: that gives {} here,
+    so that nobody reads "0 containers, no GPU runtime" from it.
+    """
+    value = as_object(load_json(text))
+    if value:
+        up = value.get("ServerVersion") and not value.get("ServerErrors")
+        return value if up or "host" in value else {}
+    return _text_info(text)
+
+
+def _text_info(text: str) -> JsonObject:
+    fields = {
+        m[1]: m[2].strip() for line in text.splitlines() if (m := re.fullmatch(r"([A-Z][\w ]*): ?(.*)", line.strip()))
+    }
+    if not fields.get("Server Version"):
+        return {}
+    return {
+        "ServerVersion": fields["Server Version"],
+        "LoggingDriver": fields.get("Logging Driver", ""),
+        "DockerRootDir": fields.get("Docker Root Dir", ""),
+        "Runtimes": {name: {} for name in fields.get("Runtimes", "").split()},
+        "LiveRestoreEnabled": {"true": True, "false": False}.get(fields.get("Live Restore Enabled", "")),
+    }
+
+
+def has_nvidia_runtime(info: JsonObject) -> bool | None:
+    """Whether `--gpus` can work: a runtime named nvidia, or NVIDIA devices by CDI. None when info says nothing.
+
+    Docker registers `--gpus` by finding nvidia-container-runtime-hook on its PATH, with or without a runtime
+    of that name, so False is a strong hint but no proof: the probe also looks for the hook.
+    """
+    if not info:
+        return None
+    runtimes = as_object(info.get("Runtimes"))
+    devices = info.get("DiscoveredDevices")
+    cdi = isinstance(devices, list) and any("nvidia.com/gpu" in str(d) for d in devices)
+    return any("nvidia" in name for name in runtimes) or cdi
+
+
+def read_engine(
+    kind: Literal["docker", "podman"],
+    command: tuple[str, ...],
+    version: Reply,
+    info: Reply,
+    *,
+    socket: str | None = None,
+    nvidia_hook: bool = False,
+) -> Engine:
+    """The engine from its `version` and `info`. `nvidia_hook`: NVIDIA's hook or CDI file was found on the host."""
+    versions = as_object(load_json(version.text))
+    facts = read_info(info.text)
+    client = as_text(as_object(versions.get("Client")).get("Version"))
+    server = server_version(version.text) or as_text(facts.get("ServerVersion"))
+    if kind == "podman":
+        server = server or as_text(as_object(facts.get("version")).get("Version")) or client
+    down = None if server and version.ok else _down(version, info)
+    runtime = has_nvidia_runtime(facts) if kind == "docker" else (bool(facts) or None) and nvidia_hook
+    live = facts.get("LiveRestoreEnabled")
+    return Engine(
+        kind=kind,
+        command=command,
+        client=client,
+        server=server if down is None else None,
+        nvidia_runtime=(runtime or nvidia_hook) if runtime is not None else None,
+        socket=socket if down is None else None,
+        live_restore=live if isinstance(live, bool) else None,
+        problem=down,
+    )
+
+
+def _down(version: Reply, info: Reply) -> Trouble:
+    """Why the engine gives no server version; a client that prints JSON and fails without a word has no daemon."""
+    reply = version if not version.ok else info
+    trouble = classify(reply.text, reply.status)
+    if trouble.code in ("unknown", "engine_timeout") and '"Server":null' in version.text and not version.timed_out:
+        return classify("Cannot connect to the Docker daemon", 1)
+    return trouble
+
+
+def info_trouble(text: str, rc: int | None) -> Trouble | None:
+    """Why `docker info` gave nothing, from its output and exit code; None when it gave facts."""
+    if read_info(text) and rc == 0:
+        return None
+    if as_object(load_json(text)):
+        errors = as_object(load_json(text)).get("ServerErrors")
+        words = " ".join(map(str, errors)) if isinstance(errors, list) else ""
+        trouble = classify(words, rc)
+        return trouble if trouble.code != "unknown" else classify("Cannot connect to the Docker daemon", rc)
+    return classify(text, rc)

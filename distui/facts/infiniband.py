@@ -1,0 +1,146 @@
+"""RDMA ports from sysfs, ibstat or ibstatus, and which network interface belongs to each.
+
+RoCE ports (link layer Ethernet) are listed too: whether a port is InfiniBand is its link layer, not its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from distui.facts.host import IbPort, Nic, Trouble
+from distui.facts.values import integer, number
+
+_PORT = re.compile(r"(?:.*/)?([^/]+)/ports/(\d{1,3})/(state|rate|link_layer)")
+_PCI_HCA = re.compile(r".*/([0-9a-fA-F:.]+)/infiniband/([^/]+)/.*")
+_PCI_NET = re.compile(r".*/([0-9a-fA-F:.]+)/net/([^/]+)/.*")
+_IBSTAT_CA = re.compile(r"CA '([^']+)'\s*")
+_IBSTAT_PORT = re.compile(r"\s+Port (\d{1,3}):\s*")
+_IBSTATUS = re.compile(r"Infiniband device '([^']+)' port (\d{1,3}) status:\s*")
+_IBPANIC = re.compile(r"ibpanic: .*?IB device '([^']+)' failed: (.+)")
+_STATES = {"ACTIVE": "ACTIVE", "DOWN": "DOWN", "INIT": "INIT", "INITIALIZING": "INIT", "ARMED": "ARMED",
+           "ACTIVE_DEFER": "ACTIVE_DEFER"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class IbReading:
+    """Ports that were read, and devices that could not be."""
+
+    ports: tuple[IbPort, ...] = ()
+    unreadable: tuple[Trouble, ...] = ()
+
+
+def state(text: str | None) -> str | None:
+    """The port's state in sysfs's words: `4: ACTIVE`, `ACTIVE` and `Active` are the same."""
+    word = (text or "").rpartition(":")[2].strip().upper()
+    return _STATES.get(word, word or None)
+
+
+def rate(text: str | None) -> float | None:
+    """Gbit/s of `200 Gb/sec (4X HDR)` or ibstat's bare `200`."""
+    return number(text)
+
+
+def ports_from_tree(values: Mapping[str, str]) -> tuple[IbPort, ...]:
+    """Ports of a sysfs listing: any path that ends in HCA/ports/N/{state,rate,link_layer}.
+
+    The interface of a port is found by, in order: the port's GID table (`ports/N/ndev`), the device's own
+    folder (`HCA/netdev/NAME`, with `dev_port` when it has several), a shared PCI address. Names prove nothing:
+    on a DGX A100 mlx5_6 is ib4.
+    """
+    found: dict[tuple[str, int], dict[str, str]] = {}
+    for path, value in values.items():
+        match = _PORT.fullmatch(path)
+        if match:
+            found.setdefault((match[1], int(match[2])), {})[match[3]] = value
+    return tuple(_port(hca, number_, fields, values) for (hca, number_), fields in found.items())
+
+
+def _port(hca: str, number_: int, fields: Mapping[str, str], values: Mapping[str, str]) -> IbPort:
+    return IbPort(
+        hca=hca,
+        port=number_,
+        state=state(fields.get("state")),
+        link_layer=fields.get("link_layer") or None,
+        rate_gbps=rate(fields.get("rate")),
+        netdev=values.get(f"ib/{hca}/ports/{number_}/ndev") or _netdev(hca, number_, values),
+    )
+
+
+def _netdev(hca: str, port: int, values: Mapping[str, str]) -> str | None:
+    own = [path.rpartition("/")[2] for path in values if path.startswith(f"ib/{hca}/netdev/")]
+    names = own or _by_pci(hca, values)
+    if len(names) <= 1:
+        return names[0] if names else None
+    exact = [n for n in names if integer(values.get(f"net/{n}/dev_port")) == port - 1]
+    return exact[0] if exact else names[0]
+
+
+def _by_pci(hca: str, values: Mapping[str, str]) -> list[str]:
+    """Interfaces at the PCI address of `hca`."""
+    address = values.get(f"ib/{hca}/pci") or next(
+        (m[1] for path in values if (m := _PCI_HCA.fullmatch(path)) and m[2] == hca), None
+    )
+    if not address:
+        return []
+    listed = [m[2] for path in values if (m := _PCI_NET.fullmatch(path)) and m[1] == address]
+    known = [p.split("/")[1] for p, v in values.items() if re.fullmatch(r"net/[^/]+/pci", p) and v == address]
+    return list(dict.fromkeys([*listed, *known]))
+
+
+def parse_ibstat(text: str) -> IbReading:
+    """Ports of `ibstat`; a device it panics at (`ibpanic: ... mlx5_8 ... No such file`) is reported unreadable."""
+    ports: list[IbPort] = []
+    hca = ""
+    for line in text.splitlines():
+        ca, port = _IBSTAT_CA.fullmatch(line), _IBSTAT_PORT.fullmatch(line)
+        if ca:
+            hca = ca[1]
+        elif port and hca:
+            ports.append(IbPort(hca, int(port[1]), None, None, None))
+        elif ports and ports[-1].hca == hca:
+            ports[-1] = _with_field(ports[-1], line)
+    return IbReading(tuple(ports), _panics(text))
+
+
+def parse_ibstatus(text: str) -> IbReading:
+    """Ports of `ibstatus`."""
+    ports: list[IbPort] = []
+    for line in text.splitlines():
+        head = _IBSTATUS.fullmatch(line)
+        if head:
+            ports.append(IbPort(head[1], int(head[2]), None, None, None))
+        elif ports:
+            ports[-1] = _with_field(ports[-1], line)
+    return IbReading(tuple(ports), _panics(text))
+
+
+def _with_field(port: IbPort, line: str) -> IbPort:
+    key, _, value = line.partition(":")
+    match key.strip().lower():
+        case "state":
+            return replace(port, state=state(value))
+        case "rate":
+            return replace(port, rate_gbps=rate(value.strip()))
+        case "link layer" | "link_layer":
+            return replace(port, link_layer=value.strip() or None)
+        case _:
+            return port
+
+
+def _panics(text: str) -> tuple[Trouble, ...]:
+    return tuple(
+        Trouble("ib_unreadable", f"{m[1]}: {m[2].strip()}", f"the driver lost {m[1]}; look at dmesg")
+        for m in map(_IBPANIC.search, text.splitlines())
+        if m
+    )
+
+
+def with_port_speed(nics: Iterable[Nic], ports: Iterable[IbPort]) -> tuple[Nic, ...]:
+    """InfiniBand interfaces with the rate of their port: IPoIB drivers report no or a wrong link speed."""
+    rates = {p.netdev: p.rate_gbps for p in ports if p.netdev and p.rate_gbps}
+    return tuple(
+        replace(nic, speed_mbps=int(rates[nic.name] * 1000)) if nic.kind == "infiniband" and nic.name in rates else nic
+        for nic in nics
+    )

@@ -1,0 +1,140 @@
+"""What the probe says about the machine itself: clock, memory, disks, ports, names, owners of processes."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+
+from distui.facts.host import Disk
+from distui.facts.values import integer
+
+_CONTAINER = re.compile(
+    r"(?:docker|libpod|cri-containerd|crio|containers?|pod|/)[-/:]?([0-9a-f]{64})(?:\.scope)?(?=/|$)"
+)
+_DEFAULT_PORTS = (32768, 60999)
+
+
+def clock_offset(
+    began: float, ended: float, sent_at: float, received_at: float, connect_ms: float | None
+) -> tuple[float, float]:
+    """(host's clock minus ours, round trip), both in ms, from the four time stamps of one question.
+
+    As in NTP, the true offset lies between `ended - received_at` and `began - sent_at`. But the way there may
+    hold seconds of a slow login shell, while the way back is only the network: so the round trip is taken as
+    at most a quarter of the time connecting took (ssh needs at least four), counted from the way back.
+    """
+    least, most = ended - received_at, began - sent_at
+    trip = max(0.0, most - least)
+    if connect_ms is not None:
+        trip = min(trip, connect_ms / 4000)
+    return (least + trip / 2) * 1000, trip * 1000
+
+
+def kib_line_as_mib(line: str | None) -> int | None:
+    """MiB of a line of /proc/meminfo (`MemTotal:  24684100 kB`)."""
+    size = integer((line or "").partition(":")[2].strip())
+    return size // 1024 if size is not None else None
+
+
+def after_colon(line: str | None) -> str | None:
+    """The value of a `key : value` line, None when empty."""
+    return (line or "").partition(":")[2].strip() or None
+
+
+def os_name(line: str | None) -> str | None:
+    """The name in os-release's `PRETTY_NAME="..."` line."""
+    return (line or "").partition("=")[2].strip().strip("\"'") or None
+
+
+def memlock_kib(text: str | None) -> int | None:
+    """KiB of `ulimit -l`; -1 for unlimited."""
+    return -1 if (text or "").strip() == "unlimited" else integer(text)
+
+
+def port_range(text: str | None) -> tuple[int, int]:
+    """The ephemeral ports of /proc/sys/net/ipv4/ip_local_port_range; the kernel's default when unreadable."""
+    found = re.fullmatch(r"(\d{1,5})\s+(\d{1,5})", (text or "").strip(), re.ASCII)
+    return (int(found[1]), int(found[2])) if found else _DEFAULT_PORTS
+
+
+def listening_ports(text: str) -> frozenset[int]:
+    """TCP ports of `ss -ltn` or of the listening lines of /proc/net/tcp and tcp6."""
+    found = (_ss_port(line) or _proc_port(line) for line in text.splitlines())
+    return frozenset(port for port in found if port)
+
+
+def _ss_port(line: str) -> int | None:
+    cells = line.split()
+    if len(cells) < 4 or cells[0] != "LISTEN":
+        return None
+    return _port(cells[3].rpartition(":")[2], 10)
+
+
+def _proc_port(line: str) -> int | None:
+    cells = line.split()
+    if len(cells) < 4 or cells[3] != "0A":
+        return None
+    return _port(cells[1].rpartition(":")[2], 16)
+
+
+def _port(word: str, base: int) -> int | None:
+    if not re.fullmatch(r"[0-9A-Fa-f]{1,5}" if base == 16 else r"[0-9]{1,5}", word):
+        return None
+    value = int(word, base)
+    return value if 0 < value < 65536 else None
+
+
+def disks(text: str) -> tuple[Disk, ...]:
+    """`path P` lines, each followed by df -kP's line for it; paths that do not exist are left out."""
+    found: dict[str, Disk] = {}
+    path = ""
+    for line in text.splitlines():
+        if line.startswith("path "):
+            path = line[5:].strip()
+        elif path and (disk := df_line(path, line)):
+            found.setdefault(path, disk)
+    return tuple(found.values())
+
+
+def df_line(path: str, line: str) -> Disk | None:
+    """Space at `path` from a line of `df -kP` (source, 1K blocks, used, free, percent, mount point)."""
+    match = re.match(r"\S.*?\s(\d{1,18})\s+\d{1,18}\s+(-?\d{1,18})\s+\S+\s+/", line, re.ASCII)
+    return Disk(path, max(0, int(match[2])) * 1024, int(match[1]) * 1024) if match else None
+
+
+def name_is_loopback(name: str, getent: str, hosts: str) -> bool:
+    """Whether a host's own name leads to 127/8 or ::1 there: the first answer of getent, else of /etc/hosts."""
+    own = [line.split()[0] for line in getent.splitlines() if line.split()]
+    if not own:
+        own = [c[0] for line in hosts.splitlines() if name in (c := line.partition("#")[0].split())[1:]]
+    return bool(own) and _is_loopback(own[0])
+
+
+def _is_loopback(ip: str) -> bool:
+    try:
+        return ipaddress.ip_address(ip.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def container_of(cgroup: str) -> str | None:
+    """The container id in a line of /proc/PID/cgroup (cgroup v1 and v2, cgroupfs and systemd, Docker and Podman)."""
+    found = _CONTAINER.findall(cgroup)
+    return str(found[-1]) if found else None
+
+
+def owners(values: Mapping[str, str]) -> dict[int, tuple[str | None, str | None]]:
+    """pid -> (container, user) from `pid/N/user` and `pid/N/cgroup` lines."""
+    found: dict[int, tuple[str | None, str | None]] = {}
+    for path, value in values.items():
+        match = re.fullmatch(r"pid/(\d{1,9})/(user|cgroup)(?:/\d+)?", path, re.ASCII)
+        if not match:
+            continue
+        container, user = found.get(int(match[1]), (None, None))
+        if match[2] == "user":
+            user = value if value and value != "UNKNOWN" else None
+        else:
+            container = container or container_of(value)
+        found[int(match[1])] = container, user
+    return found

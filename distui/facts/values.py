@@ -1,0 +1,120 @@
+"""Words of command output as values: every way tools say "I don't know" becomes None, never 0."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+JsonObject = Mapping[str, object]
+
+_UNKNOWN = frozenset(
+    {"", "n/a", "na", "not supported", "not available", "err!", "error", "unknown", "unknown error", "none",
+     "not found", "insufficient permissions", "gpu is lost", "requires reset", "gpu requires reset"}
+)  # fmt: skip
+_NUMBER = re.compile(r"([-+]?\d{1,18}(?:\.\d{1,18})?)(?:\s*[A-Za-z%/()°].*)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a command of the probe printed (stdout and stderr together) and how it ended.
+
+    `status` is None when it did not end within its time or never got its turn; `cut` says that its
+    output was longer than the probe carries.
+    """
+
+    text: str = ""
+    status: int | None = None
+    cut: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether the command ended with status 0."""
+        return self.status == 0
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether the command was ended by its time limit: timeout(1) says 124, or 137 if it had to kill."""
+        return self.status is None or self.status in (124, 137)
+
+    @property
+    def missing(self) -> bool:
+        """Whether there is no such command: decided by the status, since the text is translated."""
+        return self.status in (126, 127)
+
+
+def known(text: str | None) -> str | None:
+    """The text without surrounding space and brackets' "don't know" spellings; None when it says nothing."""
+    if text is None:
+        return None
+    word = text.strip()
+    bare = word.removeprefix("[").removesuffix("]").strip().lower()
+    return None if bare in _UNKNOWN else word
+
+
+def number(text: object) -> float | None:
+    """A number with or without a unit (`69.85 W`, `100 %`), or None for all else."""
+    if isinstance(text, bool):
+        return None
+    if isinstance(text, int | float):
+        return float(text) if abs(text) < 1e18 else None
+    if not isinstance(text, str):
+        return None
+    word = known(text)
+    found = _NUMBER.fullmatch(word) if word else None
+    return float(found[1]) if found else None
+
+
+def integer(text: object) -> int | None:
+    """A whole number with or without a unit, or None."""
+    value = number(text)
+    return int(value) if value is not None else None
+
+
+def mib(size_bytes: object) -> int | None:
+    """Bytes, as a number or digits, in MiB."""
+    value = number(size_bytes)
+    return int(value) // (1 << 20) if value is not None else None
+
+
+def load_json(text: str) -> object | None:
+    """The first JSON object or array that begins a line of `text`, whatever warnings surround it; else None."""
+    for start in _json_starts(text):
+        try:
+            value, _ = json.JSONDecoder().raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        return value  # type: ignore[no-any-return]
+    return None
+
+
+def _json_starts(text: str, tries: int = 20) -> Iterator[int]:
+    found = re.finditer(r"^[ \t]*(?=[\[{])", text, re.MULTILINE)
+    for _, match in zip(range(tries), found, strict=False):
+        yield match.end()
+
+
+def as_object(value: object) -> JsonObject:
+    """`value` if it is a JSON object, else an empty one: lets readers go on past a wrong shape."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_objects(value: object) -> tuple[JsonObject, ...]:
+    """The JSON objects of an array; empty for anything else."""
+    return tuple(v for v in value if isinstance(v, dict)) if isinstance(value, list) else ()
+
+
+def as_text(value: object) -> str | None:
+    """A non-empty string, with `N/A` and the like as None."""
+    return known(value) if isinstance(value, str) else None
+
+
+def tree(text: str) -> dict[str, str]:
+    """Lines `path TAB value` as a mapping; other lines are skipped, the first value of a path wins."""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        path, tab, value = line.partition("\t")
+        if tab:
+            values.setdefault(path, value.strip())
+    return values
