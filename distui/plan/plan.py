@@ -1,97 +1,351 @@
-"""The plan: a whole run as one frozen value that can be printed, compared and tested before anything starts."""
+"""plan(): job x inventory x facts -> the whole run as one frozen value, or every reason why there is none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
-from distui.spec.inventory import EngineName
-from distui.spec.job import Backend, FabricKind, Launcher
+from distui.facts.host import HostDown, HostFacts, ProbeResult
+from distui.plan import checks, docker, process, torchrun
+from distui.plan.env import Seat, check_env, task_env
+from distui.plan.labels import TaskLabels, to_labels
+from distui.plan.machines import check_machines
+from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task, container_name
+from distui.plan.placement import Candidate, Place, Placement, place
+from distui.plan.rendezvous import Meeting, asked_port, meet, substitute
+from distui.plan.routes import choose_routes
+from distui.spec.inventory import EngineName, HostPick, Inventory
+from distui.spec.job import Backend, Job
+
+__all__ = [
+    "HostNetwork",
+    "NoPlan",
+    "PlanProblem",
+    "RunPlan",
+    "Task",
+    "container_name",
+    "plan",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class HostNetwork:
-    """The address and interface one host uses towards the other hosts of the run, and why."""
+def plan(
+    job: Job,
+    inventory: Inventory,
+    picks: Sequence[HostPick],
+    facts: Mapping[str, ProbeResult],
+    *,
+    run_id: str,
+    owner: str,
+    version: str,
+    attempt: int = 1,
+    started: str = "",
+) -> RunPlan | NoPlan:
+    """Make the plan of a run. Pure and total: any typed input gives a plan or a NoPlan, never an exception.
 
-    host: str
-    addr: str
-    ifname: str
-    fabric: FabricKind
-    """What was chosen in the end: `ib`, `roce` or `tcp`."""
-    hcas: tuple[str, ...] = ()
-    """`hca:port` of the active RDMA ports that face peers."""
-    reasons: tuple[str, ...] = ()
-    """In words: why this interface, why not the others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One container (or process) that distui starts on one host.
-
-    `env` holds no secret; `secrets` are the names whose values are added to the env file at the start.
-    `start` is the exact argv run on the host, as printed. Paths that begin with `~/` are in the login's home.
+    `started` is a time stamp that goes into the labels when given; the hash leaves it, the run id, the attempt
+    and the port that follows from them out, so that one job planned twice on unchanged hosts has one hash.
     """
-
-    index: int
-    name: str
-    host: str
-    engine: EngineName
-    engine_command: tuple[str, ...]
-    role: str
-    node_rank: int
-    ranks: tuple[int, ...]
-    gpus: tuple[int, ...]
-    image: str | None
-    env: Mapping[str, str]
-    secrets: tuple[str, ...]
-    env_file: str
-    """Absolute path on the host; written 0600 before the start and removed as soon as the task has started."""
-    run_dir: str
-    """Absolute path of the run's private folder on the host."""
-    labels: Mapping[str, str]
-    start: tuple[str, ...]
+    notes = _Notes()
+    candidates = _candidates(inventory, picks, facts, notes)
+    notes.problems += checks.check_job(job, [c.host for c in candidates], run_id)
+    notes.problems += [p for c in candidates for p in checks.check_engine(job, c.host, c.facts)]
+    placement = place(job, candidates)
+    notes.add(placement.problems, placement.warnings, placement.reasons)
+    notes.problems += checks.check_gpu_engine(placement.places)
+    notes.problems += checks.check_gpu_map(job, inventory)
+    if placement.world_size == 0:
+        if not notes.problems:
+            notes.problems.append(PlanProblem(None, "no host gets any rank, so there is nothing to run", "see ranks:"))
+        return notes.no_plan()
+    return _planned(job, placement, _Id(run_id, owner, version, attempt, started), notes)
 
 
 @dataclass(frozen=True, slots=True)
-class RunPlan:
-    """A whole run, frozen. What runs is what this says."""
+class _Id:
+    """Who runs this and when: the part of a plan that changes from run to run."""
 
     run_id: str
-    job: str
     owner: str
     version: str
     attempt: int
-    launcher: Launcher
+    started: str
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What is found on the way; said together at the end."""
+
+    problems: list[PlanProblem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+
+    def add(self, problems: Sequence[PlanProblem], warnings: Sequence[str], reasons: Sequence[str] = ()) -> None:
+        self.problems += problems
+        self.warnings += warnings
+        self.reasons += reasons
+
+    def no_plan(self) -> NoPlan:
+        return NoPlan(tuple(dict.fromkeys(self.problems)))
+
+
+def _candidates(
+    inventory: Inventory, picks: Sequence[HostPick], facts: Mapping[str, ProbeResult], notes: _Notes
+) -> tuple[Candidate, ...]:
+    """The picked hosts that can be planned for; each other one is a problem."""
+    if not picks:
+        notes.problems.append(PlanProblem(None, "no hosts to run on", "name hosts in the job, or with -H"))
+    found: dict[str, Candidate] = {}
+    for pick in picks:
+        candidate = _candidate(inventory, pick, facts.get(pick.name))
+        if isinstance(candidate, PlanProblem):
+            notes.problems.append(candidate)
+        elif pick.name in found:
+            notes.problems.append(PlanProblem(pick.name, "is named twice", "name each host once"))
+        else:
+            found[pick.name] = candidate
+    return tuple(found.values())
+
+
+def _candidate(inventory: Inventory, pick: HostPick, result: ProbeResult | None) -> Candidate | PlanProblem:
+    host = inventory.get(pick.name)
+    if host is None:
+        known = ", ".join(h.name for h in inventory.hosts[:8]) or "none"
+        return PlanProblem(pick.name, f"is not in the inventory (known: {known})", "add it to hosts.yaml")
+    match result:
+        case None:
+            return PlanProblem(pick.name, "was not probed", f"run `distui probe -H {pick.name}`")
+        case HostDown(error=error):
+            return PlanProblem(pick.name, error.message, error.hint)
+        case HostFacts():
+            return Candidate(host, result, pick.gpus)
+
+
+def _planned(job: Job, placement: Placement, who: _Id, notes: _Notes) -> RunPlan | NoPlan:
+    """The rest, once ranks have hosts: networks, meeting place, tasks."""
+    places = placement.places
+    backend = _backend(job, places, notes)
+    notes.add(*check_machines(places))
+    routes = choose_routes(job, backend, [(p.host, p.facts) for p in places])
+    notes.add(routes.problems, routes.warnings, routes.reasons)
+    found = meet(job, places, routes.networks, run_id=who.run_id, attempt=who.attempt)
+    notes.add(found.problems, found.warnings, found.reasons)
+    without_container = any(p.host.engine == "process" for p in places)
+    notes.add(*check_env(job, process=without_container, world_size=placement.world_size))
+    notes.warnings += checks.warn_job(job, places, backend)
+    if notes.problems:
+        return notes.no_plan()
+    draft = _Draft(job, backend, placement, routes.networks, found.meeting, who)
+    return _with_hash(draft, notes)
+
+
+def _backend(job: Job, places: Sequence[Place], notes: _Notes) -> Backend:
+    """The job's backend, else nccl where every rank has a GPU and gloo where not."""
+    if job.backend is not None:
+        return job.backend
+    gpus = all(p.gpus for p in places)
+    notes.reasons.append("backend nccl: every host has GPUs in the run" if gpus else "backend gloo: no GPUs asked")
+    return "nccl" if gpus else "gloo"
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """Everything decided; tasks are written from it."""
+
+    job: Job
     backend: Backend
-    init_method: str
-    rendezvous_file: str | None
-    """Path of the `file` rendezvous as the container sees it; a fresh one for each attempt."""
-    rendezvous_host_path: str | None
-    """The same file as the hosts see it through the job's volumes, so that it can be removed after; None when unknown."""
-    master_addr: str
-    master_port: int
-    world_size: int
-    image: str | None
-    pull: Literal["always", "missing", "never"]
-    on_fail: Literal["stop", "wait"]
-    stop_grace: float
-    stall_after: float
-    progress: str | None
+    placement: Placement
     networks: tuple[HostNetwork, ...]
-    tasks: tuple[Task, ...]
-    reasons: tuple[str, ...] = ()
-    """Choices that concern the whole run, in words (port, fabric, GPUs)."""
-    warnings: tuple[str, ...] = ()
-    hash: str = ""
-    """SHA-256 (first 12 hex digits) over everything above but the run id and attempt."""
-    extra: Mapping[str, str] = field(default_factory=dict)
+    meeting: Meeting
+    who: _Id
 
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The hosts of the run, in node order, each once."""
-        return tuple(dict.fromkeys(t.host for t in self.tasks))
+    def anonymous(self) -> _Draft:
+        """The same without what changes from run to run, for the hash."""
+        port = self.meeting.master_port if asked_port(self.job) is not None else 0
+        who = _Id("run", self.who.owner, self.who.version, 0, "")
+        places = self.placement.places
+        blank = dataclasses.replace(self, who=who)
+        found = meet(self.job, places, self.networks, run_id="run", attempt=0).meeting
+        method = f"tcp://:{port}" if self.job.rendezvous.kind == "tcp" else found.init_method
+        meeting = dataclasses.replace(found, master_port=port, init_method=method)
+        return dataclasses.replace(blank, meeting=meeting)
 
-    def tasks_on(self, host: str) -> tuple[Task, ...]:
-        """The tasks of one host, by index."""
-        return tuple(t for t in self.tasks if t.host == host)
+
+def _with_hash(draft: _Draft, notes: _Notes) -> RunPlan:
+    """The plan with its own hash in it and in every task's labels."""
+    bare = _run_plan(draft.anonymous(), _Notes(), "")
+    content = json.dumps(dataclasses.asdict(bare), sort_keys=True, default=str)
+    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return _run_plan(draft, notes, digest)
+
+
+def _run_plan(draft: _Draft, notes: _Notes, digest: str) -> RunPlan:
+    job, who, meeting = draft.job, draft.who, draft.meeting
+    return RunPlan(
+        run_id=who.run_id,
+        job=job.name,
+        owner=who.owner,
+        version=who.version,
+        attempt=who.attempt,
+        launcher=job.launcher,
+        backend=draft.backend,
+        init_method=meeting.init_method,
+        rendezvous_file=meeting.file,
+        rendezvous_host_path=meeting.host_file,
+        master_addr=meeting.master_addr,
+        master_port=meeting.master_port,
+        world_size=draft.placement.world_size,
+        image=job.image,
+        pull=job.pull,
+        on_fail=job.on_fail,
+        stop_grace=job.stop_grace,
+        stall_after=job.stall_after,
+        progress=job.progress,
+        networks=draft.networks,
+        tasks=_tasks(draft, digest),
+        reasons=tuple(notes.reasons),
+        warnings=tuple(notes.warnings),
+        hash=digest,
+    )
+
+
+# tasks
+
+
+def _tasks(draft: _Draft, digest: str) -> tuple[Task, ...]:
+    """One task per rank (launcher `env`, in rank order within a host) or per host (torchrun)."""
+    seats = [
+        Seat(p, net, local, len(draft.placement.places), draft.placement.world_size)
+        for p, net in zip(draft.placement.places, draft.networks, strict=True)
+        for local in (range(len(p.ranks)) if draft.job.launcher == "env" else (-1,))
+    ]
+    return tuple(_task(draft, seat, index, len(seats), digest) for index, seat in enumerate(seats))
+
+
+def _task(draft: _Draft, seat: Seat, index: int, count: int, digest: str) -> Task:
+    job, place, who = draft.job, seat.place, draft.who
+    whole = seat.local_rank < 0
+    ranks = place.ranks if whole else (seat.rank,)
+    visible = place.gpu_indices if whole or job.visible_gpus == "all" else seat.gpus
+    shares = place.rank_gpus if whole else (seat.gpus,)
+    run_dir = run_folder(place.facts.home or "~", place.name, who.run_id)
+    engine = checks.engine_of(place.host, place.facts)
+    labels = to_labels(_labels(draft, seat, index, count, digest, engine, ranks, visible))
+    env = task_env(job, draft.backend, seat, draft.meeting, visible=visible, index=index, run_id=who.run_id)
+    command = _command(draft, seat)
+    task = Task(
+        index=index,
+        name=f"rank{ranks[0]}" if not whole else f"node{place.node_rank}",
+        host=place.name,
+        engine=engine,
+        engine_command=place.host.engine_command if engine != "process" else (),
+        role="worker",
+        node_rank=place.node_rank,
+        ranks=ranks,
+        gpus=visible,
+        image=job.image if engine != "process" else None,
+        env=env,
+        secrets=job.secrets,
+        env_file=f"{run_dir}/env-{index}",
+        run_dir=run_dir,
+        labels=labels,
+        start=(),
+        rank_gpus=shares,
+    )
+    return dataclasses.replace(task, start=_start(draft, seat, task, command))
+
+
+def _labels(
+    draft: _Draft,
+    seat: Seat,
+    index: int,
+    count: int,
+    digest: str,
+    engine: EngineName,
+    ranks: tuple[int, ...],
+    gpus: tuple[int, ...],
+) -> TaskLabels:
+    job, who = draft.job, draft.who
+    return TaskLabels(
+        run=who.run_id,
+        task=index,
+        ranks=ranks,
+        host=seat.place.name,
+        job=job.name,
+        owner=who.owner,
+        version=who.version,
+        plan=digest,
+        launcher=job.launcher,
+        backend=draft.backend,
+        engine=engine,
+        world_size=seat.world_size,
+        tasks=count,
+        node_rank=seat.place.node_rank,
+        attempt=who.attempt,
+        gpus=gpus,
+        grace=job.stop_grace,
+        on_fail=job.on_fail,
+        stall_after=job.stall_after,
+        started=who.started,
+        progress=job.progress or "",
+        rendezvous_file=draft.meeting.host_file or "",
+    )
+
+
+def run_folder(home: str, host: str, run_id: str) -> str:
+    """The run's private folder on a host; hosts may share a home or be one machine, so their names are in it."""
+    safe = re.sub(r"[^A-Za-z0-9._@-]", "_", host)
+    return f"{home.rstrip('/')}/.local/state/distui/hosts/{safe if safe.strip('.') else '_'}/{run_id}"
+
+
+def _command(draft: _Draft, seat: Seat) -> tuple[str, ...]:
+    """The program of a task, with placeholders filled in."""
+    job, place, meeting = draft.job, seat.place, draft.meeting
+    values = {
+        "world_size": str(seat.world_size),
+        "init_method": meeting.init_method,
+        "backend": draft.backend,
+        "local_world_size": str(len(place.ranks)),
+        "node_rank": str(place.node_rank),
+        "nnodes": str(seat.nnodes),
+        "master_addr": meeting.master_addr,
+        "master_port": str(meeting.master_port),
+    }
+    if seat.local_rank >= 0:
+        values |= {"rank": str(seat.rank), "local_rank": str(seat.local_rank)}
+    command = substitute(job.command, values)
+    if job.launcher == "env":
+        return docker.shell_command(command)
+    return torchrun.argv(
+        dataclasses.replace(job, command=command),
+        meeting,
+        run_id=draft.who.run_id,
+        node_rank=place.node_rank,
+        nnodes=seat.nnodes,
+        nproc=len(place.ranks),
+    )
+
+
+def _start(draft: _Draft, seat: Seat, task: Task, command: tuple[str, ...]) -> tuple[str, ...]:
+    """The exact argv that starts the task on its host."""
+    job, place = draft.job, seat.place
+    if task.engine == "process":
+        return process.start(task, command, workdir=process.workdir(job.workdir, place.facts.home))
+    by_index = {g.index: g for g in place.gpus}
+    container = docker.Container(
+        engine=task.engine,
+        engine_command=task.engine_command,
+        run_id=draft.who.run_id,
+        index=task.index,
+        labels=dict(task.labels),
+        env_file=task.env_file,
+        home=place.facts.home,
+        gpus=tuple(by_index[i] for i in task.gpus if i in by_index),
+        rdma=bool(seat.network.hcas) and draft.backend != "gloo",
+        gpu_tasks=sum(1 for _ in place.ranks) if job.launcher == "env" and place.gpus else 0,
+        command=command,
+    )
+    return docker.run_argv(job, container)

@@ -1,0 +1,138 @@
+"""What can't be planned whatever the network is: job, container engine, GPUs for containers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from distui.facts.host import HostFacts
+from distui.plan.model import PlanProblem
+from distui.plan.placement import Place
+from distui.plan.rendezvous import placeholders_in
+from distui.spec.inventory import EngineName, Host, Inventory
+from distui.spec.job import Backend, Job
+
+RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+"""A run id is part of container names and folders, so it holds nothing that either would mind."""
+
+
+def engine_of(host: Host, facts: HostFacts) -> EngineName:
+    """The engine that really answers: `docker` may be podman under docker's name."""
+    if host.engine == "docker" and facts.engine.kind == "podman":
+        return "podman"
+    return host.engine
+
+
+def check_job(job: Job, hosts: Sequence[Host], run_id: str) -> list[PlanProblem]:
+    """What is wrong with the job whatever the hosts are."""
+    return [PlanProblem(None, what, hint) for what, hint in _job_faults(job, hosts, run_id)]
+
+
+def _job_faults(job: Job, hosts: Sequence[Host], run_id: str) -> Iterator[tuple[str, str]]:
+    if not RUN_ID.fullmatch(run_id):
+        yield f"run name {run_id!r} is not usable", "letters, digits, `_`, `.` and `-`, at most 63"
+    if not job.command or (isinstance(job.command, str) and not job.command.strip()):
+        yield "the job has no command", "set command: [python, train.py]"
+    elif not isinstance(job.command, str) and not job.command[0]:
+        yield "the command's first word is empty", "name a program"
+    if any(h.engine != "process" for h in hosts):
+        yield from _image_faults(job)
+    for key, text in _texts(job):
+        if "\0" in text or _is_broken(text):
+            yield f"{key} holds a NUL byte or is not valid UTF-8, which no command line can carry", ""
+
+
+def _image_faults(job: Job) -> Iterator[tuple[str, str]]:
+    if not job.image:
+        yield "the job has no image, and hosts with a container engine need one", "set image:, or pass --image"
+    elif job.image.startswith("-") or job.image != job.image.strip():
+        yield f"image {job.image!r} is not an image name", "REPOSITORY[:TAG]"
+
+
+def _texts(job: Job) -> Iterator[tuple[str, str]]:
+    """Every text of the job that becomes an argument."""
+    words = (job.command,) if isinstance(job.command, str) else job.command
+    for key, values in (
+        ("command", words),
+        ("volumes", job.volumes),
+        ("devices", job.devices),
+        ("cap_add", job.cap_add),
+        ("docker_args", job.docker_args),
+        ("name", (job.name,)),
+        ("ulimits", tuple(f"{k}={v}" for k, v in job.ulimits.items())),
+    ):
+        for value in values:
+            yield key, value
+    for key in ("image", "workdir", "user", "entrypoint", "network", "ipc", "shm_size", "progress"):
+        value = getattr(job, key)
+        if value is not None:
+            yield key, value
+    yield "rendezvous", job.rendezvous.directory or ""
+
+
+def _is_broken(text: str) -> bool:
+    """Whether a text holds lone surrogates, which can't be sent as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def check_engine(job: Job, host: Host, facts: HostFacts) -> list[PlanProblem]:
+    """Why a host can't start this job's tasks."""
+    problems = []
+    if not facts.home:
+        problems.append(PlanProblem(host.name, "the login has no home folder, where distui keeps the run's files"))
+    if host.engine == "process":
+        return problems
+    engine = facts.engine
+    if engine.problem is not None:
+        problems.append(PlanProblem(host.name, engine.problem.message, engine.problem.hint))
+    elif engine.kind == "none":
+        hint = f"install {host.engine}, or set `docker: process` for the host to run without containers"
+        problems.append(PlanProblem(host.name, f"no {host.engine} found", hint))
+    return problems
+
+
+def check_gpu_engine(places: Sequence[Place]) -> list[PlanProblem]:
+    """Hosts whose docker can't hand out the NVIDIA GPUs the run asks for."""
+    return [
+        PlanProblem(
+            p.name,
+            f"GPUs {', '.join(map(str, p.gpu_indices))} asked, but docker there has no NVIDIA runtime",
+            "install nvidia-container-toolkit on the host and restart docker",
+        )
+        for p in places
+        if engine_of(p.host, p.facts) == "docker"
+        and p.facts.engine.nvidia_runtime is False
+        and any(g.vendor == "nvidia" for g in p.gpus)
+    ]
+
+
+def check_gpu_map(job: Job, inventory: Inventory) -> list[PlanProblem]:
+    """Hosts in `gpus_per_host: {...}` that do not exist: a typing error would pass in silence."""
+    return [
+        PlanProblem(name, "gpus_per_host names it, but it is not in the inventory")
+        for name in job.gpus_by_host
+        if inventory.get(name) is None
+    ]
+
+
+def warn_job(job: Job, places: Sequence[Place], backend: Backend) -> list[str]:
+    """What will probably not work as meant."""
+    warnings = []
+    without = [p.name for p in places if not p.gpus]
+    if backend == "nccl" and without:
+        warnings.append(f"backend nccl needs GPUs, the run has none on {', '.join(without)}; set gpus_per_host")
+    unknown = placeholders_in(job.command) & {"rank", "local_rank"}
+    if job.launcher == "torchrun" and unknown:
+        names = ", ".join("{" + n + "}" for n in sorted(unknown))
+        warnings.append(f"{names} stays as it is under torchrun: read RANK and LOCAL_RANK from the environment")
+    if job.launcher == "torchrun" and job.torchrun.rdzv == "c10d" and len(places) > 1:
+        warnings.append("with rdzv c10d torchrun decides which host gets which ranks; the plan shows the usual order")
+    if job.network != "host" and len(places) > 1:
+        warnings.append(f"network {job.network}: ranks on other hosts can't reach addresses of the host from there")
+    if "--rm" in job.docker_args:
+        warnings.append("docker_args --rm: exit codes and the ends of logs may be lost")
+    return warnings

@@ -1,0 +1,175 @@
+"""Tasks as argv of docker or podman: run, stop, kill, logs, inspect, list, remove.
+
+Which flags by default, and why (FACTS 1.1):
+- no `--rm`: exit code, times and log tail must survive, and with live-restore it kills (LAB section 4); no `-t`:
+  a tty's log is unframed; `--init`: python as pid 1 ignores SIGTERM;
+- log rotation off whatever the daemon says: a rotating log loses lines while followed (FAULTS M2);
+- host network, so that NCCL and gloo see the host's interfaces; hostname untouched;
+- private ipc with a larger /dev/shm (docker's 64 MiB breaks data loaders and NCCL), so that systemd's RemoveIPC
+  can't delete it; the host's ipc only when several containers with GPUs share a host, since their NCCL ranks
+  meet in /dev/shm;
+- memlock and stack limits with GPUs or RDMA only; no nofile, since a value above the daemon's own hard limit
+  stops the container from starting and the plan can't know that limit;
+- `/dev/infiniband` and IPC_LOCK only when the run uses RDMA: without them NCCL silently falls back to sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from distui.facts.host import Gpu
+from distui.plan.model import Task, container_name
+from distui.plan.rendezvous import resolve_volume
+from distui.spec.inventory import EngineName
+from distui.spec.job import Job
+
+Argv = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """What a task's `run` line is made from, beside the job."""
+
+    engine: EngineName
+    engine_command: Argv
+    run_id: str
+    index: int
+    labels: dict[str, str]
+    env_file: str
+    home: str | None
+    gpus: tuple[Gpu, ...]
+    """The GPUs the container sees."""
+    rdma: bool
+    """Whether the ranks in it use RDMA."""
+    gpu_tasks: int
+    """Tasks of the run on this host that use GPUs."""
+    command: Argv
+
+
+def run_argv(job: Job, c: Container) -> Argv:
+    """The whole `docker run -d` line; the container's command comes last, `docker_args` just before the image."""
+    flags: list[str] = ["run", "-d", "--name", container_name(c.run_id, c.index), "--init"]
+    for key, value in c.labels.items():
+        flags += ["--label", f"{key}={value}"]
+    flags += _log_flags(c)
+    flags += ["--network", job.network]
+    flags += _memory_flags(job, c)
+    flags += _limit_flags(job, c)
+    flags += _device_flags(job, c)
+    flags += ["--env-file", c.env_file]
+    flags += _user_flags(job, c)
+    return (*c.engine_command, *flags, *job.docker_args, job.image or "", *c.command)
+
+
+def shell_command(command: Argv | str) -> Argv:
+    """The container's command: a list as it is, a string through `sh -lc`."""
+    return ("sh", "-lc", command) if isinstance(command, str) else command
+
+
+def _log_flags(c: Container) -> list[str]:
+    if c.engine == "podman":
+        return ["--log-driver", "k8s-file"]  # a file that can be followed by offset; never rotated by default
+    return ["--log-driver", "json-file", "--log-opt", "max-size=1000g", "--log-opt", "max-file=1"]
+
+
+def _memory_flags(job: Job, c: Container) -> list[str]:
+    """ipc namespace and size of /dev/shm, which is the host's own (and has no size) with `--ipc host`."""
+    ipc = job.ipc or ("host" if c.gpu_tasks > 1 else "private")
+    size = job.shm_size or (None if ipc == "host" else f"{max(4, 2 * len(c.gpus))}g")
+    return ["--ipc", ipc, *(["--shm-size", size] if size else [])]
+
+
+def _limit_flags(job: Job, c: Container) -> list[str]:
+    """ulimits: 64 MiB of stack, since `unlimited` makes NCCL's threads crash; locked memory for pinned buffers."""
+    limits = {"memlock": "-1:-1", "stack": "67108864"} if c.gpus or c.rdma else {}
+    limits |= job.ulimits
+    return [word for name, value in limits.items() for word in ("--ulimit", f"{name}={value}")]
+
+
+def _device_flags(job: Job, c: Container) -> list[str]:
+    devices = [*(["/dev/infiniband"] if c.rdma else []), *_gpu_devices(c), *job.devices]
+    caps = [*(["IPC_LOCK"] if c.rdma else []), *(["SYS_NICE"] if _nvidia(c) else []), *job.cap_add]
+    flags = _gpu_flags(c)
+    flags += [word for d in dict.fromkeys(devices) for word in ("--device", d)]
+    return flags + [word for cap in dict.fromkeys(caps) for word in ("--cap-add", cap)]
+
+
+def _nvidia(c: Container) -> bool:
+    return any(g.vendor == "nvidia" for g in c.gpus)
+
+
+def _gpu_devices(c: Container) -> list[str]:
+    """CDI names for podman, whose `--gpus` is accepted and ignored (LAB section 5); AMD's nodes for both."""
+    if c.gpus and not _nvidia(c):
+        return ["/dev/kfd", "/dev/dri"]
+    return [f"nvidia.com/gpu={g.index}" for g in c.gpus] if c.engine == "podman" else []
+
+
+def _gpu_flags(c: Container) -> list[str]:
+    """`--gpus` by index: a count always means the first ones. The inner quotes are docker's own CSV syntax."""
+    if c.gpus and not _nvidia(c):
+        return ["--group-add", "video"]
+    if not c.gpus or c.engine == "podman":
+        return []
+    return ["--gpus", f'"device={",".join(str(g.index) for g in c.gpus)}"']
+
+
+def _user_flags(job: Job, c: Container) -> list[str]:
+    flags = [word for v in job.volumes for word in ("-v", resolve_volume(v, c.home))]
+    for flag, value in (("-w", job.workdir), ("--user", job.user), ("--entrypoint", job.entrypoint)):
+        flags += [flag, value] if value is not None else []
+    return flags + (["--pull", "never"] if job.pull == "never" else [])
+
+
+# the rest of a container's life
+
+
+def stop(engine_command: Argv, containers: Sequence[str], grace: float) -> Argv:
+    """SIGTERM, then SIGKILL after `grace` seconds (rounded up to whole ones, as the engine takes them)."""
+    return (*engine_command, "stop", "-t", str(max(0, -int(-grace // 1))), *containers)
+
+
+def kill(engine_command: Argv, containers: Sequence[str], signal: str = "KILL") -> Argv:
+    """Send a signal at once."""
+    return (*engine_command, "kill", "--signal", signal, *containers)
+
+
+def logs(engine_command: Argv, container: str, *, follow: bool = False, since: str | None = None) -> Argv:
+    """The log with nanosecond stamps; `since` (RFC 3339) is inclusive (FAULTS M3)."""
+    flags = ["--timestamps", *(["--follow"] if follow else []), *(["--since", since] if since else [])]
+    return (*engine_command, "logs", *flags, container)
+
+
+def inspect(engine_command: Argv, containers: Sequence[str]) -> Argv:
+    """Everything about the containers as one JSON array."""
+    return (*engine_command, "inspect", "--type", "container", *containers)
+
+
+def list_ids(engine_command: Argv, run_id: str | None = None) -> Argv:
+    """Full ids of distui's containers in any state, one a line: of one run, or of all.
+
+    Labels are read by `inspect`: in `ps` output they are joined by commas, which values may hold.
+    """
+    wanted = "label=distui.run" + (f"={run_id}" if run_id else "")
+    return (*engine_command, "ps", "--all", "--quiet", "--no-trunc", "--filter", wanted)
+
+
+def remove(engine_command: Argv, containers: Sequence[str], *, force: bool = False) -> Argv:
+    """Remove containers with their anonymous volumes; `force` kills them first."""
+    return (*engine_command, "rm", "--volumes", *(["--force"] if force else []), *containers)
+
+
+def image_id(engine_command: Argv, image: str) -> Argv:
+    """Prints the image's id, digests and platform as JSON; fails when it is not there."""
+    return (*engine_command, "image", "inspect", "--format", "{{json .}}", image)
+
+
+def pull(engine_command: Argv, image: str) -> Argv:
+    """Fetch the image."""
+    return (*engine_command, "pull", image)
+
+
+def names(tasks: Sequence[Task]) -> tuple[str, ...]:
+    """Container names of tasks."""
+    return tuple(t.container for t in tasks)

@@ -1,0 +1,206 @@
+"""The environment of each task, and the env file that carries it to the host with the secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from distui.errors import UsageError
+from distui.plan import torchrun
+from distui.plan.model import HostNetwork, PlanProblem, Task
+from distui.plan.placement import Place
+from distui.plan.rendezvous import Meeting
+from distui.spec.job import Backend, Job
+
+LINE_LIMIT = 65_535
+"""Bytes of one line of an env file: docker's reader gives up at 64 KiB (FAULTS M13)."""
+
+PER_RANK = ("RANK", "LOCAL_RANK", "NODE_RANK")
+PER_RUN = ("WORLD_SIZE", "LOCAL_WORLD_SIZE")
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where one rank (launcher `env`) or one node (torchrun) sits in the run."""
+
+    place: Place
+    network: HostNetwork
+    local_rank: int
+    """-1 for a node of torchrun, which counts local ranks itself."""
+    nnodes: int
+    world_size: int
+
+    @property
+    def rank(self) -> int:
+        """Its rank, or the first of its node's."""
+        return self.place.ranks[max(self.local_rank, 0)]
+
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        """GPUs meant for it (for a node: all of the run's on the host)."""
+        return self.place.gpu_indices if self.local_rank < 0 else self.place.rank_gpus[self.local_rank]
+
+
+def task_env(
+    job: Job, backend: Backend, seat: Seat, meeting: Meeting, *, visible: tuple[int, ...], index: int, run_id: str
+) -> dict[str, str]:
+    """Everything the task's process gets, in the order it is printed; what the job sets wins."""
+    env = {"PYTHONUNBUFFERED": "1", "DISTUI_RUN": run_id, "DISTUI_TASK": str(index)}
+    if job.launcher == "torchrun":
+        env |= torchrun.env()
+    else:
+        env |= rank_env(seat, meeting)
+        if len(seat.place.ranks) > 1:
+            env["OMP_NUM_THREADS"] = "1"  # as torchrun does: ranks of one host would each take every core
+    env |= {"DISTUI_INIT_METHOD": meeting.init_method, "DISTUI_BACKEND": backend}
+    env |= network_env(job, seat)
+    env |= gpu_env(job, seat, visible)
+    env |= job.env
+    return {k: v for k, v in env.items() if k not in job.secrets}
+
+
+def rank_env(seat: Seat, meeting: Meeting) -> dict[str, str]:
+    """What torch's `env://` reads, under torch's names (FACTS 2.4: other systems use them differently)."""
+    return {
+        "RANK": str(seat.rank),
+        "WORLD_SIZE": str(seat.world_size),
+        "LOCAL_RANK": str(seat.local_rank),
+        "LOCAL_WORLD_SIZE": str(len(seat.place.ranks)),
+        "NODE_RANK": str(seat.place.node_rank),
+        "MASTER_ADDR": meeting.master_addr,
+        "MASTER_PORT": str(meeting.master_port),
+    }
+
+
+def network_env(job: Job, seat: Seat) -> dict[str, str]:
+    """Variables that tie gloo, RPC and NCCL to the chosen interface (DESIGN section 5, FACTS 1.2 and 1.3).
+
+    NCCL reads prefixes, so it gets `=name`; gloo and TensorPipe read literal names. NCCL_IB_GID_INDEX is only
+    set when the job asks: NCCL 2.21 and later choose it and say it should not be set.
+    """
+    net = seat.network
+    env = {
+        "GLOO_SOCKET_IFNAME": net.ifname,
+        "TP_SOCKET_IFNAME": net.ifname,
+        "NCCL_SOCKET_IFNAME": f"={net.ifname}",
+    }
+    if ":" in net.addr:
+        env["NCCL_SOCKET_FAMILY"] = "AF_INET6"
+    if net.hcas:
+        env["NCCL_IB_HCA"] = "=" + ",".join(net.hcas)
+    if net.rdma_off:
+        env["NCCL_IB_DISABLE"] = "1"
+    if net.fabric != "tcp":
+        env |= _rdma_env(job)
+    return env
+
+
+def _rdma_env(job: Job) -> dict[str, str]:
+    env: dict[str, str] = {}
+    if job.fabric.kind in ("ib", "roce") and job.fabric.require == "all":
+        env["NCCL_NET"] = "IB"  # a missing device is then an error, not ten times slower sockets
+    if job.fabric.gid_index != "auto":
+        env["NCCL_IB_GID_INDEX"] = str(job.fabric.gid_index)
+    if job.fabric.gdr != "auto":
+        env["NCCL_NET_GDR_LEVEL"] = "SYS" if job.fabric.gdr == "on" else "LOC"
+    return env
+
+
+def gpu_env(job: Job, seat: Seat, visible: tuple[int, ...]) -> dict[str, str]:
+    """Which GPUs a task sees when no container runtime cuts them out: engine `process`, and AMD everywhere."""
+    place = seat.place
+    listed = ",".join(map(str, visible))
+    if any(g.vendor == "amd" for g in place.gpus):
+        return {"HIP_VISIBLE_DEVICES": listed}
+    if place.host.engine != "process":
+        return {}
+    if visible:
+        return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": listed}
+    return {"CUDA_VISIBLE_DEVICES": ""} if job.gpus_per_host == 0 else {}
+
+
+# what can't be
+
+
+def check_env(job: Job, *, process: bool, world_size: int) -> tuple[tuple[PlanProblem, ...], tuple[str, ...]]:
+    """Problems and warnings of the job's own `env` and `secrets`."""
+    lines = [("env", k, v) for k, v in job.env.items()] + [("secret", k, "") for k in job.secrets]
+    problems = [PlanProblem(None, f"{kind} {k!r}: {why}") for kind, k, v in lines for why in line_faults(k, v, process)]
+    problems += [
+        PlanProblem(
+            None,
+            f"env sets {name}={job.env[name]} for all {world_size} ranks, so it would be given twice",
+            f"drop {name}: distui sets it for each rank",
+        )
+        for name in PER_RANK[:1]
+        if name in job.env and world_size > 1 and job.launcher == "env"
+    ]
+    return tuple(problems), tuple(_env_warnings(job, world_size))
+
+
+def _env_warnings(job: Job, world_size: int) -> list[str]:
+    warnings: list[str] = []
+    if job.launcher == "env":
+        named = [n for n in (*PER_RANK[1:], *PER_RUN) if n in job.env]
+        if world_size > 1:
+            warnings += [f"env sets {n}={job.env[n]} for every rank; distui's own value is not used" for n in named]
+    elif torchrun.PREFIX_VARIABLE in job.env:
+        warnings.append(f"env sets {torchrun.PREFIX_VARIABLE}, so logs can't be split by rank")
+    secretive = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|PRIVATE_?KEY)$", re.IGNORECASE)
+    warnings += [
+        f"env {name} looks like a secret: name it under secrets: to keep it out of plan, files and terminal"
+        for name, value in job.env.items()
+        if value and secretive.search(name)
+    ]
+    return warnings
+
+
+def line_faults(name: str, value: str, process: bool = False) -> tuple[str, ...]:
+    """Why NAME=VALUE can't be a line of an env file; empty when it can (docker's rules: FAULTS M13)."""
+    faults: list[str] = []
+    if not name or re.search(r"[\s=\0]", name) or name.startswith("#"):
+        faults.append("the name must not be empty, hold blanks, `=` or NUL, or begin with `#`")
+    elif process and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is None:
+        faults.append("without a container the name must be letters, digits and `_`, as a shell takes it")
+    if "\n" in value:
+        faults.append("the value holds a newline, which no env file can carry; encode it (base64) or mount a file")
+    if value.endswith("\r"):
+        faults.append("the value ends with a carriage return, which docker drops")
+    if "\0" in value:
+        faults.append("the value holds a NUL byte")
+    try:
+        length = len(f"{name}={value}".encode())
+    except UnicodeEncodeError:
+        faults.append("name or value is not valid UTF-8 text")
+    else:
+        if length > LINE_LIMIT:
+            faults.append(f"{length} bytes are more than docker reads in one line ({LINE_LIMIT}); mount a file")
+    return tuple(faults)
+
+
+# the file
+
+
+def env_file_text(task: Task, secret_values: Mapping[str, str]) -> bytes:
+    """The env file of a task with its secrets, one NAME=VALUE a line, for `docker run --env-file`.
+
+    Values are literal: quotes and blanks are kept. Raises UsageError when a secret is missing or can't be
+    carried; the message names the secret and never its value.
+    """
+    lines = [f"{k}={v}" for k, v in task.env.items()]
+    for name in task.secrets:
+        if name not in secret_values:
+            raise UsageError(
+                f"secret {name} is not set in your environment", hint=f"export {name}=..., or use --env-file"
+            )
+        faults = line_faults(name, secret_values[name], task.engine == "process")
+        if faults:
+            raise UsageError(f"secret {name}: {'; '.join(faults)}")
+        lines.append(f"{name}={secret_values[name]}")
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def masked(task: Task) -> tuple[str, ...]:
+    """The env file's lines for eyes: secrets as `NAME=***`."""
+    return (*(f"{k}={v}" for k, v in task.env.items()), *(f"{name}=***" for name in task.secrets))

@@ -1,0 +1,140 @@
+"""Labels of tasks: all that another machine needs to list, follow and stop a run without its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+PREFIX = "distui."
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLabels:
+    """What a task's labels say of it. Unreadable numbers are defaults: labels may be from another version."""
+
+    run: str
+    task: int
+    ranks: tuple[int, ...]
+    host: str
+    job: str
+    owner: str = ""
+    version: str = ""
+    plan: str = ""
+    role: str = "worker"
+    launcher: str = "env"
+    backend: str = ""
+    engine: str = "docker"
+    world_size: int = 0
+    tasks: int = 0
+    node_rank: int = 0
+    attempt: int = 1
+    gpus: tuple[int, ...] = ()
+    grace: float = 30.0
+    on_fail: Literal["stop", "wait"] = "stop"
+    stall_after: float = 120.0
+    started: str = ""
+    progress: str = ""
+    rendezvous_file: str = ""
+    """On the host, to be removed after; empty when there is none."""
+
+
+def to_labels(t: TaskLabels) -> dict[str, str]:
+    """The labels in the order they are written; empty ones are left out."""
+    values = {
+        "run": t.run,
+        "task": str(t.task),
+        "rank": format_ranks(t.ranks),
+        "host": t.host,
+        "job": t.job,
+        "owner": t.owner,
+        "version": t.version,
+        "plan": t.plan,
+        "role": t.role,
+        "launcher": t.launcher,
+        "backend": t.backend,
+        "engine": t.engine,
+        "world_size": str(t.world_size),
+        "tasks": str(t.tasks),
+        "node_rank": str(t.node_rank),
+        "attempt": str(t.attempt),
+        "gpus": format_ranks(t.gpus),
+        "grace": f"{t.grace:g}",
+        "on_fail": t.on_fail,
+        "stall_after": f"{t.stall_after:g}",
+        "started": t.started,
+        "progress": t.progress,
+        "rendezvous_file": t.rendezvous_file,
+    }
+    return {PREFIX + k: v for k, v in values.items() if v}
+
+
+def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
+    """The task that labels describe, or None when distui did not write them. Never raises."""
+    run = labels.get(PREFIX + "run", "")
+    if not run or PREFIX + "task" not in labels:
+        return None
+
+    def text(key: str, default: str = "") -> str:
+        return labels.get(PREFIX + key, default)
+
+    return TaskLabels(
+        run=run,
+        task=_int(text("task"), 0),
+        ranks=parse_ranks(text("rank")),
+        host=text("host"),
+        job=text("job"),
+        owner=text("owner"),
+        version=text("version"),
+        plan=text("plan"),
+        role=text("role", "worker"),
+        launcher=text("launcher", "env"),
+        backend=text("backend"),
+        engine=text("engine", "docker"),
+        world_size=_int(text("world_size"), 0),
+        tasks=_int(text("tasks"), 0),
+        node_rank=_int(text("node_rank"), 0),
+        attempt=_int(text("attempt"), 1),
+        gpus=parse_ranks(text("gpus")),
+        grace=_float(text("grace"), 30.0),
+        on_fail="wait" if text("on_fail") == "wait" else "stop",
+        stall_after=_float(text("stall_after"), 120.0),
+        started=text("started"),
+        progress=text("progress"),
+        rendezvous_file=text("rendezvous_file"),
+    )
+
+
+def format_ranks(ranks: Iterable[int]) -> str:
+    """`0-7`, `0,2,5-6`: neighbours in a row are folded, the order is kept."""
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+
+
+def parse_ranks(text: str) -> tuple[int, ...]:
+    """The reverse of `format_ranks`; what can't be read is left out."""
+    ranks: list[int] = []
+    for span in text.split(","):
+        low, dash, high = span.partition("-")
+        first = _int(low, -1)
+        last = _int(high, -1) if dash else first
+        if 0 <= first <= last < first + 65536:
+            ranks.extend(range(first, last + 1))
+    return tuple(ranks)
+
+
+def _int(text: str, default: int) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
+
+
+def _float(text: str, default: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return default
+    return value if 0 <= value < 1e9 else default

@@ -1,0 +1,56 @@
+"""Two names for one machine: found by its ids and addresses, so that nothing is booked twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from distui.facts.host import HostFacts
+from distui.plan.model import PlanProblem
+from distui.plan.placement import Place
+
+
+def same_machine(a: HostFacts, b: HostFacts) -> bool:
+    """Whether two hosts are one machine and one network namespace.
+
+    machine-id alone proves nothing (cloned images share it), nor does boot-id (namespaces share it):
+    both must agree, and so must the addresses.
+    """
+    if a.machine_id is None or a.machine_id != b.machine_id:
+        return False
+    if a.boot_id is not None and b.boot_id is not None and a.boot_id != b.boot_id:
+        return False
+    ours, theirs = _addresses(a), _addresses(b)
+    return bool(ours & theirs) or not (ours or theirs)
+
+
+def all_one_machine(facts: Sequence[HostFacts]) -> bool:
+    """Whether all hosts of a run are one machine (always so for one host)."""
+    return all(same_machine(facts[0], f) for f in facts[1:])
+
+
+def _addresses(facts: HostFacts) -> frozenset[str]:
+    """Addresses that tell machines apart: not loopback, not docker0, which has the same one everywhere."""
+    return frozenset(a.ip for n in facts.nics if n.kind in ("ethernet", "infiniband", "other") for a in n.addresses)
+
+
+def check_machines(places: Sequence[Place]) -> tuple[tuple[PlanProblem, ...], tuple[str, ...]]:
+    """Problems (a GPU booked twice) and warnings (one machine under two names) of a placement."""
+    problems: list[PlanProblem] = []
+    warnings: list[str] = []
+    for a, b in combinations(places, 2):
+        if not same_machine(a.facts, b.facts):
+            continue
+        shared = [g.index for g in a.gpus if g.index in b.gpu_indices]
+        if shared:
+            listed = ", ".join(map(str, shared))
+            problems.append(
+                PlanProblem(
+                    b.name,
+                    f"is the same machine as {a.name}, and both would use GPU {listed}",
+                    "name each machine once, or give each name its own GPUs (-H host:0-3)",
+                )
+            )
+        elif a.host.engine != "process" or b.host.engine != "process":
+            warnings.append(f"{a.name} and {b.name} are the same machine under two names")
+    return tuple(problems), tuple(warnings)

@@ -1,0 +1,131 @@
+"""What a plan is: a whole run as one frozen value that can be printed, compared and tested before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from distui.spec.inventory import EngineName
+from distui.spec.job import Backend, FabricKind, Launcher
+
+
+def container_name(run_id: str, index: int) -> str:
+    """`distui-RUN-INDEX`: names are for people, distui finds its containers by label."""
+    return f"distui-{run_id}-{index}"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProblem:
+    """One reason why there is no plan: on which host (None: the job as a whole), what, and what to do about it."""
+
+    host: str | None
+    message: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.host}: " if self.host else ""
+        return f"{where}{self.message}" + (f" ({self.hint})" if self.hint else "")
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlan:
+    """Why job, inventory and facts give no plan: every reason at once, hosts in the order picked."""
+
+    problems: tuple[PlanProblem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostNetwork:
+    """The address and interface one host uses towards the other hosts of the run, and why."""
+
+    host: str
+    addr: str
+    ifname: str
+    fabric: FabricKind
+    """What was chosen in the end: `ib`, `roce` or `tcp`."""
+    hcas: tuple[str, ...] = ()
+    """`hca:port` of the active RDMA ports that face peers."""
+    reasons: tuple[str, ...] = ()
+    """In words: why this interface, why not the others."""
+    rdma_off: bool = False
+    """Whether NCCL must be kept from RDMA because some host of the run can't do it, or TCP was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One container (or process) that distui starts on one host.
+
+    `env` holds no secret; `secrets` are the names whose values are added to the env file at the start.
+    `start` is the exact argv run on the host, as printed. Paths that begin with `~/` are in the login's home.
+    """
+
+    index: int
+    name: str
+    host: str
+    engine: EngineName
+    engine_command: tuple[str, ...]
+    role: str
+    node_rank: int
+    ranks: tuple[int, ...]
+    gpus: tuple[int, ...]
+    image: str | None
+    env: Mapping[str, str]
+    secrets: tuple[str, ...]
+    env_file: str
+    """Absolute path on the host; written 0600 before the start and removed as soon as the task has started."""
+    run_dir: str
+    """Absolute path of the run's private folder on the host."""
+    labels: Mapping[str, str]
+    start: tuple[str, ...]
+    rank_gpus: tuple[tuple[int, ...], ...] = ()
+    """For each of `ranks`, the GPUs meant for it (indices on the host); with `visible_gpus: all` it may see more."""
+
+    @property
+    def container(self) -> str:
+        """Name of the task's container; unique among the runs on a host, since run ids are."""
+        return container_name(self.labels.get("distui.run", ""), self.index)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """A whole run, frozen. What runs is what this says."""
+
+    run_id: str
+    job: str
+    owner: str
+    version: str
+    attempt: int
+    launcher: Launcher
+    backend: Backend
+    init_method: str
+    rendezvous_file: str | None
+    """Path of the `file` rendezvous as the container sees it; a fresh one for each attempt."""
+    rendezvous_host_path: str | None
+    """The same file as the hosts see it through the job's volumes, to be removed after; None when unknown."""
+    master_addr: str
+    master_port: int
+    world_size: int
+    image: str | None
+    pull: Literal["always", "missing", "never"]
+    on_fail: Literal["stop", "wait"]
+    stop_grace: float
+    stall_after: float
+    progress: str | None
+    networks: tuple[HostNetwork, ...]
+    tasks: tuple[Task, ...]
+    reasons: tuple[str, ...] = ()
+    """Choices that concern the whole run, in words (port, fabric, GPUs)."""
+    warnings: tuple[str, ...] = ()
+    hash: str = ""
+    """SHA-256 (first 12 hex digits) over everything above but the run id and attempt."""
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts of the run, in node order, each once."""
+        return tuple(dict.fromkeys(t.host for t in self.tasks))
+
+    def tasks_on(self, host: str) -> tuple[Task, ...]:
+        """The tasks of one host, by index."""
+        return tuple(t for t in self.tasks if t.host == host)

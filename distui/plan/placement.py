@@ -1,0 +1,361 @@
+"""Which host holds which ranks and which GPUs: picks x job x facts -> places, or every reason why not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from distui.facts.host import Gpu, GpuProcess, HostFacts
+from distui.plan.model import PlanProblem
+from distui.spec.inventory import Host
+from distui.spec.job import GpuRequest, Job
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A picked host that answered its probe; `gpus` are those of `-H node01:0-3` (None: as the job says)."""
+
+    host: Host
+    facts: HostFacts
+    gpus: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One host's share of the run: its ranks in local order, its GPUs, and the GPUs meant for each rank."""
+
+    host: Host
+    facts: HostFacts
+    node_rank: int
+    ranks: tuple[int, ...]
+    gpus: tuple[Gpu, ...]
+    rank_gpus: tuple[tuple[int, ...], ...]
+
+    @property
+    def name(self) -> str:
+        """The host's name."""
+        return self.host.name
+
+    @property
+    def gpu_indices(self) -> tuple[int, ...]:
+        """Indices of the run's GPUs on this host, as nvidia-smi counts them."""
+        return tuple(g.index for g in self.gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where every rank goes. With problems, `places` is as far as it got and must not be started."""
+
+    places: tuple[Place, ...]
+    problems: tuple[PlanProblem, ...] = ()
+    warnings: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks in the run."""
+        return sum(len(p.ranks) for p in self.places)
+
+
+def place(job: Job, candidates: Sequence[Candidate]) -> Placement:
+    """Give every host its GPUs and ranks. Never raises: what can't be is a problem that names the host."""
+    notes = _Notes([], [], [])
+    chosen = {c.host.name: _gpus_of(job, c, notes) for c in candidates}
+    ranks = _ranks(job, candidates, chosen, notes)
+    used = [c for c in candidates if ranks[c.host.name]]
+    order = sorted(used, key=lambda c: min(ranks[c.host.name]))
+    places = tuple(_place(job, c, node, ranks[c.host.name], chosen[c.host.name], notes) for node, c in enumerate(order))
+    if job.launcher == "torchrun":
+        _check_torchrun(places, notes)
+    return Placement(places, tuple(notes.problems), tuple(notes.warnings), tuple(notes.reasons))
+
+
+@dataclass(frozen=True, slots=True)
+class _Notes:
+    """What is found on the way, in the order found."""
+
+    problems: list[PlanProblem]
+    warnings: list[str]
+    reasons: list[str]
+
+    def problem(self, host: str | None, message: str, hint: str = "") -> None:
+        self.problems.append(PlanProblem(host, message, hint))
+
+
+# GPUs
+
+
+def _gpus_of(job: Job, c: Candidate, notes: _Notes) -> tuple[Gpu, ...]:
+    """The GPUs this run uses on a host, lowest index first."""
+    request = _request(job, c)
+    if request == 0 or request == ():
+        return ()
+    before = len(notes.problems)
+    usable = _usable(c, notes)
+    if len(notes.problems) > before:
+        return ()
+    match request:
+        case "all":
+            chosen = _all(c, usable, notes)
+        case int():
+            chosen = _first_idle(c, usable, request, notes)
+        case _:
+            chosen = _by_index(c, usable, request, notes)
+    for gpu in chosen:
+        _warn_about(c.host.name, gpu, notes)
+    return chosen
+
+
+def _request(job: Job, c: Candidate) -> GpuRequest:
+    """What the run asks of a host: `-H host:0-3`, then the job's map, then its default, then what ranks imply."""
+    if c.gpus is not None:
+        return c.gpus
+    if c.host.name in job.gpus_by_host:
+        return job.gpus_by_host[c.host.name]
+    if job.gpus_per_host is not None:
+        return job.gpus_per_host
+    layout = job.ranks
+    if layout is not None and layout.per_gpu is not None:
+        return "all"
+    if job.gpus_per_rank:
+        per_host = layout.per_host if layout is not None else c.host.slots
+        return per_host * job.gpus_per_rank if per_host else "all"
+    return 0
+
+
+def _usable(c: Candidate, notes: _Notes) -> tuple[Gpu, ...]:
+    """Healthy GPUs that the inventory allows; a problem when the driver or the inventory says there are not enough."""
+    host, found = c.host, c.facts.gpu
+    if found.problem is not None:
+        notes.problem(host.name, f"GPUs asked, but {found.problem.message}", found.problem.hint)
+        return ()
+    healthy = tuple(sorted((g for g in found.gpus if g.problem is None), key=lambda g: g.index))
+    match host.gpus:
+        case "auto":
+            return healthy
+        case int() as declared:
+            if len(healthy) < declared:
+                notes.problem(
+                    host.name,
+                    f"hosts.yaml declares {declared} GPUs, found {_found(c, healthy)}",
+                    "repair the host, or set its `gpus:` to what it has",
+                )
+            return healthy[: max(declared, 0)]
+        case allowed:
+            return tuple(g for g in healthy if g.index in allowed)
+
+
+def _found(c: Candidate, usable: Sequence[Gpu]) -> str:
+    """`7 (GPU 3: GPU is lost)`: how many GPUs count, and why the others do not."""
+    broken = [f"GPU {g.index}: {g.problem.message}" for g in c.facts.gpu.gpus if g.problem is not None]
+    counted = {g.index for g in usable}
+    barred = [
+        f"GPU {g.index}: not allowed by hosts.yaml"
+        for g in c.facts.gpu.gpus
+        if g.problem is None and g.index not in counted
+    ]
+    why = "; ".join([*broken, *barred])
+    return f"{len(usable)}" + (f" ({why})" if why else "")
+
+
+def _all(c: Candidate, usable: tuple[Gpu, ...], notes: _Notes) -> tuple[Gpu, ...]:
+    if not usable:
+        notes.problem(c.host.name, f"all GPUs asked, found {_found(c, usable)}", "set gpus_per_host: 0")
+    elif len(usable) < len(c.facts.gpu.gpus):
+        notes.reasons.append(f"{c.host.name}: all GPUs means {_found(c, usable)}")
+    return usable
+
+
+def _first_idle(c: Candidate, usable: tuple[Gpu, ...], count: int, notes: _Notes) -> tuple[Gpu, ...]:
+    """The `count` lowest GPUs that nobody uses; busy ones only when there are not enough idle ones."""
+    if count < 0 or count > len(usable):
+        notes.problem(
+            c.host.name,
+            f"{count} GPUs asked, found {_found(c, usable)}",
+            "ask for fewer with gpus_per_host, or take another host",
+        )
+        return ()
+    ranked = sorted(usable, key=lambda g: (is_busy(g), g.index))
+    chosen = tuple(sorted(ranked[:count], key=lambda g: g.index))
+    top = max((g.index for g in chosen), default=-1)
+    passed = [g for g in usable if g not in chosen and g.index < top]
+    notes.reasons.extend(f"{c.host.name}: GPU {g.index} passed over, {busy_words(g)}" for g in passed)
+    return chosen
+
+
+def _by_index(c: Candidate, usable: tuple[Gpu, ...], wanted: tuple[int, ...], notes: _Notes) -> tuple[Gpu, ...]:
+    """Exactly the GPUs named; each one that can't be had is named with its reason."""
+    by_index = {g.index: g for g in usable}
+    twice = [i for i, n in Counter(wanted).items() if n > 1]
+    missing = [i for i in dict.fromkeys(wanted) if i not in by_index]
+    if twice:
+        notes.problem(c.host.name, f"GPU {_commas(twice)} asked twice", "name each GPU once")
+    if missing:
+        notes.problem(
+            c.host.name,
+            f"GPU {_commas(missing)} asked, found {_found(c, usable)}" + (f": {_commas(by_index)}" if by_index else ""),
+            "name GPUs that the host has (`distui probe` lists them)",
+        )
+    if twice or missing:
+        return ()
+    return tuple(by_index[i] for i in wanted)
+
+
+def is_busy(gpu: Gpu) -> bool:
+    """Whether somebody computes on the GPU: a process holds its memory, or more than 5 % of it is taken.
+
+    Utilisation decides nothing: an idle card without persistence mode reads 100 % (FAULTS section 4).
+    """
+    if gpu.processes:
+        return True
+    used, total = gpu.memory_used_mib, gpu.memory_total_mib
+    return used is not None and bool(total) and used > 0.05 * (total or 0)
+
+
+def busy_words(gpu: Gpu) -> str:
+    """`busy: python (pid 17, alice) holds 40960 MiB`."""
+    if not gpu.processes:
+        return f"busy: {gpu.memory_used_mib} of {gpu.memory_total_mib} MiB are taken"
+    return "busy: " + "; ".join(_process_words(p) for p in gpu.processes)
+
+
+def _process_words(p: GpuProcess) -> str:
+    who = f"pid {p.pid}" + (f", {p.user}" if p.user else "")
+    held = "memory" if p.memory_mib is None else f"{p.memory_mib} MiB"
+    return f"{p.name} ({who}) holds {held}"
+
+
+def _warn_about(host: str, gpu: Gpu, notes: _Notes) -> None:
+    if is_busy(gpu):
+        notes.warnings.append(f"{host}: GPU {gpu.index} is {busy_words(gpu)}")
+    if gpu.mig:
+        notes.warnings.append(
+            f"{host}: GPU {gpu.index} is split by MIG; a program sees its MIG devices, not the whole card"
+        )
+
+
+# ranks
+
+
+def _ranks(
+    job: Job, candidates: Sequence[Candidate], gpus: Mapping[str, tuple[Gpu, ...]], notes: _Notes
+) -> Mapping[str, tuple[int, ...]]:
+    """Rank numbers of each host: as listed by `by_host`, else dense and host by host."""
+    if job.ranks is not None and job.ranks.by_host:
+        return _listed_ranks(job.ranks.by_host, candidates, notes)
+    ranks: dict[str, tuple[int, ...]] = {}
+    first = 0
+    for c in candidates:
+        count = max(0, _rank_count(job, c, len(gpus[c.host.name]), notes))
+        ranks[c.host.name] = tuple(range(first, first + count))
+        first += count
+    return ranks
+
+
+def _rank_count(job: Job, c: Candidate, gpus: int, notes: _Notes) -> int:
+    """How many ranks a host gets: the job's layout, a hostfile's slots, one for each GPU, or one."""
+    layout, slots = job.ranks, c.host.slots
+    if layout is not None and layout.per_gpu is not None:
+        if not gpus and not _has_problem(c, notes):
+            notes.problem(c.host.name, "ranks per GPU asked, but the run has no GPU on it", "use ranks: {per_host: N}")
+        return layout.per_gpu * gpus
+    if layout is not None and layout.per_host is not None:
+        if slots is not None and layout.per_host > slots:
+            notes.warnings.append(f"{c.host.name}: {layout.per_host} ranks on {slots} slots of the hostfile")
+        return layout.per_host
+    if slots is not None:
+        return slots
+    if not gpus:
+        return 1
+    if not job.gpus_per_rank:
+        return gpus
+    if gpus % job.gpus_per_rank:
+        notes.problem(
+            c.host.name,
+            f"{gpus} GPUs do not divide into ranks of {job.gpus_per_rank} GPUs",
+            "change gpus_per_host or gpus_per_rank",
+        )
+    return gpus // job.gpus_per_rank
+
+
+def _has_problem(c: Candidate, notes: _Notes) -> bool:
+    return any(p.host == c.host.name for p in notes.problems)
+
+
+def _listed_ranks(
+    by_host: Mapping[str, tuple[int, ...]], candidates: Sequence[Candidate], notes: _Notes
+) -> Mapping[str, tuple[int, ...]]:
+    """Ranks as the job lists them; every rank from 0 must be there exactly once."""
+    names = [c.host.name for c in candidates]
+    for name in by_host:
+        if name not in names:
+            notes.problem(name, "the job gives it ranks, but it is not a host of this run", "add it to hosts:")
+    for name in names:
+        if not by_host.get(name):
+            notes.problem(name, "the job lists ranks for other hosts but none for it", "add it to ranks:")
+    listed = Counter(r for name in names for r in by_host.get(name, ()))
+    for rank, times in sorted(listed.items()):
+        if times > 1:
+            holders = [n for n in names if rank in by_host.get(n, ())]
+            notes.problem(None, f"rank {rank} is given {times} times ({', '.join(holders)})", "give each rank once")
+    outside = [r for r in listed if r < 0 or r >= len(listed)]
+    if outside:
+        gaps = [r for r in range(len(listed)) if r not in listed]
+        notes.problem(
+            None,
+            f"ranks must be 0 to {len(listed) - 1} without a gap; missing {_commas(gaps)}, found {_commas(outside)}",
+        )
+    return {name: tuple(by_host.get(name, ())) for name in names}
+
+
+def _commas(numbers: object) -> str:
+    """`1, 2, 5`, cut after ten."""
+    values = [str(n) for n in numbers]  # type: ignore[attr-defined]
+    return ", ".join(values[:10]) + (" ..." if len(values) > 10 else "")
+
+
+def _place(job: Job, c: Candidate, node: int, ranks: tuple[int, ...], gpus: tuple[Gpu, ...], notes: _Notes) -> Place:
+    shares = _shares(job, c, tuple(g.index for g in gpus), len(ranks), notes)
+    return Place(c.host, c.facts, node, ranks, gpus, shares)
+
+
+def _shares(job: Job, c: Candidate, gpus: tuple[int, ...], ranks: int, notes: _Notes) -> tuple[tuple[int, ...], ...]:
+    """The GPUs meant for each local rank: neighbours in a row; shared when there are more ranks than GPUs."""
+    if not gpus:
+        return ((),) * ranks
+    each = job.gpus_per_rank
+    if each:
+        if each * ranks > len(gpus):
+            notes.problem(
+                c.host.name,
+                f"{ranks} ranks of {each} GPUs need {each * ranks} GPUs, the run has {len(gpus)} on it",
+                "change ranks, gpus_per_rank or gpus_per_host",
+            )
+        return tuple(gpus[i * each : (i + 1) * each] for i in range(ranks))
+    if ranks > len(gpus):
+        notes.warnings.append(
+            f"{c.host.name}: {ranks} ranks share {len(gpus)} GPUs, so LOCAL_RANK is not a device number"
+            + (", and NCCL refuses two ranks on one GPU" if job.backend == "nccl" else "")
+        )
+        return tuple((gpus[i * len(gpus) // ranks],) for i in range(ranks))
+    share, rest = divmod(len(gpus), ranks)
+    if rest:
+        notes.warnings.append(f"{c.host.name}: {len(gpus)} GPUs do not divide evenly among {ranks} ranks")
+    starts = [i * share + min(i, rest) for i in range(ranks + 1)]
+    return tuple(gpus[starts[i] : starts[i + 1]] for i in range(ranks))
+
+
+def _check_torchrun(places: Sequence[Place], notes: _Notes) -> None:
+    """torchrun numbers ranks itself, node after node, so an own order can't be had with it."""
+    expected = [r for p in places for r in p.ranks]
+    if expected != list(range(len(expected))):
+        notes.problem(
+            None,
+            "torchrun numbers ranks host by host; the ranks listed in the job are in another order",
+            "list neighbouring ranks on each host, or use launcher: env",
+        )
+    counts = {p.name: len(p.ranks) for p in places}
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} {n}" for name, n in counts.items())
+        notes.warnings.append(f"hosts have different numbers of ranks ({listed}); torchrun programs often assume equal")

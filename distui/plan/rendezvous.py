@@ -1,0 +1,280 @@
+"""How ranks find each other: the port on rank 0's host, the init method, and placeholders in the command."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from distui.facts.host import HostFacts
+from distui.plan.model import HostNetwork, PlanProblem
+from distui.plan.placement import Place
+from distui.spec.job import Job
+
+PORTS = range(20000, 30000)
+"""Where free ports are looked for: below Linux's default ephemeral range (32768 up)."""
+
+KEPT_FREE = frozenset({28028, 29400, 29500})
+"""Ports others expect to find free: NCCL's RAS service and torchrun's two defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Where the ranks of a run meet."""
+
+    master_addr: str
+    master_port: int
+    init_method: str
+    file: str | None = None
+    """The rendezvous file as the ranks see it."""
+    host_file: str | None = None
+    """The same file as the hosts see it; None when unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A meeting place, or why there is none."""
+
+    meeting: Meeting
+    problems: tuple[PlanProblem, ...] = ()
+    warnings: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+
+
+def meet(job: Job, places: Sequence[Place], networks: Sequence[HostNetwork], *, run_id: str, attempt: int) -> Found:
+    """Choose the meeting place of a run on the host of rank 0. Never raises."""
+    notes = _Notes([], [], [])
+    first = next((p for p in places if 0 in p.ranks), places[0])
+    addr = _master_addr(job, first, places, networks, notes)
+    port = _master_port(job, first, f"{run_id}/{attempt}", notes)
+    file = _file(job, run_id, attempt)
+    if job.rendezvous.kind != "env" and job.launcher == "torchrun":
+        notes.problems.append(
+            PlanProblem(
+                None,
+                f"torchrun only feeds env://, the job asks for rendezvous {job.rendezvous.kind}",
+                "use launcher: env, or drop rendezvous",
+            )
+        )
+    method = _init_method(job, addr, port, file)
+    host_file = _host_file(job, file, places, notes) if file else None
+    return Found(
+        Meeting(addr, port, method, file, host_file),
+        tuple(notes.problems),
+        tuple(notes.warnings),
+        tuple(notes.reasons),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Notes:
+    problems: list[PlanProblem]
+    warnings: list[str]
+    reasons: list[str]
+
+
+def _init_method(job: Job, addr: str, port: int, file: str | None) -> str:
+    match job.rendezvous.kind:
+        case "env":
+            return "env://"
+        case "tcp":
+            return f"tcp://{bracketed(addr)}:{port}"
+        case "file":
+            return f"file://{file or ''}"
+
+
+def bracketed(addr: str) -> str:
+    """The address as it stands before `:port`: IPv6 in brackets."""
+    return f"[{addr}]" if ":" in addr else addr
+
+
+# address and port
+
+
+def _master_addr(
+    job: Job, first: Place, places: Sequence[Place], networks: Sequence[HostNetwork], notes: _Notes
+) -> str:
+    """Rank 0's address, or the job's own MASTER_ADDR once it is known to be rank 0's."""
+    chosen = next((n.addr for n in networks if n.host == first.name), "")
+    asked = job.env.get("MASTER_ADDR")
+    if asked is None or asked == chosen:
+        return chosen
+    own = _addresses(first.facts)
+    owner = next((p.name for p in places if asked in _addresses(p.facts)), None)
+    if asked in own:
+        notes.reasons.append(f"MASTER_ADDR {asked}: set by the job's env")
+    elif _is_name(asked) and owner is None:
+        notes.warnings.append(
+            f"MASTER_ADDR {asked}, set by the job's env, must lead to {first.name}, where rank 0 runs"
+        )
+    else:
+        whose = f"it is {owner}'s" if owner else "no host of the run has it"
+        has = ", ".join(sorted(own)) or "none"
+        notes.problems.append(
+            PlanProblem(
+                first.name,
+                f"MASTER_ADDR {asked} can't be reached: rank 0 runs here, and {whose} (addresses here: {has})",
+                f"drop MASTER_ADDR from env (the plan would use {chosen or 'the chosen address'})",
+            )
+        )
+    return asked
+
+
+def _addresses(facts: HostFacts) -> frozenset[str]:
+    return frozenset(a.ip for nic in facts.nics for a in nic.addresses)
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text is a host name rather than an address."""
+    return re.fullmatch(r"[0-9.]+|.*:.*", text) is None
+
+
+def _master_port(job: Job, first: Place, seed: str, notes: _Notes) -> int:
+    asked = asked_port(job)
+    if asked is None:
+        return _free_port(first, seed, notes)
+    if not 1 <= asked <= 65535:
+        notes.problems.append(PlanProblem(None, f"master port {asked} is not a port (1 to 65535)"))
+    elif asked in first.facts.ports_in_use:
+        notes.problems.append(
+            PlanProblem(
+                first.name,
+                f"port {asked} is taken: somebody listens on it on this host, where rank 0 runs",
+                "name another master_port, or drop it and let the plan choose",
+            )
+        )
+    elif _is_ephemeral(first.facts, asked):
+        low, high = first.facts.ephemeral_ports
+        notes.warnings.append(
+            f"{first.name}: port {asked} is in the ephemeral range {low}-{high}; any outgoing connection may hold it"
+        )
+    return asked
+
+
+def asked_port(job: Job) -> int | None:
+    """The port the job names: torchrun's own setting, `master_port`, or MASTER_PORT in its env."""
+    if job.launcher == "torchrun" and job.torchrun.port is not None:
+        return job.torchrun.port
+    if job.master_port is not None:
+        return job.master_port
+    text = job.env.get("MASTER_PORT", "")
+    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else None
+
+
+def _free_port(first: Place, seed: str, notes: _Notes) -> int:
+    """A port nobody listens on, outside the ephemeral range; the same for the same run."""
+    facts = first.facts
+    start = int.from_bytes(hashlib.sha256(seed.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+    near = (PORTS[(start + i) % len(PORTS)] for i in range(len(PORTS)))
+    for port in chain(near, range(1024, PORTS.start), range(PORTS.stop, 65536)):
+        if port not in facts.ports_in_use and port not in KEPT_FREE and not _is_ephemeral(facts, port):
+            low, high = facts.ephemeral_ports
+            notes.reasons.append(f"port {port}: free on {first.name}, outside its ephemeral range {low}-{high}")
+            return port
+    notes.problems.append(PlanProblem(first.name, "no free port outside the ephemeral range", "name a master_port"))
+    return 0
+
+
+def _is_ephemeral(facts: HostFacts, port: int) -> bool:
+    low, high = facts.ephemeral_ports
+    return low <= port <= high
+
+
+# the file
+
+
+def _file(job: Job, run_id: str, attempt: int) -> str | None:
+    """A fresh path for each attempt: a file left by an earlier one makes ranks fail or hang (LAB section 3)."""
+    if job.rendezvous.kind != "file":
+        return None
+    suffix = hashlib.sha256(f"{run_id}\0{attempt}\0file".encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    directory = job.rendezvous.directory or ""
+    return posixpath.join(directory, f"distui-{run_id}-{attempt}-{suffix}")
+
+
+def _host_file(job: Job, file: str, places: Sequence[Place], notes: _Notes) -> str | None:
+    """The rendezvous file on the hosts, when it is the same path on all of them."""
+    if not file.startswith("/"):
+        notes.problems.append(
+            PlanProblem(
+                None,
+                f"rendezvous directory {job.rendezvous.directory or ''!r} is not an absolute path",
+                "give the shared folder as the ranks see it: rendezvous: {file: /mnt/shared}",
+            )
+        )
+        return None
+    paths = {p.name: _on_host(job, file, p) for p in places}
+    ranks = sum(len(p.ranks) for p in places)
+    for name, path in paths.items():
+        if path is None and ranks > 1:
+            notes.problems.append(
+                PlanProblem(
+                    name,
+                    f"rendezvous directory {job.rendezvous.directory!r} is in no mounted volume: ranks can't share it",
+                    "mount the shared folder with volumes:",
+                )
+            )
+    if len(places) > 1:
+        notes.reasons.append(f"{posixpath.dirname(file)} must be one shared folder on all hosts, with file locks")
+    known = set(paths.values())
+    return (known.pop() or None) if len(known) == 1 else None
+
+
+def _on_host(job: Job, file: str, at: Place) -> str | None:
+    """A path inside the container as the host sees it: "" in a named volume, None when no mount holds it."""
+    if at.host.engine == "process":
+        return file
+    mounts = [bind_mount(v, at.facts.home) for v in job.volumes]
+    holding = [(src, dst) for src, dst in mounts if dst and (file + "/").startswith(dst.rstrip("/") + "/")]
+    if not holding:
+        return None
+    src, dst = max(holding, key=lambda m: len(m[1]))
+    return posixpath.normpath(posixpath.join(src, posixpath.relpath(file, dst))) if src.startswith("/") else ""
+
+
+def bind_mount(volume: str, home: str | None) -> tuple[str, str]:
+    """Source and target of `-v SRC:DST[:OPTIONS]`, with `./` and `~/` in the login's home; ("", "") when anonymous."""
+    source, _, rest = resolve_volume(volume, home).partition(":")
+    return (source, rest.partition(":")[0]) if rest else ("", "")
+
+
+def resolve_volume(volume: str, home: str | None) -> str:
+    """The volume with a source docker takes: paths beginning with `.` or `~` are below the login's home.
+
+    Docker refuses relative sources before version 23 and never expands `~`, and a command over ssh starts in
+    the home, so this is what a person at that prompt would mean.
+    """
+    source, colon, rest = volume.partition(":")
+    if not colon or home is None:
+        return volume
+    if source in (".", "~") or source.startswith(("./", "../", "~/")):
+        return posixpath.normpath(posixpath.join(home, source.removeprefix("~/").removeprefix("~"))) + colon + rest
+    return volume
+
+
+# placeholders
+
+
+def substitute(command: tuple[str, ...] | str, values: Mapping[str, str]) -> tuple[str, ...] | str:
+    """The command with `{rank}` and friends replaced; every other brace stays as it is.
+
+    In a string, which a shell will read, values are quoted when they need it.
+    """
+    if isinstance(command, str):
+        return _replace(command, {k: shlex.quote(v) for k, v in values.items()})
+    return tuple(_replace(item, values) for item in command)
+
+
+def _replace(text: str, values: Mapping[str, str]) -> str:
+    """One pass over the text, so that a value is never read as a placeholder."""
+    return re.sub(r"\{([a-z_]+)\}", lambda m: values.get(m[1], m[0]), text)
+
+
+def placeholders_in(command: tuple[str, ...] | str) -> frozenset[str]:
+    """Every `{word}` in a command, known or not."""
+    items = (command,) if isinstance(command, str) else command
+    return frozenset(name for item in items for name in re.findall(r"\{([a-z_]+)\}", item))
