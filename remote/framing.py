@@ -1,9 +1,10 @@
 """How a command travels to a host whose login shell is unknown.
 
 The text sshd hands to the login shell never changes: it starts `sh`, which reads one line of its own stdin and
-evaluates it. sh, bash, fish, csh, tcsh and zsh read these words alike. The line prints a nonce on stdout and
-stderr, so that what .bashrc prints can be told from the answer, and then becomes the command, whose stdin is
-the rest of the channel. So neither argv nor input is ever an argument of a shell on the host.
+evaluates it. sh, bash, fish, csh, tcsh and zsh read these words alike. The line prints a nonce and its process id
+on stdout and stderr, so that what .bashrc prints can be told from the answer, and then becomes the command (with
+that process id), whose stdin is the rest of the channel. So neither argv nor input is ever an argument of a shell
+on the host.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def script_lines(mark: str, script: str) -> bytes:
 
 
 def _line(mark: str, rest: str) -> bytes:
-    say = f"printf '%s\\n' {mark}; printf '%s\\n' {mark} >&2; "
+    say = f"printf '%s %s\\n' {mark} $$; printf '%s %s\\n' {mark} $$ >&2; "
     path = f'PATH="${{PATH:-/usr/bin}}:{_MORE_PATH}"; export PATH; '
     return _encoded(f"{say}{path}{rest}\n")
 
@@ -55,13 +56,23 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+_KILL = 'kill -s "$1" -- "-$2" 2>/dev/null || kill -s "$1" "$2"'
+
+
+def kill_argv(signal: str, pid: int) -> tuple[str, ...]:
+    """Signals a command's process group: sshd makes each command its own, but passes on no signals to root's."""
+    return ("sh", "-c", _KILL, "distui-kill", signal, str(pid))
+
+
 class Unframe:
     """Drops everything up to the line with the mark, keeping the first bytes dropped for an error message."""
 
     def __init__(self, mark: str) -> None:
-        self._mark = mark.encode() + b"\n"
+        self._mark = mark.encode() + b" "
         self._held = bytearray()
         self.found = False
+        self.pid = 0
+        """The command's process id, once the mark was found."""
         self.noise = b""
         self.dropped = 0
         """How many bytes came before the mark so far."""
@@ -72,20 +83,23 @@ class Unframe:
             return data
         self._held += data
         head, mark, rest = self._held.partition(self._mark)
-        if mark:
-            self.found = True
-            self._drop(bytes(head))
-            self._held.clear()
-            return bytes(rest)
-        keep = len(self._mark) - 1
-        self._drop(bytes(self._held[:-keep]))
-        del self._held[:-keep]
-        return b""
+        pid, newline, answer = rest.partition(b"\n")
+        if not newline:
+            self._forget(len(head) if mark else len(self._held) - len(self._mark))
+            return b""
+        self.found = True
+        self.pid = int(pid) if pid.isdigit() else 0
+        self._forget(len(head))
+        self._held.clear()
+        return bytes(answer)
 
     def seen(self) -> bytes:
         """The first bytes that came instead of the mark."""
         return (self.noise + bytes(self._held))[:_NOISE_KEPT]
 
-    def _drop(self, data: bytes) -> None:
-        self.dropped += len(data)
-        self.noise += data[: _NOISE_KEPT - len(self.noise)]
+    def _forget(self, count: int) -> None:
+        """Drop the first `count` bytes held."""
+        if count > 0:
+            self.dropped += count
+            self.noise += self._held[:count][: _NOISE_KEPT - len(self.noise)]
+            del self._held[:count]

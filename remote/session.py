@@ -21,6 +21,9 @@ from remote.putting import put_argv
 _GRACE = 1.0
 """Seconds between TERM and KILL for a command that took too long."""
 
+_KILL_TIMEOUT = 5.0
+"""Seconds for a `kill` on the host; a host that hangs must not hold up the error about it."""
+
 P = TypeVar("P", bound=Pipe)
 
 
@@ -109,6 +112,31 @@ class SshSession:
     async def close(self) -> None:
         """See `distui.session.Session.close`."""
         await self._links.close()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+    async def _end(self, pipe: Pipe | None) -> None:
+        """End a command: TERM, a moment, KILL. Without a pty closing the channel leaves it running (FAULTS M22).
+
+        sshd passes signals on since OpenSSH 7.9, but not to root's commands; then `kill` does it.
+        """
+        if pipe is None:
+            return
+        with suppress(Exception):
+            pipe.send_signal("TERM")
+            if await _ended_within(pipe, _GRACE):
+                return
+            pipe.send_signal("KILL")
+            pipe.close()
+            if pipe.out.pid and await self._kill("TERM", pipe.out.pid):
+                await asyncio.sleep(_GRACE)
+                await self._kill("KILL", pipe.out.pid)
+        pipe.close()
+
+    async def _kill(self, name: str, pid: int) -> bool:
+        done = await self.run(framing.kill_argv(name, pid), timeout=_KILL_TIMEOUT)
+        return done.ok
 
     def _line(self, mark: str, argv: Sequence[str]) -> bytes:
         try:
@@ -135,10 +163,11 @@ class SshSession:
                 self._return_when_closed(pipe, link, stream=False)
                 out, cut = await self._converse(pipe, stdin, limit)
         except TimeoutError as exc:
-            await _end(pipe)
+            await self._end(pipe)
             raise self._too_slow(argv, pipe, timeout or 0.0) from exc
         except asyncio.CancelledError:
-            _end_at_once(pipe)
+            if pipe is not None:
+                self._spawn(self._end(pipe))
             raise
         return self._completed(argv, pipe, out, cut=cut)
 
@@ -148,7 +177,7 @@ class SshSession:
         try:
             out, cut = await self._collect(pipe, limit)
             if cut or pipe.flooded:
-                await _end(pipe)
+                await self._end(pipe)
             else:
                 await pipe.closed.wait()
             return out, cut
@@ -324,26 +353,12 @@ async def _feed(pipe: Pipe, stdin: bytes) -> None:
     pipe.write_eof()
 
 
-def _end_at_once(pipe: Pipe | None) -> None:
-    if pipe is not None:
-        pipe.send_signal("TERM")
-        pipe.close()
-
-
-async def _end(pipe: Pipe | None) -> None:
-    """TERM, a moment, KILL, close: without a pty closing the channel alone leaves the command running (M22)."""
-    if pipe is None:
-        return
-    with suppress(Exception):
-        pipe.send_signal("TERM")
-        await _ended_within(pipe, _GRACE)
-        if pipe.status is None:
-            pipe.send_signal("KILL")
-            await _ended_within(pipe, _GRACE / 4)
-    pipe.close()
-
-
-async def _ended_within(pipe: Pipe, seconds: float) -> None:
-    with suppress(TimeoutError):
+async def _ended_within(pipe: Pipe, seconds: float) -> bool:
+    """Whether the command ended in time; its channel is closed then."""
+    try:
         async with asyncio.timeout(seconds):
             await pipe.finished()
+    except TimeoutError:
+        return False
+    pipe.close()
+    return True
