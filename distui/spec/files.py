@@ -1,0 +1,69 @@
+"""Reads the files people write: every way this can fail is a Problem."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from distui.errors import Problem, SpecError
+from distui.spec.document import place
+from distui.spec.nodes import Source
+from distui.spec.problems import did_you_mean
+
+MAX_BYTES = 8 << 20
+
+
+def read_text(path: str) -> str:
+    """The text of a file, or of standard input for `-`. Raises SpecError."""
+    try:
+        data = _read(path)
+    except (OSError, ValueError) as error:
+        raise _failed(path, _why(path, error)) from None
+    if len(data) > MAX_BYTES:
+        raise _failed(path, f"larger than {MAX_BYTES >> 20} MiB; this can't be the right file")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, data, error) from None
+
+
+def _read(path: str) -> bytes:
+    if path == "-":
+        return sys.stdin.buffer.read(MAX_BYTES + 1)
+    with Path(path).open("rb") as file:
+        return file.read(MAX_BYTES + 1)
+
+
+def _why(path: str, error: OSError | ValueError) -> str:
+    match error:
+        case ValueError():
+            return f"can't be read: {error}"
+        case FileNotFoundError():
+            return f"there is no such file{_similar(Path(path))}"
+        case IsADirectoryError():
+            return "this is a folder; name a file in it"
+        case PermissionError():
+            return "you may not read this file"
+        case OSError():
+            return f"can't be read: {error.strerror or error}"
+
+
+def _similar(path: Path) -> str:
+    try:
+        return did_you_mean(path.name, [p.name for p in path.parent.iterdir()])
+    except OSError:
+        return ""
+
+
+def _not_utf8(path: str, data: bytes, error: UnicodeDecodeError) -> SpecError:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return _failed(path, "this is UTF-16; save it as UTF-8")
+    before = data[: error.start].decode()
+    line, column = place(before, len(before))
+    snippet = Source(path, data.decode("utf-8", "replace")).line(line)
+    message = f"the byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8"
+    return SpecError((Problem(path, line, column, "", message, snippet),))
+
+
+def _failed(path: str, message: str) -> SpecError:
+    return SpecError((Problem(path, 0, 0, "", message),))

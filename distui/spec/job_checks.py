@@ -1,0 +1,70 @@
+"""What the keys of a job file must be to each other."""
+
+from __future__ import annotations
+
+from distui.spec.job import Rendezvous, Torchrun
+from distui.spec.nodes import Items, Scalar, is_null
+from distui.spec.problems import shown
+from distui.spec.shapes import Look
+
+
+def check_job(look: Look) -> None:
+    """Note every contradiction between keys."""
+    _something_to_run(look)
+    _gpus(look)
+    _torchrun(look)
+    _secrets(look)
+
+
+def _written(look: Look, key: str) -> bool:
+    node = look.table.get(key)
+    return node is not None and not is_null(node)
+
+
+def _something_to_run(look: Look) -> None:
+    if not _written(look, "command") and not _written(look, "image"):
+        look.problems.add(look.table, "command", "missing: there is neither a command nor an image to run")
+    elif not _written(look, "command") and look.values.get("launcher") == "torchrun":
+        look.note("launcher", "torchrun needs a command: the program and its arguments, such as [train.py]")
+
+
+def _gpus(look: Look) -> None:
+    ranks = look.values.get("ranks")
+    per_gpu = ranks is not None and ranks.per_gpu is not None
+    if per_gpu and look.has("gpus_per_rank"):
+        look.note("gpus_per_rank", "can't stand beside ranks.per_gpu; choose one")
+    if look.values.get("gpus_per_host") == 0:
+        if per_gpu:
+            look.note("ranks", "per_gpu needs GPUs, but gpus_per_host is 0")
+        if look.has("gpus_per_rank"):
+            look.note("gpus_per_rank", "needs GPUs, but gpus_per_host is 0")
+    if look.has("gpus_per_host") and look.has("gpus_by_host"):
+        look.note("gpus_by_host", "can't stand beside gpus_per_host; choose one")
+
+
+def _torchrun(look: Look) -> None:
+    if look.values.get("launcher", "env") != "torchrun":
+        if _written(look, "torchrun"):
+            look.note("torchrun", "only means something with launcher: torchrun")
+        return
+    if look.values.get("visible_gpus") == "own":
+        look.note("visible_gpus", "own can't work with torchrun, whose ranks share one container; use launcher: env")
+    rendezvous = look.values.get("rendezvous")
+    if isinstance(rendezvous, Rendezvous) and rendezvous.kind != "env":
+        look.note("rendezvous", "torchrun's programs always meet by env; use torchrun.rdzv, or launcher: env")
+    settings = look.values.get("torchrun", Torchrun())
+    port = look.values.get("master_port")
+    if port and settings.port and port != settings.port:
+        look.note("master_port", f"torchrun.port says {settings.port}; write only one of them")
+    if isinstance(look.values.get("command"), str):
+        look.note("command", "torchrun needs a list: the program and its arguments, such as [train.py, --epochs, 3]")
+
+
+def _secrets(look: Look) -> None:
+    both = set(look.values.get("secrets", ())) & set(look.values.get("env", {}))
+    node = look.table.get("secrets")
+    for item in node.items if both and isinstance(node, Items) else ():
+        if isinstance(item, Scalar) and item.text in both:
+            look.problems.add(
+                item, "secrets", f"{shown(item.text)} is also in env, where it would be shown; remove it there"
+            )
