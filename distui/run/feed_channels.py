@@ -1,0 +1,247 @@
+"""The feed of a host without python3: a channel for each stream.
+
+The engine's API is reached by forwarding its socket, or through `docker system dial-stdio` where sshd or the user's
+rights forbid that; files are read with `tail`. Nothing rests on the host, so it costs more packets (FOLLOW §6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from distui.errors import HostCommandError, HostError
+from distui.run.feed import EngineAccess, FeedKind, Stream
+from distui.session import ByteChannel, Session
+
+_READ = 256 * 1024
+_LOOK = 1.0
+"""Seconds between two looks at an exit file; each is a command of its own."""
+
+_BEGIN = b"distui-begin\n"
+
+
+class ChannelStream(Stream):
+    """A stream that is one channel, read by a task of its own."""
+
+    def __init__(self, feed: ChannelFeed, channel: ByteChannel | None) -> None:
+        super().__init__()
+        self._feed = feed
+        self._channel = channel
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, work: Awaitable[None]) -> Stream:
+        """Begin reading."""
+        self._task = asyncio.ensure_future(self._guard(work))
+        return self
+
+    async def close(self) -> None:
+        """Stop reading and close the channel."""
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._feed.forget(self)
+        if self._channel is not None:
+            await self._channel.close()
+
+    async def pour(self, channel: ByteChannel, begin: bytes = b"") -> None:
+        """Pass on the channel's bytes, those before `begin` (a noisy login shell's) left out."""
+        head = b"" if begin else None
+        while data := await channel.read(_READ):
+            if head is not None:
+                head += data
+                _, found, data = head.partition(begin)
+                if not found:
+                    continue
+                head = None
+            await self.pass_on(data)
+
+    async def pass_on(self, data: bytes) -> None:
+        """Give bytes to the reader and wait while it holds too many."""
+        if data:
+            self.take(data)
+        if (full := self.room()) is not None:
+            await full.wait()
+
+    async def pour_http(self, channel: ByteChannel, ask: bytes) -> None:
+        """Send the request; find the head, then pass on the body."""
+        await channel.write(ask)
+        head, found, body = b"", b"", b""
+        while not found and (data := await channel.read(_READ)):
+            head = head[max(head.find(b"HTTP/1."), 0) :] + data
+            head, found, body = head.partition(b"\r\n\r\n")
+        if not found:
+            words = channel.stderr_tail().decode("utf-8", "replace").strip()
+            self.take_end({"error": words or "the engine closed the connection without an answer"})
+            return
+        self.take_status(head[head.find(b"HTTP/1.") :].split(b"\r\n")[0])
+        await self.pass_on(body)
+        await self.pour(channel)
+        self.take_end({})
+
+    async def _guard(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except HostCommandError as error:
+            self.take_end({"error": error.message})
+        except HostError as error:
+            self._feed.broke(error)
+            self.break_off(error)
+
+
+class TailStream(ChannelStream):
+    """A growing file read with `tail`."""
+
+    def __init__(self, feed: ChannelFeed, session: Session, path: str, offset: int) -> None:
+        super().__init__(feed, None)
+        self._session = session
+        self._path = path
+        self._offset = offset
+        self._complete = asyncio.Event()
+
+    async def finish(self) -> None:
+        """The file is complete: read what is left."""
+        self._complete.set()
+
+    async def pass_on(self, data: bytes) -> None:
+        """Count the bytes, for the last read."""
+        self._offset += len(data)
+        await super().pass_on(data)
+
+    async def follow(self) -> None:
+        """Follow until told that the file is complete, then read its rest."""
+        self._channel = await self._session.open(self._argv("-f"))
+        pouring = asyncio.ensure_future(self.pour(self._channel, _BEGIN))
+        waiting = asyncio.ensure_future(self._complete.wait())
+        try:
+            await asyncio.wait((pouring, waiting), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            ended = pouring.done()
+            pouring.cancel()
+            await asyncio.gather(pouring, return_exceptions=True)
+        if ended:
+            await pouring
+        await self._channel.close()
+        if not ended:
+            self._channel = await self._session.open(self._argv("-q"))
+            await self.pour(self._channel, _BEGIN)
+        self.take_end({"offset": self._offset} if self._complete.is_set() else {"missing": True})
+
+    def _argv(self, option: str) -> tuple[str, ...]:
+        script = 'echo distui-begin; exec tail "$0" -c "+$1" "$2"'
+        return ("sh", "-c", script, option, str(self._offset + 1), self._path)
+
+
+class ChannelFeed:
+    """See Feed. Made by `open_channels`."""
+
+    def __init__(self, session: Session, engine: EngineAccess, kind: FeedKind, why: str) -> None:
+        self.kind: FeedKind = kind
+        self.why = why
+        self.lost: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        self._session = session
+        self._engine = engine
+        self._streams: set[ChannelStream] = set()
+
+    async def get(self, path: str) -> Stream:
+        """See Feed."""
+        ask = f"GET {path} HTTP/1.0\r\nHost: distui\r\n\r\n".encode()
+        return await self._open(self._dial, lambda stream, channel: stream.pour_http(channel, ask))
+
+    async def tail(self, path: str, offset: int) -> Stream:
+        """See Feed."""
+        stream = TailStream(self, self._session, path, offset)
+        self._streams.add(stream)
+        return stream.start(stream.follow())
+
+    async def wait(self, folder: str) -> Stream:
+        """See Feed."""
+        stream = ChannelStream(self, None)
+        self._streams.add(stream)
+        return stream.start(self._look(stream, folder))
+
+    async def execute(self, argv: tuple[str, ...]) -> Stream:
+        """See Feed."""
+
+        async def work(stream: ChannelStream, channel: ByteChannel) -> None:
+            await stream.pour(channel)
+            status = await channel.wait()
+            stream.take_end({"status": status, "stderr": channel.stderr_tail().decode("utf-8", "replace").strip()})
+
+        return await self._open(lambda: self._session.open(argv), work)
+
+    def forget(self, stream: ChannelStream) -> None:
+        """A stream was closed."""
+        self._streams.discard(stream)
+
+    def broke(self, error: Exception) -> None:
+        """The session is gone."""
+        if not self.lost.done():
+            self.lost.set_result(error)
+        for stream in self._streams:
+            stream.break_off(error)
+
+    async def close(self) -> None:
+        """See Feed."""
+        self.broke(ConnectionError("closed"))
+        for stream in tuple(self._streams):
+            with suppress(Exception):
+                await stream.close()
+
+    async def _dial(self) -> ByteChannel:
+        if self.kind == "socket":
+            return await self._session.open_unix(self._engine.socket or "/var/run/docker.sock")
+        return await self._session.open((*self._engine.command, "system", "dial-stdio"))
+
+    async def _open(
+        self,
+        dial: Callable[[], Awaitable[ByteChannel]],
+        work: Callable[[ChannelStream, ByteChannel], Awaitable[None]],
+    ) -> Stream:
+        stream = ChannelStream(self, None)
+        try:
+            channel = await dial()
+        except HostCommandError as error:
+            stream.take_end({"error": error.message})
+            return stream
+        except HostError as error:
+            self.broke(error)
+            stream.break_off(error)
+            return stream
+        stream = ChannelStream(self, channel)
+        self._streams.add(stream)
+        return stream.start(work(stream, channel))
+
+    async def _look(self, stream: ChannelStream, folder: str) -> None:
+        """What the helper's `wait` does, with a command a second."""
+        script = (
+            'cat "$0/exit" 2>/dev/null && exit; test -d "$0" || { echo gone; exit; }; '
+            'kill -0 "$(cat "$0/pid" 2>/dev/null)" 2>/dev/null || echo lost'
+        )
+        dead = 0
+        while True:
+            told = await self._session.run(("sh", "-c", script, folder))
+            words = told.text.split()
+            dead = dead + 1 if words == ["lost"] else 0
+            if words == ["gone"] or dead > 2:
+                stream.take_end({words[0]: True})
+                return
+            if words and not dead:
+                stream.take_end({"exit": told.text})
+                return
+            await asyncio.sleep(_LOOK)
+
+
+async def open_channels(session: Session, engine: EngineAccess, why: str) -> ChannelFeed:
+    """Forwarding if it works, else `dial-stdio` (a refusal has many causes that look alike: FOLLOW §6)."""
+    if engine.kind != "docker":
+        return ChannelFeed(session, engine, "dial", why)
+    if engine.socket:
+        try:
+            channel = await session.open_unix(engine.socket)
+            await channel.close()
+            return ChannelFeed(session, engine, "socket", why)
+        except HostCommandError as error:
+            why = f"{why}; {error.message}"
+    return ChannelFeed(session, engine, "dial", why)

@@ -1,0 +1,326 @@
+"""Follows all tasks of one host through one feed: logs exactly once, exits at once, figures once a second.
+
+Survives lost connections, a killed helper and restarts of the engine; what is unknown meanwhile is said to be
+unknown, never ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from distui.errors import HostCommandError, HostError, SessionLost
+from distui.run.feed import EngineAccess, EngineDown, Feed, FeedLost, get_json
+from distui.run.feed_channels import open_channels
+from distui.run.feed_helper import open_helper
+from distui.run.follow_container import ContainerReader
+from distui.run.follow_file import PodmanReader, ProcessReader
+from distui.run.followed import Back, Emit, FollowEvent, FollowTarget, Lost, Note, Sampled
+from distui.run.frames import NoHelper
+from distui.run.link import HostLink
+from distui.run.pause import Pause, rest
+from distui.run.samples import Sampler
+from distui.session import Session
+
+Reader = ContainerReader | ProcessReader | PodmanReader
+
+_ASK_ENGINE_EVERY = 10.0
+_CLOCK_STEP = 0.5
+"""Seconds by which the wall clock must fall behind the boot clock to count as set back (FOLLOW §4)."""
+
+
+class HostFollower:
+    """`run` it as a task; tell it what to follow by `follow`; `close` ends it.
+
+    `emit` takes the events one at a time; waiting in it slows the host's side down and loses nothing. An exception
+    from `emit` ends `run` with it. `run_id` is the value of the containers' label `distui.run`.
+    """
+
+    def __init__(
+        self,
+        link: HostLink,
+        engine: EngineAccess,
+        emit: Emit,
+        *,
+        run_id: str,
+        targets: Sequence[FollowTarget] = (),
+        disks: Sequence[str] = (),
+        metrics: bool = True,
+    ) -> None:
+        self._link = link
+        self._engine = engine
+        self._take = emit
+        self._run_id = run_id
+        self._disks = tuple(disks)
+        self._metrics = metrics
+        self._readers: list[Reader] = []
+        self._feed: Feed | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._emitting = asyncio.Lock()
+        self._finished = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._down: set[str] = set()
+        self._boot: float | None = None
+        self._sampler = Sampler()
+        self._sample: Mapping[str, Any] | None = None
+        self._sampled = asyncio.Event()
+        self._said: set[str] = set()
+        for target in targets:
+            self.follow(target)
+
+    @property
+    def feed(self) -> Feed | None:
+        """The feed in use now, None while there is no contact."""
+        return self._feed
+
+    def follow(self, target: FollowTarget) -> None:
+        """Follow one more task, from now on or from the connection's return."""
+        reader = self._reader(target)
+        self._readers.append(reader)
+        self._finished.clear()
+        if self._feed is not None and not self._feed.lost.done():
+            self._spawn(self._read(reader, self._feed))
+
+    async def drained(self) -> None:
+        """Wait until every task given so far is drained or removed. Raises what made `run` fail."""
+        while not all(reader.done for reader in self._readers):
+            self._finished.clear()
+            await self._finished.wait()
+            if self._failure is not None:
+                raise self._failure
+
+    async def run(self) -> None:
+        """Follow until closed. Raises HostError when the link gives up, and what `emit` raises."""
+        try:
+            while not self._stop.is_set():
+                await self._one_session()
+        except BaseException as error:
+            self._failure = error
+            raise
+        finally:
+            self._finished.set()
+            await self._end_life()
+
+    async def close(self) -> None:
+        """End `run` and the host's side of it; what was emitted stays counted. Idempotent."""
+        self._stop.set()
+        if self._feed is not None:
+            await self._feed.close()
+
+    # One connection.
+
+    async def _one_session(self) -> None:
+        session = await self._until_stopped(self._link.session())
+        if session is None:
+            return
+        try:
+            feed = await self._until_stopped(self._open(session))
+        except HostCommandError as error:
+            await self._say(f"the follower can't start: {error}")
+            await asyncio.sleep(1)
+            return
+        except SessionLost as error:
+            await self._lose(session, error)
+            return
+        if feed is not None:
+            await self._contact("host", "")
+            await self._live(feed)
+            await self._after(session, feed)
+
+    async def _after(self, session: Session, feed: Feed) -> None:
+        """The feed ended: with its connection, or only its helper."""
+        if self._stop.is_set():
+            return
+        error = feed.lost.result()
+        if isinstance(error, HostError):
+            await self._lose(session, error)
+        else:
+            await self._emit(Note(f"the helper on {self._link.host} ended and is started again: {error}"))
+            await asyncio.sleep(0.5)
+
+    async def _lose(self, session: Session, error: HostError) -> None:
+        self._link.lost(session, error)
+        await self._contact("host", error.message)
+
+    async def _open(self, session: Session) -> Feed:
+        try:
+            return await open_helper(
+                session,
+                self._engine,
+                disks=self._disks,
+                metrics=self._metrics,
+                on_sample=self._keep_sample,
+                on_hello=self._check_clock,
+            )
+        except NoHelper as error:
+            feed = await open_channels(session, self._engine, str(error))
+            await self._say(f"{session.host} is followed without python3 and without figures: {feed.why}")
+            return feed
+
+    async def _live(self, feed: Feed) -> None:
+        """Everything that runs over this feed, until it breaks."""
+        self._feed = feed
+        if self._engine.kind == "docker":
+            self._spawn(self._events(feed))
+            self._spawn(self._watch_engine(feed))
+        self._spawn(self._samples(feed))
+        for reader in self._readers:
+            self._spawn(self._read(reader, feed))
+        try:
+            await asyncio.wait((feed.lost,))
+        finally:
+            await self._end_life()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _end_life(self) -> None:
+        """Break the feed and let every task end by itself: one cut off in `emit` would not know what was taken."""
+        feed, self._feed = self._feed, None
+        if feed is not None:
+            await feed.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(self._guard(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except FeedLost:
+            return
+        except Exception as error:
+            self._failure = self._failure or error
+            if self._feed is not None:
+                asyncio.ensure_future(self._feed.close())  # noqa: RUF006 - `_end_life` waits for the same end
+
+    async def _until_stopped(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """The result, or None when closed meanwhile."""
+        task, stop = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            for one in (task, stop):
+                one.cancel()
+            await asyncio.gather(task, stop, return_exceptions=True)
+
+    # Tasks.
+
+    def _reader(self, target: FollowTarget) -> Reader:
+        match self._engine.kind:
+            case "docker":
+                return ContainerReader(target, self._emit, self._engine_told)
+            case "podman":
+                return PodmanReader(target, self._emit, self._engine.command)
+            case "process":
+                return ProcessReader(target, self._emit)
+
+    async def _read(self, reader: Reader, feed: Feed) -> None:
+        if not reader.done:
+            await reader.read(feed)
+        self._finished.set()
+
+    # The engine.
+
+    async def _events(self, feed: Feed) -> None:
+        """Deaths as they happen. What is missed while the stream is down, the readers' inspect finds."""
+        filters = {"type": ["container"], "label": [f"distui.run={self._run_id}"], "event": ["die", "oom"]}
+        path = "/events?filters=" + quote(json.dumps(filters, separators=(",", ":")))
+        pause = Pause(feed.lost)
+        while True:
+            try:
+                stream = await feed.get(path)
+                if await stream.status() == 200:
+                    await self._contact("engine", "")
+                    pause.reset()
+                rest_of_line = b""
+                while data := await stream.read():
+                    *lines, rest_of_line = (rest_of_line + data).split(b"\n")
+                    for line in lines:
+                        await self._event(feed, line)
+            except EngineDown as error:
+                await self._contact("engine", str(error))
+            await pause.wait()
+
+    async def _event(self, feed: Feed, line: bytes) -> None:
+        if not line.strip():
+            return
+        told = json.loads(line)
+        actor = told.get("Actor") or {}
+        for reader in self._readers:
+            if not isinstance(reader, ContainerReader) or reader.ref != actor.get("ID"):
+                continue
+            if told.get("Action") == "oom":
+                await self._emit(Note("the kernel killed a process of it for lack of memory", reader.task))
+                continue
+            code = (actor.get("Attributes") or {}).get("exitCode", "")
+            at = told["timeNano"] / 1e9 if "timeNano" in told else None
+            self._spawn(reader.exit_seen(feed, int(code) if code.isdigit() else None, at))
+
+    async def _watch_engine(self, feed: Feed) -> None:
+        """A daemon that hangs closes nothing: ask it now and then."""
+        while True:
+            try:
+                await get_json(feed, "/version", timeout=_ASK_ENGINE_EVERY)
+                await self._contact("engine", "")
+            except EngineDown as error:
+                await self._contact("engine", str(error))
+            await rest(feed.lost, _ASK_ENGINE_EVERY)
+
+    async def _engine_told(self, reason: str) -> None:
+        await self._contact("engine", reason)
+
+    async def _contact(self, what: Any, reason: str) -> None:
+        """Say once that contact is lost (`reason`), once that it is back ("")."""
+        if bool(reason) == (what in self._down):
+            return
+        if reason:
+            self._down.add(what)
+            await self._emit(Lost(what, reason))
+        else:
+            self._down.discard(what)
+            await self._emit(Back(what))
+
+    # Figures and clocks.
+
+    def _keep_sample(self, told: Mapping[str, Any]) -> None:
+        self._sample = told
+        self._sampled.set()
+
+    async def _samples(self, feed: Feed) -> None:
+        """The newest figures; older ones that nobody had time for are dropped."""
+        while True:
+            waiting = asyncio.ensure_future(self._sampled.wait())
+            await asyncio.wait((waiting, feed.lost), return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            if feed.lost.done():
+                return
+            self._sampled.clear()
+            if self._sample is not None:
+                await self._emit(Sampled(self._sampler.take(self._sample)))
+
+    def _check_clock(self, told: Mapping[str, Any]) -> None:
+        boot = float(told["wall"]) - float(told["boot"])
+        back = self._boot is not None and boot < self._boot - _CLOCK_STEP
+        self._boot = boot
+        if back:
+            for reader in self._readers:
+                if isinstance(reader, ContainerReader):
+                    reader.cursor.distrust_clock()
+            if self._feed is not None:
+                self._spawn(self._say("the host's clock was set back: logs are read from the start after a cut"))
+
+    async def _emit(self, event: FollowEvent) -> None:
+        async with self._emitting:
+            await self._take(event)
+
+    async def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            await self._emit(Note(text))

@@ -1,0 +1,201 @@
+"""Tasks whose log is a file on the host: plain processes, and podman containers. Resumed by byte offset."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from dataclasses import replace
+
+from distui.run.cri import CriParser
+from distui.run.docker_frames import STDOUT, Batch
+from distui.run.feed import EngineDown, Feed, Stream
+from distui.run.followed import Drained, Emit, Exited, FollowEvent, FollowTarget, Note, Records, Removed
+from distui.run.inspect import ContainerState, container_state
+from distui.run.pause import Pause
+from distui.run.resume import ResumePoint
+
+
+class FileReader(ABC):
+    """Lives as long as its task; `read` is called anew with each feed and returns when the task is done."""
+
+    def __init__(self, target: FollowTarget, emit: Emit) -> None:
+        self.task = target.task
+        self.ref = target.ref
+        self.point = target.resume or ResumePoint()
+        self.done = self.point.done
+        self._emit = emit
+        self._exited = False
+        self._tail: Stream | None = None
+        self._said: set[str] = set()
+
+    @abstractmethod
+    async def read(self, feed: Feed) -> None:
+        """Follow until everything was read. Raises FeedLost when the feed breaks; call again with the next one."""
+
+    @abstractmethod
+    def _records(self, data: bytes) -> tuple[Batch, int]:
+        """The records these bytes complete, and how many bytes of the file they took."""
+
+    @abstractmethod
+    async def _ended(self, feed: Feed) -> FollowEvent:
+        """Waits for the end of the task: Exited, or Removed."""
+
+    async def _follow(self, feed: Feed, path: str) -> None:
+        """Read the file until the task has ended and then to its end."""
+        end = asyncio.ensure_future(self._end(feed))
+        pause = Pause(feed.lost)
+        try:
+            while not await self._read_file(feed, path, end):
+                await pause.wait()
+            await self._done(await end)
+        finally:
+            if not feed.lost.done():
+                end.cancel()
+            await asyncio.gather(end, return_exceptions=True)
+
+    async def _read_file(self, feed: Feed, path: str, end: asyncio.Future[FollowEvent]) -> bool:
+        """Read it once; whether that was all there will ever be."""
+        self._tail = await feed.tail(path, self.point.offset)
+        complete = end.done()
+        try:
+            if complete:
+                await self._tail.finish()
+            await self._pump(self._tail)
+            told = self._tail.ended or {}
+        finally:
+            await self._tail.close()
+        if "error" not in told:
+            return True
+        await self._broken_file(str(told["error"]))
+        return complete and told["error"] not in ("truncated", "replaced")
+
+    async def _end(self, feed: Feed) -> FollowEvent:
+        """Say that it ended as soon as it did; its file is complete then."""
+        event = await self._ended(feed)
+        if isinstance(event, Exited) and not self._exited:
+            self._exited = True
+            await self._emit(event)
+        if self._tail is not None:
+            await self._tail.finish()
+        return event
+
+    async def _pump(self, tail: Stream) -> None:
+        while data := await tail.read():
+            batch, size = self._records(data)
+            written = self.point.written + sum(map(len, batch.pieces))
+            self.point = replace(self.point, written=written, offset=self.point.offset + size)
+            if len(batch):
+                await self._emit(Records(self.task, batch, self.point))
+
+    async def _done(self, event: FollowEvent) -> None:
+        self.done = True
+        self.point = replace(self.point, done=True)
+        await self._emit(event if isinstance(event, Removed) else Drained(self.task, self.point))
+
+    async def _broken_file(self, error: str) -> None:
+        """Somebody cut or replaced the file: go on with the new one from its start. Else it can't be read (yet)."""
+        if error in ("truncated", "replaced"):
+            self.point = replace(self.point, offset=0)
+            await self._say(f"the log file was {error} on the host, lines may be missing")
+        else:
+            await self._say(f"the log file can't be read: {error}")
+
+    async def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            await self._emit(Note(text, self.task))
+
+
+class ProcessReader(FileReader):
+    """A process under distui's supervisor: `log`, and `exit` with `code finished_ns` once the log is complete."""
+
+    async def read(self, feed: Feed) -> None:
+        """See FileReader."""
+        await self._follow(feed, f"{self.ref}/log")
+
+    def _records(self, data: bytes) -> tuple[Batch, int]:
+        return Batch((STDOUT,), (b"",), (data,)), len(data)
+
+    async def _ended(self, feed: Feed) -> FollowEvent:
+        waiting = await feed.wait(self.ref)
+        await waiting.read()
+        told = waiting.ended or {}
+        if "gone" in told:
+            return Removed(self.task)
+        if "exit" not in told:
+            words = "its supervisor vanished without an exit code: killed from outside, or the host rebooted"
+            return Exited(self.task, None, "lost", error=words)
+        return process_exit(self.task, str(told["exit"]))
+
+
+def process_exit(task: int, text: str) -> Exited:
+    """The exit file's `code finished_ns` as an event."""
+    words = text.split()
+    if len(words) != 2 or not all(word.lstrip("-").isdigit() for word in words):
+        return Exited(task, None, "lost", error=f"the exit file can't be understood: {text[:100]!r}")
+    return Exited(task, int(words[0]), "exited", oom=None, finished_at=int(words[1]) / 1e9)
+
+
+class PodmanReader(FileReader):
+    """A podman container with a k8s-file log; podman has no daemon, so its client is asked."""
+
+    def __init__(self, target: FollowTarget, emit: Emit, command: tuple[str, ...]) -> None:
+        super().__init__(target, emit)
+        self._command = command
+        self._parser = CriParser()
+
+    async def read(self, feed: Feed) -> None:
+        """See FileReader."""
+        pause = Pause(feed.lost)
+        while not self.done:
+            try:
+                await self._round(feed)
+            except EngineDown as error:
+                await self._say(f"podman can't be asked: {error}")
+            if not self.done:
+                await pause.wait()
+
+    async def _round(self, feed: Feed) -> None:
+        state = await self._inspect(feed)
+        if state is None:
+            self.done = True
+            await self._emit(Removed(self.task))
+        elif state.begun:
+            if state.log_driver not in ("k8s-file", "json-file"):
+                await self._say(f"the log can't be read: log driver {state.log_driver}")
+            self._parser = CriParser()
+            await self._follow(feed, state.log_path)
+
+    def _records(self, data: bytes) -> tuple[Batch, int]:
+        told = self._parser.feed(data)
+        return told.batch, told.size
+
+    async def _ended(self, feed: Feed) -> FollowEvent:
+        pause = Pause(feed.lost)
+        while True:
+            try:
+                state = await self._inspect(feed)
+            except EngineDown as error:
+                await self._say(f"podman can't be asked: {error}")
+            else:
+                if state is None:
+                    return Removed(self.task)
+                if state.ended:
+                    return state.exited(self.task)
+                waiting = await feed.execute((*self._command, "wait", self.ref))
+                await waiting.rest()
+            await pause.wait()
+
+    async def _inspect(self, feed: Feed) -> ContainerState | None:
+        """None when there is no such container."""
+        stream = await feed.execute((*self._command, "container", "inspect", self.ref))
+        body = await stream.rest()
+        ended = stream.ended or {}
+        words = str(ended.get("stderr") or ended.get("error") or "")
+        if "no such" in words.lower():
+            return None
+        try:
+            return container_state(json.loads(body)[0])
+        except (ValueError, KeyError, TypeError, IndexError):
+            raise EngineDown(words or f"{self._command[0]} inspect gave no JSON") from None

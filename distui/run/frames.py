@@ -1,0 +1,62 @@
+"""Frames of the host's helper, on our side: bytes of any size in, whole frames out."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from distui.run.onhost.wire import GREETING
+
+_HEAD = struct.Struct(">IHcx")
+_NOISE_LIMIT = 1 << 20
+
+
+class Frame(NamedTuple):
+    """One frame: H, S, D, E or M, and the id of the request it belongs to (0: the helper itself)."""
+
+    ident: int
+    kind: bytes
+    payload: bytes
+
+
+class NoHelper(Exception):
+    """What came is no helper: its greeting is missing after much other text."""
+
+
+class FrameReader:
+    """Finds the greeting behind what a login shell printed, then cuts frames. Lengths are trusted after it."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.greeted = False
+
+    @property
+    def noise(self) -> str:
+        """The last of what came instead of a greeting, in words."""
+        return "" if self.greeted else self._rest[-500:].decode("utf-8", "replace").strip()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """The frames that `data` completes. Raises NoHelper after 1 MiB without a greeting."""
+        self._rest = self._rest + data if self._rest else data
+        if not self.greeted and not self._greeting():
+            return
+        buf, pos, end = self._rest, 0, len(self._rest)
+        while pos + 8 <= end:
+            length, ident, kind = _HEAD.unpack_from(buf, pos)
+            after = pos + 8 + length
+            if after > end:
+                break
+            yield Frame(ident, kind, buf[pos + 8 : after])
+            pos = after
+        self._rest = buf[pos:]
+
+    def _greeting(self) -> bool:
+        before, found, after = self._rest.partition(GREETING)
+        if not found:
+            if len(before) > _NOISE_LIMIT:
+                raise NoHelper("the login printed over 1 MiB and no helper came")
+            return False
+        self._rest = after
+        self.greeted = True
+        return True

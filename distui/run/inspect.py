@@ -1,0 +1,76 @@
+"""The engine's answer to `inspect` -> the few facts the follower needs; docker and podman agree on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from distui.run.docker_frames import stamp_ns
+from distui.run.followed import Exited
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerState:
+    """One container as the engine sees it now."""
+
+    status: str
+    running: bool
+    code: int
+    oom: bool
+    error: str
+    started_at: float | None
+    finished_at: float | None
+    tty: bool
+    log_driver: str
+    log_path: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will print nothing more. `created` with an error or a code was never startable (FAULTS M7)."""
+        if self.status in ("created", "configured", "initialized"):
+            return bool(self.error or self.code)
+        return not self.running and self.status not in ("restarting", "paused", "stopping")
+
+    @property
+    def begun(self) -> bool:
+        """Whether it was started, or never will be."""
+        return self.ended or self.status not in ("created", "configured", "initialized")
+
+    def exited(self, task: int) -> Exited:
+        """The event of its end."""
+        never = self.status in ("created", "configured", "initialized") or self.started_at is None
+        return Exited(
+            task,
+            self.code,
+            "never_started" if never else "exited",
+            self.oom,
+            self.error,
+            self.started_at,
+            self.finished_at,
+        )
+
+
+def container_state(told: Mapping[str, Any]) -> ContainerState:
+    """Read one object of `inspect`. Raises KeyError, TypeError or ValueError when it is none."""
+    state, config, host = told["State"], told.get("Config") or {}, told.get("HostConfig") or {}
+    log = host.get("LogConfig") or {}
+    return ContainerState(
+        status=str(state["Status"]),
+        running=bool(state["Running"]),
+        code=int(state["ExitCode"]),
+        oom=bool(state.get("OOMKilled")),
+        error=str(state.get("Error") or ""),
+        started_at=moment(state.get("StartedAt")),
+        finished_at=moment(state.get("FinishedAt")),
+        tty=bool(config.get("Tty")),
+        log_driver=str(log.get("Type") or ""),
+        log_path=str(log.get("Path") or told.get("LogPath") or ""),
+    )
+
+
+def moment(text: str | None) -> float | None:
+    """UTC seconds; the engines' year 1 means never."""
+    if not text or text.startswith("0001"):
+        return None
+    return stamp_ns(text.encode()) / 1e9

@@ -1,0 +1,287 @@
+# ruff: noqa: UP007, UP031, UP037, UP045
+# Python 3.6 runs this, and every import costs a start on the host.
+"""The program that distui runs on each host while a run lives: logs, exits and metrics through one channel.
+
+The modules of this folder are sent over stdin to `python3 -c` (nothing is installed; see `helper.py`), so they need
+only Python 3.6 and its standard library and import nothing else of distui. Commands come as JSON lines on stdin;
+answers go out as frames (see `wire`) after a greeting. The helper ends with its stdin, or after WATCHDOG seconds
+without a command.
+"""
+
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+
+from distui.run.onhost.files import Tail, Wait
+from distui.run.onhost.metrics import Gpus, boot_clock, measure
+from distui.run.onhost.sources import Child, Request, Stream
+from distui.run.onhost.wire import GREETING, Out
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
+    from typing import Any, Optional, Union
+
+WATCHDOG = 60
+"""Seconds without a command (pings come every 15) after which the alarm ends a helper whose client vanished."""
+LOOK = 0.05
+"""Seconds between two looks at files."""
+REST, SHORT_REST, BUSY, BUSY_FOR = 0.010, 0.001, 12 * 1024, 0.1
+"""Rest after a pass with data, so that many small writes become one packet; short while a socket is in full flow,
+which 10 ms would throttle (a unix socket holds some 280 small writes)."""
+
+
+class Helper:
+    """The loop: commands in, frames out."""
+
+    def __init__(self) -> None:
+        self.out = Out()
+        self.poll = selectors.DefaultSelector()
+        self.live: "dict[int, Any]" = {}
+        self.files: "dict[int, Union[Tail, Wait]]" = {}
+        self.children: "list[Child]" = []
+        self.socket = ""
+        self.dial: "list[str]" = []
+        self.commands = b""
+        self.disks: "Optional[list[str]]" = None
+        self.gpus = Gpus()
+        self.due = 0.0
+        self.fast_until = 0.0
+
+    def run(self) -> None:
+        """Greet, then serve until stdin ends."""
+        signal.alarm(WATCHDOG)
+        self.poll.register(0, selectors.EVENT_READ, None)
+        os.write(1, GREETING)
+        self.hello(0)
+        while True:
+            self.one_pass()
+
+    def hello(self, number: int) -> None:
+        """Who and when we are; the answer to a ping too."""
+        clocks = {"pid": os.getpid(), "wall": time.time(), "boot": boot_clock(), "ping": number}
+        self.out.say(0, b"H", clocks)
+
+    def one_pass(self) -> None:
+        """Wait, take from each source once, write it all, rest."""
+        events = self.poll.select(0 if self.out.parts else self.patience())
+        most = max([self.serve(key.data) for key, _ in events] + [0])
+        now = time.monotonic()
+        most = max([most] + [self.step(ident, now) for ident in list(self.files)])
+        if self.disks is not None and now >= self.due:
+            self.sample(now)
+        self.out.flush()
+        self.rest(most, now)
+
+    def patience(self) -> "Optional[float]":
+        """How long to wait when nothing comes."""
+        limits = [LOOK] if self.files else []
+        if self.disks is not None:
+            limits.append(max(0.0, self.due - time.monotonic()))
+        return min(limits) if limits else None
+
+    def rest(self, most: int, now: float) -> None:
+        """Let small writes gather (see REST)."""
+        if most >= BUSY:
+            self.fast_until = now + BUSY_FOR
+        if most:
+            time.sleep(SHORT_REST if now < self.fast_until else REST)
+
+    def serve(self, source: "Any") -> int:
+        """Take what one source has; the number of bytes."""
+        if source is None:
+            return self.take_commands()
+        size = int(source.ready())
+        if size >= 0:
+            return size
+        if isinstance(source, Gpus):
+            self.forget(source.child)
+            source.ended()
+            return 0
+        self.finish(source.ident)
+        return 0
+
+    def step(self, ident: int, now: float) -> int:
+        """Look at one file; the number of bytes passed on."""
+        try:
+            told = self.files[ident].step(now)
+        except OSError as error:
+            told = {"error": error.strerror or str(error)}
+        if isinstance(told, int):
+            return told
+        self.files.pop(ident).close()
+        self.out.say(ident, b"E", told)
+        return 0
+
+    def finish(self, ident: int) -> None:
+        """A source ended by itself: say so."""
+        source = self.live.pop(ident)
+        self.poll.unregister(source.fd)
+        self.out.say(ident, b"E", source.end())
+
+    def forget(self, child: "Optional[Child]") -> None:
+        """Stop reading a child."""
+        assert child is not None
+        self.children.remove(child)
+        for pipe in (child.process.stdout, child.process.stderr):
+            self.poll.unregister(pipe)  # type: ignore[arg-type]
+
+    def take_commands(self) -> int:
+        """Carry out the whole lines that came; the end of stdin is the end of all."""
+        data = os.read(0, 65536)
+        if not data:
+            self.leave()
+        signal.alarm(WATCHDOG)
+        lines = (self.commands + data).split(b"\n")
+        self.commands = lines.pop()
+        for line in lines:
+            self.obey(json.loads(line.decode()))
+        return 0
+
+    def obey(self, command: "dict[str, Any]") -> None:
+        """Carry out one command; what fails is said under its id."""
+        ident = int(command.get("id", 0))
+        try:
+            getattr(self, "do_" + command["op"])(ident, command)
+        except OSError as error:
+            self.out.say(ident, b"E", {"error": error.strerror or str(error)})
+
+    def do_setup(self, ident: int, command: "dict[str, Any]") -> None:
+        """How to reach the engine: by socket, or through a child such as `docker system dial-stdio`."""
+        self.socket, self.dial = command["socket"] or "", command["dial"]
+
+    def do_ping(self, ident: int, command: "dict[str, Any]") -> None:
+        """Show that we live, and our clocks."""
+        self.hello(int(command.get("n", 0)))
+
+    def do_metrics(self, ident: int, command: "dict[str, Any]") -> None:
+        """Report once a second from now on."""
+        self.disks = command["disks"]
+        self.due = time.monotonic()
+
+    def do_req(self, ident: int, command: "dict[str, Any]") -> None:
+        """Send a GET to the engine."""
+        ask = "GET %s HTTP/1.0\r\nHost: distui\r\n\r\n" % command["path"]
+        if self.dial:
+            child = self.spawn(self.dial)
+            child.process.stdin.write(ask.encode())  # type: ignore[union-attr]
+            child.process.stdin.flush()  # type: ignore[union-attr]
+            fd = child.process.stdout.fileno()  # type: ignore[union-attr]
+            self.add(Request(self.out, ident, fd, lambda: self.end_child(child)))
+            return
+        sock = socket.socket(socket.AF_UNIX)
+        sock.setblocking(False)
+        try:
+            sock.connect(self.socket)
+            sock.sendall(ask.encode())
+        except OSError:
+            sock.close()
+            raise
+        self.add(Request(self.out, ident, sock.fileno(), lambda: close_socket(sock)))
+
+    def do_exec(self, ident: int, command: "dict[str, Any]") -> None:
+        """Run a command and pass on its stdout."""
+        child = self.spawn(command["argv"])
+        fd = child.process.stdout.fileno()  # type: ignore[union-attr]
+        self.add(Stream(self.out, ident, fd, lambda: self.end_child(child)))
+
+    def do_tail(self, ident: int, command: "dict[str, Any]") -> None:
+        """Follow a file from an offset."""
+        self.files[ident] = Tail(self.out, ident, command["path"], command["offset"])
+
+    def do_wait(self, ident: int, command: "dict[str, Any]") -> None:
+        """Wait for an exit file."""
+        self.files[ident] = Wait(command["path"], command["pid"])
+
+    def do_finish(self, ident: int, command: "dict[str, Any]") -> None:
+        """The file of this tail is complete: read to its end, then end."""
+        tail = self.files.get(ident)
+        if isinstance(tail, Tail):
+            tail.finish = True
+
+    def do_cancel(self, ident: int, command: "dict[str, Any]") -> None:
+        """Stop without a word; an id that has ended already is no error."""
+        if ident in self.files:
+            self.files.pop(ident).close()
+        source = self.live.pop(ident, None)
+        if source is not None:
+            self.poll.unregister(source.fd)
+            source.end()
+
+    def add(self, source: "Any") -> None:
+        """Read from this source from now on."""
+        self.live[source.ident] = source
+        self.poll.register(source.fd, selectors.EVENT_READ, source)
+
+    def spawn(self, argv: "list[str]") -> Child:
+        """Start a child that lives no longer than we do."""
+        child = Child(argv)
+        self.children.append(child)
+        self.poll.register(child.process.stderr, selectors.EVENT_READ, Errors(self, child))  # type: ignore[arg-type]
+        return child
+
+    def end_child(self, child: Child) -> "dict[str, Any]":
+        """Close a child and forget it."""
+        self.children.remove(child)
+        if child.process.stderr in self.poll.get_map():
+            self.poll.unregister(child.process.stderr)  # type: ignore[arg-type]
+        return child.close()
+
+    def sample(self, now: float) -> None:
+        """Send one M frame."""
+        self.due = max(self.due + 1.0, now + 0.5)
+        child = self.gpus.start(now)
+        if child is not None:
+            self.children.append(child)
+            self.poll.register(child.process.stdout, selectors.EVENT_READ, self.gpus)  # type: ignore[arg-type]
+            self.poll.register(child.process.stderr, selectors.EVENT_READ, Errors(self, child))  # type: ignore[arg-type]
+        told = measure(self.disks or [])
+        told["gpus"] = self.gpus.report()
+        self.out.say(0, b"M", told)
+
+    def leave(self) -> None:
+        """End at once, and the children with us."""
+        for child in self.children:
+            child.process.terminate()
+        os._exit(0)
+
+
+def close_socket(sock: socket.socket) -> "dict[str, Any]":
+    """Close it; a socket has nothing to say at its end."""
+    sock.close()
+    return {}
+
+
+class Errors:
+    """A child's stderr."""
+
+    def __init__(self, helper: Helper, child: Child) -> None:
+        self.helper, self.child = helper, child
+
+    def ready(self) -> int:
+        """Keep its end; stop looking once it is closed."""
+        fd = self.child.process.stderr.fileno()  # type: ignore[union-attr]
+        try:
+            data = os.read(fd, 65536)
+        except BlockingIOError:
+            return 0
+        self.child.errors = (self.child.errors + data)[-4096:]
+        if not data:
+            self.helper.poll.unregister(fd)
+        return 0
+
+
+def main() -> None:
+    """Run until the client goes; what goes wrong is said on stderr in one line."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    helper = Helper()
+    try:
+        helper.run()
+    except BrokenPipeError:
+        helper.leave()
+    except Exception as error:
+        sys.stderr.write("distui helper: %s: %s\n" % (type(error).__name__, error))
+        raise

@@ -1,0 +1,149 @@
+# ruff: noqa: PTH118, PTH123, PTH207, UP037, UP045
+# Python 3.6 runs this, and every import costs a start on the host.
+"""What a host is doing, once a second, from the kernel's own counters and one long-lived nvidia-smi."""
+
+import glob
+import os
+import time
+
+from distui.run.onhost.sources import Child
+from distui.run.onhost.wire import READ
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
+    from typing import Any, Optional
+
+GPU_QUERY = "index,uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw"
+PLACES = os.pathsep.join([os.environ.get("PATH", ""), "/usr/bin", "/usr/local/bin", "/usr/lib/wsl/lib", "/opt/bin"])
+
+
+class Gpus:
+    """One long-lived nvidia-smi: a process each second would cost more than all the rest."""
+
+    def __init__(self) -> None:
+        self.child: "Optional[Child]" = None
+        self.rows: "dict[str, str]" = {}
+        self.at = 0.0
+        self.rest = b""
+        self.again = 0.0
+        self.pause = 5.0
+        self.said = ""
+
+    def start(self, now: float) -> "Optional[Child]":
+        """A new child when none runs and it is time for one."""
+        program = which("nvidia-smi") if self.child is None and now >= self.again else ""
+        if not program:
+            return None
+        argv = [program, "--query-gpu=" + GPU_QUERY, "--format=csv,noheader,nounits", "-lms", "1000"]
+        self.again, self.pause = now + self.pause, min(self.pause * 2, 60)
+        try:
+            self.child = Child(argv)
+        except OSError as error:
+            self.said = str(error)
+        return self.child
+
+    def ready(self) -> int:
+        """Keep the newest row of each GPU."""
+        child = self.child
+        assert child is not None
+        try:
+            data = os.read(child.process.stdout.fileno(), READ)  # type: ignore[union-attr]
+        except BlockingIOError:
+            return 0
+        lines = (self.rest + data).split(b"\n")
+        self.rest = lines.pop()
+        for line in lines:
+            self.keep(line.decode("utf-8", "replace").strip())
+        return 0 if data else -1
+
+    def keep(self, line: str) -> None:
+        """A row begins with the GPU's number; anything else is an error, which nvidia-smi prints to stdout."""
+        if line.split(",")[0].strip().isdigit():
+            self.rows[line.split(",")[0]] = line
+            self.at, self.pause, self.said = time.monotonic(), 5.0, ""
+        elif line:
+            self.said = line
+
+    def ended(self) -> None:
+        """The child is gone."""
+        assert self.child is not None
+        self.said = self.said or self.child.close()["stderr"]
+        self.child, self.rest = None, b""
+
+    def report(self) -> "dict[str, Any]":
+        """The rows, unless they are too old to be true."""
+        if time.monotonic() - self.at > 3:
+            self.rows = {}
+        return {"rows": list(self.rows.values()), "error": self.said}
+
+
+def which(name: str) -> str:
+    """Where a program is, on PATH or in the usual places that a login without a terminal may lack."""
+    for folder in PLACES.split(os.pathsep):
+        path = os.path.join(folder, name)
+        if folder and os.access(path, os.X_OK):
+            return path
+    return ""
+
+
+def read(path: str) -> str:
+    """A small file as text, empty when it can't be read."""
+    try:
+        with open(path) as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def measure(disks: "list[str]") -> "dict[str, Any]":
+    """CPU, memory, network, InfiniBand, AMD GPUs and disks, as the kernel's own counters."""
+    cpu = [int(n) for n in read("/proc/stat").partition("\n")[0].split()[1:9]]
+    memory = dict(line.split(":", 1) for line in read("/proc/meminfo").splitlines() if ":" in line)
+    return {
+        "wall": time.time(),
+        "boot": boot_clock(),
+        "cpu": [sum(cpu) - sum(cpu[3:5]), sum(cpu)],
+        "load": read("/proc/loadavg").split(" ")[0],
+        "memory": [memory.get(name, "").strip().split(" ")[0] for name in ("MemTotal", "MemAvailable")],
+        "net": measure_net(),
+        "ib": {path.split("/")[4] + ":" + path.split("/")[6]: measure_ib(path) for path in glob.glob(IB_PORTS)},
+        "amd": [measure_amd(path) for path in sorted(glob.glob(AMD_CARDS))],
+        "disks": {path: measure_disk(path) for path in disks},
+    }
+
+
+IB_PORTS = "/sys/class/infiniband/*/ports/*"
+AMD_CARDS = "/sys/class/drm/card*/device/gpu_busy_percent"
+
+
+def boot_clock() -> float:
+    """Seconds since the boot; unlike the wall clock nobody sets it."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def measure_net() -> "dict[str, list[int]]":
+    """Interface -> bytes received and sent."""
+    rows = [line.split(":", 1) for line in read("/proc/net/dev").splitlines()[2:]]
+    return {name.strip(): [int(rest.split()[0]), int(rest.split()[8])] for name, rest in rows}
+
+
+def measure_ib(port: str) -> "list[str]":
+    """What a port received and sent, in the counters' own unit of four bytes."""
+    return [read(port + "/counters/port_" + name + "_data").strip() for name in ("rcv", "xmit")]
+
+
+def measure_amd(busy: str) -> "list[str]":
+    """Load in percent, memory used and in all in bytes, temperature in m°C and power in µW of one AMD GPU."""
+    device = busy[: -len("gpu_busy_percent")]
+    names = ["gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total", "hwmon/*/temp1_input"]
+    found = [glob.glob(device + name) for name in [*names, "hwmon/*/power1_average"]]
+    return [read(paths[0]).strip() if paths else "" for paths in found]
+
+
+def measure_disk(path: str) -> "list[int]":
+    """Bytes free to users and bytes in all; empty when unknown."""
+    try:
+        told = os.statvfs(path)
+    except OSError:
+        return []
+    return [told.f_bavail * told.f_frsize, told.f_blocks * told.f_frsize]

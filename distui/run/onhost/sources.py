@@ -1,0 +1,117 @@
+# ruff: noqa: UP045
+# Python 3.6 runs this, and every import costs a start on the host.
+"""What the helper reads by waiting for it: the engine's socket and children's pipes."""
+
+import os
+import signal
+import subprocess
+
+from distui.run.onhost.wire import READ, Out
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
+    from collections.abc import Callable
+    from typing import Any, Optional
+
+
+class Request:
+    """One HTTP/1.0 request: HTTP/1.1 would chunk each line, and 1.0 ends with the connection."""
+
+    def __init__(self, out: Out, ident: int, fd: int, close: "Callable[[], dict[str, Any]]") -> None:
+        self.out, self.ident, self.fd, self.close = out, ident, fd, close
+        self.head = b""
+        self.in_body = False
+
+    def ready(self) -> int:
+        """Take what came; the number of bytes, -1 at the end."""
+        try:
+            data = os.read(self.fd, READ)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            data = b""
+        if not data:
+            return -1
+        if self.in_body:
+            self.out.frame(self.ident, b"D", data)
+        else:
+            self.take_head(data)
+        return len(data)
+
+    def take_head(self, data: bytes) -> None:
+        """Look for the end of the head and pass on its first line."""
+        self.head += data
+        head, found, body = self.head.partition(b"\r\n\r\n")
+        if not found:
+            return
+        self.in_body = True
+        self.out.frame(self.ident, b"S", head.split(b"\r\n")[0])
+        if body:
+            self.out.frame(self.ident, b"D", body)
+
+    def end(self) -> "dict[str, Any]":
+        """What to say at the end."""
+        told = self.close()
+        if self.in_body:
+            return {}
+        return {"error": told.get("stderr") or "the engine closed the connection without an answer"}
+
+
+class Stream:
+    """A child's stdout, passed on as it comes."""
+
+    def __init__(self, out: Out, ident: int, fd: int, close: "Callable[[], dict[str, Any]]") -> None:
+        self.out, self.ident, self.fd, self.end = out, ident, fd, close
+
+    def ready(self) -> int:
+        """Pass on what came; the number of bytes, -1 at the end."""
+        data = os.read(self.fd, READ)
+        if data:
+            self.out.frame(self.ident, b"D", data)
+        return len(data) or -1
+
+
+class Child:
+    """A command whose output we read. It dies with us: by the kernel's hand, or since its pipes close."""
+
+    def __init__(self, argv: "list[str]") -> None:
+        pipe = subprocess.PIPE
+        self.errors = b""
+        self.process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=die_with_parent())
+        for stream in (self.process.stdout, self.process.stderr):
+            os.set_blocking(stream.fileno(), False)  # type: ignore[union-attr]
+
+    def take_errors(self) -> None:
+        """Read stderr, keep its end: unread, it would stall the child."""
+        try:
+            while True:
+                data = os.read(self.process.stderr.fileno(), 65536)  # type: ignore[union-attr]
+                if not data:
+                    return
+                self.errors = (self.errors + data)[-4096:]
+        except OSError:
+            return
+
+    def close(self) -> "dict[str, Any]":
+        """End it and say how it ended."""
+        self.process.stdin.close()  # type: ignore[union-attr]
+        try:
+            self.process.wait(0.2)
+        except subprocess.TimeoutExpired:
+            self.process.terminate()
+        self.take_errors()
+        self.process.stdout.close()  # type: ignore[union-attr]
+        self.process.stderr.close()  # type: ignore[union-attr]
+        text = self.errors.decode("utf-8", "replace").strip()
+        return {"status": self.process.poll(), "stderr": text}
+
+
+def die_with_parent() -> "Optional[Callable[[], None]]":
+    """What a child calls before exec so that the kernel kills it when we die; None where there is no such thing."""
+    try:
+        import ctypes
+
+        prctl = ctypes.CDLL(None).prctl
+    except (ImportError, OSError, AttributeError):
+        return None
+    return lambda: prctl(1, signal.SIGKILL)

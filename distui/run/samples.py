@@ -1,0 +1,133 @@
+"""What the helper measures once a second -> rates and readings; every unknown is None and never 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSample:
+    """One GPU at one moment."""
+
+    index: int
+    uuid: str = ""
+    utilization_pct: float | None = None
+    memory_used_mib: int | None = None
+    memory_total_mib: int | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes since the boot, and bytes per second since the last sample (None in the first)."""
+
+    rx_bytes: int
+    tx_bytes: int
+    rx_rate: float | None = None
+    tx_rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One host in one second. `at` is the host's clock."""
+
+    at: float
+    cpu_pct: float | None = None
+    load: float | None = None
+    memory_total_mib: int | None = None
+    memory_available_mib: int | None = None
+    gpus: tuple[GpuSample, ...] = ()
+    gpu_problem: str = ""
+    net: Mapping[str, Traffic] = field(default_factory=dict)
+    ib: Mapping[str, Traffic] = field(default_factory=dict)
+    """`hca:port` -> traffic of that RDMA port, which no network interface counts."""
+    disks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Path -> (free, total) bytes."""
+
+
+class Sampler:
+    """Remembers the last sample for the rates. Rates use the boot clock: nobody sets it."""
+
+    def __init__(self) -> None:
+        self._last: Mapping[str, Any] = {}
+
+    def take(self, told: Mapping[str, Any]) -> Sample:
+        """One M frame's object as a sample."""
+        last, self._last = self._last, told
+        seconds = told["boot"] - last["boot"] if last else 0.0
+        memory = [_kib_to_mib(text) for text in told["memory"]]
+        nvidia = (_nvidia(row) for row in told["gpus"]["rows"])
+        amd = tuple(_amd(i, row) for i, row in enumerate(told["amd"]))
+        return Sample(
+            at=told["wall"],
+            cpu_pct=_cpu(told["cpu"], last.get("cpu")),
+            load=_number(told["load"]),
+            memory_total_mib=memory[0],
+            memory_available_mib=memory[1],
+            gpus=tuple(sorted((g for g in nvidia if g is not None), key=lambda g: g.index)) or amd,
+            gpu_problem=told["gpus"]["error"],
+            net=_traffic(told["net"], last.get("net", {}), seconds),
+            ib=_traffic(_ib_bytes(told["ib"]), _ib_bytes(last.get("ib", {})), seconds),
+            disks={path: (pair[0], pair[1]) for path, pair in told["disks"].items() if pair},
+        )
+
+
+def _cpu(now: list[int], before: list[int] | None) -> float | None:
+    if before is None or now[1] <= before[1]:
+        return None
+    return 100.0 * (now[0] - before[0]) / (now[1] - before[1])
+
+
+def _traffic(now: Mapping[str, list[int]], before: Mapping[str, list[int]], seconds: float) -> dict[str, Traffic]:
+    return {name: _one(pair, before.get(name), seconds) for name, pair in now.items()}
+
+
+def _one(now: list[int], before: list[int] | None, seconds: float) -> Traffic:
+    if before is None or seconds <= 0 or now[0] < before[0] or now[1] < before[1]:
+        return Traffic(now[0], now[1])
+    return Traffic(now[0], now[1], (now[0] - before[0]) / seconds, (now[1] - before[1]) / seconds)
+
+
+def _ib_bytes(ports: Mapping[str, list[str]]) -> dict[str, list[int]]:
+    """The counters count words of four bytes (kernel: Documentation/infiniband, port_xmit_data)."""
+    readable = {name: pair for name, pair in ports.items() if all(text.isdigit() for text in pair)}
+    return {name: [4 * int(text) for text in pair] for name, pair in readable.items()}
+
+
+def _nvidia(row: str) -> GpuSample | None:
+    cells = [cell.strip() for cell in row.split(",")]
+    if len(cells) != 7 or not cells[0].isdigit():
+        return None
+    load, used, total, heat, power = (_number(cell) for cell in cells[2:])
+    return GpuSample(int(cells[0]), cells[1], load, _whole(used), _whole(total), heat, power)
+
+
+def _amd(index: int, row: list[str]) -> GpuSample:
+    load, used, total, heat, power = (_number(cell) for cell in row)
+    return GpuSample(
+        index,
+        utilization_pct=load,
+        memory_used_mib=None if used is None else int(used) >> 20,
+        memory_total_mib=None if total is None else int(total) >> 20,
+        temperature_c=None if heat is None else heat / 1000,
+        power_w=None if power is None else power / 1_000_000,
+    )
+
+
+def _number(text: str) -> float | None:
+    """`[N/A]`, `[GPU is lost]`, `ERR!` and other words for unknown are None."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
+def _kib_to_mib(text: str) -> int | None:
+    return int(text) >> 10 if text.isdigit() else None
