@@ -103,7 +103,8 @@ def _boolean(text: str) -> bool:
             return True
         case "" | "0" | "false" | "no" | "off":
             return False
-    raise UsageError(f"'{text[:40]}' is neither true nor false")
+        case _:
+            raise UsageError(f"'{text[:40]}' is neither true nor false")
 
 
 def _count(text: str) -> int:

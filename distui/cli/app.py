@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from distui.cli.options import GLOBAL_OPTIONS, add_globals
+from distui.cli.options import add_globals, global_options
 
 EXIT_CODES = """\
 \b
@@ -107,7 +107,7 @@ class Root(Verbs):
             rows = [(name, entry.help) for name, entry in VERBS.items() if entry.section == section]
             with formatter.section(section):
                 formatter.write_dl(rows)
-        records = [record for option in GLOBAL_OPTIONS() if (record := option.get_help_record(ctx))]
+        records = [record for option in global_options() if (record := option.get_help_record(ctx))]
         with formatter.section("Global options, before or after the verb"):
             formatter.write_dl([*records, ("-V, --version", "Print the version."), ("-h, --help", "Print help.")])
 

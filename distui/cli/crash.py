@@ -43,7 +43,7 @@ def report(exc: BaseException, words: Sequence[str], environ: Mapping[str, str])
 
 def _shape(words: Sequence[str]) -> list[str]:
     """Options by name and verbs; values of options and everything after `--` are left out."""
-    shown = []
+    shown: list[str] = []
     for word in words:
         if word == "--":
             return [*shown, "--", "..."]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distui.errors import DistuiError, ExitCode
@@ -53,14 +54,11 @@ def _call(words: list[str]) -> int:
         return error.exit_code
 
 
-def _expected(exc: DistuiError | ExceptionGroup) -> DistuiError | None:
+def _expected(exc: BaseException) -> DistuiError | None:
     """The first error raised on purpose in a group, None when something else is in it."""
-    if isinstance(exc, DistuiError):
-        return exc
-    _, others = exc.split(DistuiError)
-    while isinstance(exc, ExceptionGroup):
-        exc = exc.exceptions[0]
-    return exc if others is None and isinstance(exc, DistuiError) else None
+    if isinstance(exc, ExceptionGroup) and exc.split(DistuiError)[1] is None:
+        return _expected(exc.exceptions[0])
+    return exc if isinstance(exc, DistuiError) else None
 
 
 def _wrong_usage(exc: click.ClickException) -> int:
@@ -115,7 +113,7 @@ def _tell(text: str) -> None:
 
 def _quiet_end() -> int:
     """Nobody reads stdout any more (`| head`): end without a word, as a reader wants it."""
-    with open(os.devnull, "wb") as nothing:  # what is still buffered goes there at exit
+    with Path(os.devnull).open("wb") as nothing:  # what is still buffered goes there at exit
         os.dup2(nothing.fileno(), sys.stdout.fileno())
     return ExitCode.OK
 

@@ -74,7 +74,7 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         flags[name] = value
 
 
-def GLOBAL_OPTIONS() -> list[click.Option]:  # noqa: N802 - reads like the constant it is
+def global_options() -> list[click.Option]:
     """Fresh click options for one command."""
 
     def option(*names: str, help: str, **rest: Any) -> click.Option:
@@ -101,7 +101,7 @@ def GLOBAL_OPTIONS() -> list[click.Option]:  # noqa: N802 - reads like the const
 def add_globals(command: C) -> C:
     """`command` with the global options added, but for those it has of its own."""
     own = {name for p in command.params for name in p.opts}
-    command.params += [o for o in GLOBAL_OPTIONS() if not own.intersection(o.opts)]
+    command.params += [o for o in global_options() if not own.intersection(o.opts)]
     command.context_settings.setdefault("help_option_names", ["-h", "--help"])
     return command
 
@@ -123,7 +123,7 @@ class Verb(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The verb's own options and a pointer to the global ones."""
-        shared = {o.name for o in GLOBAL_OPTIONS()}
+        shared = {o.name for o in global_options()}
         own = [r for p in self.get_params(ctx) if p.name not in shared and (r := p.get_help_record(ctx))]
         if own:
             with formatter.section("Options"):

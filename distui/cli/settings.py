@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from distui import config
-from distui.config import Config, Paths
+from distui.config import Config, Paths, Value
 from distui.errors import UsageError
 
 
@@ -52,6 +52,11 @@ class Settings:
         value: float | None = self["timeout"]
         return value
 
+    def with_flags(self, **flags: Any) -> Settings:
+        """These settings with a verb's own flags on top; flags that are None were not given."""
+        given = {k: Value(v, "--" + k.replace("_", "-")) for k, v in flags.items() if v is not None}
+        return replace(self, config={**self.config, **given})
+
     def refuse_readonly(self, what: str) -> None:
         """Raise UsageError when `--readonly` forbids `what`."""
         if self["readonly"]:
@@ -78,10 +83,6 @@ def of(ctx: click.Context) -> Settings:
 
 
 def _labels(pairs: tuple[str, ...]) -> dict[str, str]:
-    found = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--label {pair}: write --label key=value")
-        found[key] = value
-    return found
+    from distui.spec.choose import parse_label
+
+    return dict(parse_label(pair) for pair in pairs)

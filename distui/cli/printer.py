@@ -1,0 +1,181 @@
+"""The headless printer: batches of events to rank output on stdout and distui's own words on stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from distui.cli import words
+from distui.cli.console import Console
+from distui.cli.outlet import Outlet
+from distui.cli.ranks import Prefixes
+from distui.run.events import Event, LogLine, LogLines, RunEnded, RunOpened, iso, to_json
+from distui.run.lines import safe
+from distui.run.state import RunState
+
+
+class Sink(Protocol):
+    """What shows a run."""
+
+    async def feed(self, batch: Sequence[Event], state: RunState) -> None:
+        """Show what happened; waits for a slow reader."""
+
+    async def finish(self, ended: RunEnded, state: RunState) -> None:
+        """Show how the run ended."""
+
+    def hurry(self) -> None:
+        """Stop waiting for a slow reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogView:
+    """Which lines are shown and how."""
+
+    stdout: bool = True
+    ranks: frozenset[int] | None = None
+    prefix: bool = True
+    timestamps: bool = False
+    stderr_only: bool = False
+
+    def wants(self, rank: int | None) -> bool:
+        """Whether lines of this rank are shown; a launcher's own words only when all ranks are."""
+        return self.stdout and (self.ranks is None or rank in self.ranks)
+
+
+class LineWriter:
+    """Log lines -> bytes for a terminal or a pipe; nothing a rank prints can steer the terminal."""
+
+    def __init__(self, view: LogView, *, colour: bool) -> None:
+        self._view = view
+        self._colour = colour
+        self._prefixes = Prefixes({}, colour=colour)
+
+    def open(self, hosts: Mapping[int, str]) -> None:
+        """Fit the prefixes to the ranks of a run."""
+        self._prefixes = Prefixes(hosts, colour=self._colour)
+
+    def bytes(self, rank: int | None, host: str, lines: Iterable[LogLine], at: float | None = None) -> bytes:
+        """The lines with their prefix; `at` stands in for a stamp that a line lacks."""
+        view = self._view
+        prefix = self._prefixes.of(rank, host) if view.prefix else ""
+        shown = []
+        for line in lines:
+            if view.stderr_only and line.stream != "stderr":
+                continue
+            text = line.text if line.text.isprintable() else self._clean(line.text)
+            if view.timestamps:
+                stamp = line.at if line.at is not None else at
+                text = f"{iso(stamp) if stamp is not None else '-'} {text}"
+            shown.append(f"{prefix}{text}\n")
+        return "".join(shown).encode("utf-8", "replace")
+
+    def _clean(self, text: str) -> str:
+        shown = safe(text, colour=self._colour)
+        return shown + "\x1b[0m" if "\x1b" in shown else shown
+
+
+class HeadlessPrinter:
+    """For people: `013 node02 | text` on stdout, one line per phase and change on stderr, a report at the end."""
+
+    def __init__(self, console: Console, outlet: Outlet, view: LogView, *, verbose: int = 0) -> None:
+        self._console = console
+        self._outlet = outlet
+        self._view = view
+        self._verbose = verbose
+        self._lines = LineWriter(view, colour=console.out_colour)
+        self._told_closed = False
+
+    async def feed(self, batch: Sequence[Event], state: RunState) -> None:
+        """See Sink."""
+        logs: list[bytes] = []
+        others: list[Event] = []
+        for event in batch:
+            if isinstance(event, LogLines):
+                if self._view.wants(event.rank):
+                    logs.append(self._lines.bytes(event.rank, event.host, event.lines, event.at))
+                continue
+            if isinstance(event, RunOpened):
+                self._lines.open(event.ranks)
+            others.append(event)
+        await self._write(b"".join(logs), state)
+        said = list(words.of_batch(others, verbose=self._verbose))
+        if said:
+            await self._outlet.drain(1.0)  # keeps both streams in order on one terminal
+            for text, style in said:
+                self._console.say(text, style)
+
+    async def _write(self, data: bytes, state: RunState) -> None:
+        await self._outlet.write(data)
+        if self._outlet.error is not None and not self._told_closed:
+            self._told_closed = True
+            why = self._outlet.error.strerror or "closed"
+            self._console.warn(f"distui: stdout: {why}; the run goes on, its logs are in {state.log_dir}", "yellow")
+
+    async def finish(self, ended: RunEnded, state: RunState) -> None:
+        """See Sink."""
+        await self._outlet.drain()
+        for text, style in words.report(ended, state):
+            if ended.exit or not self._console.quiet:
+                self._console.warn(text, style)
+
+    def hurry(self) -> None:
+        """See Sink."""
+        self._outlet.abandon()
+
+
+class NdjsonPrinter:
+    """For programs: every event as one JSON object a line, the last one the result."""
+
+    def __init__(self, outlet: Outlet, view: LogView) -> None:
+        self._outlet = outlet
+        self._view = view
+
+    async def feed(self, batch: Sequence[Event], state: RunState) -> None:
+        """See Sink."""
+        lines = [
+            json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+            for event in batch
+            if not isinstance(event, LogLines) or self._view.wants(event.rank)
+            for value in to_json(event, state.run)
+        ]
+        await self._outlet.write("".join(line + "\n" for line in lines).encode("utf-8", "replace"))
+
+    async def finish(self, ended: RunEnded, state: RunState) -> None:
+        """See Sink. The result went out with its batch."""
+        await self._outlet.drain()
+
+    def hurry(self) -> None:
+        """See Sink."""
+        self._outlet.abandon()
+
+
+class ResultPrinter:
+    """Only the result, as one JSON object."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    async def feed(self, batch: Sequence[Event], state: RunState) -> None:
+        """See Sink; what happens on the way is kept quiet, but for words on stderr."""
+        for text, style in words.of_batch([e for e in batch if not isinstance(e, LogLines)]):
+            self._console.say(text, style)
+
+    async def finish(self, ended: RunEnded, state: RunState) -> None:
+        """See Sink."""
+        (result,) = to_json(ended, state.run)
+        self._console.json(result)
+
+    def hurry(self) -> None:
+        """See Sink; nothing ever waits."""
+
+
+def printer(console: Console, output: str, view: LogView, *, verbose: int = 0) -> Sink:
+    """The printer for `-o table|wide|name`, `ndjson` or `json`."""
+    if output == "json":
+        return ResultPrinter(console)
+    outlet = Outlet(console.out.fileno())
+    if output == "ndjson":
+        return NdjsonPrinter(outlet, view)
+    return HeadlessPrinter(console, outlet, view, verbose=verbose)

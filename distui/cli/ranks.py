@@ -1,0 +1,53 @@
+"""How ranks are named and coloured on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+_HUES = (39, 208, 76, 171, 220, 45, 203, 114, 141, 179, 37, 169, 148, 75, 215, 105)
+"""Colours of xterm's 256 that stay readable on dark and on light; neighbours differ clearly."""
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 host`, `2 hosts`."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def span(ranks: Iterable[int]) -> str:
+    """Ranks in the shortest form: `0-3,7`."""
+    parts: list[str] = []
+    start = last = -2
+    for rank in [*sorted(set(ranks)), None]:
+        if rank is not None and rank == last + 1:
+            last = rank
+            continue
+        if start >= 0:
+            parts.append(str(start) if start == last else f"{start}-{last}")
+        if rank is not None:
+            start = last = rank
+    return ",".join(parts)
+
+
+class Prefixes:
+    """`013 node02 | `, the same width for every rank of a run, with a stable colour for each rank."""
+
+    def __init__(self, hosts: Mapping[int, str], *, colour: bool) -> None:
+        self._digits = max(3, len(str(max(hosts, default=0))))
+        self._width = max((len(h) for h in hosts.values()), default=1)
+        self._colour = colour
+        self._made: dict[tuple[int | None, str], str] = {}
+
+    def of(self, rank: int | None, host: str) -> str:
+        """The prefix of one rank; rank None (a launcher's own words) shows as `---`."""
+        made = self._made.get((rank, host))
+        if made is None:
+            made = self._made[rank, host] = self._make(rank, host)
+        return made
+
+    def _make(self, rank: int | None, host: str) -> str:
+        name = "-" * self._digits if rank is None else f"{rank:0{self._digits}d}"
+        text = f"{name} {host.ljust(self._width)} |"
+        if not self._colour:
+            return text + " "
+        hue = 245 if rank is None else _HUES[rank % len(_HUES)]
+        return f"\x1b[38;5;{hue}m{text}\x1b[0m "

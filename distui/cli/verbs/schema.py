@@ -1,0 +1,30 @@
+"""`distui schema`: JSON Schema for editors."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import settings
+from distui.cli.options import verb
+
+
+@verb("schema")
+@click.argument("kind", type=click.Choice(["hosts", "job"]))
+@click.pass_context
+def command(ctx: click.Context, kind: Literal["hosts", "job"]) -> int:
+    """Print the JSON Schema of hosts.yaml or of job files, for editors.
+
+    \b
+      distui schema job > .distui/job-v1.json
+      # yaml-language-server: $schema=./.distui/job-v1.json      (first line of the job file)
+    """
+    from distui.spec.schema import schema
+
+    out = consoles.of(settings.of(ctx))
+    import json
+
+    out.print(json.dumps(schema(kind), ensure_ascii=False, indent=2))
+    return 0

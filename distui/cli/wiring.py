@@ -1,0 +1,230 @@
+"""Where the rooms are joined: from settings to an inventory, hosts, connections, facts and stored runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from distui.cli.settings import Settings
+from distui.errors import CheckFailed, DistuiError, ExitCode, Problem, SpecError, UsageError
+
+if TYPE_CHECKING:
+    from distui.cli.console import Console
+    from distui.facts.host import ProbeResult
+    from distui.run.store import RunStore, StoredRun
+    from distui.session import Connector
+    from distui.spec.inventory import Host, HostPick, Inventory
+
+T = TypeVar("T")
+
+
+class TimedOut(DistuiError):
+    """`--timeout` was reached by a command that has no run to stop."""
+
+    exit_code = ExitCode.TIMEOUT
+
+
+class HostsFailed(CheckFailed):
+    """Hosts of a run can't be used. Exit 4 when a login failed, 3 when what was found is wrong."""
+
+
+class HostsUnreachable(HostsFailed):
+    """At least one host of a run can't be reached or refuses the login."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+
+def run_async(work: Coroutine[Any, Any, T], *, limit: float | None = None) -> T:
+    """Run `work` in an event loop, at most `limit` seconds. Raises TimedOut."""
+
+    async def bounded() -> T:
+        scope = asyncio.timeout(limit)
+        try:
+            async with scope:
+                return await work
+        except TimeoutError as exc:
+            if not scope.expired():
+                raise
+            raise TimedOut(f"not done after {limit:g} s (--timeout)") from exc
+
+    return asyncio.run(bounded())
+
+
+# Hosts
+
+
+def inventory(told: Settings) -> Inventory:
+    """The inventory of this call: --hostfile, hosts.yaml, or else the names that -H gives.
+
+    Raises UsageError when there is none, SpecError when it is wrong.
+    """
+    from distui.spec.read_inventory import inventory_from_names, load_inventory
+
+    if told.hostfile is not None:
+        from distui.spec.hostfile import load_hostfile
+
+        return load_hostfile(told.hostfile)
+    path = inventory_path(told)
+    if path is not None:
+        return load_inventory(path)
+    if told.hosts and not any(word.lstrip().startswith("@") for word in told.hosts):
+        return inventory_from_names(told.hosts)
+    raise _no_inventory(told)
+
+
+def inventory_path(told: Settings) -> str | None:
+    """The hosts.yaml of this call; None when no place has one."""
+    if told["hosts_file"]:
+        return str(told["hosts_file"])
+    if (told.cwd / "hosts.yaml").is_file():
+        return "hosts.yaml"
+    return str(told.paths.hosts_file) if told.paths.hosts_file.is_file() else None
+
+
+def need_inventory_path(told: Settings) -> str:
+    """The hosts.yaml of this call. Raises UsageError when there is none."""
+    path = inventory_path(told)
+    if path is None:
+        raise _no_inventory(told)
+    return path
+
+
+def _no_inventory(told: Settings) -> UsageError:
+    return UsageError(
+        f"there is no inventory: neither ./hosts.yaml nor {told.paths.hosts_file}",
+        hint="name hosts with -H 'node[01-04]', a file with -i, or write hosts.yaml (`distui schema hosts`)",
+    )
+
+
+def maybe_inventory(told: Settings) -> Inventory | None:
+    """The inventory, None when there is none to read. Raises SpecError when it is wrong."""
+    if told.hostfile is None and inventory_path(told) is None and not told.hosts:
+        return None
+    return inventory(told)
+
+
+def picks(found: Inventory, told: Settings, more: Sequence[str] = ()) -> tuple[HostPick, ...]:
+    """The hosts that -H, -l and `more` (a SET argument) choose; all when nothing chooses. Raises UsageError."""
+    from distui.spec.choose import choose_hosts
+
+    return choose_hosts(found, (*told.hosts, *more), told.labels)
+
+
+def hosts_of(found: Inventory, chosen: Sequence[HostPick]) -> tuple[Host, ...]:
+    """The inventory's hosts behind `chosen`, in that order."""
+    return tuple(h for p in chosen if (h := found.get(p.name)) is not None)
+
+
+# Connections
+
+
+def make_connector(told: Settings, hosts: Sequence[Host]) -> Connector:
+    """A connector for `hosts` over ssh. The only place where `remote/` comes in."""
+    from remote.pool import SshConnector
+    from remote.targets import Target
+
+    limit = told["connect_timeout"]
+    targets = {
+        h.name: Target(h.name, h.addr, h.user, h.port, limit if limit is not None else h.connect_timeout) for h in hosts
+    }
+    return SshConnector(targets, parallel=told["parallel"])
+
+
+@contextlib.asynccontextmanager
+async def connected(told: Settings, hosts: Sequence[Host]) -> AsyncIterator[Connector]:
+    """A connector whose sessions are reused from one step to the next; everything is closed at the end."""
+    from distui.run.reuse import ReusingConnector
+
+    connector = ReusingConnector(make_connector(told, hosts))
+    try:
+        yield connector
+    finally:
+        await connector.close()
+
+
+def ssh_words(told: Settings, host: Host) -> dict[str, Any]:
+    """Where ssh will connect for `host`, and with what."""
+    resolve = getattr(make_connector(told, (host,)), "resolve", None)
+    if resolve is None:
+        return {}
+    found = resolve(host.name)
+    return {
+        "host": found.hostname,
+        "port": found.port,
+        "user": found.user,
+        "jump": list(found.jumps),
+        "keys": [str(p) for p in found.identity_files if p.exists()],
+        "known_hosts": [str(p) for p in found.known_hosts if p.exists()],
+    }
+
+
+def refuse_dead(results: Mapping[str, ProbeResult]) -> None:
+    """Raise HostsUnreachable or HostsFailed when a host did not answer its probe, naming all of them."""
+    from distui.facts.host import HostDown
+
+    down = [r for r in results.values() if isinstance(r, HostDown)]
+    if not down:
+        return
+    found_wrong = {"rubbish", "command", "command_timeout", "bug"}
+    kind = HostsFailed if all(d.error.code in found_wrong for d in down) else HostsUnreachable
+    count = f"{len(down)} of {len(results)} hosts can't be used, nothing was started:"
+    rows = [
+        f"  {d.host}: {d.error.message.removeprefix(d.host + ': ')}"
+        + (f"\n    try: {d.error.hint}" if d.error.hint else "")
+        for d in down
+    ]
+    raise kind("\n".join([count, *rows]))
+
+
+def tell_problems(out: Console, told: Settings, problems: tuple[Problem, ...]) -> int:
+    """Problems of files, as words on stderr or as JSON; the exit code that follows."""
+    if told.json:
+        values = [dataclasses.asdict(p) for p in problems]
+        out.json({"schema": "distui/problems/v1", "ok": not problems, "problems": values})
+        return ExitCode.USAGE if problems else ExitCode.OK
+    if problems:
+        raise SpecError(problems)
+    return ExitCode.OK
+
+
+# Runs on this machine
+
+
+def store(told: Settings) -> RunStore:
+    """The runs recorded on this machine."""
+    from distui.run.store import RunStore
+
+    return RunStore(told.paths.state)
+
+
+def save_hosts(stored: StoredRun, hosts: Sequence[Host]) -> None:
+    """Keep how the run's hosts are reached beside its plan, so that later verbs need no inventory."""
+    from distui.run.store import write_private
+
+    values = [dataclasses.asdict(h) for h in hosts]
+    write_private(stored.path / "hosts.json", json.dumps(values, indent=1).encode() + b"\n")
+
+
+def saved_hosts(stored: StoredRun) -> tuple[Host, ...]:
+    """The hosts of a run recorded here; () when the file is absent or torn."""
+    from distui.spec.inventory import DataNetwork, Host
+
+    try:
+        values = json.loads((stored.path / "hosts.json").read_bytes())
+        return tuple(
+            Host(
+                **{
+                    **value,
+                    "engine_command": tuple(value["engine_command"]),
+                    "gpus": tuple(value["gpus"]) if isinstance(value["gpus"], list) else value["gpus"],
+                    "data": DataNetwork(**value["data"]),
+                }
+            )
+            for value in values
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()

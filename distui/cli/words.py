@@ -1,0 +1,221 @@
+"""Events of a run in words, and the report at its end. Pure: events in, styled lines out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from distui.cli.ranks import span
+from distui.run.events import (
+    Event,
+    Failure,
+    FailureFound,
+    HostChanged,
+    Notice,
+    PhaseBegun,
+    RankChanged,
+    RankPhase,
+    RunEnded,
+    RunOpened,
+    StopAsked,
+)
+from distui.run.lines import safe
+from distui.run.state import RunState
+
+Line = tuple[str, str]
+"""A line of text and its style (see `console.Console.paint`)."""
+
+_PHASES = {
+    "connect": "connecting",
+    "check": "checking",
+    "image": "looking for the image",
+    "push": "sending env files",
+    "start": "starting",
+    "follow": "following",
+    "stop": "stopping",
+    "drain": "reading the logs to their end",
+    "cleanup": "cleaning up",
+}
+
+_SHOWN: dict[RankPhase, str] = {
+    "running": "",
+    "exited": "",
+    "oom": "red",
+    "killed": "red",
+    "never_started": "red",
+    "removed": "red",
+    "lost": "yellow",
+    "stopped": "",
+}
+"""Changes worth a line, and their style; `waiting` and `starting` are told by the phases."""
+
+
+def duration(seconds: float) -> str:
+    """`4.2 s`, `3m 10s`, `1h 12m`."""
+    whole = round(seconds)
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02d}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+
+
+def of_batch(batch: Iterable[Event], *, verbose: int = 0) -> Iterator[Line]:
+    """What a batch says to people; equal changes of many ranks become one line."""
+    ranks: list[RankChanged] = []
+    for event in batch:
+        if isinstance(event, RankChanged):
+            ranks.append(event)
+            continue
+        yield from _ranks(ranks)
+        ranks = []
+        yield from _one(event, verbose)
+    yield from _ranks(ranks)
+
+
+def _one(event: Event, verbose: int) -> Iterator[Line]:
+    match event:
+        case RunOpened():
+            yield from _opened(event)
+        case PhaseBegun():
+            yield f"distui: {_PHASES[event.phase]}{': ' + event.detail if event.detail else ''}", "dim"
+        case HostChanged(state="up"):
+            if verbose:
+                yield f"distui: {event.host} is connected", "dim"
+        case HostChanged(state="lost"):
+            yield (
+                f"distui: {event.host} lost: {event.reason or 'no answer'}; its ranks may live, trying again",
+                "yellow",
+            )
+        case HostChanged():
+            yield f"distui: {event.host} is back", ""
+        case FailureFound():
+            yield f"distui: {failed_first(event.failure)}", "red bold"
+        case StopAsked(grace=0):
+            yield f"distui: killing all ranks ({_because(event)})", "yellow"
+        case StopAsked():
+            yield (
+                f"distui: stopping all ranks ({_because(event)}), killing what is left after {event.grace:g} s",
+                "yellow",
+            )
+        case Notice():
+            where = f"{event.host}: " if event.host and event.host not in event.text else ""
+            style = {"info": "", "warning": "yellow", "error": "red"}[event.level]
+            level = "" if event.level == "info" else event.level + ": "
+            yield safe(f"distui: {level}{where}{event.text}"), style
+        case _:
+            return
+
+
+def _opened(event: RunOpened) -> Iterator[Line]:
+    from distui.spec.names import fold
+
+    hosts = fold(dict.fromkeys(event.ranks.values()))
+    count = len(event.ranks)
+    verb = "following" if event.adopted else "starting"
+    yield f"distui: {verb} {event.run}: {count} rank{'s' * (count != 1)} on {hosts}", "bold"
+    if event.log_dir:
+        yield f"distui: logs in {event.log_dir}", "dim"
+
+
+def _because(event: StopAsked) -> str:
+    match event.reason:
+        case "user":
+            return "asked to"
+        case "failure":
+            return "a rank failed"
+        case "timeout":
+            return "--timeout reached"
+        case "launch_failed":
+            return "the launch failed"
+
+
+def _ranks(changes: Sequence[RankChanged]) -> Iterator[Line]:
+    """One line for each kind of change, in the order they came."""
+    groups: dict[tuple[RankPhase, str, int | None], list[RankChanged]] = {}
+    for change in changes:
+        if change.state in _SHOWN:
+            groups.setdefault((change.state, change.words, change.exit), []).append(change)
+    for (state, text, code), members in groups.items():
+        style = "red" if state == "exited" and code else _SHOWN[state]
+        yield safe(f"distui: {_subject(members)} {_predicate(state, text)}"), style
+
+
+def _subject(members: Sequence[RankChanged]) -> str:
+    if len(members) == 1:
+        return f"rank {members[0].rank} on {members[0].host}"
+    return f"ranks {span(m.rank for m in members)}"
+
+
+def _predicate(state: RankPhase, text: str) -> str:
+    match state:
+        case "running":
+            return "running"
+        case "lost":
+            return "out of reach" + (f": {text}" if text else "")
+        case "never_started":
+            return "never started" + (f": {text}" if text else "")
+        case "stopped":
+            return "stopped" + (f" ({text})" if text else "")
+        case "exited" | "oom" | "killed" | "removed" | "waiting" | "starting":
+            return text or state
+
+
+def failed_first(failure: Failure) -> str:
+    """The headline: `rank 13 on node02 failed first: exit 1 at 12:03:04`."""
+    who = f"rank {failure.rank} on {failure.host}" if failure.rank is not None else failure.host
+    when = time.strftime(" at %H:%M:%S", time.localtime(failure.at)) if failure.at is not None else ""
+    return safe(f"{who} failed first: {failure.words}{when}")
+
+
+_OUTCOMES = {
+    "succeeded": ("SUCCEEDED", "green bold"),
+    "failed": ("FAILED", "red bold"),
+    "stopped": ("STOPPED", "yellow bold"),
+    "unknown": ("UNKNOWN", "red bold"),
+    "launch_failed": ("NOT STARTED", "red bold"),
+    "detached": ("GOES ON", "bold"),
+}
+
+
+def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
+    """The end of a run for people: result, first failure with cause and last lines, logs, what is left."""
+    word, style = _OUTCOMES[ended.outcome]
+    failure = ended.failure or state.failure
+    yield "", ""
+    ranks = f"{len(state.ranks)} rank{'s' * (len(state.ranks) != 1)}" if state.ranks else ""
+    took = f"after {duration(ended.took)}" if ended.outcome != "detached" else ""
+    yield "  ".join(p for p in (word, state.run, ranks, took, f"exit {ended.exit}") if p), style
+    if failure is not None and ended.outcome != "succeeded":
+        yield from _failure(failure)
+    if ended.log_dir and ended.outcome != "launch_failed":
+        yield f"  logs   {ended.log_dir}", ""
+    if ended.outcome == "unknown":
+        yield f"  lost   {_out_of_reach(state)}", "red"
+    for left in ended.leftovers:
+        yield safe(f"  left   {left}"), "yellow"
+    if ended.outcome in ("detached", "unknown"):
+        yield from still_running(state.run)
+
+
+def _failure(failure: Failure) -> Iterator[Line]:
+    yield f"  first  {failed_first(failure)}", "red"
+    if failure.cause:
+        yield safe(f"  cause  {failure.cause}"), ""
+    if failure.hint:
+        yield safe(f"  try    {failure.hint}"), ""
+    for i, line in enumerate(failure.excerpt):
+        yield f"  {'said' if i == 0 else '    '}   | {safe(line)}", "dim"
+
+
+def _out_of_reach(state: RunState) -> str:
+    hosts = sorted({r.host for r in state.ranks.values() if r.state == "lost"})
+    hosts = hosts or sorted(h.host for h in state.hosts.values() if h.connection == "lost")
+    ranks = span(r.rank for r in state.ranks.values() if r.state == "lost")
+    return f"{', '.join(hosts) or 'contact'}{f' (ranks {ranks})' if ranks else ''}: what runs there may still run"
+
+
+def still_running(run: str) -> Iterator[Line]:
+    """How to get back to a run that goes on, and how to end it."""
+    yield f"  follow `distui attach {run}`   logs `distui logs -f {run}`", ""
+    yield f"  stop   `distui stop {run}`", ""
