@@ -62,10 +62,10 @@ def parent(name: str, host: str) -> str:
     return f"/{name}/{host}"
 
 
-def groups(name: str) -> Iterator[Path]:
-    """Every control group that belongs to a lab, deepest first."""
+def groups(name: str, host: str = "") -> Iterator[Path]:
+    """Every control group that belongs to a lab, or to one of its hosts, deepest first."""
     for root in hierarchies():
-        top = root / name
+        top = root / name / host
         if top.is_dir():
             yield from sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True)
             yield top
@@ -100,6 +100,14 @@ def freeze(name: str, host: str, frozen: bool) -> None:
     (group / "freezer.state").write_text("FROZEN" if frozen else "THAWED")
 
 
+def thaw_all(name: str, host: str = "") -> None:
+    """Thaw every freezer group of a lab or host; the ones that docker pause made are below the hosts'."""
+    for group in groups(name, host):
+        for key, value in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
+            if (group / key).exists():
+                (group / key).write_text(value)
+
+
 def limit_cpu(name: str, host: str, percent: int) -> None:
     """Give a host at most `percent` of one core; 0 takes the limit away."""
     quota = percent * 1000 if percent else -1
@@ -109,10 +117,10 @@ def limit_cpu(name: str, host: str, percent: int) -> None:
         (ROOT / "cpu" / name / host / "cpu.cfs_quota_us").write_text(str(quota))
 
 
-def remove(name: str) -> None:
-    """Remove the groups of a lab whose processes are gone; what is still busy stays and is reported later."""
+def remove(name: str, host: str = "") -> None:
+    """Remove the groups of a lab, or of one host, whose processes are gone; what is still busy stays."""
     for _ in range(50):
-        left = [group for group in groups(name) if not try_rmdir(group)]
+        left = [group for group in groups(name, host) if not try_rmdir(group)]
         if not [group for group in left if group.name != "libpod_parent"]:
             return
         time.sleep(0.02)

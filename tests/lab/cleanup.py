@@ -39,7 +39,7 @@ def kill_all(name: str, spare: frozenset[int]) -> None:
     """SIGKILL everything of the lab until nothing is alive; frozen hosts are thawed, or they would not die."""
     deadline = time.monotonic() + GRACE_SECONDS
     while (pids := processes_of(name) - spare - {os.getpid()}) and time.monotonic() < deadline:
-        thaw_all(name)
+        cgroups.thaw_all(name)
         for pid in pids:
             kill(pid)
         time.sleep(0.02)
@@ -50,14 +50,6 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-
-
-def thaw_all(name: str) -> None:
-    """Thaw every freezer group of the lab; the ones that docker pause made are below the hosts'."""
-    for group in cgroups.groups(name):
-        for key, value in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
-            if (group / key).exists():
-                (group / key).write_text(value)
 
 
 def processes_of(name: str) -> set[int]:
@@ -89,7 +81,7 @@ def leftovers(name: str) -> list[str]:
 def mounts_of(name: str) -> list[str]:
     """Mount points of the lab in any process's view of the file system."""
     marks = (f"{lab_folder(name)}/", f"{NETNS}/{name}-")
-    found = set()
+    found: set[str] = set()
     for table in Path("/proc").glob("[0-9]*/mountinfo"):
         try:
             points = [line.split()[4] for line in table.read_text().splitlines()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import time
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from lab.lab import Lab
 
 START_SECONDS = 60
+KILL_SECONDS = 10
 
 ENTER = 'for group in $LAB_GROUPS; do echo 0 >"$group/cgroup.procs"; done; unset LAB_GROUPS; exec "$@"'
 """Joins the host's control groups (so that freezing the host stops this too), then becomes the command."""
@@ -91,7 +93,7 @@ class Host:
             LAB_HOST=self.name,
             LAB_FOLDER=str(self.folder),
             LAB_SHARE=str(self.lab.share),
-            LAB_GOLDEN=str(images.GOLDEN),
+            LAB_GOLDEN=str(images.golden()),
             LAB_STUBS=str(STUBS),
             LAB_HIDE=" ".join(self.lab.hidden),
             LAB_DOCKER="1" if self.docker else "0",
@@ -162,13 +164,19 @@ class Host:
         heal(self)
 
     def kill(self) -> None:
-        """SIGKILL the host's pid 1: everything in it is gone at once, as in a power cut."""
-        try:
-            os.kill(self.pid, signal.SIGKILL)
-        except (LabError, ProcessLookupError):
+        """SIGKILL the host's pid 1 and return when all of it is gone, as in a power cut."""
+        if not self.is_up:
             return
+        # A frozen process does not die before it is thawed.
+        cgroups.thaw_all(self.lab.name, self.name)
+        host = os.pidfd_open(self.pid)
+        try:
+            signal.pidfd_send_signal(host, signal.SIGKILL)
+            select.select([host], [], [], KILL_SECONDS)
+        finally:
+            os.close(host)
         if self.process is not None:
-            self.process.wait(10)
+            self.process.wait(KILL_SECONDS)
 
     def bytes(self, interface: str) -> tuple[int, int]:
         """(received, sent) bytes of eth0 or ib0 since the host's cable was plugged in."""

@@ -11,15 +11,16 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import cgroups, gpus
-from lab.images import META
+from lab import cgroups, gpus, images
 from lab.keys import SSHD_CONFIG
 from lab.network import ETH, address
 from lab.paths import LAB_DIR, REPO
 from lab.shell import sh
 
-KEPT = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys")
-KEPT += ("/tmp", "/usr", "/var", "/mnt", "/root", "/home", "/media", "/srv", "/opt", "/lost+found")
+KEPT = frozenset(
+    "bin boot dev etc home lib lib32 lib64 libx32 lost+found media mnt opt proc root run sbin srv sys tmp usr var".split()
+)
+"""The usual folders at the top of a machine; hostinit.sh sees to those that a host must have for itself."""
 
 CONTAINERS_CONF = """[engine]
 cgroup_manager = "cgroupfs"
@@ -86,7 +87,7 @@ class HostFiles:
 
     def copy_docker_root(self) -> None:
         """Give the host a data-root of its own: everything of the golden one but the layers."""
-        sh("cp", "-a", str(META), str(self.folder / "docker"))
+        sh("cp", "-a", str(images.meta()), str(self.folder / "docker"))
 
 
 def hosts_file(hosts: int) -> str:
@@ -96,7 +97,7 @@ def hosts_file(hosts: int) -> str:
 
 def hidden_folders() -> list[str]:
     """Folders of the machine that a host must not see: the cache, the checkout, anything unusual at the top."""
-    unusual = [f"/{path.name}" for path in Path("/").iterdir() if path.is_dir() and f"/{path.name}" not in KEPT]
+    unusual = [f"/{path.name}" for path in Path("/").iterdir() if path.is_dir() and path.name not in KEPT]
     own = [str(folder) for folder in (LAB_DIR, REPO) if not folder.is_relative_to("/var/tmp")]
     inside = [path for path in own if not any(Path(path).is_relative_to(top) for top in unusual)]
     return [path for path in unusual + inside if " " not in path]

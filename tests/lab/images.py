@@ -17,88 +17,76 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from lab.paths import LAB_DIR, LabError
+from lab import recipe
+from lab.paths import HERE, LAB_DIR, LabError
 from lab.shell import clean_env, sh
 
-GOLDEN = LAB_DIR / "golden"
-META = LAB_DIR / "meta"
-STAMP = LAB_DIR / "images.stamp"
-
-BASE_PACKAGES = (
-    "base-files base-passwd bash coreutils dash debianutils findutils grep hostname iproute2 libc-bin "
-    "libgomp1 libpython3-stdlib libstdc++6 mawk procps python3-minimal sed util-linux"
-).split()
-EXCLUDED = ("doc", "man", "locale", "info")
-WHEELS = ("torch==2.13.0", "numpy<3")
-SITE = "usr/lib/python3/dist-packages"
-UNUSED = ("torch/test", "torch/include", "torch/share", "torch/bin/protoc*")
-CHANGES = (
-    'CMD ["python3"]',
-    "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "ENV LANG=C.UTF-8",
-)
-WARM_UP = """
-import os, torch, torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel as DDP
-import torch.utils.data, torch.utils.data.distributed
-os.environ.update(MASTER_ADDR='127.0.0.1', MASTER_PORT='29555', GLOO_SOCKET_IFNAME='lo')
-dist.init_process_group('gloo', rank=0, world_size=1)
-model = DDP(torch.nn.Linear(2, 2))
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-model(torch.ones(1, 2)).sum().backward()
-optimizer.step()
-dist.destroy_process_group()
-"""
+APART = ("setpriv", "--pdeathsig", "KILL", "unshare", "--kill-child", "-m", "-n", "-p", "--fork")
+"""Namespaces of its own for a build step, without network, and an end when the builder is killed."""
 
 
-def recipe_hash() -> str:
-    """Identifies how the images are made: the text of this file and the machine's architecture."""
-    return hashlib.sha256(Path(__file__).read_bytes() + platform.machine().encode()).hexdigest()[:16]
+def cache() -> Path:
+    """The folder of this recipe's images. Its name says what made them, so it is never out of date."""
+    made_of = (HERE / "recipe.py").read_bytes() + platform.machine().encode()
+    return LAB_DIR / f"images-{hashlib.sha256(made_of).hexdigest()[:12]}"
+
+
+def golden() -> Path:
+    """The layers, which hosts bind read-only."""
+    return cache() / "golden"
+
+
+def meta() -> Path:
+    """Docker's data-root without the layers' contents, which hosts copy."""
+    return cache() / "meta"
 
 
 def ensure_images() -> None:
-    """Build the images unless the cache already holds the ones this recipe makes."""
+    """Build the images unless the cache holds them; two that come at once build them once."""
     LAB_DIR.mkdir(parents=True, exist_ok=True)
     with (LAB_DIR / "images.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not images_ready():
+        if not cache().is_dir():
+            remove_old()
             build_images()
 
 
-def images_ready() -> bool:
-    """Whether the cache holds the images of this recipe."""
-    return STAMP.exists() and STAMP.read_text() == recipe_hash() and META.is_dir()
+def remove_old() -> None:
+    """Remove what killed builds left, and images of other recipes unless a running lab may use them."""
+    old = [*LAB_DIR.glob("build-*")]
+    if not any((LAB_DIR / "labs").glob("*")):
+        old += LAB_DIR.glob("images-*")
+    for folder in old:
+        shutil.rmtree(folder)
 
 
 def build_images() -> None:
-    """Build everything anew. About 45 s and 1.2 GB; raises LabError naming the step that failed."""
-    STAMP.unlink(missing_ok=True)
-    for folder in (GOLDEN, META):
-        shutil.rmtree(folder, ignore_errors=True)
+    """Build everything anew. About 45 s and 0.9 GB; raises LabError naming the step that failed."""
     with tempfile.TemporaryDirectory(dir=LAB_DIR, prefix="build-") as scratch:
-        base, torch = Path(scratch, "base"), Path(scratch, "torch")
+        base, torch, made = Path(scratch, "base"), Path(scratch, "torch"), Path(scratch, "made")
+        made.mkdir()
         step("base system", lambda: build_base(base))
         step("torch", lambda: build_torch(base, torch))
-        step("golden data-root", lambda: fill_golden(base, torch))
-    split_golden()
-    STAMP.write_text(recipe_hash())
+        step("golden data-root", lambda: fill_golden(base, torch, made / "golden"))
+        split(made / "golden", made / "meta")
+        made.rename(cache())
 
 
-def step(name: str, action: object) -> None:
+def step(name: str, action: Callable[[], None]) -> None:
     """Run one build step and say on standard error how long it took."""
     started = time.monotonic()
-    assert callable(action)
     action()
     print(f"lab image: {name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
 
 
 def build_base(root: Path) -> None:
     """Unpack (not configure) a small Debian, then do by hand the little configuration that is needed."""
-    leave_out = [f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in EXCLUDED]
-    include = "--include=" + ",".join(BASE_PACKAGES)
-    sh("mmdebstrap", "--variant=extract", include, *leave_out, "bookworm", str(root))
+    leave_out = [f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in recipe.EXCLUDED]
+    include = "--include=" + ",".join(recipe.BASE_PACKAGES)
+    sh("mmdebstrap", "--variant=extract", include, *leave_out, recipe.SUITE, str(root))
     shutil.copy(root / "usr/share/base-passwd/passwd.master", root / "etc/passwd")
     shutil.copy(root / "usr/share/base-passwd/group.master", root / "etc/group")
     link(root / "usr/bin/awk", "mawk")
@@ -116,11 +104,11 @@ def link(path: Path, target: str) -> None:
 
 def build_torch(base: Path, layer: Path) -> None:
     """Install torch into a folder of its own, with the .pyc files of what a small DDP job imports."""
-    site = layer / SITE
+    site = layer / recipe.SITE
     site.mkdir(parents=True)
-    where = ("--target", str(site), "--python-version", "3.11", "--only-binary=:all:", "--implementation", "cp")
-    sh(*pip(), "install", "-q", "--no-compile", "--no-warn-script-location", *where, *WHEELS, env=pip_env())
-    for unused in (path for pattern in UNUSED for path in site.glob(pattern)):
+    where = ("--target", str(site), "--python-version", recipe.PYTHON, "--only-binary=:all:", "--implementation", "cp")
+    sh(*pip(), "install", "-q", "--no-compile", "--no-warn-script-location", *where, *recipe.WHEELS, env=pip_env())
+    for unused in (path for pattern in recipe.UNUSED for path in site.glob(pattern)):
         sh("rm", "-rf", str(unused))
     warm_up(base, layer)
 
@@ -152,20 +140,20 @@ umount "$1/root/tmp" "$1/root/dev" "$1/root/proc" "$1/root"
 """
     mounts, work = layer.with_name("mnt"), layer.with_name("work")
     mounts.mkdir()
-    argv = ("unshare", "-m", "-n", "-p", "--fork", "sh", "-c", script, "sh")
-    sh(*argv, str(mounts), str(base), str(layer), str(work), env=clean_env(WARM_UP=WARM_UP))
+    argv = (*APART, "sh", "-c", script, "sh")
+    sh(*argv, str(mounts), str(base), str(layer), str(work), env=clean_env(WARM_UP=recipe.WARM_UP))
 
 
-def fill_golden(base: Path, layer: Path) -> None:
+def fill_golden(base: Path, layer: Path, root: Path) -> None:
     """Import both images with a real dockerd that has no network and a data-root of its own."""
     layer.joinpath("Dockerfile").write_text("FROM lab/python:1\nCOPY usr /usr\n")
-    changes = " ".join(f"-c '{change}'" for change in CHANGES)
+    changes = " ".join(f"-c '{change}'" for change in recipe.CHANGES)
     script = f"""set -e
 ip link set lo up
 mount -t tmpfs tmpfs /run
 dockerd --data-root "$1" --exec-root /run/docker --pidfile /run/docker.pid -H unix:///run/docker.sock \
   --bridge=none --iptables=false --ip6tables=false --storage-driver overlay2 --oom-score-adjust 0 \
-  --exec-opt native.cgroupdriver=cgroupfs >"$1.log" 2>&1 &
+  --exec-opt native.cgroupdriver=cgroupfs >/run/dockerd.log 2>&1 &
 daemon=$!
 until test -S /run/docker.sock; do kill -0 $daemon; sleep 0.05; done
 export DOCKER_HOST=unix:///run/docker.sock DOCKER_BUILDKIT=0
@@ -173,16 +161,14 @@ tar -C "$2" --one-file-system -cf - . | docker import {changes} - lab/python:1 >
 docker build -q -t lab/pytorch:1 "$3" >&2
 kill $daemon; wait $daemon || true
 """
-    # In a pid namespace of its own, so that a containerd left over by a failure dies with the script.
-    argv = ("unshare", "-m", "-n", "-p", "--fork", "--mount-proc", "sh", "-c", script, "sh")
-    sh(*argv, str(GOLDEN), str(base), str(layer), env=clean_env())
-    GOLDEN.with_name("golden.log").unlink(missing_ok=True)
+    argv = (*APART, "--mount-proc", "sh", "-c", script, "sh")
+    sh(*argv, str(root), str(base), str(layer))
 
 
-def split_golden() -> None:
-    """Make `meta/`: the data-root with empty layer folders; `golden/` keeps just the layers."""
+def split(layers: Path, rest: Path) -> None:
+    """Copy a data-root with its layer folders empty; then `layers` is only good for its layers."""
     for noise in ("tmp", "runtimes", "containerd", "plugins", "swarm"):
-        shutil.rmtree(GOLDEN / noise, ignore_errors=True)
-    sh("mkdir", "-p", str(META))
-    sh("sh", "-c", 'cd "$1" && tar --exclude="./overlay2/*/diff/*" -cf - . | tar -C "$2" -xf -',
-       "sh", str(GOLDEN), str(META))  # fmt: skip
+        shutil.rmtree(layers / noise, ignore_errors=True)
+    rest.mkdir()
+    copy = 'cd "$1" && tar --exclude="./overlay2/*/diff/*" -cf - . | tar -C "$2" -xf -'
+    sh("sh", "-c", copy, "sh", str(layers), str(rest))

@@ -23,6 +23,11 @@ def address(net: str, index: int) -> str:
     return f"{net}.{10 + index if index else 1}"
 
 
+def hardware_address(net: str, index: int) -> str:
+    """A card keeps its MAC across reboots, or the neighbours' ARP caches would send to the old one."""
+    return f"02:77:00:00:{'02' if net == 'ib' else '01'}:{index:02x}"
+
+
 def ip_batch(space: str, *commands: str) -> None:
     """Run several `ip` commands inside one namespace, in one process."""
     sh("ip", "-n", space, "-batch", "-", stdin="\n".join(commands) + "\n")
@@ -47,7 +52,8 @@ def add_host(name: str, host: str, index: int) -> None:
     for net, interface, subnet, mtu in NETS:
         port = switch_port(host, net)
         cables += [
-            f"link add {port} mtu {mtu} type veth peer name {interface} mtu {mtu} netns {space}",
+            f"link add {port} mtu {mtu} type veth peer name {interface} "
+            f"address {hardware_address(net, index)} mtu {mtu} netns {space}",
             f"link set {port} master br-{net} up",
         ]
         inside += [f"addr add {address(subnet, index)}/24 brd + dev {interface}", f"link set {interface} up"]
@@ -56,7 +62,9 @@ def add_host(name: str, host: str, index: int) -> None:
 
 
 def remove_host(name: str, host: str) -> None:
-    """Delete a host's namespace; its cables go with it."""
+    """Pull a host's cables out and delete its namespace."""
+    # By hand: the kernel would take them away with the namespace, but some time later.
+    ip_batch(namespace(name, "sw"), *(f"link del {switch_port(host, net)}" for net, _, _, _ in NETS))
     sh("ip", "netns", "del", namespace(name, host))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +42,7 @@ def services_stay_off() -> Iterator[None]:
         yield
         return
     POLICY.write_text("#!/bin/sh\nexit 101\n")
-    os.chmod(POLICY, 0o755)
+    POLICY.chmod(0o755)
     try:
         yield
     finally:

@@ -1,7 +1,6 @@
 """Cut an OCI process down to what this machine allows: capabilities, resource limits, OOM score."""
 
 import json
-import os
 import pathlib
 import resource
 import sys
@@ -71,7 +70,7 @@ def main(argv: list[str]) -> None:
     if denied:
         path.write_text(json.dumps(spec))
         with DENIED.open("a") as log:
-            log.write(f"{os.path.basename(os.path.abspath(bundle))[:12]} {' '.join(sorted(set(denied)))}\n")
+            log.write(f"{pathlib.Path(bundle).resolve().name[:12]} {' '.join(sorted(set(denied)))}\n")
 
 
 main(sys.argv[1:])

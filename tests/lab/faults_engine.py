@@ -1,0 +1,156 @@
+"""dockerd and the containers of a host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.fault_kinds import fault
+from lab.paths import LabError
+
+if TYPE_CHECKING:
+    from lab.host import Host
+
+START = """
+pgrep -x dockerd >/dev/null || { rm -f /run/docker.sock; setsid dockerd >>/var/log/dockerd.log 2>&1 </dev/null & }
+for _ in $(seq 500); do test -S /run/docker.sock && break; sleep 0.02; done
+timeout 30 docker version >/dev/null
+"""
+GONE = "for _ in $(seq 1500); do pgrep -x {0} >/dev/null || exit 0; sleep 0.02; done; exit 1"
+
+
+@fault("docker-kill", cure="docker-up")
+def docker_kill(host: Host) -> None:
+    """SIGKILL to dockerd: containers run on, unwatched."""
+    host.exec("pkill -KILL -x dockerd; " + GONE.format("dockerd"))
+
+
+@fault("docker-killall", cure="docker-up")
+def docker_killall(host: Host) -> None:
+    """SIGKILL to dockerd and containerd: shims and containers run on."""
+    host.exec("pkill -KILL -x dockerd; pkill -KILL -x containerd; " + GONE.format("containerd"))
+
+
+@fault("docker-down", cure="docker-up")
+def docker_down(host: Host) -> None:
+    """Stop dockerd as `systemctl stop` does: without live-restore it stops its containers first."""
+    host.exec("pkill -TERM -x dockerd; " + GONE.format("dockerd"))
+
+
+@fault("docker-up")
+def docker_up(host: Host) -> None:
+    """Start dockerd and wait until it answers."""
+    host.exec(START)
+
+
+@fault("docker-hang", cure="docker-cont")
+def docker_hang(host: Host) -> None:
+    """SIGSTOP to dockerd: every docker command hangs."""
+    host.exec("pkill -STOP -x dockerd")
+
+
+@fault("docker-cont")
+def docker_cont(host: Host) -> None:
+    """SIGCONT to dockerd."""
+    host.exec("pkill -CONT -x dockerd || true")
+
+
+@fault("docker-gone", cure="docker-back")
+def docker_gone(host: Host) -> None:
+    """The docker command is not installed (exit 127)."""
+    host.exec("mv /usr/bin/docker /usr/bin/.docker-gone")
+
+
+@fault("docker-back")
+def docker_back(host: Host) -> None:
+    """The docker command is installed again."""
+    host.exec("test ! -e /usr/bin/.docker-gone || mv /usr/bin/.docker-gone /usr/bin/docker")
+
+
+@fault("docker-small", cure="docker-large")
+def docker_small(host: Host, mib: str = "64") -> None:
+    """Restart dockerd with /var/lib/docker on a disk of MIB; `fill /var/lib/docker` then fills it."""
+    docker_down(host)
+    host.exec(f"mount -t tmpfs -o size={int(mib)}m tmpfs /var/lib/docker && cp -a /.lab/host/docker/. /var/lib/docker/")
+    docker_up(host)
+
+
+@fault("docker-large")
+def docker_large(host: Host) -> None:
+    """Give dockerd its own disk back; containers made on the small one are lost."""
+    if host.out("stat", "-f", "-c", "%T", "/var/lib/docker") == "tmpfs":
+        docker_down(host)
+        host.exec("umount -R /var/lib/docker")
+    docker_up(host)
+
+
+def ranks(host: Host, container: str) -> list[str]:
+    """Pids, as the host sees them, of a container's processes without the init that --init adds."""
+    rows = host.out("docker", "top", container, "-eo", "pid,comm").splitlines()[1:]
+    pids = [row.split()[0] for row in rows if "docker-init" not in row]
+    if not pids:
+        raise LabError(f"{host.name}: container {container} has no process")
+    return pids
+
+
+@fault("rank-kill")
+def rank_kill(host: Host, container: str) -> None:
+    """SIGKILL to the processes of a container: it ends with 137, OOMKilled false."""
+    host.exec("kill", "-KILL", *ranks(host, container))
+
+
+@fault("rank-stop", cure="rank-cont")
+def rank_stop(host: Host, container: str) -> None:
+    """SIGSTOP to the processes of a container: it stays Running and does nothing."""
+    pids = ranks(host, container)
+    host.exec("kill", "-STOP", *pids)
+    host.exec(f"echo {' '.join(pids)} >>/run/lab-stopped")
+
+
+@fault("rank-cont")
+def rank_cont(host: Host) -> None:
+    """SIGCONT to every process that rank-stop has stopped."""
+    host.exec(
+        "for pid in $(cat /run/lab-stopped 2>/dev/null); do kill -CONT $pid 2>/dev/null; done; rm -f /run/lab-stopped"
+    )
+
+
+@fault("rank-oom")
+def rank_oom(host: Host, container: str) -> None:
+    """The kernel's OOM killer takes a container's processes: 137 with OOMKilled true."""
+    host.exec(
+        f"""set -e
+for pid in {" ".join(ranks(host, container))}; do echo 1000 >/proc/$pid/oom_score_adj; done
+docker update --memory 256m --memory-swap 256m "$1" >/dev/null
+docker exec "$1" python3 -c 'held = bytearray(512 << 20)' >/dev/null 2>&1 || true
+""".replace('"$1"', f"'{container}'")
+    )
+
+
+@fault("container-kill")
+def container_kill(host: Host, container: str) -> None:
+    """docker kill."""
+    host.exec("docker", "kill", container)
+
+
+@fault("container-pause")
+def container_pause(host: Host, container: str) -> None:
+    """docker pause."""
+    host.exec("docker", "pause", container)
+
+
+@fault("container-unpause")
+def container_unpause(host: Host, container: str) -> None:
+    """docker unpause."""
+    host.exec("docker", "unpause", container)
+
+
+@fault("container-stop")
+def container_stop(host: Host, container: str) -> None:
+    """docker stop: SIGTERM, and SIGKILL after a second."""
+    host.exec("docker", "stop", "-t", "1", container)
+
+
+@fault("container-rm")
+def container_rm(host: Host, container: str) -> None:
+    """docker rm -f: somebody removes the container while it runs."""
+    host.exec("docker", "rm", "-f", container)

@@ -1,0 +1,75 @@
+"""sshd of a host: stopped, hung, with another key, or refusing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.fault_kinds import fault
+
+if TYPE_CHECKING:
+    from lab.host import Host
+
+HOMES = "/root /home/*"
+
+
+@fault("ssh-down", cure="ssh-up")
+def ssh_down(host: Host) -> None:
+    """Stop the listening sshd: new logins are refused, sessions go on."""
+    host.exec(
+        'pid=$(cat /run/sshd.pid 2>/dev/null) || exit 0; kill "$pid"; while kill -0 "$pid" 2>/dev/null; do :; done'
+    )
+
+
+@fault("ssh-up")
+def ssh_up(host: Host) -> None:
+    """Start sshd, unless it listens."""
+    host.exec('kill -0 "$(cat /run/sshd.pid 2>/dev/null)" 2>/dev/null || $(command -v sshd)')
+
+
+@fault("ssh-killall")
+def ssh_killall(host: Host) -> None:
+    """Kill every ssh session; the listener stays, and what the sessions had started lives on."""
+    host.exec('pgrep -x sshd | grep -vx "$(cat /run/sshd.pid)" | xargs -r kill -KILL')
+
+
+@fault("ssh-hang", cure="ssh-cont")
+def ssh_hang(host: Host) -> None:
+    """SIGSTOP to every sshd: connections are taken, but no banner comes, and sessions stand still."""
+    host.exec("pkill -STOP -x sshd")
+
+
+@fault("ssh-cont")
+def ssh_cont(host: Host) -> None:
+    """SIGCONT to every sshd."""
+    host.exec("pkill -CONT -x sshd || true")
+
+
+@fault("ssh-hostkey", cure="ssh-hostkey-old")
+def ssh_hostkey(host: Host) -> None:
+    """A new host key, as after a reinstallation: clients must refuse."""
+    host.exec("""set -e
+cd /etc/ssh
+test -e key.old || cp -p ssh_host_ed25519_key key.old
+rm ssh_host_ed25519_key
+ssh-keygen -q -t ed25519 -N '' -f ssh_host_ed25519_key
+kill -HUP "$(cat /run/sshd.pid)"
+""")
+
+
+@fault("ssh-hostkey-old")
+def ssh_hostkey_old(host: Host) -> None:
+    """The host key that known_hosts has."""
+    host.exec("cd /etc/ssh; test -e key.old || exit 0; mv key.old ssh_host_ed25519_key; "
+              'kill -HUP "$(cat /run/sshd.pid)"')  # fmt: skip
+
+
+@fault("ssh-deny", cure="ssh-allow")
+def ssh_deny(host: Host) -> None:
+    """No key is accepted any more: Permission denied (publickey)."""
+    host.exec(f"for home in {HOMES}; do mv $home/.ssh/authorized_keys $home/.ssh/denied 2>/dev/null; done; true")
+
+
+@fault("ssh-allow")
+def ssh_allow(host: Host) -> None:
+    """Keys are accepted again."""
+    host.exec(f"for home in {HOMES}; do mv $home/.ssh/denied $home/.ssh/authorized_keys 2>/dev/null; done; true")
