@@ -28,7 +28,7 @@ def _version(node: Scalar) -> int:
 
 VERSION = Key(
     "version",
-    Leaf("version: 1, so that later formats can be told apart", _version, {"const": 1}),
+    Leaf("`version: 1`, the format of this file", _version, {"const": 1}),
     "Version of the file format: 1.",
     required=True,
 )
@@ -173,15 +173,13 @@ def _host_key(word: Scalar) -> str:
     return word.text
 
 
-HOSTS = MapOf(_host_key, HOST, "hosts by their ssh name, such as node[01-04]: {gpus: 8}")
+HOSTS = MapOf(_host_key, HOST, "hosts by their ssh name, such as node[01-04]: {gpus: 8}", partial=True)
+_HOST_SET = Leaf("host names such as node[01-04]", _host_set, {"type": "string"})
 GROUPS = MapOf(
     _group_key,
-    ByKind(
-        leaf=Leaf("host names such as node[01-04]", _host_set, {"type": "string"}),
-        items=ListOf(Leaf("host names such as node[01-04]", _host_set, {"type": "string"}), "a list of host names"),
-    ),
+    ByKind(leaf=_HOST_SET, items=ListOf(_HOST_SET, "a list of host names")),
     "groups such as h100: node[01-04]",
-    names={"pattern": f"^{_GROUP_NAME.pattern}$"},
+    names={"pattern": f"^{_GROUP_NAME.pattern}$", "not": {"const": "all"}},
 )
 INVENTORY = Record(
     (

@@ -10,7 +10,7 @@ from distui.spec import leaves, names
 from distui.spec.job import HostChoice, RankLayout, Rendezvous
 from distui.spec.nodes import Items, Node, Scalar, Table
 from distui.spec.placeholders import slips
-from distui.spec.problems import Problems, Wrong, did_you_mean, shown
+from distui.spec.problems import Problems, Wrong, did_you_mean, nearest, shown
 from distui.spec.shapes import (
     MISSING,
     ByKind,
@@ -99,6 +99,9 @@ def check_host_choice(look: Look) -> None:
 # ranks
 
 
+_COUNTS = ("per_host", "per_gpu")
+
+
 class Ranks:
     """`{per_host: N}`, `{per_gpu: N}`, or a list of ranks for each host."""
 
@@ -123,7 +126,7 @@ class Ranks:
         if not isinstance(node, Table) or not node.pairs:
             problems.add(node, at, f"expected {self.expected}")
             return MISSING
-        if not any(isinstance(v, Items) for _, v in node.pairs.values()):
+        if any(nearest(key, _COUNTS) for key in node.pairs):
             return self._read_counts(node, at, problems)
         layout = self._lists.read(node, at, problems)
         if layout is not MISSING:
@@ -132,7 +135,7 @@ class Ranks:
 
     def _read_counts(self, node: Table, at: str, problems: Problems) -> Any:
         layout = self._counts.read(node, at, problems)
-        if len(node.pairs.keys() & {"per_host", "per_gpu"}) == 2:
+        if len(node.pairs.keys() & set(_COUNTS)) == 2:
             problems.add(node.pairs["per_gpu"][0], join(at, "per_gpu"), "can't stand beside per_host; choose one")
         return layout
 
@@ -238,6 +241,12 @@ def absolute(value: str) -> None:
     """Raise Wrong unless `value` is an absolute path."""
     if not value.startswith("/"):
         raise Wrong(f"{shown(value)} must be an absolute path inside the container, such as /work")
+
+
+def workdir(value: str) -> None:
+    """Raise Wrong unless `value` is an absolute path, or below the login's home (engine `process` only)."""
+    if not value.startswith(("/", "~/")):
+        raise Wrong(f"{shown(value)} must be an absolute path, such as /work (or ~/work on hosts without containers)")
 
 
 def command_word(value: str) -> None:

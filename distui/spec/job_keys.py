@@ -77,7 +77,7 @@ _TORCHRUN = Record(
     build=Torchrun,
 )
 _RENDEZVOUS = ByKind(
-    leaf=Leaf("env, tcp", forms.rendezvous_word, {"enum": ["env", "tcp"]}),
+    leaf=Leaf("env or tcp", forms.rendezvous_word, {"enum": ["env", "tcp"]}, ("env", "tcp")),
     table=Record(
         (
             Key(
@@ -154,8 +154,12 @@ CONTAINER = (
     ),
     Key("env", forms.ENV, "Environment of every rank."),
     Key("secrets", forms.SECRETS, "Names of variables whose values come from the caller and are never shown."),
-    Key("volumes", forms.VOLUMES, "Folders of the hosts: src:dst[:ro]. ./ is the job file's folder."),
-    Key("workdir", leaves.text("an absolute path", check=forms.absolute), "Working directory in the container."),
+    Key(
+        "volumes",
+        forms.VOLUMES,
+        "Folders of the hosts: source:/target[:ro]. A source with ./ or ~/ is below the login's home there.",
+    ),
+    Key("workdir", leaves.text("an absolute path", check=forms.workdir), "Working directory in the container."),
     Key(
         "user",
         leaves.text("a user", pattern=r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}", verbatim=True),

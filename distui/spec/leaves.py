@@ -83,7 +83,7 @@ def choice(*words: str) -> Leaf:
             raise Wrong("")
         return node.text
 
-    return Leaf(either_words(list(words)), take, {"enum": list(words)})
+    return Leaf(either_words(list(words)), take, {"enum": list(words)}, words)
 
 
 def known_word(what: str, words: tuple[str, ...]) -> Leaf:
@@ -110,7 +110,8 @@ def either(*leaves: Leaf) -> Leaf:
                 reason = reason or wrong.message
         raise Wrong(reason)
 
-    return Leaf(either_words([x.expected for x in leaves]), take, {"anyOf": [x.form for x in leaves]})
+    words = tuple(w for x in leaves for w in x.words or (x.expected,))
+    return Leaf(either_words(list(words)), take, {"anyOf": [x.form for x in leaves]}, words)
 
 
 def duration(low: float = 0.0, high: float = 30 * 86400.0) -> Leaf:

@@ -43,6 +43,8 @@ class Scalar:
     value: ScalarValue
     loose: bool = False
     """The text came from a variable or a flag, where nobody can quote: number and text may stand for each other."""
+    noted: bool = False
+    """Its problem is noted already; what it lacks would only give more of them."""
     size: int = 1
 
 

@@ -18,6 +18,7 @@ PLACEHOLDERS = (
     "local_rank",
     "local_world_size",
     "node_rank",
+    "nnodes",
     "init_method",
     "backend",
     "master_addr",
@@ -28,13 +29,13 @@ _WORD = re.compile(r"(?<![${])\{(\{)?([a-z][a-z_]{1,30})\}(?(1)\})")
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """`text` with placeholders replaced. `values` has an entry for each of PLACEHOLDERS that `text` uses."""
+    """`text` with placeholders replaced. What `values` lacks stays as it is."""
 
     def replace(match: re.Match[str]) -> str:
         doubled, word = match[1], match[2]
         if doubled:
             return match[0][1:-1] if meant(word) else match[0]
-        return values[word] if word in PLACEHOLDERS else match[0]
+        return values.get(word, match[0])
 
     return _WORD.sub(replace, text)
 

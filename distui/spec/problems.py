@@ -67,7 +67,7 @@ class Problems:
         if len(self._found) >= MAX_PROBLEMS:
             self._more += 1
         elif source.is_flag:
-            self._found.append(Problem(source.path, 0, 0, "", message))
+            self._found.append(Problem(source.path, 0, 0, _beyond(source.path, key), message))
         else:
             key = key if len(key) <= 2 * _MAX_SHOWN else key[: 2 * _MAX_SHOWN] + "…"
             snippet = source.line(line)
@@ -95,6 +95,12 @@ def render(problem: Problem) -> str:
     gutter = f"{problem.line:>5} | "
     margin = " " * (len(gutter) - 2) + "| "
     return f"{headline}\n{gutter}{printable(text)}\n{margin}{_blank(text[: column - 1])}^"
+
+
+def _beyond(flag: str, key: str) -> str:
+    """The key, unless the flag's name says the same."""
+    same = flag.endswith(f" {key}") or flag.lstrip("-").replace("-", "_") == key
+    return "" if same else printable(key)
 
 
 def _window(line: str, column: int) -> tuple[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any
 
 from distui.errors import UsageError
@@ -14,8 +15,7 @@ from distui.spec.groups import read_groups
 from distui.spec.host_keys import INVENTORY
 from distui.spec.inventory import DataNetwork, Host, Inventory
 from distui.spec.nodes import Node, Scalar, Source, Table
-from distui.spec.problems import Problems, shown
-from distui.spec.shapes import MISSING
+from distui.spec.problems import Problems, Wrong, shown
 
 _PLACE = re.compile(r"\{[^{}]*\}|[{}]")
 
@@ -48,31 +48,43 @@ def inventory_from_names(exprs: Sequence[str]) -> Inventory:
 
 
 def _inventory(root: Node, path: str, problems: Problems) -> Inventory:
-    values = INVENTORY.read(root, "", problems)
     if not isinstance(root, Table):
+        INVENTORY.read(root, "", problems)
         return Inventory(())
-    hosts_node, defaults_node = root.get("hosts"), root.get("defaults")
-    if not isinstance(hosts_node, Table) or values is MISSING:
+    values = INVENTORY.read_partial(root, "", problems)
+    listed = root.get("hosts")
+    if not isinstance(listed, Table):
         return Inventory(())
-    if not hosts_node.pairs:
-        problems.add(hosts_node, "hosts", "no host is listed; add one, such as node01: {gpus: 8}")
-    defaults = values.get("defaults", {})
-    found: dict[str, tuple[Host, int]] = {}
-    for key, settings in values["hosts"].items():
-        word, body = hosts_node.pairs[key]
-        entry = _Entry(word, _over(defaults, settings), (body, defaults_node), problems)
-        for host in entry.hosts():
-            _add(found, host, word, problems)
-    groups = read_groups(root.get("groups"), list(found), problems)
-    return Inventory(tuple(h for h, _ in found.values()), groups, path)
+    if not listed.pairs:
+        problems.add(listed, "hosts", "no host is listed; add one, such as node01: {gpus: 8}")
+    hosts: list[Host] = []
+    lines: dict[str, int] = {}
+    for key, (word, body) in listed.pairs.items():
+        members = _members(key)
+        _once(members, word, lines, problems)
+        if key in values["hosts"]:
+            settings = _over(values.get("defaults", {}), values["hosts"][key])
+            hosts += _Entry(word, members, settings, (body, root.get("defaults")), problems).hosts()
+    groups = read_groups(root.get("groups"), list(lines), problems)
+    return Inventory(tuple(hosts), groups, path)
 
 
-def _add(found: dict[str, tuple[Host, int]], host: Host, word: Scalar, problems: Problems) -> None:
-    if host.name in found:
-        line = found[host.name][1]
-        problems.add(word, f"hosts.{word.text}", f"{host.name} is already listed on line {line}; list it once")
-    else:
-        found[host.name] = (host, word.line)
+def _members(key: str) -> tuple[names.Numbered, ...]:
+    """The hosts of an entry; none when the key's problem is noted already."""
+    try:
+        return names.members(key)
+    except Wrong:
+        return ()
+
+
+def _once(members: Sequence[names.Numbered], word: Scalar, lines: dict[str, int], problems: Problems) -> None:
+    """Note the first host of an entry that another entry has too."""
+    twice = next((m.name for m in members if m.name in lines), None)
+    if twice:
+        message = f"{twice} is already listed on line {lines[twice]}; list it once"
+        problems.add(word, f"hosts.{word.text}", message)
+    for member in members:
+        lines.setdefault(member.name, word.line)
 
 
 def _over(defaults: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,6 +102,7 @@ class _Entry:
     def __init__(
         self,
         word: Scalar,
+        members: Sequence[names.Numbered],
         settings: dict[str, Any],
         bodies: tuple[Node | None, ...],
         problems: Problems,
@@ -98,7 +111,7 @@ class _Entry:
         self._settings = settings
         self._bodies = bodies
         self._problems = problems
-        self._members = names.members(word.text)
+        self._members = members
 
     def hosts(self) -> list[Host]:
         """The hosts this entry stands for; those with an address that makes no sense are noted and left out."""
@@ -106,6 +119,8 @@ class _Entry:
         addr, data = settings.pop("addr", None), settings.pop("data", {})
         data_addr = data.get("addr")
         if not (self._fits(addr, "addr") and self._fits(data_addr, "data", "addr")):
+            return []
+        if not self._are_addresses(data_addr):
             return []
         engine, command = settings.pop("engine", ("docker", ("docker",)))
         return [
@@ -127,6 +142,17 @@ class _Entry:
             at = ".".join(("hosts", self._word.text, *keys))
             self._problems.add(self._written(keys) or self._word, at, reason)
         return not reason
+
+    def _are_addresses(self, address: str | None) -> bool:
+        """Whether `data.addr` is an IP address for each host: the plan compares it with what the host has."""
+        for member in self._members if address else ():
+            filled = _filled(address, member) or ""
+            if not _is_ip(filled):
+                at = f"hosts.{self._word.text}.data.addr"
+                message = f"{shown(filled)} for {member.name} is not an IP address"
+                self._problems.add(self._written(("data", "addr")) or self._word, at, message)
+                return False
+        return True
 
     def _written(self, keys: tuple[str, ...]) -> Node | None:
         """Where a setting stands: with the host, or with the defaults."""
@@ -152,6 +178,14 @@ def _misfit(address: str | None, members: Sequence[names.Numbered]) -> str:
     if not places and len(members) > 1:
         return f"all {len(members)} hosts of this range would get this address; write {{n}} for the range's number"
     return ""
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _filled(address: str | None, member: names.Numbered) -> str | None:

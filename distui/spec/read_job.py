@@ -50,7 +50,7 @@ def read_job(
 ) -> Job:
     """The job called `name` in `text`, or the only one. Raises SpecError with every problem.
 
-    `environ` gives the values of `${VAR}`. `path` is for messages, and `./` in volumes is its folder.
+    `environ` gives the values of `${VAR}`. `path` is for messages.
     `overrides` replace what the file says; variables in them have been the shell's business.
     """
     problems = Problems()
@@ -189,14 +189,4 @@ def _made(values: dict[str, Any], path: str) -> Job:
     per_host = fields.get("gpus_per_host")
     if isinstance(per_host, Mapping):
         fields["gpus_by_host"] = fields.pop("gpus_per_host")
-    folder = Path(path).parent if path not in ("", "-") else Path()
-    fields["volumes"] = tuple(_placed(v, folder) for v in fields.get("volumes", ()))
     return Job(**fields, path=path)
-
-
-def _placed(volume: str, folder: Path) -> str:
-    """A volume with `./` (the job file's folder) as an absolute path; the hosts must have it at the same place."""
-    source, target, options = job_forms.volume_parts(volume)
-    if source in (".", "..") or source.startswith(("./", "../")):
-        source = str((folder / source).resolve())
-    return ":".join(p for p in (source, target, options) if p)

@@ -7,7 +7,7 @@ and the other way round. A shape never raises: it notes problems and returns MIS
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from distui.spec.nodes import Items, Node, Scalar, Table, is_null
@@ -45,8 +45,12 @@ class Leaf:
     expected: str
     take: Callable[[Scalar], Any]
     form: Schema
+    words: tuple[str, ...] = ()
+    """The alternatives in `expected`, where there are several."""
 
     def read(self, node: Node, at: str, problems: Problems) -> Any:
+        if isinstance(node, Scalar) and node.noted:
+            return MISSING
         if not isinstance(node, Scalar) or node.value is None:
             problems.add(node, at, f"expected {self.expected}{_instead(node)}")
             return MISSING
@@ -98,6 +102,8 @@ class MapOf:
     build: Callable[[dict[str, Any]], Any] = dict
     names: Schema = field(default_factory=dict)
     """JSON Schema of the keys."""
+    partial: bool = False
+    """Give what could be read even when other entries have problems, so that more can be checked."""
 
     def read(self, node: Node, at: str, problems: Problems) -> Any:
         if not isinstance(node, Table):
@@ -112,7 +118,9 @@ class MapOf:
                 problems.add(word, where, wrong.message)
                 continue
             values[name] = self.value.read(child, where, problems)
-        if MISSING in values.values() or len(values) < len(node.pairs):
+        if self.partial:
+            values = {k: v for k, v in values.items() if v is not MISSING}
+        elif MISSING in values.values() or len(values) < len(node.pairs):
             return MISSING
         return _built(self.build, values, node, at, problems)
 
@@ -173,14 +181,18 @@ class Record:
         if not isinstance(node, Table):
             problems.add(node, at, f"expected {self.expected}{_instead(node)}")
             return MISSING
-        self._unknown(node, at, problems)
         values, complete = self._values(node, at, problems)
         if self.check:
             self.check(Look(values, node, at, problems))
         fields = {k.field or k.name: values[k.name] for k in self.keys if k.name in values}
         return self.build(**fields) if complete else MISSING
 
+    def read_partial(self, table: Table, at: str, problems: Problems) -> dict[str, Any]:
+        """The values of the keys that could be read, whatever is wrong with the others."""
+        return self._values(table, at, problems)[0]
+
     def _values(self, table: Table, at: str, problems: Problems) -> tuple[dict[str, Any], bool]:
+        self._unknown(table, at, problems)
         values: dict[str, Any] = {}
         complete = True
         for key in self.keys:
@@ -199,8 +211,8 @@ class Record:
 
     def _unknown(self, table: Table, at: str, problems: Problems) -> None:
         known = {k.name for k in self.keys}
-        for name in table.pairs.keys() - known:
-            if self.extensions and name.startswith("x-"):
+        for name in table.pairs:
+            if name in known or (self.extensions and name.startswith("x-")):
                 continue
             message = self.hints.get(name) or f"unknown key{did_you_mean(name, known) or _listed(known)}"
             problems.add(table.pairs[name][0], join(at, name), message)
@@ -232,15 +244,16 @@ class ByKind:
 
     @property
     def expected(self) -> str:
-        return either_words([s.expected for s in self.shapes])
+        words = [(s.words if isinstance(s, Leaf) else ()) or (s.expected,) for s in self.shapes]
+        return either_words([w for several in words for w in several])
 
     def read(self, node: Node, at: str, problems: Problems) -> Any:
         shape = self._for(node)
-        if shape is None or is_null(node):
+        if shape is None or (is_null(node) and not _noted(node)):
             problems.add(node, at, f"expected {self.expected}{_instead(node)}")
             return MISSING
         if isinstance(shape, Leaf):
-            shape = Leaf(self.expected, shape.take, shape.form)
+            shape = replace(shape, expected=self.expected)
         return shape.read(node, at, problems)
 
     def _for(self, node: Node) -> Shape | None:
@@ -254,6 +267,10 @@ class ByKind:
 
     def schema(self, variables: bool) -> Schema:
         return {"anyOf": [s.schema(variables) for s in self.shapes]}
+
+
+def _noted(node: Node) -> bool:
+    return isinstance(node, Scalar) and node.noted
 
 
 def join(at: str, key: str) -> str:

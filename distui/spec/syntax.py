@@ -17,15 +17,17 @@ def explain(error: yaml.MarkedYAMLError, source: Source) -> tuple[int, int, str]
     line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
     problem = error.problem or "not valid YAML"
     hint = _hint(problem, source.line(line), column)
-    if hint is None and _range_before(source, line, column):
+    if problem.startswith("did not find expected ','") and _range_before(source, line, column):
         hint = 'quote a range inside braces or brackets: {h100: "node[01-04]"}'
-    opened = _opened(error, line)
+    opened = _opened(error, line, source)
     return line, column, f"{hint or problem}{opened}"
 
 
 def _hint(problem: str, text: str, column: int) -> str | None:
     """What to do, where the problem and the character it is at tell."""
     character = text[column - 1 : column]
+    if text[column - 2 : column] == "${":
+        return 'quote a variable inside braces: {NAME: "${VAR}"}'
     if character == "\t":
         return "a tab can't indent YAML: use spaces"
     if problem.startswith("found character that cannot start any token"):
@@ -40,6 +42,8 @@ def _hint(problem: str, text: str, column: int) -> str | None:
         return "the closing quote is missing"
     if problem.startswith("did not find expected '-' indicator"):
         return "expected '- ' as in the lines above: a list and keys can't be mixed"
+    if problem.startswith("did not find expected ','"):
+        return f"{problem.removeprefix('did not find ')} here, or the bracket's end; quote a text with , [ ] {{ or }}"
     if problem.startswith("did not find expected key"):
         return "expected a key here: check the indentation and the quotes"
     return None
@@ -51,9 +55,9 @@ def _range_before(source: Source, line: int, column: int) -> bool:
     return bool(_RANGE_IN_BRACES.search(text[: column + 1])) and ("{" in text or "[" in text[:column])
 
 
-def _opened(error: yaml.MarkedYAMLError, line: int) -> str:
+def _opened(error: yaml.MarkedYAMLError, line: int, source: Source) -> str:
     """Where the thing that goes wrong began, if that is on another line."""
     mark = error.context_mark
-    if mark is None or mark.line + 1 == line or not error.context:
+    if mark is None or mark.line + 1 == line or not error.context or source.is_flag:
         return ""
     return f" ({error.context.removeprefix('while ')}, begun on line {mark.line + 1})"

@@ -53,7 +53,7 @@ def _expand(scalar: Scalar, at: str, environ: Mapping[str, str], problems: Probl
         text = expand_text(scalar.text, environ)
     except Wrong as wrong:
         problems.add(scalar, at, wrong.message)
-        scalar.text = scalar.value = "missing"
+        scalar.noted = True
         return
     if text != scalar.text:
         scalar.value = resolve(text)
