@@ -65,21 +65,18 @@ def parent(name: str, host: str) -> str:
 def groups(name: str, host: str = "") -> Iterator[Path]:
     """Every control group that belongs to a lab, or to one of its hosts, deepest first."""
     for root in hierarchies():
-        top = root / name / host
-        if top.is_dir():
-            yield from sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True)
-            yield top
-    # podman makes these beside the lab's; they are the lab's only when nothing is in them.
-    yield from (path for root in hierarchies() for path in [root / "libpod_parent"] if path.is_dir())
+        yield from tree(root / name / host)
+
+
+def tree(top: Path) -> Iterator[Path]:
+    if top.is_dir():
+        yield from sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True)
+        yield top
 
 
 def members(name: str) -> set[int]:
     """Processes in any group of a lab."""
-    found: set[int] = set()
-    for group in groups(name):
-        if group.name != "libpod_parent":
-            found.update(int(pid) for pid in read_lines(group / "cgroup.procs"))
-    return found
+    return {int(pid) for group in groups(name) for pid in read_lines(group / "cgroup.procs")}
 
 
 def read_lines(path: Path) -> list[str]:
@@ -119,11 +116,15 @@ def limit_cpu(name: str, host: str, percent: int) -> None:
 
 def remove(name: str, host: str = "") -> None:
     """Remove the groups of a lab, or of one host, whose processes are gone; what is still busy stays."""
+    # podman has one parent for all; groups in which a process lives are not removed by rmdir.
+    podman = [group for root in hierarchies() for group in tree(root / "libpod_parent")]
     for _ in range(50):
         left = [group for group in groups(name, host) if not try_rmdir(group)]
-        if not [group for group in left if group.name != "libpod_parent"]:
-            return
+        if not left:
+            break
         time.sleep(0.02)
+    for group in podman:
+        try_rmdir(group)
 
 
 def try_rmdir(group: Path) -> bool:

@@ -73,7 +73,7 @@ def leftovers(name: str) -> list[str]:
     """Everything of a lab that still exists, in words."""
     found = [f"namespace {NETNS / space}" for space in spaces_of(name)]
     found += [f"process {pid}" for pid in sorted(processes_of(name))]
-    found += [f"control group {group}" for group in cgroups.groups(name) if group.name != "libpod_parent"]
+    found += [f"control group {group}" for group in cgroups.groups(name)]
     found += [f"mount {line}" for line in mounts_of(name)]
     return found + [f"folder {folder}" for folder in [lab_folder(name)] if folder.exists()]
 

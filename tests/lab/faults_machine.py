@@ -85,7 +85,7 @@ def unfill(host: Host) -> None:
 @fault("nfs-gone", cure="nfs-ok")
 def nfs_gone(host: Host) -> None:
     """The shared folder is not mounted: /mnt/pytorch is an empty folder."""
-    host.exec("mount -t tmpfs -o ro,size=1m tmpfs /mnt/pytorch")
+    host.exec("mount -t tmpfs -o size=1m tmpfs /mnt/pytorch")
 
 
 @fault("nfs-ro", cure="nfs-ok")

@@ -17,9 +17,7 @@ from lab.network import ETH, address
 from lab.paths import LAB_DIR, REPO
 from lab.shell import sh
 
-KEPT = frozenset(
-    "bin boot dev etc home lib lib32 lib64 libx32 lost+found media mnt opt proc root run sbin srv sys tmp usr var".split()
-)
+USUAL = "bin boot dev etc home lib lib32 lib64 libx32 lost+found media mnt opt proc root run sbin srv sys tmp usr var"
 """The usual folders at the top of a machine; hostinit.sh sees to those that a host must have for itself."""
 
 CONTAINERS_CONF = """[engine]
@@ -31,6 +29,7 @@ runc = ["/usr/local/sbin/runc"]
 [containers]
 cgroupns = "host"
 log_driver = "k8s-file"
+init_path = "/usr/bin/tini-static"
 """
 
 
@@ -83,6 +82,7 @@ class HostFiles:
         }
         (docker / "daemon.json").write_text(json.dumps(daemon, indent=2) + "\n")
         (containers / "containers.conf").write_text(CONTAINERS_CONF)
+        (containers / "registries.conf").write_text('unqualified-search-registries = ["docker.io"]\n')
         (containers / "policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}\n')
 
     def copy_docker_root(self) -> None:
@@ -97,7 +97,7 @@ def hosts_file(hosts: int) -> str:
 
 def hidden_folders() -> list[str]:
     """Folders of the machine that a host must not see: the cache, the checkout, anything unusual at the top."""
-    unusual = [f"/{path.name}" for path in Path("/").iterdir() if path.is_dir() and path.name not in KEPT]
+    unusual = [f"/{path.name}" for path in Path("/").iterdir() if path.is_dir() and path.name not in USUAL.split()]
     own = [str(folder) for folder in (LAB_DIR, REPO) if not folder.is_relative_to("/var/tmp")]
     inside = [path for path in own if not any(Path(path).is_relative_to(top) for top in unusual)]
     return [path for path in unusual + inside if " " not in path]
