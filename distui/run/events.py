@@ -83,11 +83,11 @@ class RankChanged:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line without its newline. `at` is the engine's stamp (host clock, UTC seconds), None for processes."""
+    """One line without its newline. `stamp` is the engine's own (RFC 3339, host clock), empty for processes."""
 
     stream: Literal["stdout", "stderr"]
     text: str
-    at: float | None = None
+    stamp: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,14 +254,13 @@ def failure_json(failure: Failure | None) -> dict[str, Any] | None:
 
 
 def _line(event: LogLines, line: LogLine) -> dict[str, Any]:
-    stamp = iso(line.at) if line.at is not None else None
     return {
         "type": "log",
         "rank": event.rank,
         "task": event.task,
         "host": event.host,
         "stream": line.stream,
-        "at": stamp,
+        "at": line.stamp or None,
         "line": line.text,
     }
 

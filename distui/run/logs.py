@@ -13,8 +13,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
+from distui.run.docker_frames import STDERR, Batch
 from distui.run.events import LogLine
 from distui.run.lines import LineAssembler, Stream, text_of
 from distui.run.store import StoredRun, open_private, write_private
@@ -23,19 +24,6 @@ Splitter = Callable[[bytes], Sequence[tuple[int | None, bytes]]]
 """A line of several ranks -> its pieces, each with its rank (None: the launcher's own words)."""
 
 Group = tuple[int | None, list[LogLine], list[bytes]]
-
-
-class Record(Protocol):
-    """A piece of a log as the follower gives it."""
-
-    @property
-    def stream(self) -> Stream: ...
-
-    @property
-    def stamp_ns(self) -> int | None: ...
-
-    @property
-    def data(self) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +46,7 @@ class TaskLog:
         self._assembler = LineAssembler()
         self._pieces: dict[int | None, LineAssembler] = {}
         self._files: dict[int | None, IO[bytes]] = {}
-        self._stamps: dict[Stream, int | None] = {}
+        self._stamps: dict[Stream, bytes] = {}
         self.error: OSError | None = None
         """Set when a file could not be written; from then on nothing is written and nothing more is counted."""
 
@@ -82,13 +70,14 @@ class TaskLog:
         yield self._run.node_log(self._task)
         yield from (self._run.rank_log(rank) for rank in self._ranks)
 
-    def feed(self, records: Sequence[Record]) -> list[Written]:
-        """Write what whole lines `records` complete; returns them grouped by rank, in order."""
+    def feed(self, batch: Batch) -> list[Written]:
+        """Write what whole lines `batch` completes; returns them grouped by rank, in order."""
         groups: list[Group] = []
-        for record in records:
-            self._stamps[record.stream] = record.stamp_ns  # all pieces of a line share one stamp (FAULTS M5)
-            for line in self._assembler.feed(record.stream, record.data):
-                self._sort_out(groups, record.stream, line)
+        for number, stamp, data in zip(batch.streams, batch.stamps, batch.pieces, strict=True):
+            stream: Stream = "stderr" if number == STDERR else "stdout"
+            self._stamps[stream] = stamp  # all pieces of a line share one stamp (FAULTS M5)
+            for line in self._assembler.feed(stream, data):
+                self._sort_out(groups, stream, line)
         return self._write(groups)
 
     def flush(self) -> list[Written]:
@@ -111,8 +100,7 @@ class TaskLog:
                 self._add(groups, rank, stream, whole)
 
     def _add(self, groups: list[Group], rank: int | None, stream: Stream, line: bytes) -> None:
-        stamp = self._stamps.get(stream)
-        seen = LogLine(stream, text_of(line), stamp / 1e9 if stamp is not None else None)
+        seen = LogLine(stream, text_of(line), self._stamps.get(stream, b"").decode("ascii", "replace"))
         if groups and groups[-1][0] == rank:
             groups[-1][1].append(seen)
             groups[-1][2].append(line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from distui.plan.plan import Task
+from distui.plan.model import Task
 from distui.run.diagnose import Ended, cause_of, exit_words, first_of, torchrun_root
 from distui.run.events import Failure
 from distui.run.lines import excerpt

@@ -1,24 +1,22 @@
 """Log files: every line once, also after a crash between bytes and checkpoint."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from distui.errors import NotFound, UsageError
+from distui.run.docker_frames import STDOUT, Batch
 from distui.run.events import HostSampled, LogLine, LogLines, Notice
-from distui.run.lines import Stream
 from distui.run.logs import TaskLog
 from distui.run.store import Journal, RunStore, StoredRun, state_root
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A record as the follower gives it."""
+STAMP = "2026-11-21T01:02:03.000000001Z"
 
-    stream: Stream
-    stamp_ns: int | None
-    data: bytes
+
+def printed(*pieces: bytes, stream: int = STDOUT) -> Batch:
+    """What the follower gives for these writes of a program."""
+    return Batch((stream,) * len(pieces), (STAMP.encode(),) * len(pieces), pieces)
 
 
 @pytest.fixture
@@ -29,11 +27,11 @@ def stored(tmp_path: Path) -> StoredRun:
 def test_lines_go_to_the_rank_file(stored: StoredRun) -> None:
     """Bytes are stored as they came; lines are given with their stamp."""
     log = TaskLog(stored, 0, [4])
-    written = log.feed([Piece("stdout", 1_500_000_000, b"a\xff\nb"), Piece("stdout", 1_500_000_000, b"c\n")])
+    written = log.feed(printed(b"a\xff\nb", b"c\n"))
     log.close()
 
     assert stored.rank_log(4).read_bytes() == b"a\xff\nbc\n"
-    assert written[0].lines == (LogLine("stdout", "a\ufffd", 1.5), LogLine("stdout", "bc", 1.5))
+    assert written[0].lines == (LogLine("stdout", "a\ufffd", STAMP), LogLine("stdout", "bc", STAMP))
 
 
 def test_prefixes_split_a_task_into_ranks(stored: StoredRun) -> None:
@@ -43,7 +41,7 @@ def test_prefixes_split_a_task_into_ranks(stored: StoredRun) -> None:
         return [(int(line[:1]), line[1:])] if line[:1].isdigit() else [(None, line)]
 
     log = TaskLog(stored, 2, [4, 5], split)
-    written = log.feed([Piece("stdout", 1, b"4x\n4y\n5z\nagent\n")])
+    written = log.feed(printed(b"4x\n4y\n5z\nagent\n"))
     log.close()
 
     assert [(w.rank, [line.text for line in w.lines]) for w in written] == [
@@ -62,9 +60,9 @@ def test_a_line_that_two_ranks_share_is_cut_apart(stored: StoredRun) -> None:
         return [(int(part[:1]), part[1:]) for part in line.split(b"#") if part]
 
     log = TaskLog(stored, 0, [0, 1], split)
-    log.feed([Piece("stdout", 1, b"#0ha#1whole\n")])
+    log.feed(printed(b"#0ha#1whole\n"))
     assert not log.checkpoint({"at": 1})
-    log.feed([Piece("stdout", 2, b"#0lf\n")])
+    log.feed(printed(b"#0lf\n"))
     log.close()
 
     assert stored.rank_log(0).read_bytes() == b"half\n"
@@ -74,9 +72,9 @@ def test_a_line_that_two_ranks_share_is_cut_apart(stored: StoredRun) -> None:
 def test_after_a_crash_the_file_is_cut_to_its_checkpoint(stored: StoredRun) -> None:
     """What was written after the checkpoint is read again, not doubled."""
     log = TaskLog(stored, 0, [0])
-    log.feed([Piece("stdout", 1, b"one\n")])
+    log.feed(printed(b"one\n"))
     assert log.checkpoint({"at": 1})
-    log.feed([Piece("stdout", 2, b"two\n")])
+    log.feed(printed(b"two\n"))
     log.close()
 
     again = TaskLog(stored, 0, [0])
@@ -88,7 +86,7 @@ def test_after_a_crash_the_file_is_cut_to_its_checkpoint(stored: StoredRun) -> N
 def test_without_a_checkpoint_all_is_read_again(stored: StoredRun) -> None:
     """A log without (or with a torn) checkpoint starts from nothing."""
     log = TaskLog(stored, 0, [0])
-    log.feed([Piece("stdout", 1, b"one\n")])
+    log.feed(printed(b"one\n"))
     log.close()
     stored.follow_file(0).write_bytes(b'{"files": {"rank-00000.log": 4}, "resu')
 
@@ -99,7 +97,7 @@ def test_without_a_checkpoint_all_is_read_again(stored: StoredRun) -> None:
 def test_no_checkpoint_while_a_line_is_open(stored: StoredRun) -> None:
     """A checkpoint never counts bytes that are still in memory."""
     log = TaskLog(stored, 0, [0])
-    log.feed([Piece("stdout", 1, b"half")])
+    log.feed(printed(b"half"))
 
     assert not log.checkpoint({"at": 1})
     assert not stored.follow_file(0).exists()
@@ -113,7 +111,7 @@ def test_a_full_disk_is_remembered(stored: StoredRun, monkeypatch: pytest.Monkey
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("distui.run.logs.open_private", full)
-    written = log.feed([Piece("stdout", 1, b"one\n")])
+    written = log.feed(printed(b"one\n"))
 
     assert written[0].lines[0].text == "one"
     assert log.error is not None
@@ -123,7 +121,7 @@ def test_a_full_disk_is_remembered(stored: StoredRun, monkeypatch: pytest.Monkey
 def test_files_are_private(stored: StoredRun) -> None:
     """Logs can hold secrets: folders 0700, files 0600."""
     log = TaskLog(stored, 0, [0])
-    log.feed([Piece("stdout", 1, b"one\n")])
+    log.feed(printed(b"one\n"))
     log.close()
 
     assert stored.path.stat().st_mode & 0o777 == 0o700

@@ -92,7 +92,7 @@ def test_every_event_has_json_with_the_run_and_a_type() -> None:
         HostChanged(1, "h1", "up"),
         TaskStarted(1, 0, "h1", "abc"),
         RankChanged(1, 0, "h1", "running"),
-        LogLines(1, 0, 0, "h1", (LogLine("stdout", "x", 1.5),)),
+        LogLines(1, 0, 0, "h1", (LogLine("stdout", "x", "2026-11-21T00:00:00Z"),)),
         HostSampled(1, "h1"),
         FailureFound(1, failure),
         StopAsked(1, "failure", 30),

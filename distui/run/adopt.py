@@ -1,0 +1,126 @@
+"""Taking up a run that was found on its hosts: its plan, from here or from its labels, and stopping it from afar."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from distui.errors import DistuiError
+from distui.plan.labels import TaskLabels
+from distui.plan.model import RunPlan, Task
+from distui.plan.serialize import from_json
+from distui.run.discover import FoundRun, FoundTask
+from distui.run.host_run import HostRun
+from distui.run.store import StoredRun
+from distui.session import Connector
+from distui.spec.inventory import Host
+
+
+def plan_of(found: FoundRun, stored: StoredRun | None, hosts: Sequence[Host]) -> RunPlan:
+    """The plan of a run that was found: the stored one when it is the same run's, else rebuilt from its labels.
+
+    A rebuilt plan is enough to follow, stop and clean up; its env and start lines are unknown and empty.
+    """
+    value = stored.read_plan() if stored is not None else None
+    if value is not None:
+        try:
+            plan = from_json(value)
+        except (ValueError, KeyError, TypeError):
+            plan = None
+        if plan is not None and plan.run_id == found.run and plan.hash == found.tasks[0].labels.plan:
+            return plan
+    return _from_labels(found, {host.name: host for host in hosts})
+
+
+def _from_labels(found: FoundRun, hosts: Mapping[str, Host]) -> RunPlan:
+    labels = found.tasks[0].labels
+    return RunPlan(
+        run_id=found.run,
+        job=labels.job,
+        owner=labels.owner,
+        version=labels.version,
+        attempt=labels.attempt,
+        launcher="torchrun" if labels.launcher == "torchrun" else "env",
+        backend="nccl" if labels.backend == "nccl" else "mpi" if labels.backend == "mpi" else "gloo",
+        init_method="",
+        rendezvous_file=None,
+        rendezvous_host_path=labels.rendezvous_file or None,
+        master_addr="",
+        master_port=0,
+        world_size=labels.world_size,
+        image=None,
+        pull="never",
+        on_fail=labels.on_fail,
+        stop_grace=labels.grace,
+        stall_after=labels.stall_after,
+        progress=labels.progress or None,
+        networks=(),
+        tasks=tuple(_task(task, hosts) for task in found.tasks),
+        hash=labels.plan,
+    )
+
+
+def _task(found: FoundTask, hosts: Mapping[str, Host]) -> Task:
+    labels: TaskLabels = found.labels
+    host = hosts[found.host]
+    return Task(
+        index=labels.task,
+        name=f"{labels.role}/{labels.task}",
+        host=found.host,
+        engine=host.engine,
+        engine_command=host.engine_command,
+        role=labels.role,
+        node_rank=labels.node_rank,
+        ranks=labels.ranks,
+        gpus=labels.gpus,
+        image=None,
+        env={},
+        secrets=(),
+        env_file="",
+        run_dir="",
+        labels=found.raw_labels,
+        start=(),
+    )
+
+
+def ids_of(found: FoundRun) -> dict[int, str]:
+    """Task index -> the engine's id."""
+    return {task.labels.task: task.id for task in found.tasks}
+
+
+@dataclass(frozen=True, slots=True)
+class StopReport:
+    """What a stop from afar did: errors by host, and what is left, in words."""
+
+    errors: Mapping[str, str]
+    leftovers: tuple[str, ...]
+
+
+async def stop_found(
+    connector: Connector, found: FoundRun, plan: RunPlan, *, who: str, grace: float, remove: bool = True
+) -> StopReport:
+    """Stop every task of a run on the hosts that answer, and remove what it left; safe to repeat."""
+    hosts = [HostRun(name, plan, connector) for name in plan.hosts]
+    try:
+        results = await asyncio.gather(*(_stop(h, found, who, grace, remove) for h in hosts), return_exceptions=True)
+    finally:
+        await asyncio.gather(*(h.link.close() for h in hosts))
+    errors: dict[str, str] = {}
+    left: list[str] = []
+    for host, result in zip(hosts, results, strict=True):
+        if isinstance(result, DistuiError):
+            errors[host.host] = result.message
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            left += result
+    return StopReport(errors, tuple(left))
+
+
+async def _stop(host: HostRun, found: FoundRun, who: str, grace: float, remove: bool) -> tuple[str, ...]:
+    await host.connect()
+    running = {t.labels.task for t in found.tasks if t.running and t.host == host.host}
+    await host.say_stopped(who)
+    await host.stop([task for task in host.tasks if task.index in running], grace)
+    return await host.remove() if remove else ()

@@ -1,0 +1,70 @@
+"""Leaving nothing: containers by label, env files and the run's folder, the rendezvous file; then a second look."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from distui.errors import DistuiError
+from distui.run.events import Notice, PhaseBegun
+from distui.run.host_run import HostRun
+
+if TYPE_CHECKING:
+    from distui.run.controller import RunController
+
+
+async def clean_up(run: RunController) -> tuple[str, ...]:
+    """Remove what the run left on its hosts; returns what may still be there, in words."""
+    unread = run.watch.unread_tasks()
+    for index in sorted(unread):
+        text = f"the log of task {index} is not complete here: its container is kept"
+        await run.emit(Notice(run.clock(), "warning", text))
+    if run.keep:
+        unread = frozenset(t.index for t in run.plan.tasks)
+    await run.emit(PhaseBegun(run.clock(), "cleanup"))
+    await _remove_rendezvous(run)
+    return await _on_all(run, keep=unread)
+
+
+async def roll_back(run: RunController) -> tuple[str, ...]:
+    """Undo a launch that failed part way: stop and remove every task that may have been started."""
+    await run.emit(PhaseBegun(run.clock(), "cleanup", "undoing the start"))
+    await asyncio.gather(*(_kill_found(h) for h in run.hosts.values()), return_exceptions=True)
+    await _remove_rendezvous(run)
+    return await _on_all(run, keep=frozenset())
+
+
+async def _kill_found(host: HostRun) -> None:
+    found = {task.labels.task for task in await host.found()}
+    await host.stop([task for task in host.tasks if task.index in found], grace=0)
+
+
+async def _on_all(run: RunController, *, keep: frozenset[int]) -> tuple[str, ...]:
+    """Remove on every host at once; a host that can't be reached is named with what may be on it."""
+    hosts = list(run.hosts.values())
+    results = await asyncio.gather(*(_remove(h, keep) for h in hosts))
+    return tuple(words for left in results for words in left)
+
+
+async def _remove(host: HostRun, keep: frozenset[int]) -> tuple[str, ...]:
+    try:
+        async with asyncio.timeout(120):
+            return await host.remove(keep=keep)
+    except DistuiError as exc:
+        names = ", ".join(t.name for t in host.tasks)
+        return (f"{host.host}: may still have {names} ({exc.message})",)
+    except TimeoutError:
+        names = ", ".join(t.name for t in host.tasks)
+        return (f"{host.host}: may still have {names} (removing took more than 120 s)",)
+
+
+async def _remove_rendezvous(run: RunController) -> None:
+    """The `file` rendezvous stays behind when ranks are killed, and would break the next run that met it (LAB 3)."""
+    path = run.plan.rendezvous_host_path
+    if path is None:
+        return
+    first = run.hosts[run.plan.tasks[0].host]
+    try:
+        await first.remove_file(path)
+    except DistuiError as exc:
+        await run.emit(Notice(run.clock(), "warning", f"can't remove {path}: {exc.message}", first.host))

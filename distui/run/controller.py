@@ -1,0 +1,306 @@
+"""The owner of a run: launches it, follows it, decides when to stop it, drains it and cleans up.
+
+Printers and the TUI only read its batches of events; they ask for a stop or a detach by method call. A run that is
+not ended when its controller goes away lives on: the hosts remember it, and another controller can adopt it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from distui.errors import DistuiError, ExitCode, HostError
+from distui.facts.host import HostFacts
+from distui.plan.model import RunPlan
+from distui.run.cleanup import clean_up
+from distui.run.events import (
+    Event,
+    HostChanged,
+    Notice,
+    PhaseBegun,
+    RunEnded,
+    RunOpened,
+    RunOutcome,
+    StopAsked,
+    StopReason,
+)
+from distui.run.host_run import HostRun
+from distui.run.launch import LaunchRefused, launch
+from distui.run.state import RunState, apply
+from distui.run.store import Journal, StoredRun
+from distui.run.watch import Watch
+from distui.session import Connector
+
+BATCH_SECONDS = 0.05
+QUEUE_EVENTS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long things may take, in seconds."""
+
+    run: float | None = None
+    """`--timeout`: the run is stopped after this long."""
+    lost: float = 600.0
+    """A host that stays unreachable this long is given up: the run ends with its state unknown."""
+
+
+@dataclass(slots=True)
+class _Requests:
+    """What was asked of the controller from outside."""
+
+    stop: StopReason | None = None
+    grace: float = 0.0
+    exit: ExitCode = ExitCode.INTERRUPTED
+    detach: bool = False
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class RunController:
+    """Runs one plan, or follows one that is already running (`adopted`).
+
+    Use as an async context manager and read `batches()` to the end. Reading slowly slows the hosts' log streams
+    down (back-pressure) and loses nothing.
+    """
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        *,
+        connector: Connector,
+        stored: StoredRun,
+        facts: Mapping[str, HostFacts] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        adopted: bool = False,
+        keep: bool = False,
+        detach: bool = False,
+        preflight: bool = True,
+        limits: Limits = Limits(),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.plan = plan
+        self.state = RunState()
+        self.stored = stored
+        self.facts = facts or {}
+        self.secrets = secrets or {}
+        self.adopted = adopted
+        self.keep = keep
+        self.detach = detach
+        self.preflight = preflight
+        self.limits = limits
+        self.clock = clock
+        self.requests = _Requests()
+        self._queue: asyncio.Queue[Event] = asyncio.Queue(QUEUE_EVENTS)
+        self._journal: Journal | None = None
+        self._driver: asyncio.Task[None] | None = None
+        self._began = clock()
+        self.watch = Watch(plan, emit=self.emit, stored=stored, facts=self.facts, clock=clock)
+        self.hosts = {host: HostRun(host, plan, connector) for host in plan.hosts}
+
+    async def __aenter__(self) -> RunController:
+        """Begin to launch, or to follow."""
+        self._driver = asyncio.create_task(self._drive(), name=f"run {self.plan.run_id}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go of the hosts. A run that did not end lives on there."""
+        assert self._driver is not None
+        if not self._driver.done():
+            self.request_detach()
+            self._driver.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._driver
+        await asyncio.gather(*(h.link.close() for h in self.hosts.values()))
+
+    async def batches(self) -> AsyncIterator[tuple[Event, ...]]:
+        """Events as they come, some 50 ms of them at a time; ends after the batch that holds RunEnded."""
+        while True:
+            batch = [await self._queue.get()]
+            if self._queue.empty() and not isinstance(batch[-1], RunEnded):
+                await asyncio.sleep(BATCH_SECONDS)
+            while not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            yield tuple(batch)
+            if isinstance(batch[-1], RunEnded):
+                return
+
+    def request_stop(
+        self, reason: StopReason, *, grace: float | None = None, exit: ExitCode = ExitCode.INTERRUPTED
+    ) -> None:
+        """Ask for a stop: SIGTERM and the plan's grace, or SIGKILL at once with `grace=0`. May be asked again."""
+        self.requests.stop = reason
+        self.requests.grace = self.plan.stop_grace if grace is None else grace
+        self.requests.exit = exit
+        self.requests.changed.set()
+
+    def request_detach(self) -> None:
+        """Leave the run alone; it lives on."""
+        self.requests.detach = True
+        self.requests.changed.set()
+
+    async def emit(self, event: Event) -> None:
+        """Fold, store and hand on one event; waits while the reader is behind."""
+        self.state = apply(self.state, event)
+        if self._journal is not None:
+            try:
+                self._journal.write((event,))
+            except OSError as exc:
+                self._journal.close()
+                self._journal = None
+                await self._notice("error", f"can't write {self.stored.path}: {exc.strerror}; the run goes on")
+        await self._queue.put(event)
+
+    async def _notice(self, level: str, text: str) -> None:
+        assert level in ("info", "warning", "error")
+        await self.emit(Notice(self.clock(), level, text))  # type: ignore[arg-type]
+
+    async def _drive(self) -> None:
+        """The whole run, from the first event to the last."""
+        try:
+            with self.stored.followed():
+                self._journal = Journal(self.stored)
+                try:
+                    await self.emit(self._opened())
+                    await self.emit(await self._run())
+                finally:
+                    if self._journal is not None:
+                        self._journal.close()
+        except DistuiError as exc:
+            await self._notice("error", exc.message + (f" ({exc.hint})" if exc.hint else ""))
+            await self.emit(self._ended("unknown", exc.exit_code))
+
+    def _opened(self) -> RunOpened:
+        plan = self.plan
+        return RunOpened(
+            at=self.clock(),
+            run=plan.run_id,
+            job=plan.job,
+            launcher=plan.launcher,
+            image=plan.image,
+            ranks={rank: task.host for task in plan.tasks for rank in task.ranks},
+            tasks={task.index: task.ranks for task in plan.tasks},
+            attempt=plan.attempt,
+            adopted=self.adopted,
+            log_dir=str(self.stored.log_dir),
+        )
+
+    async def _run(self) -> RunEnded:
+        if not self.adopted:
+            try:
+                await launch(self)
+            except LaunchRefused as exc:
+                return await self._refused(exc)
+        else:
+            await asyncio.gather(*(self._find(host) for host in self.hosts.values()))
+        if self.detach or self.requests.detach:
+            return self._ended("detached", ExitCode.OK)
+        await self.emit(PhaseBegun(self.clock(), "follow"))
+        async with self.watch.following(self.hosts, adopted=self.adopted):
+            await self._supervise()
+        if self.requests.detach and not self.watch.settled:
+            return self._ended("detached", ExitCode.OK)
+        return await self._finish()
+
+    async def _find(self, host: HostRun) -> None:
+        """Meet an adopted run's tasks on one host; a host out of reach is followed once it is back."""
+        try:
+            await host.connect()
+            await host.find()
+        except HostError as exc:
+            await self.emit(HostChanged(self.clock(), host.host, "lost", exc.message))
+        else:
+            await self.emit(HostChanged(self.clock(), host.host, "up"))
+
+    async def _refused(self, refusal: LaunchRefused) -> RunEnded:
+        for text in refusal.reasons:
+            await self._notice("error", text)
+        outcome: RunOutcome = (
+            "stopped" if refusal.exit_code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED) else "launch_failed"
+        )
+        return self._ended(outcome, refusal.exit_code, leftovers=refusal.leftovers)
+
+    async def _supervise(self) -> None:
+        """Until every task is read to its end, a detach is asked for, or lost hosts are given up."""
+        stopping: set[asyncio.Task[None]] = set()
+        deadline = None if self.limits.run is None else self._began + self.limits.run
+        while not (self.watch.settled or self.watch.broken or self.requests.detach):
+            if self.watch.lost_longer_than(self._patience()):
+                break
+            if deadline is not None and self.clock() >= deadline and self.watch.stop_began is None:
+                self.request_stop("timeout", exit=ExitCode.TIMEOUT)
+            if self.watch.failed and self.plan.on_fail == "stop" and self.requests.stop is None:
+                self.request_stop("failure", exit=ExitCode.RANK_FAILED)
+            if self.requests.changed.is_set() and self.requests.stop is not None:
+                self.requests.changed.clear()
+                stopping.add(asyncio.create_task(self._stop(self.requests.stop, self.requests.grace)))
+            await self._wait_for_change()
+        for task in stopping:
+            task.cancel()
+        await asyncio.gather(*stopping, return_exceptions=True)
+
+    def _patience(self) -> float:
+        """How long a lost host is waited for: less once the run is being stopped anyway."""
+        if self.watch.stop_began is None:
+            return self.limits.lost
+        return min(self.limits.lost, self.requests.grace + 30)
+
+    async def _wait_for_change(self) -> None:
+        waits = [asyncio.create_task(e.wait()) for e in (self.watch.changed, self.requests.changed)]
+        try:
+            await asyncio.wait(waits, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        self.watch.changed.clear()
+
+    async def _stop(self, reason: StopReason, grace: float) -> None:
+        """Stop what still lives, on all hosts at once."""
+        self.watch.begin_stop(self.clock())
+        await self.emit(StopAsked(self.clock(), reason, grace))
+        live = self.watch.live_tasks()
+        results = await asyncio.gather(
+            *(h.stop([t for t in h.tasks if t.index in live], grace) for h in self.hosts.values()),
+            return_exceptions=True,
+        )
+        for host, result in zip(self.hosts, results, strict=True):
+            if isinstance(result, DistuiError):
+                await self.emit(Notice(self.clock(), "warning", f"can't stop: {result.message}", host))
+            elif isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
+                raise result
+
+    async def _finish(self) -> RunEnded:
+        """Everything is read: clean up the hosts and give the verdict."""
+        stopped_by = await self.watch.stopped_elsewhere(self.hosts)
+        leftovers = await clean_up(self)
+        failure = self.watch.failure()
+        await self.watch.announce(failure)
+        outcome, code = self._outcome(failed=failure is not None, stopped_by=stopped_by)
+        return self._ended(outcome, code, leftovers=leftovers)
+
+    def _outcome(self, *, failed: bool, stopped_by: str) -> tuple[RunOutcome, ExitCode]:
+        if self.watch.unknown_tasks():
+            return "unknown", ExitCode.CONTACT_LOST
+        if self.requests.stop in ("user", "timeout"):
+            if self.watch.all_succeeded():
+                return "succeeded", ExitCode.OK
+            return "stopped", self.requests.exit
+        if stopped_by:
+            return "stopped", ExitCode.TERMINATED
+        return ("failed", ExitCode.RANK_FAILED) if failed else ("succeeded", ExitCode.OK)
+
+    def _ended(self, outcome: RunOutcome, code: ExitCode, *, leftovers: tuple[str, ...] = ()) -> RunEnded:
+        return RunEnded(
+            at=self.clock(),
+            outcome=outcome,
+            exit=int(code),
+            failure=self.state.failure,
+            log_dir=str(self.stored.log_dir),
+            leftovers=leftovers,
+            took=self.clock() - self._began,
+        )

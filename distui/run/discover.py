@@ -1,0 +1,234 @@
+"""Runs found on the hosts by their labels: any machine with ssh can list, follow and stop them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from distui.errors import HostCommandError, HostError
+from distui.facts.engine import classify
+from distui.facts.host import Trouble
+from distui.plan import docker, process
+from distui.plan.labels import TaskLabels, task_from_labels
+from distui.session import Completed, Connector
+from distui.spec.inventory import EngineName, Host
+
+Runner = Callable[[Sequence[str]], Awaitable[Completed]]
+
+FoundState = Literal["running", "failed", "succeeded", "partial", "ended"]
+"""`partial`: some tasks run and others have ended; `ended`: stopped, or their exit status is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTask:
+    """One container or process of some run, as its host tells it. Times are the host's clock in UTC seconds."""
+
+    host: str
+    id: str
+    labels: TaskLabels
+    raw_labels: Mapping[str, str]
+    running: bool
+    status: str
+    exit: int | None = None
+    oom: bool = False
+    started: float | None = None
+    finished: float | None = None
+
+    @property
+    def words(self) -> str:
+        """The task in a few words, for lists of what is left."""
+        return f"{self.labels.engine} {self.id[:12]} (run {self.labels.run}, task {self.labels.task}, {self.status})"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRun:
+    """All tasks of one run that were found, on whatever hosts answered."""
+
+    run: str
+    tasks: tuple[FoundTask, ...]
+
+    @property
+    def job(self) -> str:
+        """The job's name, from the labels."""
+        return self.tasks[0].labels.job
+
+    @property
+    def owner(self) -> str:
+        """Who started it, from the labels."""
+        return self.tasks[0].labels.owner
+
+    @property
+    def world_size(self) -> int:
+        """How many ranks the run has, whether or not all were found."""
+        return max(t.labels.world_size for t in self.tasks)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Hosts with tasks of the run, in node order."""
+        return tuple(dict.fromkeys(t.host for t in self.tasks))
+
+    @property
+    def started(self) -> float | None:
+        """When its first task started."""
+        return min((t.started for t in self.tasks if t.started is not None), default=None)
+
+    @property
+    def state(self) -> FoundState:
+        """The run's state as far as its hosts tell."""
+        running = [t.running for t in self.tasks]
+        if all(running):
+            return "running"
+        if any(running):
+            return "partial"
+        codes = [t.exit for t in self.tasks]
+        if any(code not in (0, None, 137, 143) for code in codes):
+            return "failed"
+        return "succeeded" if all(code == 0 for code in codes) else "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The runs found, newest first, and the hosts that could not be asked."""
+
+    runs: tuple[FoundRun, ...]
+    unreachable: Mapping[str, Trouble]
+
+    def get(self, run: str) -> FoundRun | None:
+        """The run of that name, None when no host that answered knows it."""
+        return next((r for r in self.runs if r.run == run), None)
+
+
+async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | None = None) -> Found:
+    """Ask all hosts at once for distui's tasks, of one run or of all."""
+    answers = await asyncio.gather(*(_ask(connector, host, run) for host in hosts))
+    tasks: dict[str, list[FoundTask]] = {}
+    unreachable: dict[str, Trouble] = {}
+    for host, answer in zip(hosts, answers, strict=True):
+        if isinstance(answer, Trouble):
+            unreachable[host.name] = answer
+            continue
+        for task in answer:
+            tasks.setdefault(task.labels.run, []).append(task)
+    runs = [FoundRun(name, tuple(sorted(found, key=lambda t: t.labels.task))) for name, found in tasks.items()]
+    runs.sort(key=lambda r: r.started or 0, reverse=True)
+    return Found(tuple(runs), unreachable)
+
+
+async def _ask(connector: Connector, host: Host, run: str | None) -> tuple[FoundTask, ...] | Trouble:
+    try:
+        session = await connector.connect(host.name)
+        try:
+            return await list_tasks(session.run, host.name, host.engine, host.engine_command, run=run)
+        finally:
+            await session.close()
+    except HostError as exc:
+        return Trouble(exc.code, exc.message, exc.hint)
+
+
+async def list_tasks(
+    run_argv: Runner, host: str, engine: EngineName, engine_command: tuple[str, ...], *, run: str | None = None
+) -> tuple[FoundTask, ...]:
+    """The tasks one host knows of, in any state. Raises HostCommandError with the engine's words."""
+    if engine == "process":
+        return await _processes(run_argv, host, run)
+    listed = await run_argv(docker.list_ids(engine_command, run))
+    if not listed.ok:
+        raise _refused(host, listed)
+    ids = listed.text.split()
+    if not ids:
+        return ()
+    told = await run_argv(docker.inspect(engine_command, ids))
+    found = (_container(host, value) for value in _json_list(told.text))
+    return tuple(task for task in found if task is not None)
+
+
+def _refused(host: str, done: Completed) -> HostCommandError:
+    trouble = classify(done.error_text, done.status)
+    return HostCommandError(host, trouble.message, hint=trouble.hint, code=trouble.code)
+
+
+def _json_list(text: str) -> list[dict[str, Any]]:
+    """`inspect` prints what it found even when a container vanished meanwhile (exit 1)."""
+    try:
+        value = json.loads(text or "[]")
+    except ValueError:
+        return []
+    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+
+
+def _container(host: str, value: Mapping[str, Any]) -> FoundTask | None:
+    raw = (value.get("Config") or {}).get("Labels") or {}
+    labels = task_from_labels(raw)
+    state = value.get("State") or {}
+    if labels is None:
+        return None
+    running = bool(state.get("Running"))
+    ended = state.get("Status") not in ("created", "running", "paused", "restarting")
+    return FoundTask(
+        host=host,
+        id=str(value.get("Id", "")),
+        labels=labels,
+        raw_labels=raw,
+        running=running,
+        status=str(state.get("Status", "unknown")),
+        exit=int(state.get("ExitCode", 0)) if ended or state.get("ExitCode") else None,
+        oom=bool(state.get("OOMKilled")),
+        started=rfc3339(str(state.get("StartedAt", ""))),
+        finished=None if running else rfc3339(str(state.get("FinishedAt", ""))),
+    )
+
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d:?\d\d)")
+
+
+def rfc3339(text: str) -> float | None:
+    """Docker's and podman's times in UTC seconds; None for the zero time of something that never happened."""
+    match = _TIME.match(text)
+    if match is None:
+        return None
+    at = datetime.fromisoformat("{}T{}{}".format(*match.groups()))
+    return at.timestamp() if at.year > 1 else None
+
+
+async def _processes(run_argv: Runner, host: str, run: str | None) -> tuple[FoundTask, ...]:
+    home = await home_of(run_argv, host)
+    done = await run_argv(process.list_tasks(home, run_id=run))
+    if not done.ok:
+        raise HostCommandError(host, f"can't list processes: {done.error_text or done.status}")
+    found = (_process(host, home, told) for told in process.parse_states(done.stdout))
+    return tuple(task for task in found if task is not None)
+
+
+async def home_of(run_argv: Runner, host: str) -> str:
+    """The login's home folder. Raises HostCommandError when it has none."""
+    done = await run_argv(("sh", "-c", 'printf %s "$HOME"'))
+    if not done.ok or not done.text.startswith("/"):
+        raise HostCommandError(host, f"{host}: the login has no home folder")
+    return done.text
+
+
+def run_folder(home: str, labels: TaskLabels) -> str:
+    """The run's folder on the host: by the name the host had when the run was started."""
+    return f"{home.rstrip('/')}/.local/state/distui/hosts/{labels.host}/{labels.run}"
+
+
+def _process(host: str, home: str, told: process.ProcessState) -> FoundTask | None:
+    labels = task_from_labels(told.labels)
+    if labels is None:
+        return None
+    return FoundTask(
+        host=host,
+        id=process.task_folder(run_folder(home, labels), labels.task),
+        labels=labels,
+        raw_labels=told.labels,
+        running=told.state in ("created", "running"),
+        status=told.state,
+        exit=told.exit,
+        started=None if told.started_ns is None else told.started_ns / 1e9,
+        finished=None if told.finished_ns is None else told.finished_ns / 1e9,
+    )

@@ -1,0 +1,194 @@
+"""One host's part of a run: everything that is done *on* the host, by argv and over one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+
+from distui.errors import HostCommandError, SessionLost
+from distui.facts.engine import classify
+from distui.facts.host import Trouble
+from distui.plan import docker, process
+from distui.plan.env import env_file_text
+from distui.plan.labels import task_from_labels
+from distui.plan.model import RunPlan, Task
+from distui.run.discover import FoundTask, home_of, list_tasks, run_folder
+from distui.run.link import HostLink
+from distui.session import Completed, Connector
+
+_REMOVE_FOLDER = 'rm -rf -- "$1"; rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :'
+"""Folders above are only removed when empty: on a machine that also runs distui they hold its own runs."""
+
+GIVE_UP = 20.0
+"""Seconds a command waits for a lost connection before its host counts as out of reach."""
+
+START_TIMEOUT = 120.0
+PULL_TIMEOUT = 3600.0
+
+
+class HostRun:
+    """What a run does on one host. Every method may raise HostError; none leaves something half-done unsaid."""
+
+    def __init__(self, host: str, plan: RunPlan, connector: Connector) -> None:
+        self.host = host
+        self.plan = plan
+        self.link = HostLink(connector, host)
+        self._connector = connector
+        self.tasks = plan.tasks_on(host)
+        self.ids: dict[int, str] = {}
+        """Task index -> the engine's id, for tasks that were started."""
+        self._run_dir: str | None = None
+
+    @property
+    def first(self) -> Task:
+        """Any task of this host: all share engine and run folder."""
+        return self.tasks[0]
+
+    async def connect(self) -> None:
+        """Connect once; raises HostError at once when that fails, where the link would go on trying."""
+        session = await self._connector.connect(self.host)
+        self.link = HostLink(self._connector, self.host, session=session)
+
+    async def holder(self) -> str:
+        """Who already has a run of this name on this host, in words; empty when nobody."""
+        found = await self.found()
+        if not found:
+            return ""
+        labels = found[0].labels
+        return f"of {labels.owner or '?'}, job {labels.job or '?'}, {len(found)} task(s), {found[0].status}"
+
+    async def found(self) -> tuple[FoundTask, ...]:
+        """The tasks of this run that the host knows of, whatever their state."""
+        first = self.first
+        return await list_tasks(self._again, self.host, first.engine, first.engine_command, run=self.plan.run_id)
+
+    async def _again(self, argv: Sequence[str]) -> Completed:
+        """Run something that may be repeated when the connection breaks under it."""
+        return await self.link.run(argv, idempotent=True, give_up=GIVE_UP)
+
+    async def image_id(self) -> str | None:
+        """The image's id on this host, None when it is not there."""
+        assert self.plan.image is not None
+        done = await self._again(docker.image_id(self.first.engine_command, self.plan.image))
+        if done.ok:
+            return str(json.loads(done.text).get("Id", ""))
+        trouble = classify(done.error_text, done.status)
+        if trouble.code == "image_missing":
+            return None
+        raise HostCommandError(self.host, trouble.message, hint=trouble.hint, code=trouble.code)
+
+    async def pull(self) -> None:
+        """Pull the image. Raises HostCommandError with the engine's words."""
+        assert self.plan.image is not None
+        done = await self.link.run(docker.pull(self.first.engine_command, self.plan.image), timeout=PULL_TIMEOUT)
+        if not done.ok:
+            raise self._refused(f"can't pull {self.plan.image}", done)
+
+    async def push(self, task: Task, secrets: Mapping[str, str]) -> None:
+        """Write the task's env file, 0600 in the run's 0700 folder."""
+        await self._put(task.env_file, env_file_text(task, secrets))
+
+    async def _put(self, path: str, data: bytes) -> None:
+        session = await self.link.session(give_up=GIVE_UP)
+        try:
+            await session.put(path, data)
+        except SessionLost as exc:
+            self.link.lost(session, exc)
+            raise
+
+    async def start(self, task: Task) -> str:
+        """Run the task's printed start line; returns the engine's id.
+
+        The env file is removed right after: the engine's client has read it.
+        Raises HostCommandError with the engine's words when the engine refuses.
+        """
+        done = await self.link.run(task.start, timeout=START_TIMEOUT)
+        if not done.ok:
+            raise self._refused(f"can't start {task.name}", done)
+        words = done.text.split()
+        self.ids[task.index] = words[-1] if words else task.name
+        await self.forget(task)
+        return self.ids[task.index]
+
+    async def forget(self, task: Task) -> None:
+        """Remove the task's env file."""
+        await self._again(("rm", "-f", "--", task.env_file))
+
+    async def find(self) -> None:
+        """Learn the engine's ids of an adopted run's tasks."""
+        self.ids = {task.labels.task: task.id for task in await self.found()}
+
+    def _refused(self, what: str, done: Completed) -> HostCommandError:
+        trouble: Trouble = classify(done.error_text, done.status)
+        return HostCommandError(
+            self.host, f"{what} on {self.host}: {trouble.message}", hint=trouble.hint, code=trouble.code
+        )
+
+    async def run_dir(self) -> str:
+        """The run's private folder on the host; for an adopted run it follows from its labels."""
+        if self._run_dir is None:
+            labels = task_from_labels(self.first.labels)
+            assert labels is not None
+            self._run_dir = self.first.run_dir or run_folder(await home_of(self._again, self.host), labels)
+        return self._run_dir
+
+    async def stop(self, tasks: Sequence[Task], grace: float) -> None:
+        """SIGTERM, `grace` seconds, then SIGKILL; at once SIGKILL when grace is 0. Raises HostCommandError."""
+        if not tasks:
+            return
+        if self.first.engine == "process":
+            run_dir = await self.run_dir()
+            await asyncio.gather(*(self._stop_process(run_dir, task.index, grace) for task in tasks))
+            return
+        names, command = docker.names(tasks), self.first.engine_command
+        argv = docker.stop(command, names, grace) if grace > 0 else docker.kill(command, names)
+        done = await self.link.run(argv, timeout=grace + 60, idempotent=True)
+        if not done.ok and not _already_over(done.error_text):
+            raise self._refused("can't stop the run", done)
+
+    async def _stop_process(self, run_dir: str, index: int, grace: float) -> None:
+        argv = process.stop(run_dir, index, grace) if grace > 0 else process.kill(run_dir, index)
+        done = await self.link.run(argv, timeout=grace + 60, idempotent=True)
+        if not done.ok:
+            raise HostCommandError(self.host, f"{self.host}: task {index} survives SIGKILL: {done.error_text}")
+
+    async def remove(self, *, keep: frozenset[int] = frozenset()) -> tuple[str, ...]:
+        """Remove the run's containers and folder by label; returns what is left, in words.
+
+        Tasks whose index is in `keep` stay. Safe to repeat.
+        """
+        doomed = [task for task in await self.found() if task.labels.task not in keep]
+        if doomed:
+            await self._delete(doomed)
+        left = [task for task in await self.found() if task.labels.task not in keep]
+        if not left and not keep:
+            await self._again(("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir()))
+        return tuple(f"{self.host}: {task.words}" for task in left)
+
+    async def _delete(self, doomed: Sequence[FoundTask]) -> None:
+        if self.first.engine == "process":
+            run_dir = await self.run_dir()
+            await asyncio.gather(*(self._again(process.remove(run_dir, task.labels.task)) for task in doomed))
+        else:
+            ids = [task.id for task in doomed]
+            await self._again(docker.remove(self.first.engine_command, ids, force=True))
+
+    async def remove_file(self, path: str) -> None:
+        """Remove one file that the run made (the `file` rendezvous)."""
+        await self._again(("rm", "-f", "--", path))
+
+    async def stopped_by(self) -> str:
+        """Who stopped the run from elsewhere, in words; empty when nobody said so."""
+        done = await self._again(("cat", f"{await self.run_dir()}/stopped"))
+        return done.text.strip() if done.ok else ""
+
+    async def say_stopped(self, who: str) -> None:
+        """Leave word on the host that `who` stops this run, for whoever follows it."""
+        await self._put(f"{await self.run_dir()}/stopped", who.encode())
+
+
+def _already_over(words: str) -> bool:
+    """Whether the engine refused to stop something because it had ended, or was gone, already."""
+    lines = [line for line in words.lower().splitlines() if line.strip()]
+    return all("no such container" in line or "is not running" in line or "no container with" in line for line in lines)

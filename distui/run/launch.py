@@ -1,0 +1,214 @@
+"""From a plan to started tasks: connect, check, image, push, start; undone again when anything fails.
+
+Everything that can be checked is checked on *all* hosts before the first container starts. Once starts are under
+way they are never cut off in the middle: what was begun is finished and then undone, so that nothing appears later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from distui.doctor.reach import Endpoint, prove
+from distui.errors import DistuiError, ExitCode, HostError
+from distui.plan.model import Task
+from distui.run.cleanup import roll_back
+from distui.run.events import HostChanged, Notice, PhaseBegun, RankChanged, TaskStarted
+from distui.run.host_run import HostRun
+
+if TYPE_CHECKING:
+    from distui.run.controller import RunController
+
+T = TypeVar("T")
+
+
+class LaunchRefused(Exception):
+    """The run did not start. `reasons` are sentences, `leftovers` what could not be undone."""
+
+    def __init__(self, reasons: Sequence[str], exit_code: ExitCode, leftovers: tuple[str, ...] = ()) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = tuple(reasons)
+        self.exit_code = exit_code
+        self.leftovers = leftovers
+
+
+async def launch(run: RunController) -> None:
+    """Start every task of the run's plan. Raises LaunchRefused, with nothing left started."""
+    await _unless_stopped(run, _prepare(run))
+    try:
+        await _push(run)
+        await _start(run)
+    except LaunchRefused as refusal:
+        refusal.leftovers = await roll_back(run)
+        raise
+    except BaseException:
+        await asyncio.shield(roll_back(run))
+        raise
+
+
+async def _prepare(run: RunController) -> None:
+    """Everything before the first change on a host."""
+    await _connect(run)
+    await _check_names(run)
+    if run.preflight:
+        await _check_reach(run)
+    await _images(run)
+
+
+async def _unless_stopped(run: RunController, work: Awaitable[None]) -> None:
+    """Do `work`, but give it up as soon as a stop is asked for."""
+    task = asyncio.ensure_future(work)
+    asked = asyncio.create_task(run.requests.changed.wait())
+    try:
+        await asyncio.wait((task, asked), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise _interrupted(run)
+        await task
+    finally:
+        asked.cancel()
+        task.cancel()
+        await asyncio.gather(asked, task, return_exceptions=True)
+
+
+def _interrupted(run: RunController) -> LaunchRefused:
+    return LaunchRefused(("stopped before anything was started",), run.requests.exit)
+
+
+async def _phase(run: RunController, name: str, detail: str = "") -> None:
+    await run.emit(PhaseBegun(run.clock(), name, detail))  # type: ignore[arg-type]
+
+
+async def _each(hosts: Iterable[HostRun], act: Callable[[HostRun], Awaitable[T]]) -> dict[str, T | DistuiError]:
+    """`act` on all hosts at once; a host's error is its result."""
+
+    async def one(host: HostRun) -> T | DistuiError:
+        try:
+            return await act(host)
+        except DistuiError as exc:
+            return exc
+
+    chosen = list(hosts)
+    return dict(zip((h.host for h in chosen), await asyncio.gather(*(one(h) for h in chosen)), strict=True))
+
+
+def _raise_errors(results: dict[str, T | DistuiError], exit_code: ExitCode) -> None:
+    errors = [r for r in results.values() if isinstance(r, DistuiError)]
+    if errors:
+        raise LaunchRefused([_sentence(e) for e in errors], exit_code)
+
+
+def _sentence(error: DistuiError) -> str:
+    where = f"{error.host}: " if isinstance(error, HostError) and error.host not in error.message else ""
+    return f"{where}{error.message}" + (f" ({error.hint})" if error.hint else "")
+
+
+async def _connect(run: RunController) -> None:
+    await _phase(run, "connect", f"{len(run.hosts)} host(s)")
+
+    async def connect(host: HostRun) -> None:
+        await host.connect()
+        await run.emit(HostChanged(run.clock(), host.host, "up"))
+
+    _raise_errors(await _each(run.hosts.values(), connect), ExitCode.UNREACHABLE)
+
+
+async def _check_names(run: RunController) -> None:
+    """A run of the same name on a host is somebody's: refuse, and say whose."""
+    await _phase(run, "check", "run name, addresses and ports")
+    results = await _each(run.hosts.values(), HostRun.holder)
+    _raise_errors(results, ExitCode.CHECK_FAILED)
+    held = [f"{host}: a run named {run.plan.run_id} is there already ({who})" for host, who in results.items() if who]
+    if held:
+        hint = f"give another --name, or `distui stop {run.plan.run_id}` first"
+        raise LaunchRefused([*held, hint], ExitCode.CHECK_FAILED)
+
+
+async def _check_reach(run: RunController) -> None:
+    """Every pair of hosts reaches each other on the plan's addresses; the rendezvous port is free."""
+    plan = run.plan
+    endpoints = [
+        Endpoint(n.host, n.addr, plan.master_port if n.host == plan.tasks[0].host else 0) for n in plan.networks
+    ]
+    try:
+        sessions = {host: await h.link.session() for host, h in run.hosts.items()}
+        report = await prove(sessions, endpoints)
+    except (TimeoutError, HostError) as exc:
+        raise LaunchRefused([f"the reachability check did not finish: {exc}"], ExitCode.CHECK_FAILED) from exc
+    if report.unproved:
+        text = f"no python3 on {', '.join(report.unproved)}: that its peers reach it is not proved"
+        await run.emit(Notice(run.clock(), "warning", text))
+    if report.problems:
+        raise LaunchRefused(
+            [f"{p.host}: {p.message}" + (f" ({p.hint})" if p.hint else "") for p in report.problems],
+            ExitCode.CHECK_FAILED,
+        )
+
+
+async def _images(run: RunController) -> None:
+    """The image is on every host, by the job's pull policy, before anything starts."""
+    hosts = [h for h in run.hosts.values() if h.first.engine != "process"]
+    if not hosts or run.plan.image is None:
+        return
+    await _phase(run, "image", run.plan.image)
+    present = await _each(hosts, HostRun.image_id)
+    _raise_errors(present, ExitCode.CHECK_FAILED)
+    missing = [h for h in hosts if present[h.host] is None]
+    if missing and run.plan.pull == "never":
+        names = ", ".join(h.host for h in missing)
+        reason = f"image {run.plan.image} is not on {names}, and the job says `pull: never`"
+        raise LaunchRefused([reason], ExitCode.CHECK_FAILED)
+    await _pull(run, hosts if run.plan.pull == "always" else missing)
+    await _compare_ids(run, hosts)
+
+
+async def _pull(run: RunController, hosts: Sequence[HostRun]) -> None:
+    if not hosts:
+        return
+    await _phase(run, "image", f"pulling {run.plan.image} on {', '.join(h.host for h in hosts)}")
+    _raise_errors(await _each(hosts, HostRun.pull), ExitCode.CHECK_FAILED)
+
+
+async def _compare_ids(run: RunController, hosts: Sequence[HostRun]) -> None:
+    ids = await _each(hosts, HostRun.image_id)
+    _raise_errors(ids, ExitCode.CHECK_FAILED)
+    if len(set(ids.values())) > 1:
+        shown = ", ".join(f"{host} {str(value)[7:19]}" for host, value in ids.items())
+        text = f"image {run.plan.image} is not the same on all hosts: {shown}"
+        await run.emit(Notice(run.clock(), "warning", text))
+
+
+async def _push(run: RunController) -> None:
+    await _phase(run, "push", "env files")
+
+    async def push(host: HostRun) -> None:
+        await asyncio.gather(*(host.push(task, run.secrets) for task in host.tasks))
+
+    _raise_errors(await _each(run.hosts.values(), push), ExitCode.LAUNCH_FAILED)
+
+
+async def _start(run: RunController) -> None:
+    await _phase(run, "start", f"{len(run.plan.tasks)} task(s)")
+    run.watch.starting()
+
+    async def start(host: HostRun) -> None:
+        results = await asyncio.gather(*(_start_task(run, host, t) for t in host.tasks), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    results = await asyncio.shield(_each(run.hosts.values(), start))
+    if run.requests.stop is not None:
+        raise LaunchRefused(("stopped while starting",), run.requests.exit)
+    _raise_errors(results, ExitCode.LAUNCH_FAILED)
+
+
+async def _start_task(run: RunController, host: HostRun, task: Task) -> None:
+    if run.requests.stop is not None:
+        return
+    for rank in task.ranks:
+        await run.emit(RankChanged(run.clock(), rank, host.host, "starting"))
+    identity = await host.start(task)
+    await run.emit(TaskStarted(run.clock(), task.index, host.host, identity))
+    for rank in task.ranks:
+        await run.emit(RankChanged(run.clock(), rank, host.host, "running"))

@@ -1,0 +1,380 @@
+"""What is known of every task while a run is followed: exits, logs, lost hosts, and the first failure."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from distui.errors import DistuiError
+from distui.facts.host import HostFacts
+from distui.plan.model import RunPlan, Task
+from distui.plan.process import task_folder
+from distui.plan.torchrun import split_pieces
+from distui.run.diagnose import exit_words
+from distui.run.events import (
+    Event,
+    Failure,
+    FailureFound,
+    GpuReading,
+    HostChanged,
+    HostSampled,
+    LogLines,
+    Notice,
+    RankChanged,
+    RankPhase,
+)
+from distui.run.feed import EngineAccess
+from distui.run.follow import HostFollower
+from distui.run.followed import (
+    Back,
+    Drained,
+    Exited,
+    FollowEvent,
+    FollowTarget,
+    Lost,
+    Note,
+    Records,
+    Removed,
+    Sampled,
+)
+from distui.run.host_run import HostRun
+from distui.run.logs import Splitter, TaskLog, Written
+from distui.run.resume import ResumePoint
+from distui.run.samples import Sample
+from distui.run.store import StoredRun
+from distui.run.verdict import CLOCK_DOUBT, Evidence, Exit, corrected, first_failure, stopped_by_us
+
+TAIL_LINES = 200
+CHECKPOINT_SECONDS = 1.0
+
+TaskPhase = Literal["planned", "running", "exited", "drained", "removed"]
+
+
+@dataclass(slots=True)
+class TaskTrack:
+    """One task as it is followed."""
+
+    task: Task
+    log: TaskLog
+    phase: TaskPhase = "planned"
+    exit: Exit | None = None
+    never_started: bool = False
+    exit_at: float = 0.0
+    """When it ended, in our clock."""
+    saved_at: float = 0.0
+    unsaved: ResumePoint | None = None
+    tails: dict[int | None, deque[str]] = field(default_factory=dict)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.phase in ("drained", "removed")
+
+    def remember(self, written: Iterable[Written]) -> None:
+        """Keep the last lines of each rank for the diagnosis."""
+        for group in written:
+            tail = self.tails.setdefault(group.rank, deque(maxlen=TAIL_LINES))
+            tail.extend(line.text[:2000] for line in group.lines[-TAIL_LINES:])
+
+
+def _splitter(plan: RunPlan, task: Task) -> Splitter | None:
+    if plan.launcher != "torchrun":
+        return None
+    return lambda line: split_pieces(line, task.ranks)
+
+
+def _sampled(at: float, host: str, sample: Sample) -> HostSampled:
+    """The helper's figures as an event; interfaces whose rate is not known yet are left out."""
+    gpus = tuple(
+        GpuReading(g.index, g.utilization_pct, g.memory_used_mib, g.memory_total_mib, g.temperature_c, g.power_w)
+        for g in sample.gpus
+    )
+    traffic = {**sample.net, **sample.ib}
+    net = {
+        name: (t.rx_rate, t.tx_rate)
+        for name, t in traffic.items()
+        if t.rx_rate is not None and t.tx_rate is not None and name != "lo"
+    }
+    free = min((pair[0] for pair in sample.disks.values()), default=None)
+    return HostSampled(at, host, gpus, net, free)
+
+
+class Watch:
+    """Takes in what the followers of all hosts say and turns it into events and knowledge."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        *,
+        emit: Callable[[Event], Awaitable[None]],
+        stored: StoredRun,
+        facts: Mapping[str, HostFacts],
+        clock: Callable[[], float],
+    ) -> None:
+        self.plan = plan
+        self.changed = asyncio.Event()
+        self.stop_began: float | None = None
+        self._emit = emit
+        self._facts = facts
+        self._clock = clock
+        self.broken = False
+        """Whether a follower ended with an error; it is raised where `following` ends."""
+        self._lost_since: dict[str, float] = {}
+        self._missing: dict[str, set[str]] = {}
+        self._announced: Failure | None = None
+        self.tracks = {t.index: TaskTrack(t, TaskLog(stored, t.index, t.ranks, _splitter(plan, t))) for t in plan.tasks}
+
+    # What the controller asks
+
+    @property
+    def settled(self) -> bool:
+        """Whether every task has ended and its log is read to the end."""
+        return all(track.over for track in self.tracks.values())
+
+    @property
+    def failed(self) -> bool:
+        """Whether a task has ended badly by itself."""
+        return bool(self._evidence())
+
+    def all_succeeded(self) -> bool:
+        """Whether every task ended with status 0."""
+        return all(t.exit is not None and not t.exit.bad for t in self.tracks.values())
+
+    def live_tasks(self) -> frozenset[int]:
+        """Tasks that have not ended, as far as is known."""
+        return frozenset(i for i, t in self.tracks.items() if t.phase in ("planned", "running"))
+
+    def unknown_tasks(self) -> frozenset[int]:
+        """Tasks whose end was never seen."""
+        return frozenset(i for i, t in self.tracks.items() if t.exit is None and t.phase != "removed")
+
+    def unread_tasks(self) -> frozenset[int]:
+        """Tasks whose log is not completely in its files here: their containers must stay."""
+        return frozenset(i for i, t in self.tracks.items() if t.log.error is not None)
+
+    def lost_longer_than(self, seconds: float) -> bool:
+        """Whether a host with unsettled tasks has been out of reach for this long."""
+        now = self._clock()
+        waiting = {t.task.host for t in self.tracks.values() if not t.over}
+        return any(now - since >= seconds for host, since in self._lost_since.items() if host in waiting)
+
+    def begin_stop(self, at: float) -> None:
+        """From now on ends by a stop's exit statuses are our own doing."""
+        if self.stop_began is None:
+            self.stop_began = at
+
+    def starting(self) -> None:
+        """Starts are under way."""
+        for track in self.tracks.values():
+            track.phase = "running"
+
+    def failure(self) -> Failure | None:
+        """The failure that explains the run, from all that is known now."""
+        return first_failure(self._evidence())
+
+    async def announce(self, failure: Failure | None) -> None:
+        """Say which failure came first, when that is new."""
+        if failure is not None and failure != self._announced:
+            self._announced = failure
+            await self._emit(FailureFound(self._clock(), failure))
+
+    async def stopped_elsewhere(self, hosts: Mapping[str, HostRun]) -> str:
+        """Who stopped the run from another machine; empty when nobody did."""
+        for host in hosts.values():
+            with contextlib.suppress(DistuiError):
+                if words := await host.stopped_by():
+                    await self._emit(Notice(self._clock(), "info", f"stopped by {words}", host.host))
+                    return words
+        return ""
+
+    # Following
+
+    @contextlib.asynccontextmanager
+    async def following(self, hosts: Mapping[str, HostRun], *, adopted: bool) -> AsyncIterator[None]:
+        """One follower a host while the block runs. Raises what a follower could not bear."""
+        self.starting()
+        followers = [await self._follower(host, adopted=adopted) for host in hosts.values()]
+        running = [asyncio.create_task(self._run(follower)) for follower in followers]
+        try:
+            yield
+        finally:
+            await asyncio.gather(*(follower.close() for follower in followers))
+            results = await asyncio.gather(*running, return_exceptions=True)
+            for track in self.tracks.values():
+                self._save(track)
+                track.log.close()
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _run(self, follower: HostFollower) -> None:
+        try:
+            await follower.run()
+        except BaseException:
+            self.broken = True
+            self.changed.set()
+            raise
+
+    async def _follower(self, host: HostRun, *, adopted: bool) -> HostFollower:
+        facts = self._facts.get(host.host)
+        access = EngineAccess(host.first.engine, host.first.engine_command, facts.engine.socket if facts else None)
+        targets = [await self._target(host, task, adopted=adopted) for task in host.tasks]
+        return HostFollower(
+            host.link,
+            access,
+            lambda event: self._take(host.host, event),
+            run_id=self.plan.run_id,
+            targets=targets,
+            disks=("/",),
+        )
+
+    async def _target(self, host: HostRun, task: Task, *, adopted: bool) -> FollowTarget:
+        saved = self.tracks[task.index].log.restore() if adopted else None
+        ref = host.ids.get(task.index, task.container)
+        if task.engine == "process":
+            ref = task_folder(await host.run_dir(), task.index)
+        return FollowTarget(task.index, ref, ResumePoint.from_json(saved) if saved else None)
+
+    async def _take(self, host: str, event: FollowEvent) -> None:
+        match event:
+            case Records():
+                await self._records(self.tracks[event.task], event)
+            case Exited():
+                await self._exited(self.tracks[event.task], event)
+            case Drained():
+                await self._drained(self.tracks[event.task], event.resume)
+            case Removed():
+                await self._removed(self.tracks[event.task])
+            case Sampled():
+                await self._emit(_sampled(self._clock(), host, event.sample))
+            case Lost():
+                await self._lost(host, event)
+            case Back():
+                await self._back(host, event)
+            case Note():
+                await self._emit(Notice(self._clock(), "warning", event.text, host))
+
+    async def _records(self, track: TaskTrack, event: Records) -> None:
+        await self._show(track, track.log.feed(event.batch))
+        track.unsaved = event.resume
+        now = self._clock()
+        if now - track.saved_at >= CHECKPOINT_SECONDS:
+            track.saved_at = now
+            self._save(track)
+
+    def _save(self, track: TaskTrack) -> None:
+        if track.unsaved is not None and track.log.checkpoint(track.unsaved.to_json()):
+            track.unsaved = None
+
+    async def _show(self, track: TaskTrack, written: list[Written]) -> None:
+        had_error = track.log.error is not None
+        track.remember(written)
+        for group in written:
+            task = track.task
+            await self._emit(LogLines(self._clock(), task.index, group.rank, task.host, group.lines))
+        if track.log.error is not None and not had_error:
+            await self._emit(Notice(self._clock(), "error", f"can't write the log: {track.log.error}"))
+
+    async def _exited(self, track: TaskTrack, event: Exited) -> None:
+        if track.exit is not None:
+            return
+        offset = self._offset_ms(track.task.host)
+        words = event.error or ("nobody saw how it ended: its supervisor is gone" if event.state == "lost" else "")
+        track.exit = Exit(event.code, bool(event.oom), words, event.finished_at)
+        track.never_started = event.state == "never_started"
+        track.exit_at = corrected(event.finished_at, offset, otherwise=self._clock())
+        track.phase = "exited"
+        await self._say_ended(track)
+        self.changed.set()
+
+    async def _say_ended(self, track: TaskTrack) -> None:
+        assert track.exit is not None
+        exit, task = track.exit, track.task
+        words = exit_words(exit.code, oom=exit.oom, error=exit.error, engine=task.engine)
+        state: RankPhase = "exited"
+        if exit.oom:
+            state = "oom"
+        elif self._ours(track):
+            state, words = "stopped", f"stopped by distui (exit {exit.code})"
+        elif track.never_started:
+            state = "never_started"
+        elif exit.code is not None and exit.code > 128:
+            state = "killed"
+        for rank in task.ranks:
+            await self._emit(RankChanged(self._clock(), rank, task.host, state, exit.code, exit.oom, words))
+
+    async def _drained(self, track: TaskTrack, resume: ResumePoint) -> None:
+        await self._show(track, track.log.flush())
+        track.unsaved = resume
+        self._save(track)
+        track.phase = "drained"
+        await self.announce(self.failure())
+        self.changed.set()
+
+    async def _removed(self, track: TaskTrack) -> None:
+        await self._show(track, track.log.flush())
+        task = track.task
+        words = "its container was removed by somebody else"
+        track.phase = "removed"
+        if track.exit is None:
+            track.exit = Exit(None, error=words)
+            track.exit_at = self._clock()
+            for rank in task.ranks:
+                await self._emit(RankChanged(self._clock(), rank, task.host, "removed", words=words))
+        else:
+            await self._emit(Notice(self._clock(), "warning", f"{task.name}: {words}", task.host))
+        self.changed.set()
+
+    async def _lost(self, host: str, event: Lost) -> None:
+        """Out of reach: the host, or only its engine. Its ranks may live."""
+        missing = self._missing.setdefault(host, set())
+        missing.add(event.what)
+        reason = event.reason if event.what == "host" else f"its engine does not answer: {event.reason}"
+        if host not in self._lost_since:
+            self._lost_since[host] = self._clock()
+            await self._mark(host, "lost", reason)
+        await self._emit(HostChanged(self._clock(), host, "lost", reason))
+        self.changed.set()
+
+    async def _back(self, host: str, event: Back) -> None:
+        missing = self._missing.setdefault(host, set())
+        missing.discard(event.what)
+        if missing or self._lost_since.pop(host, None) is None:
+            return
+        await self._emit(HostChanged(self._clock(), host, "back"))
+        await self._mark(host, "running", "")
+        self.changed.set()
+
+    async def _mark(self, host: str, state: RankPhase, words: str) -> None:
+        """Set the state of the ranks of one host that have not ended."""
+        for track in self.tracks.values():
+            if track.task.host == host and track.exit is None:
+                for rank in track.task.ranks:
+                    await self._emit(RankChanged(self._clock(), rank, host, state, words=words))
+
+    # Judging
+
+    def _offset_ms(self, host: str) -> float | None:
+        facts = self._facts.get(host)
+        return facts.clock_offset_ms if facts else None
+
+    def _doubt(self, host: str) -> float:
+        """How far the corrected clock of a host may be off: half the probe's round trip."""
+        facts = self._facts.get(host)
+        return CLOCK_DOUBT + ((facts.rtt_ms or 0.0) / 2000 if facts else 0.0)
+
+    def _ours(self, track: TaskTrack) -> bool:
+        assert track.exit is not None
+        return stopped_by_us(track.exit, track.exit_at, self.stop_began, self._doubt(track.task.host))
+
+    def _evidence(self) -> list[Evidence]:
+        """The tasks that ended badly by themselves."""
+        return [
+            Evidence(t.task, t.exit, t.exit_at, self._doubt(t.task.host), {k: tuple(v) for k, v in t.tails.items()})
+            for t in self.tracks.values()
+            if t.exit is not None and t.exit.bad and not self._ours(t)
+        ]
