@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from distui.run.container import ContainerState, container_state
 from distui.run.docker_frames import STDOUT, BadFrame, Batch, FrameParser
 from distui.run.feed import EngineDown, Feed, Stream, get_json
 from distui.run.followed import Drained, Emit, Exited, FollowTarget, Note, Records, Removed
-from distui.run.inspect import ContainerState, container_state
 from distui.run.pause import Pause
 from distui.run.resume import Cursor, ReplayMismatch
 

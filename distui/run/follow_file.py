@@ -7,11 +7,11 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import replace
 
+from distui.run.container import ContainerState, container_state
 from distui.run.cri import CriParser
 from distui.run.docker_frames import STDOUT, Batch
 from distui.run.feed import EngineDown, Feed, Stream
 from distui.run.followed import Drained, Emit, Exited, FollowEvent, FollowTarget, Note, Records, Removed
-from distui.run.inspect import ContainerState, container_state
 from distui.run.pause import Pause
 from distui.run.resume import ResumePoint
 

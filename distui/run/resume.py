@@ -157,7 +157,7 @@ class Cursor:
 
     def take(self, batch: Batch) -> Batch:
         """Drop what was had already, count the rest and return it. Raises ReplayMismatch; then nothing is counted."""
-        if self.skipping:
+        if self.skipping and len(batch):
             batch = self._drop(batch)
         if len(batch):
             self._count(batch)

@@ -1,0 +1,298 @@
+"""A log read through any number of cuts is, byte for byte, what the program wrote."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distui.run.docker_frames import BadFrame, Batch, FrameParser, since, stamp_at, stamp_ns
+from distui.run.resume import Cursor, ReplayMismatch, ResumePoint
+
+START = 1_795_226_874_000_000_000
+SECOND = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Write:
+    """One record in Docker's file: when it was written (ns) and the stamp it bears."""
+
+    at: int
+    stream: int
+    stamp: int
+    data: bytes
+
+    @property
+    def frame(self) -> bytes:
+        body = stamp_at(self.stamp) + b" " + self.data
+        return struct.pack(">BxxxI", self.stream, len(body)) + body
+
+
+@dataclass
+class Program:
+    """Makes records as Docker does: pieces of one line share the first one's stamp, whenever they are written."""
+
+    now: int = START
+    file: list[Write] = field(default_factory=list)
+    open: dict[int, int] = field(default_factory=dict)
+    newest: dict[int, int] = field(default_factory=dict)
+    count: int = 0
+
+    def write(self, stream: int, gap: int, early: int, whole: bool) -> None:
+        """One record after `gap` ns; its stamp was taken `early` ns before it reached the file."""
+        self.now += gap
+        stamp = self.open.get(stream) or max(self.now - early, self.newest.get(stream, 0) + 1)
+        self.newest[stream] = stamp
+        self.count += 1
+        # Bytes that repeat often: a wrong count must not be hidden by unlike neighbours.
+        self.file.append(Write(self.now, stream, stamp, b"%d%s" % (self.count % 3, b"\n" if whole else b"\r")))
+        self.open.pop(stream, None)
+        if not whole:
+            self.open[stream] = stamp
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> list[Write]:
+    program = Program()
+    gaps = st.sampled_from([1, 1_000, 1_500, 40_000_000, 400_000_000, 1_100_000_000, 2_300_000_000])
+    writes = st.tuples(
+        st.sampled_from([1, 1, 2]), gaps, st.sampled_from([0, 0, 1_200, 2_000]), st.sampled_from([True, True, False])
+    )
+    for stream, gap, early, whole in draw(st.lists(writes, min_size=1, max_size=80)):
+        program.write(stream, gap, early, whole)
+    return program.file
+
+
+@dataclass
+class Reading:
+    """A client with its log file and the points it stored, over a file that grows."""
+
+    file: list[Write]
+    clock: float = 0.0
+    log: bytearray = field(default_factory=bytearray)
+    points: list[ResumePoint] = field(default_factory=lambda: [ResumePoint()])
+    cursor: Cursor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cursor = Cursor(clock=lambda: self.clock)
+
+    def read(self, visible: int, cut: int, size: int, *, full: bool = False) -> None:
+        """One connection: the first `visible` records, cut off after `cut` bytes, read `size` bytes at a time."""
+        asked = self.cursor.begin(full=full)
+        served = [w for w in self.file[:visible] if not asked or since(stamp_at(w.stamp)) >= asked]
+        stream = b"".join(w.frame for w in served)[:cut]
+        parser = FrameParser()
+        for start in range(0, len(stream), size):
+            self.clock = max(self.clock, (self.file[visible - 1].at - START) / SECOND)
+            batch = self.cursor.take(parser.feed(stream[start : start + size]))
+            self.log += batch.data
+            self.points.append(self.cursor.point)
+
+    def crash(self, back: int) -> None:
+        """distui dies and attaches with a point stored up to `back` batches ago."""
+        point = self.points[max(0, len(self.points) - 1 - back)]
+        self.cursor = Cursor(ResumePoint.from_json(json.loads(json.dumps(point.to_json()))), lambda: self.clock)
+        del self.log[point.written :]
+        self.points = [point]
+
+
+cuts = st.lists(
+    st.tuples(st.integers(0, 80), st.integers(0, 4000), st.sampled_from([1, 7, 60, 400, 5000]), st.integers(-1, 4)),
+    max_size=12,
+)
+
+
+def expected(file: list[Write]) -> bytes:
+    return b"".join(w.data for w in file)
+
+
+@settings(max_examples=400, deadline=None)
+@given(programs(), cuts)
+def test_any_cut_at_any_byte_loses_and_doubles_nothing(file: list[Write], connections: list[tuple[int, ...]]) -> None:
+    """The promise of the whole follower, over both streams, open lines, shared stamps, cuts and crashes."""
+    reading, seen = Reading(file), 1
+    for more, cut, size, crash in connections:
+        seen = min(len(file), seen + more)
+        reading.read(seen, cut, size)
+        assert expected(file).startswith(bytes(reading.log))
+        if crash >= 0:
+            reading.crash(crash)
+    reading.read(len(file), 1 << 30, 512)
+    assert not reading.cursor.skipping
+    assert bytes(reading.log) == expected(file)
+
+
+@settings(max_examples=150, deadline=None)
+@given(programs(), cuts, st.integers(0, 79), st.integers(SECOND + 1, 5_000 * SECOND))
+def test_a_clock_set_back_is_noticed_and_nothing_is_lost(
+    file: list[Write], connections: list[tuple[int, ...]], step_at: int, step: int
+) -> None:
+    """After a step of the host's clock stamps prove nothing for a while; full reads are right all the same."""
+    open_at_step = {1: False, 2: False}
+    for w in file[:step_at]:
+        open_at_step[w.stream] = not w.data.endswith(b"\n")
+    if any(open_at_step.values()):
+        return
+    file = [w if i < step_at else Write(w.at, w.stream, w.stamp - step, w.data) for i, w in enumerate(file)]
+    reading, seen = Reading(file), 1
+    for more, cut, size, crash in connections:
+        seen = min(len(file), seen + more)
+        if seen > step_at:
+            reading.cursor.distrust_clock()
+        reading.read(seen, cut, size)
+        if crash >= 0:
+            reading.crash(crash)
+    reading.cursor.distrust_clock()
+    reading.read(len(file), 1 << 30, 512)
+    assert bytes(reading.log) == expected(file)
+
+
+def stepped(told: bool) -> Reading:
+    """Eight seconds of lines, then the clock is set back by five; the connection is cut at each line."""
+    before = [(float(t), f"{t}\n") for t in range(0, 9, 2)]
+    after = [(float(t), f"again {t}\n") for t in range(4, 8)]
+    reading = Reading([])
+    for row in (*before, *after):
+        if told and row == after[0]:
+            reading.cursor.distrust_clock()
+        reading.file += lines(row)
+        reading.clock += 1.5
+        reading.read(len(reading.file), 1 << 30, 1 << 20)
+    return reading
+
+
+def test_lines_stamped_before_the_checkpoint_are_read_once_the_step_of_the_clock_is_known() -> None:
+    """`since` the checkpoint would hide them: a full read does not."""
+    reading = stepped(told=True)
+    assert bytes(reading.log) == expected(reading.file)
+
+
+def test_a_step_back_seen_in_the_stamps_alone_asks_for_full_reads() -> None:
+    """The first line after the step, read within the connection, gives it away."""
+    reading = Reading(lines((0, "0\n"), (2, "2\n"), (4, "4\n"), (6, "6\n")))
+    for seen in (1, 2, 3, 4):
+        reading.clock += 1.5
+        reading.read(seen, 1 << 30, 1 << 20)
+    reading.file = [*reading.file, *lines((4.5, "after\n"))]
+    reading.read(5, 1 << 30, 1 << 20)
+    assert reading.cursor.suspicious
+    assert reading.cursor.begin() == ""
+
+
+def lines(*rows: tuple[float, str]) -> list[Write]:
+    return [Write(START + int(t * SECOND), 1, START + int(t * SECOND), text.encode()) for t, text in rows]
+
+
+def test_the_replay_begins_one_or_two_seconds_back_not_at_the_start() -> None:
+    """A reconnect costs a second or two of log."""
+    file = lines(*((t / 10, f"{t}\n") for t in range(200)))
+    reading = Reading(file)
+    for seen in range(1, 201):
+        reading.clock = (seen - 1) / 10
+        reading.read(seen, 1 << 30, 1 << 20)
+    back = (stamp_ns(reading.cursor.point.top.stamp) - stamp_ns(reading.cursor.point.mark.stamp)) / SECOND
+    assert 1 <= back <= 3
+
+
+def test_a_truncated_log_is_a_mismatch_and_then_only_newer_records_are_taken() -> None:
+    """Somebody emptied the log on the host: that is said, and nothing comes twice."""
+    reading = Reading(lines((0, "a\n"), (2, "b\n"), (4, "c\n"), (6, "d\n")))
+    for seen in (1, 2, 3, 4):
+        reading.read(seen, 1 << 30, 1 << 20)
+    reading.file = lines((6, "d\n"), (8, "e\n"))
+    with pytest.raises(ReplayMismatch):
+        reading.read(2, 1 << 30, 1 << 20, full=True)
+    reading.cursor.restart_after_top()
+    reading.read(2, 1 << 30, 1 << 20)
+    assert bytes(reading.log) == b"a\nb\nc\nd\ne\n"
+    reading.file += lines((9, "f\n"), (11, "g\n"))
+    reading.read(4, 1 << 30, 1 << 20)
+    assert bytes(reading.log) == b"a\nb\nc\nd\ne\nf\ng\n"
+
+
+def test_another_log_with_the_same_stamps_is_a_mismatch() -> None:
+    """Stamps alone prove nothing: the last record's bytes must be the same."""
+    reading = Reading(lines((0, "a\n"), (1, "b\n")))
+    reading.read(2, 1 << 30, 1 << 20)
+    reading.file = lines((0, "a\n"), (1, "x\n"))
+    with pytest.raises(ReplayMismatch):
+        reading.read(2, 1 << 30, 1 << 20)
+
+
+def test_a_long_progress_bar_does_not_make_the_clock_look_set_back() -> None:
+    """Pieces of one unfinished line keep its first stamp for minutes; that is no reason for full reads."""
+    bar = [Write(START + t * SECOND, 2, START, b"%d%%\r" % t) for t in range(1, 60)]
+    other = lines(*((t + 0.5, f"{t}\n") for t in range(1, 60)))
+    file = sorted([*bar, *other], key=lambda w: w.at)
+    reading = Reading(file)
+    for seen in range(1, len(file) + 1):
+        reading.read(seen, 1 << 30, 1 << 20)
+    assert not reading.cursor.suspicious
+    assert bytes(reading.log) == expected(file)
+
+
+def test_a_stored_point_comes_back_as_it_was() -> None:
+    """JSON and back."""
+    reading = Reading(lines((0, "a\n"), (1.5, "b\n"), (3, "c"), (5, "d\n")))
+    for seen in (1, 2, 3, 4):
+        reading.read(seen, 1 << 30, 1 << 20)
+    point = reading.cursor.point
+    assert ResumePoint.from_json(json.loads(json.dumps(point.to_json()))) == point
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        ("2026-11-21T02:07:54.473189101Z", 1_795_226_874_473_189_101),
+        ("2026-11-21T02:07:54.4731Z", 1_795_226_874_473_100_000),
+        ("2026-11-21T02:07:54Z", 1_795_226_874_000_000_000),
+        ("2026-11-21T03:07:54.5+01:00", 1_795_226_874_500_000_000),
+        ("2026-11-20T21:07:54.000000001-05:00", 1_795_226_874_000_000_001),
+    ],
+)
+def test_stamps_of_docker_and_podman_are_read_to_the_nanosecond(text: str, ns: int) -> None:
+    """`since` must name the very record."""
+    assert stamp_ns(text.encode()) == ns
+
+
+@given(st.integers(0, 4 * 10**18))
+def test_a_stamp_written_and_read_is_the_same(ns: int) -> None:
+    """Fixed width, so that stamps compare as text."""
+    assert len(stamp_at(ns)) == 30
+    assert stamp_ns(stamp_at(ns)) == ns
+
+
+@given(programs(), st.lists(st.integers(1, 200), min_size=1))
+def test_frames_may_be_cut_anywhere(file: list[Write], sizes: list[int]) -> None:
+    """Reads of any size give the same records."""
+    data, parser, batches = b"".join(w.frame for w in file), FrameParser(), []
+    while data:
+        for size in sizes:
+            batches.append(parser.feed(data[:size]))
+            data = data[size:]
+    records = [record for batch in batches for record in batch.records()]
+    assert [(r.stream, r.stamp_ns, r.data) for r in records] == [(w.stream, w.stamp, w.data) for w in file]
+
+
+def test_the_daemon_s_own_words_in_the_log_are_kept_apart() -> None:
+    """Stream 3 is dockerd's error, no output of the program."""
+    parser = FrameParser()
+    words = b"Error grabbing logs: EOF"
+    batch = parser.feed(lines((0, "a\n"))[0].frame + struct.pack(">BxxxI", 3, len(words)) + words)
+    assert (batch.data, parser.daemon_error) == (b"a\n", "Error grabbing logs: EOF")
+
+
+def test_text_that_is_no_frame_is_refused() -> None:
+    """A tty's raw stream must not be guessed at."""
+    with pytest.raises(BadFrame):
+        FrameParser().feed(b"hello world, this is a terminal\r\n" * 3)
+
+
+def test_batches_know_their_last_record_of_a_stream() -> None:
+    """None when the stream has none."""
+    batch = Batch((1, 2, 1), (b"", b"", b""), (b"a", b"b", b"c"))
+    assert (batch.last(1), batch.last(2), Batch((1,), (b"",), (b"a",)).last(2)) == (2, 1, None)
