@@ -35,6 +35,8 @@ def _job_faults(job: Job, hosts: Sequence[Host], run_id: str) -> Iterator[tuple[
         yield "the job has no command", "set command: [python, train.py]"
     elif not isinstance(job.command, str) and not job.command[0]:
         yield "the command's first word is empty", "name a program"
+    elif job.launcher == "env" and job.command[0].startswith("-") and any(h.engine == "process" for h in hosts):
+        yield f"the command begins with {job.command[0]!r}, which is no program", "without a container name the program"
     if any(h.engine != "process" for h in hosts):
         yield from _image_faults(job)
     for key, text in _texts(job):
@@ -133,6 +135,8 @@ def warn_job(job: Job, places: Sequence[Place], backend: Backend) -> list[str]:
         warnings.append("with rdzv c10d torchrun decides which host gets which ranks; the plan shows the usual order")
     if job.network != "host" and len(places) > 1:
         warnings.append(f"network {job.network}: ranks on other hosts can't reach addresses of the host from there")
+    if job.docker_args:
+        warnings.append(f"docker_args go to the engine as they are: {' '.join(job.docker_args)}")
     if "--rm" in job.docker_args:
         warnings.append("docker_args --rm: exit codes and the ends of logs may be lost")
     return warnings

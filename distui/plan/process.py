@@ -30,7 +30,7 @@ Argv = tuple[str, ...]
 
 # The program's shell. $1 task folder, $2 umask, $3 working directory, then the command; fd 3 env file, fd 4 "begun".
 # Once read, the env file is emptied: the supervisor holds it open for as long as the program runs.
-_PROGRAM = r"""
+PROGRAM = r"""
 stat=$(cat /proc/$$/stat); stat=${stat##*) }
 echo $$ >"$1/pgid"
 (set -- "$1" $stat; shift 20; echo "$1 $(cat /proc/sys/kernel/random/boot_id)") >"$1/ident"
@@ -45,11 +45,11 @@ umask "$2"
 cd "$3" || { echo "distui: cannot enter $3" >&2; exit 126; }
 shift 3
 exec "$@"
-"""
+""".strip()
 
-# The supervisor. $1 _PROGRAM, $2 task folder, and the rest of the program's shell's arguments.
+# The supervisor. $1 PROGRAM, $2 task folder, and the rest of the program's shell's arguments.
 # The program runs in the foreground: in the background it would ignore SIGINT.
-_SUPERVISOR = r"""
+SUPERVISOR = r"""
 program=$1 task=$2; shift
 echo $$ >"$task/keeper"
 if command -v setsid >/dev/null; then
@@ -63,10 +63,10 @@ fi
 code=$?
 now=$(date +%s%N); case $now in *[!0-9]*) now=$(date +%s)000000000;; esac
 echo "$code $now" >"$task/exit.tmp" && mv -f "$task/exit.tmp" "$task/exit"
-"""
+""".strip()
 
 # Detaching: `setsid -f` first, since a shell's `&` would make the program ignore SIGINT.
-_START = r"""
+START = r"""
 fail() { echo "distui: $1" >&2; exit 125; }
 run=$1 index=$2 env=$3 dir=$4 labels=$5 supervisor=$6 program=$7; shift 7
 task=$run/task-$index mask=$(umask)
@@ -93,7 +93,7 @@ if detach sh -c "$supervisor" distui-task "$program" "$task" "$mask" "$dir" "$@"
 then rm -f -- "$env"; echo "$task"
 else said=$(tail -c 500 "$task/log"); rm -rf -- "$task" "$env"; fail "task $index did not start: $said"
 fi
-"""
+""".strip()
 
 _COMMON = r"""
 ticks() {
@@ -190,7 +190,7 @@ rmdir -- "$1" 2>/dev/null && rmdir -- "${1%/*}" 2>/dev/null
 
 
 def _script(body: str, *args: str) -> Argv:
-    return ("sh", "-c", _COMMON + body, "distui", *args)
+    return ("sh", "-c", (_COMMON + body).strip(), "distui", *args)
 
 
 def workdir(path: str | None, home: str | None) -> str:
@@ -210,7 +210,12 @@ def start(task: Task, command: Argv, *, workdir: str) -> Argv:
     working directory is missing 126, with the reason in its log, as under docker.
     """
     values = (task.run_dir, str(task.index), task.env_file, workdir, json.dumps(dict(task.labels)))
-    return ("sh", "-c", _START, "distui", *values, _SUPERVISOR, _PROGRAM, *command)
+    return ("sh", "-c", START, "distui", *values, SUPERVISOR, PROGRAM, *command)
+
+
+def program(task: Task) -> Argv:
+    """The program a task's `start` runs, without the scripts around it."""
+    return task.start[task.start.index(PROGRAM) + 1 :] if PROGRAM in task.start else task.start
 
 
 def task_folder(run_dir: str, index: int) -> str:

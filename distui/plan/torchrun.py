@@ -3,7 +3,7 @@
 Checked in torch 2.13's source (`torch/distributed/run.py`, `elastic/multiprocessing/tail_log.py`): with
 `--tee 3` the agent tails each worker's stdout and stderr files and prints every `readline()` with a header
 before it. TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE (torch 2.2 and later) makes that header, with `${rank}` the
-global rank; older versions print `[default0]:` with the local rank. A line read before its newline was written
+global rank, and nothing is added after it; older versions print `[default0]:` with the local rank. A line read before its newline was written
 comes in pieces, each with a header, so a header may also stand inside a line.
 """
 
@@ -16,9 +16,9 @@ from distui.plan.rendezvous import Meeting, bracketed
 from distui.spec.job import Job
 
 PREFIX_VARIABLE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
-PREFIX_TEMPLATE = "[distui rank ${rank}]: "
+PREFIX_TEMPLATE = "[distui rank ${rank}]:"
 
-_PREFIX = re.compile(rb"\[distui rank (\d{1,9})\]: ")
+_PREFIX = re.compile(rb"\[distui rank (\d{1,9})\]:")
 _OLD_PREFIX = re.compile(rb"\[default(\d{1,9})\]:")
 _PYTHON = re.compile(r"(.*/)?python[0-9.]*")
 

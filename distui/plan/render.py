@@ -1,0 +1,249 @@
+"""A plan for eyes and for pasting: who runs where and why, and the commands that do it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+
+from distui.plan import process
+from distui.plan.env import masked
+from distui.plan.labels import format_ranks
+from distui.plan.model import HostNetwork, NoPlan, RunPlan, Task
+
+SHOWN = 2
+"""Tasks whose commands are shown when not all are asked for."""
+
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
+"""Control, zero-width and direction characters: never sent to a terminal as they are."""
+
+
+def render_text(plan: RunPlan, *, full: bool = False, width: int = 100) -> str:
+    """The plan as text: table, meeting place, reasons, warnings, environment, commands.
+
+    The commands of a host work when pasted into bash or zsh there; secrets are taken from that shell's
+    environment. Without `full`, the commands of the first tasks stand for all.
+    """
+    sections = (
+        _head(plan),
+        _table(plan),
+        _meeting(plan, width),
+        _section("Warnings", plan.warnings, width, "! "),
+        _section("Why", list(_reasons(plan, full)), width),
+        _section("Environment", list(_environment(plan, full)), width),
+        "Commands\n" + "\n\n".join(_blocks(plan, full, width)),
+    )
+    return "\n\n".join(s for s in sections if s) + "\n"
+
+
+def render_problems(no_plan: NoPlan, *, width: int = 100) -> str:
+    """Why there is no plan: equal problems of several hosts once, each with what to do about it."""
+    hosts: dict[tuple[str, str], list[str]] = {}
+    for problem in no_plan.problems:
+        hosts.setdefault((problem.message, problem.hint), []).append(problem.host or "")
+    lines: list[str] = []
+    for (message, hint), names in hosts.items():
+        where = ", ".join(dict.fromkeys(n for n in names if n))
+        lines.append(_wrapped(f"{where}: {message}" if where else message, width, "- "))
+        lines += [_wrapped(hint, width, "    ")] if hint else []
+    return "\n".join(lines) + "\n"
+
+
+def visible(text: str) -> str:
+    r"""The text with unprintable characters as `\x1b`, so that a job file can't drive the terminal."""
+    return UNPRINTABLE.sub(lambda m: m[0].encode("unicode_escape").decode(), text)
+
+
+# facts of the plan
+
+
+def _head(plan: RunPlan) -> str:
+    hosts = len(plan.hosts)
+    counts = f"{plan.world_size} rank{'s' * (plan.world_size != 1)} on {hosts} host{'s' * (hosts != 1)}"
+    words = [f"Plan {plan.run_id}", f"job {plan.job}", counts, f"launcher {plan.launcher}", f"backend {plan.backend}"]
+    image = f"\nimage {plan.image} (pull: {plan.pull})" if plan.image else ""
+    return visible(", ".join(words)) + visible(image).replace("\\n", "\n", 1)
+
+
+def _table(plan: RunPlan) -> str:
+    header = ("NODE", "HOST", "RANKS", "GPUS", "ADDRESS", "INTERFACE", "FABRIC", "ENGINE")
+    rows = [header, *(_row(plan, net) for net in plan.networks)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def _row(plan: RunPlan, net: HostNetwork) -> tuple[str, ...]:
+    tasks = plan.tasks_on(net.host)
+    ranks = format_ranks(r for t in tasks for r in t.ranks)
+    gpus = format_ranks(dict.fromkeys(g for t in tasks for g in t.gpus)) or "-"
+    first = tasks[0]
+    return (
+        str(first.node_rank),
+        visible(net.host),
+        ranks,
+        gpus,
+        net.addr,
+        visible(net.ifname),
+        net.fabric,
+        first.engine,
+    )
+
+
+def _meeting(plan: RunPlan, width: int) -> str:
+    method = "" if plan.init_method == "env://" else f", init method {plan.init_method}"
+    fail = "stop the others" if plan.on_fail == "stop" else "let the others go on"
+    listens = f"Rank 0 listens on {plan.master_addr} port {plan.master_port}{method}. "
+    return _wrapped(listens + f"When a rank fails: {fail} (grace {plan.stop_grace:g} s).", width, "")
+
+
+def _section(title: str, lines: Sequence[str], width: int, mark: str = "  ") -> str:
+    if not lines:
+        return ""
+    return "\n".join([title, *(_wrapped(line, width, mark) for line in lines)])
+
+
+def _wrapped(line: str, width: int, mark: str) -> str:
+    text, indent = visible(line).lstrip(), len(line) - len(line.lstrip())
+    return textwrap.fill(
+        text,
+        max(width, 40),
+        initial_indent=mark + " " * indent,
+        subsequent_indent=" " * (len(mark) + indent + 2 * bool(mark)),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _reasons(plan: RunPlan, full: bool) -> Iterator[str]:
+    """Reasons of the run, then of each host; a host like the first one is not repeated."""
+    yield from plan.reasons
+    alike = [n for n in plan.networks[1:] if _kind(n) == _kind(plan.networks[0])]
+    for net in plan.networks:
+        if full or net not in alike:
+            yield f"{net.host}:"
+            yield from (f"  {reason}" for reason in net.reasons)
+    if alike and not full:
+        yield f"{len(alike)} more host{'s' * (len(alike) != 1)} alike: {', '.join(n.host for n in alike)}"
+
+
+def _kind(net: HostNetwork) -> tuple[object, ...]:
+    """A host's reasons without what is bound to differ: its addresses."""
+    return (
+        net.ifname,
+        net.fabric,
+        net.hcas,
+        tuple(re.sub(r"[0-9a-fA-F:.]*[.:][0-9a-fA-F:.]+", "", r) for r in net.reasons),
+    )
+
+
+def _environment(plan: RunPlan, full: bool) -> Iterator[str]:
+    """What all tasks share, then what is each one's own."""
+    lines = {t.index: masked(t) for t in plan.tasks}
+    shared = [line for line in masked(plan.tasks[0]) if all(line in own for own in lines.values())]
+    yield from (_shortened(line, full) for line in shared)
+    shown = plan.tasks if full else plan.tasks[: max(SHOWN, 8)]
+    for task in shown:
+        own = [_shortened(line, full) for line in lines[task.index] if line not in shared]
+        if own:
+            yield f"{task.name}: {' '.join(own)}"
+    if len(shown) < len(plan.tasks):
+        yield f"{len(plan.tasks) - len(shown)} more tasks alike"
+
+
+def _shortened(line: str, full: bool) -> str:
+    return line if full or len(line) <= 200 else f"{line[:180]}... ({len(line)} characters)"
+
+
+# commands
+
+
+def _blocks(plan: RunPlan, full: bool, width: int) -> Iterator[str]:
+    """Per host a block of lines that starts its tasks."""
+    shown = plan.tasks if full else plan.tasks[:SHOWN]
+    if full and any(t.engine == "process" for t in shown):
+        yield _scripts()
+    for host in dict.fromkeys(t.host for t in shown):
+        yield "\n".join(block for t in shown if t.host == host for block in _block(t, full, width))
+    rest = len(plan.tasks) - len(shown)
+    if rest:
+        yield f"# {rest} more task{'s' * (rest != 1)} alike; --full prints all"
+
+
+def _block(task: Task, full: bool, width: int) -> Iterator[str]:
+    yield f"# {visible(task.host)}: {_ranks(task)}"
+    if task.engine == "process" and not full:
+        yield "# without a container, under a small supervising script (--full prints it):"
+        yield folded(process.program(task), width)
+        return
+    yield f"mkdir -p -m 700 {quoted(task.run_dir)}"
+    yield env_heredoc(task)
+    yield folded(task.start, width) if task.engine != "process" else _process_line(task, width)
+    yield f"rm -f {quoted(task.env_file)}"
+
+
+def _ranks(task: Task) -> str:
+    return f"rank{'s' * (len(task.ranks) > 1)} {format_ranks(task.ranks)}"
+
+
+def env_heredoc(task: Task) -> str:
+    """Lines that write the task's env file; secrets as bare names, which take their value from the environment."""
+    lines = [*(f"{k}={v}" for k, v in task.env.items()), *task.secrets]
+    plain = [line for line in lines if not UNPRINTABLE.search(line)]
+    end = "DISTUI_ENV"
+    while end in plain:
+        end += "_"
+    file = quoted(task.env_file)
+    odd = [f"printf '%s\\n' {quoted(line)} >>{file}" for line in lines if line not in plain]
+    return "\n".join([f"(umask 077; cat >{file}) <<'{end}'", *plain, end, *odd])
+
+
+def quoted(word: str) -> str:
+    r"""A word for bash or zsh; one with unprintable characters as `$'\x1b'`, which pastes safely."""
+    if not UNPRINTABLE.search(word):
+        return shlex.quote(word)
+    escaped = word.replace("\\", "\\\\").replace("'", "\\'")
+    return "$'" + UNPRINTABLE.sub(lambda m: "".join(f"\\x{b:02x}" for b in m[0].encode()), escaped) + "'"
+
+
+def folded(argv: Sequence[str], width: int) -> str:
+    """The command over several lines, a flag always beside its value."""
+    lines: list[str] = []
+    for group in groups([quoted(w) for w in argv]):
+        if lines and len(lines[-1]) + len(group) + 3 <= width:
+            lines[-1] += f" {group}"
+        else:
+            lines.append(f"  {group}" if lines else group)
+    return " \\\n".join(lines)
+
+
+def groups(words: Iterable[str]) -> Iterator[str]:
+    """The words of an argv, a flag and the value after it as one."""
+    held = ""
+    for word in words:
+        if held and not word.startswith("-"):
+            yield f"{held} {word}"
+            held = ""
+            continue
+        if held:
+            yield held
+        held = word if word.startswith("-") else ""
+        if not held:
+            yield word
+    if held:
+        yield held
+
+
+def _scripts() -> str:
+    """The process engine's scripts as functions that print them."""
+    named = (("start", process.START), ("supervisor", process.SUPERVISOR), ("program", process.PROGRAM))
+    functions = [f"distui_{name}() {{ cat <<'DISTUI_SCRIPT'\n{text}\nDISTUI_SCRIPT\n}}" for name, text in named]
+    return "# on every host without a container engine\n" + "\n".join(functions)
+
+
+def _process_line(task: Task, width: int) -> str:
+    """The start argv with its scripts called by name."""
+    names = {process.START: "start", process.SUPERVISOR: "supervisor", process.PROGRAM: "program"}
+    words = [f'"$(distui_{names[w]})"' if w in names else quoted(w) for w in task.start]
+    lines = [" ".join(words[:4]), *(f"  {g}" for g in groups(words[4:]))]
+    return " \\\n".join(lines)

@@ -1,0 +1,48 @@
+"""Plans as JSON (`plan.json`, `-o json`) and back. No secret is in it, since none is in a plan."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from distui.errors import UsageError
+from distui.plan.model import HostNetwork, RunPlan, Task
+
+SCHEMA = "distui/plan/v1"
+
+
+def to_json(plan: RunPlan) -> dict[str, Any]:
+    """The plan as plain JSON values, keys in the order of the fields."""
+    return {"schema": SCHEMA, **_plain(dataclasses.asdict(plan))}
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case dict():
+            return {str(k): _plain(v) for k, v in value.items()}
+        case list() | tuple():
+            return [_plain(v) for v in value]
+        case _:
+            return value
+
+
+def from_json(data: Mapping[str, Any]) -> RunPlan:
+    """The plan that `to_json` wrote; keys of later versions are left out. Raises UsageError when it is none."""
+    if data.get("schema") != SCHEMA:
+        raise UsageError(f"not a plan of this version of distui: schema is {data.get('schema')!r}, not {SCHEMA!r}")
+    try:
+        networks = tuple(HostNetwork(**_fields(HostNetwork, n)) for n in data["networks"])
+        tasks = tuple(Task(**_fields(Task, t)) for t in data["tasks"])
+        return RunPlan(**{**_fields(RunPlan, data), "networks": networks, "tasks": tasks})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"not a complete plan: {error}") from error
+
+
+def _fields(cls: type, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a dataclass's own fields, lists as tuples."""
+    return {f.name: _frozen(data[f.name]) for f in dataclasses.fields(cls) if f.name in data}
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
