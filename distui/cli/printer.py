@@ -66,8 +66,7 @@ class LineWriter:
                 continue
             text = line.text if line.text.isprintable() else self._clean(line.text)
             if view.timestamps:
-                stamp = line.at if line.at is not None else at
-                text = f"{iso(stamp) if stamp is not None else '-'} {text}"
+                text = f"{line.stamp or (iso(at) if at is not None else '-')} {text}"
             shown.append(f"{prefix}{text}\n")
         return "".join(shown).encode("utf-8", "replace")
 

@@ -1,0 +1,55 @@
+"""Takes up runs that go on: for `attach`, `wait` and `stop`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from distui.cli import runs, wiring
+from distui.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from distui.facts.host import Trouble
+    from distui.plan.model import RunPlan
+    from distui.run.controller import RunController
+    from distui.run.discover import FoundRun
+    from distui.run.store import StoredRun
+    from distui.session import Connector
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A run that was found on its hosts, and what is needed to follow it."""
+
+    found: FoundRun
+    plan: RunPlan
+    unreachable: Mapping[str, Trouble]
+
+
+async def take_up(told: Settings, connector: Connector, place: runs.Place) -> Live:
+    """Find the run on its hosts. Raises NotFound or ContactLost."""
+    from distui.run.adopt import plan_of
+
+    found, unreachable = await runs.need(told, connector, place)
+    return Live(found, plan_of(found, place.stored, place.hosts), unreachable)
+
+
+def adopt(told: Settings, connector: Connector, place: runs.Place, live: Live) -> RunController:
+    """A controller that follows the run from now on, writing into this machine's folder of it."""
+    from distui.run.controller import RunController
+
+    stored = _folder(told, place, live)
+    return RunController(live.plan, connector=connector, stored=stored, adopted=True)
+
+
+def _folder(told: Settings, place: runs.Place, live: Live) -> StoredRun:
+    """The run's folder here, with its plan and how its hosts are reached."""
+    from distui.plan.serialize import to_json
+
+    stored = wiring.store(told).adopt(live.found.run)
+    if stored.read_plan() is None:
+        stored.write_plan(to_json(live.plan))
+    if not wiring.saved_hosts(stored):
+        wiring.save_hosts(stored, [h for h in place.hosts if h.name in live.plan.hosts])
+    return stored

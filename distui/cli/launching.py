@@ -1,0 +1,141 @@
+"""From an order to a run: ask the hosts, plan, and drive the controller to the end."""
+
+from __future__ import annotations
+
+import getpass
+import shutil
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from distui import __version__
+from distui.cli import wiring
+from distui.cli.console import Console
+from distui.cli.follow import follow
+from distui.cli.order import Order
+from distui.cli.printer import LogView, printer
+from distui.cli.ranks import counted
+from distui.cli.settings import Settings
+from distui.errors import ExitCode, PlanError
+from distui.run.events import RunEnded
+
+if TYPE_CHECKING:
+    from distui.facts.host import HostFacts
+    from distui.plan.model import RunPlan
+    from distui.run.store import StoredRun
+    from distui.session import Connector
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan and the facts it was made from."""
+
+    plan: RunPlan
+    facts: Mapping[str, HostFacts]
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a run is started and shown."""
+
+    view: LogView
+    detach: bool = False
+    keep: bool = False
+    preflight: bool = True
+    exit_first: bool = False
+
+
+def owner() -> str:
+    """`user@machine`, which labels every container of a run."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+async def prepare(connector: Connector, told: Settings, out: Console, order: Order) -> Prepared:
+    """Ask the hosts and make the plan.
+
+    Raises HostsUnreachable or HostsFailed when a host does not answer, PlanError when there is no plan.
+    """
+    from distui.facts.host import HostFacts
+    from distui.facts.probe import probe_all
+    from distui.plan.plan import NoPlan, plan
+    from distui.spec.names import fold
+
+    out.say(f"distui: asking {counted(len(order.hosts), 'host')}: {fold(h.name for h in order.hosts)}", "dim")
+    results = await probe_all(connector, order.hosts, parallel=told["parallel"])
+    wiring.refuse_dead(results)
+    made = plan(
+        order.job,
+        order.inventory,
+        order.picks,
+        results,
+        run_id=order.run_id,
+        owner=owner(),
+        version=__version__,
+        started=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+    )
+    if isinstance(made, NoPlan):
+        raise PlanError(tuple(str(p) for p in made.problems))
+    return Prepared(made, {name: r for name, r in results.items() if isinstance(r, HostFacts)})
+
+
+async def start(
+    connector: Connector, told: Settings, out: Console, order: Order, prepared: Prepared, how: How
+) -> RunEnded:
+    """Start the plan and follow it to its end. Raises UsageError when a run of that name is recorded here."""
+    from distui.plan.serialize import to_json
+    from distui.run.controller import Limits, RunController
+
+    stored = wiring.store(told).create(prepared.plan.run_id)
+    stored.write_plan(to_json(prepared.plan))
+    wiring.save_hosts(stored, order.hosts)
+    controller = RunController(
+        prepared.plan,
+        connector=connector,
+        stored=stored,
+        facts=prepared.facts,
+        secrets=order.secrets,
+        keep=how.keep,
+        detach=how.detach,
+        preflight=how.preflight,
+        limits=Limits(run=told.timeout),
+    )
+    sink = printer(out, told.output, how.view, verbose=told.verbose)
+    ended = await follow(controller, sink, out, leash=True)
+    if ended.outcome == "launch_failed" and not ended.leftovers:
+        _forget(stored)
+    return ended
+
+
+def _forget(stored: StoredRun) -> None:
+    """A run that never was leaves its name free for the next try."""
+    shutil.rmtree(stored.path, ignore_errors=True)
+
+
+def exit_code(ended: RunEnded, *, exit_first: bool) -> int:
+    """The exit code of `run` and `attach`; with --exit-first the first failed rank's own."""
+    failure = ended.failure
+    if exit_first and ended.outcome == "failed" and failure is not None and failure.exit:
+        return failure.exit
+    return ended.exit
+
+
+async def run(connector: Connector, told: Settings, out: Console, order: Order, how: How) -> int:
+    """All of it: ask, plan, confirm on a terminal, start, follow."""
+    import asyncio
+
+    from distui.cli.planview import confirm_plan
+
+    prepared = await prepare(connector, told, out, order)
+    if not await asyncio.to_thread(confirm_plan, out, told, prepared.plan):
+        out.say("distui: not started")
+        return ExitCode.INTERRUPTED
+    ended = await start(connector, told, out, order, prepared, how)
+    if how.detach and ended.outcome == "detached" and told.output not in ("json", "ndjson"):
+        out.print(prepared.plan.run_id)
+    return exit_code(ended, exit_first=how.exit_first)

@@ -1,0 +1,240 @@
+"""What one `distui run` or `distui plan` asks for: job file, flags and hosts, read before anything is contacted."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from distui.cli import settings, wiring
+from distui.cli.options import RANKS, after_dashes
+from distui.cli.settings import Settings
+from distui.errors import UsageError
+from distui.spec.choose import choose_hosts, hosts_of_job
+
+if TYPE_CHECKING:
+    from distui.spec.inventory import Host, HostPick, Inventory
+    from distui.spec.job import Job
+    from distui.spec.overrides import Override
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_FLAG_KEYS = {
+    "image": "image",
+    "launcher": "launcher",
+    "fabric": "fabric.kind",
+    "master_port": "master_port",
+    "pull": "pull",
+    "on_fail": "on_fail",
+}
+"""Flags that stand for one key of the job file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A job and the hosts to run it on; nothing was contacted yet."""
+
+    job: Job
+    inventory: Inventory
+    picks: tuple[HostPick, ...]
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    run_id: str = ""
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """The hosts chosen, in order."""
+        return wiring.hosts_of(self.inventory, self.picks)
+
+
+PLAN_OPTIONS = [
+    click.option("--name", metavar="NAME", help="Name of the run [JOB-xxxx]."),
+    click.option("--nnodes", type=click.IntRange(1), metavar="N", help="Only the first N hosts."),
+    click.option("--gpus-per-node", metavar="N|all", help="GPUs on each host."),
+    click.option("--image", metavar="IMG", help="Container image."),
+    click.option("-e", "--env", multiple=True, metavar="K=V", help="Variable for every rank; K alone copies yours."),
+    click.option("--env-file", multiple=True, metavar="F", help="Variables from a file; the job's secrets too."),
+    click.option("--set", "set_", multiple=True, metavar="A.B=V", help="Any key of the job file."),
+    click.option("--launcher", metavar="env|torchrun", help="What starts the ranks."),
+    click.option("--fabric", metavar="KIND", help="Network for the data: auto, ib, roce, tcp."),
+    click.option("--master-port", type=click.IntRange(1, 65535), metavar="PORT", help="Port of the rendezvous."),
+    click.option("--pull", metavar="WHEN", help="Pull the image: always, missing, never."),
+    click.option("--on-fail", metavar="stop|wait", help="What happens to the others when a rank fails."),
+]
+"""Flags that change the plan, shared by `plan` and `run`."""
+
+FOLLOW_OPTIONS = [
+    click.option("--log-to", type=click.Choice(["stdout", "none"]), default="stdout", help="Where logs are shown."),
+    click.option("--rank", "ranks", type=RANKS, metavar="SET", help="Show only these ranks: 0,4-7."),
+    click.option("--no-prefix", is_flag=True, help="Lines without rank and host in front."),
+    click.option("-t", "--timestamps", is_flag=True, help="Show when each line was printed (UTC)."),
+]
+"""Flags that change what is shown of a run, shared by `run` and `attach`."""
+
+
+def with_options(*groups: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
+    """A decorator that adds groups of click options, in their order."""
+
+    def decorate(function: F) -> F:
+        for option in reversed([o for group in groups for o in group]):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def read_order(ctx: click.Context, told: Settings, reference: str | None, flags: Mapping[str, Any]) -> Order:
+    """The order that JOB, `-- WORDS` and the flags give. Raises UsageError or SpecError; contacts nothing."""
+    words = after_dashes(ctx)
+    secrets_file = _env_files(flags.get("env_file", ()))
+    overrides = _overrides(told, flags, secrets_file, job_file=reference is not None)
+    job = _job(told, reference, words, overrides)
+    job, secrets = _secrets(job, told.environ, secrets_file)
+    found = wiring.inventory(told)
+    picks = _picks(told, found, job, flags.get("nnodes"))
+    order = Order(job, found, picks, secrets, flags.get("name") or run_name(job.name))
+    _refuse_bad_job(order)
+    return order
+
+
+def _job(told: Settings, reference: str | None, words: tuple[str, ...], overrides: Sequence[Override]) -> Job:
+    from distui.spec.read_job import job_from_flags, load_job
+
+    if reference is None:
+        if not words:
+            raise UsageError("what shall run? Give a job file, or a command after --", hint="distui run --help")
+        return job_from_flags(words, overrides=overrides, environ=told.environ)
+    job = load_job(job_path(told, reference), environ=told.environ, overrides=overrides)
+    if not words:
+        return job
+    more = f"{job.command} {shlex.join(words)}" if isinstance(job.command, str) else (*job.command, *words)
+    return replace(job, command=more)
+
+
+def job_path(told: Settings, reference: str) -> str:
+    """The file that `reference` names: a path, or a job in ./jobs or the user's jobs folder without `.yaml`."""
+    name, mark, which = reference.partition("#")
+    if name == "-" or "/" in name or (told.cwd / name).exists():
+        return reference
+    for folder in (Path("jobs"), told.paths.jobs):
+        for candidate in (folder / name, folder / f"{name}.yaml"):
+            if (told.cwd / candidate).is_file():
+                return f"{candidate}{mark}{which}"
+    return reference
+
+
+def _overrides(
+    told: Settings, flags: Mapping[str, Any], from_file: Mapping[str, str], *, job_file: bool
+) -> list[Override]:
+    from distui.spec.overrides import Override, parse_set
+
+    found = [parse_set(text) for text in flags.get("set_", ())]
+    for flag, key in _FLAG_KEYS.items():
+        if flags.get(flag) is not None:
+            found.append(Override(key, flags[flag], "--" + flag.replace("_", "-")))
+    if flags.get("gpus_per_node") is not None:
+        found.append(Override("gpus_per_host", _gpus(flags["gpus_per_node"]), "--gpus-per-node"))
+    if flags.get("name") and not job_file:
+        found.append(Override("name", _job_name(flags["name"]), "--name"))
+    if from_file:
+        found.append(Override("env", dict(from_file), "--env-file"))
+    for text in flags.get("env", ()):
+        name, value = _variable(text, told.environ)
+        found.append(Override("env", {name: value}, f"-e {name}"))
+    return found
+
+
+def _job_name(run: str) -> str:
+    """A job without a file is called as its run, without what only run names may hold."""
+    return run.lower()
+
+
+def _gpus(text: str) -> str | int:
+    return int(text) if text.isascii() and text.isdigit() else text
+
+
+def _variable(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """`K=V`, or `K` with the caller's own value, as `docker run -e` reads it."""
+    name, equals, value = text.partition("=")
+    if not name:
+        raise UsageError(f"-e {text[:40]}: write -e NAME=VALUE")
+    if equals:
+        return name, value
+    if name not in environ:
+        raise UsageError(f"-e {name}: {name} is not set here", hint=f"write -e {name}=VALUE")
+    return name, environ[name]
+
+
+def _env_files(files: Sequence[str]) -> dict[str, str]:
+    """The variables of --env-file, as docker reads them: `K=V` lines, `#` comments, no quotes."""
+    from distui.spec.files import read_text
+
+    found = {}
+    for path in files:
+        for number, line in enumerate(read_text(path).splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            name, equals, value = line.partition("=")
+            if not equals or not name or name != name.strip():
+                raise UsageError(f"{path}:{number}: write NAME=VALUE, without blanks around the name")
+            found[name] = value
+    return found
+
+
+def _secrets(job: Job, environ: Mapping[str, str], from_file: Mapping[str, str]) -> tuple[Job, dict[str, str]]:
+    """The values of the job's secrets, and the job without those that --env-file put into `env`."""
+    values = {}
+    missing = []
+    for name in job.secrets:
+        if name in from_file:
+            values[name] = from_file[name]
+        elif name in environ:
+            values[name] = environ[name]
+        else:
+            missing.append(name)
+    if missing:
+        raise UsageError(
+            f"secrets {', '.join(missing)} of job {job.name} have no value",
+            hint=f"export {missing[0]}=..., or put it into a file for --env-file",
+        )
+    return replace(job, env={k: v for k, v in job.env.items() if k not in values}), values
+
+
+def _picks(told: Settings, found: Inventory, job: Job, nnodes: int | None) -> tuple[HostPick, ...]:
+    """The hosts of the run: -H and -l win over the job's `hosts:`, a hostfile stands for all its hosts."""
+    if told.hosts or told.labels:
+        chosen = choose_hosts(found, told.hosts, told.labels)
+    elif job.hosts is not None and told.hostfile is None:
+        chosen = hosts_of_job(found, job.hosts)
+    elif told.hostfile is not None:
+        chosen = choose_hosts(found)
+    else:
+        raise UsageError(f"job {job.name} names no hosts", hint="give -H 'node[01-02]', or set hosts: in the job")
+    if nnodes is not None and nnodes > len(chosen):
+        raise UsageError(f"--nnodes {nnodes}: only {len(chosen)} hosts are chosen")
+    return chosen[:nnodes]
+
+
+def _refuse_bad_job(order: Order) -> None:
+    """What is wrong with the job whatever the hosts are: told before they are asked."""
+    from distui.plan.checks import check_job
+
+    problems = check_job(order.job, order.hosts, order.run_id)
+    if problems:
+        raise UsageError("\n".join(str(p) for p in problems))
+
+
+def run_name(job: str) -> str:
+    """`JOB-xxxx`: a name nobody has yet, in letters that are easy to say."""
+    import secrets
+
+    letters = "abcdefghijkmnpqrstuvwxyz23456789"
+    return f"{job[:58]}-{''.join(secrets.choice(letters) for _ in range(4))}"
+
+
+def told_of(ctx: click.Context) -> Settings:
+    """The settings of the call."""
+    return settings.of(ctx)

@@ -1,0 +1,39 @@
+"""Shows plans, and asks whether one shall be started."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from distui.cli.console import Console, confirm
+from distui.cli.ranks import counted
+from distui.cli.settings import Settings
+from distui.run.lines import safe
+
+if TYPE_CHECKING:
+    from distui.plan.model import RunPlan
+
+
+def show_plan(out: Console, told: Settings, plan: RunPlan, *, full: bool) -> None:
+    """A plan on stdout: as text, with `full` every variable and command, or as JSON."""
+    from distui.plan.render import render_text
+    from distui.plan.serialize import to_json
+
+    if told.output in ("json", "ndjson"):
+        out.json(to_json(plan))
+        return
+    for line in render_text(plan, full=full).splitlines():
+        out.print(safe(line))
+
+
+def confirm_plan(out: Console, told: Settings, plan: RunPlan) -> bool:
+    """Whether to start. Only a terminal is asked; scripts and -y go ahead."""
+    from distui.plan.render import render_text
+
+    asked = not told["yes"] and not told["no_input"] and sys.stdin.isatty() and out.err.isatty()
+    if not asked:
+        return True
+    for line in render_text(plan).splitlines():
+        out.warn(safe(line))
+    hosts = counted(len(plan.hosts), "host")
+    return confirm(out, told, f"Start {plan.run_id}: {counted(plan.world_size, 'rank')} on {hosts}?", default=True)

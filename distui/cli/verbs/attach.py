@@ -1,0 +1,70 @@
+"""`distui attach`: follow a run that goes on without its starter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import runs, settings, wiring, words
+from distui.cli.attaching import adopt, take_up
+from distui.cli.follow import follow
+from distui.cli.launching import exit_code
+from distui.cli.options import verb
+from distui.cli.order import FOLLOW_OPTIONS, with_options
+from distui.cli.printer import LogView, printer
+from distui.cli.settings import Settings
+from distui.errors import UsageError
+
+
+@verb("attach")
+@click.argument("run")
+@click.option("--headless", is_flag=True, help="Without the terminal UI: logs on stdout.")
+@with_options(FOLLOW_OPTIONS)
+@click.option("--exit-first", is_flag=True, help="Exit as the first failed rank did, instead of 1.")
+@click.pass_context
+def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
+    """Follow a run on its hosts: one started with --detach, or whose distui is gone, or on another machine.
+
+    Logs go on where this machine left off, no line twice. When the run ends it is drained, reported and cleaned up,
+    and attach exits as it did. Ctrl-C leaves; the run is not touched.
+    """
+    told = settings.of(ctx)
+    out = consoles.of(told)
+    place = runs.locate(told, run)
+    if place.stored is not None and runs.is_followed(place.stored):
+        raise UsageError(
+            f"run {run} is already followed on this machine", hint=f"`distui logs -f {run}` shows its logs beside that"
+        )
+    view = LogView(
+        stdout=flags["log_to"] == "stdout",
+        ranks=flags["ranks"],
+        prefix=not flags["no_prefix"],
+        timestamps=flags["timestamps"],
+    )
+    return wiring.run_async(_attach(told, out, place, view, exit_first=flags["exit_first"]), limit=told.timeout)
+
+
+async def _attach(told: Settings, out: consoles.Console, place: runs.Place, view: LogView, *, exit_first: bool) -> int:
+    if (code := ended_before(out, place)) is not None:
+        return code
+    async with wiring.connected(told, place.hosts) as connector:
+        live = await take_up(told, connector, place)
+        for name, trouble in live.unreachable.items():
+            out.warn(f"distui: {name} did not answer: {trouble.message.removeprefix(name + ': ')}", "yellow")
+        sink = printer(out, told.output, view, verbose=told.verbose)
+        ended = await follow(adopt(told, connector, place, live), sink, out, leash=False)
+    return exit_code(ended, exit_first=exit_first)
+
+
+def ended_before(out: consoles.Console, place: runs.Place) -> int | None:
+    """The exit code of a run that has ended and is recorded here; None when it may go on."""
+    if place.stored is None:
+        return None
+    row = runs.stored_row(place.stored)
+    if row.state not in runs.ENDED or row.exit is None:
+        return None
+    took = f" after {words.duration(row.took)}" if row.took is not None else ""
+    out.say(f"distui: {row.run} has ended: {row.state}{took}; `distui logs {row.run}` prints its logs")
+    return row.exit

@@ -1,0 +1,163 @@
+"""`distui job`: job files."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import settings, wiring
+from distui.cli.app import Verbs
+from distui.cli.options import add_globals, verb
+from distui.cli.order import job_path
+from distui.cli.templates import TEMPLATES
+from distui.errors import SpecError, UsageError
+
+if TYPE_CHECKING:
+    from distui.cli.settings import Settings
+    from distui.errors import Problem
+    from distui.spec.job import Job
+
+
+@click.group("job", cls=Verbs)
+def _group() -> None:
+    """Check, list, show and make job files. Nothing is contacted."""
+
+
+command = add_globals(_group)
+
+
+@verb("validate")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.pass_context
+def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
+    """Check job files: every problem with its line and column. Exit 2 when there is one."""
+    told = settings.of(ctx)
+    out = consoles.of(told)
+    problems: list[Problem] = []
+    for path in files:
+        try:
+            jobs = _jobs(told, path)
+        except SpecError as exc:
+            problems += exc.problems
+        else:
+            out.say(f"{path}: ok, {', '.join(j.name for j in jobs)}")
+    return wiring.tell_problems(out, told, tuple(problems))
+
+
+def _jobs(told: Settings, reference: str) -> tuple[Job, ...]:
+    """Every job in a file, or the one that `file#name` names."""
+    from distui.spec.files import read_text
+    from distui.spec.read_job import load_job, read_jobs, split_reference
+
+    path, name = split_reference(job_path(told, reference))
+    if name is not None:
+        return (load_job(f"{path}#{name}", environ=told.environ),)
+    return read_jobs(read_text(path), path, environ=told.environ)
+
+
+@verb("ls")
+@click.argument("folder", required=False)
+@click.pass_context
+def ls(ctx: click.Context, folder: str | None) -> int:
+    """List the jobs in ./jobs, in this folder's *.yaml and in the user's jobs folder, or in FOLDER."""
+    told = settings.of(ctx)
+    out = consoles.of(told)
+    rows: list[dict[str, Any]] = []
+    for path in _job_files(told, folder):
+        try:
+            rows += [_row(job, path) for job in _jobs(told, str(path))]
+        except SpecError as exc:
+            rows.append({"job": None, "path": str(path), "problem": str(exc.problems[0])})
+    if told.json:
+        out.json({"schema": "distui/jobs/v1", "jobs": rows})
+    elif told.output == "name" or told.quiet:
+        out.print("\n".join(r["job"] for r in rows if r["job"]))
+    else:
+        cells = [
+            (r["job"] or "-", r.get("launcher") or "-", r["path"], r.get("image") or r.get("problem") or "-")
+            for r in rows
+        ]
+        out.print("\n".join(consoles.table(("JOB", "LAUNCHER", "FILE", "IMAGE"), cells, width=out.width)))
+    return 0
+
+
+def _job_files(told: Settings, folder: str | None) -> list[Path]:
+    places = [Path(folder)] if folder else [Path("jobs"), told.paths.jobs]
+    if folder and not (told.cwd / folder).is_dir():
+        raise UsageError(f"{folder}: there is no such folder")
+    found = [p for place in places if (told.cwd / place).is_dir() for p in sorted((told.cwd / place).glob("*.y*ml"))]
+    return [Path(os.path.relpath(p, told.cwd)) if p.is_relative_to(told.cwd) else p for p in found]
+
+
+def _row(job: Job, path: Path) -> dict[str, Any]:
+    return {"job": job.name, "path": str(path), "launcher": job.launcher, "image": job.image}
+
+
+@verb("show")
+@click.argument("job")
+@click.pass_context
+def show(ctx: click.Context, job: str) -> int:
+    """Show a job as distui reads it, with every default filled in."""
+    from distui.spec.read_job import load_job
+
+    told = settings.of(ctx)
+    out = consoles.of(told)
+    found = load_job(job_path(told, job), environ=told.environ)
+    values = {f.name: _plain(getattr(found, f.name)) for f in dataclasses.fields(found)}
+    if told.json:
+        out.json({"schema": "distui/job/v1", "job": values})
+        return 0
+    from distui.run.lines import safe
+
+    rows = [(key, _shown(value)) for key, value in values.items() if value not in (None, (), {}, [], "")]
+    width = max(len(key) for key, _ in rows)
+    out.print("\n".join(safe(f"{key.ljust(width)}  {text}") for key, text in rows))
+    return 0
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _shown(value: Any) -> str:
+    import json
+    import shlex
+
+    if isinstance(value, list) and all(isinstance(v, str) for v in value):
+        return shlex.join(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@verb("new")
+@click.argument("file", required=False)
+@click.option("--template", type=click.Choice(list(TEMPLATES)), default="gloo", help="What to begin with [gloo].")
+@click.pass_context
+def new(ctx: click.Context, file: str | None, template: str) -> int:
+    """Write a job file to begin with to FILE, or print it. An existing file is left alone."""
+    told = settings.of(ctx)
+    out = consoles.of(told)
+    if file is None:
+        out.print(TEMPLATES[template])
+        return 0
+    try:
+        with (told.cwd / file).open("x", encoding="utf-8") as target:
+            target.write(TEMPLATES[template])
+    except FileExistsError as exc:
+        raise UsageError(f"{file} exists", hint="give another name") from exc
+    except OSError as exc:
+        raise UsageError(f"{file} can't be written: {exc.strerror}") from exc
+    out.say(f"{file}: written; check it with `distui job validate {file}`, then `distui plan {file}`")
+    return 0
+
+
+for _verb in (validate, ls, show, new):
+    command.add_command(_verb)

@@ -1,0 +1,39 @@
+"""`distui plan`: what a run would start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import wiring
+from distui.cli.launching import prepare
+from distui.cli.options import verb
+from distui.cli.order import PLAN_OPTIONS, Order, read_order, told_of, with_options
+from distui.cli.planview import show_plan
+from distui.cli.settings import Settings
+
+
+@verb("plan", words=True)
+@click.argument("job", required=False)
+@click.option("--full", is_flag=True, help="With every variable and label of every task.")
+@with_options(PLAN_OPTIONS)
+@click.pass_context
+def command(ctx: click.Context, /, job: str | None, full: bool, **flags: Any) -> int:
+    """Print the plan of a run: ranks, hosts, networks with reasons, ports, env (secrets masked), exact commands.
+
+    Asks the hosts what they have, starts nothing. The printed `docker run` lines work when pasted. Exit 3 when there
+    is no plan, with every reason; exit 4 when a host can't be reached.
+    """
+    told = told_of(ctx)
+    out = consoles.of(told)
+    order = read_order(ctx, told, job, flags)
+    return wiring.run_async(_plan(told, out, order, full=full), limit=told.timeout)
+
+
+async def _plan(told: Settings, out: consoles.Console, order: Order, *, full: bool) -> int:
+    async with wiring.connected(told, order.hosts) as connector:
+        prepared = await prepare(connector, told, out, order)
+    show_plan(out, told, prepared.plan, full=full)
+    return 0

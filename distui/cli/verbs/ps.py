@@ -1,0 +1,119 @@
+"""`distui ps`: runs, as the hosts remember them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import runs, settings, wiring, words
+from distui.cli.options import verb
+from distui.errors import ExitCode
+
+if TYPE_CHECKING:
+    from distui.cli.settings import Settings
+    from distui.run.discover import Found
+    from distui.spec.inventory import Host
+
+HEADER = ("RUN", "JOB", "STATE", "HOSTS", "RANKS", "STARTED", "TOOK", "FIRST FAILURE")
+
+
+@verb("ps")
+@click.option("-a", "--all", "all_", is_flag=True, help="Ended runs too, as recorded on this machine.")
+@click.option("--state", metavar="STATE", help="Only runs in this state: running, failed ...")
+@click.option("-n", "--last", type=click.IntRange(1), metavar="N", help="At most N runs.")
+@click.pass_context
+def command(ctx: click.Context, all_: bool, state: str | None, last: int | None) -> int:
+    """List runs that are on the hosts, whoever started them, and with -a what is recorded here.
+
+    The hosts are asked by their labels on containers, so that any machine with ssh sees the same runs. A host that
+    does not answer is named on stderr. -q prints names only.
+    """
+    told = settings.of(ctx)
+    out = consoles.of(told)
+    recorded = [runs.stored_row(s) for s in wiring.store(told).all()]
+    hosts = _hosts(told, recorded)
+    found = wiring.run_async(_find(told, hosts), limit=told.timeout)
+    rows = [r for r in runs.joined(found, recorded) if (all_ or r.live) and state in (None, r.state)][:last]
+    for name, trouble in found.unreachable.items():
+        text = f"distui: {name} did not answer: {trouble.message.removeprefix(name + ': ')}"
+        out.warn(text + (f" (try: {trouble.hint})" if trouble.hint else ""), "yellow")
+    if not hosts and not rows and not told.json:
+        out.say("distui: no hosts to ask (no hosts.yaml, no -H), and no runs are recorded here", "dim")
+    show(out, told, rows, found)
+    return ExitCode.UNREACHABLE if hosts and len(found.unreachable) == len(hosts) else ExitCode.OK
+
+
+def _hosts(told: Settings, recorded: Sequence[runs.RunRow]) -> tuple[Host, ...]:
+    """The hosts to ask: those of the inventory, and those that runs without an end here were started on."""
+    found = wiring.maybe_inventory(told)
+    hosts = {h.name: h for h in wiring.hosts_of(found, wiring.picks(found, told))} if found else {}
+    if not told.hosts and not told.labels:
+        store = wiring.store(told)
+        for row in recorded:
+            if row.state not in runs.ENDED:
+                hosts |= {h.name: h for h in wiring.saved_hosts(store.need(row.run)) if h.name not in hosts}
+    return tuple(hosts.values())
+
+
+async def _find(told: Settings, hosts: Sequence[Host]) -> Found:
+    from distui.run.discover import Found, find_runs
+
+    if not hosts:
+        return Found((), {})
+    async with wiring.connected(told, hosts) as connector:
+        return await find_runs(connector, hosts)
+
+
+def show(out: consoles.Console, told: Settings, rows: Sequence[runs.RunRow], found: Found) -> None:
+    """The list, in the form asked for."""
+    if told.json:
+        lost = [{"name": n, "error": {"code": t.code, "message": t.message}} for n, t in found.unreachable.items()]
+        out.json({"schema": "distui/ps/v1", "runs": [runs.row_json(r) for r in rows], "unreachable": lost})
+    elif told.output == "ndjson":
+        import json
+
+        out.print("".join(json.dumps(runs.row_json(r), ensure_ascii=False) + "\n" for r in rows))
+    elif told.quiet or told.output == "name":
+        out.out.write("".join(f"{r.run}\n" for r in rows))
+    else:
+        out.print("\n".join(consoles.table(HEADER, [_cells(r) for r in rows], width=out.width)))
+
+
+def _cells(row: runs.RunRow) -> tuple[str, ...]:
+    from distui.run.lines import safe
+    from distui.spec.names import fold
+
+    state = row.state + (f" {row.exit}" if row.exit else "")
+    cells = (row.run, row.job, state, fold(row.hosts), str(row.ranks), when(row.started), took(row), failure(row))
+    return tuple(map(safe, cells))
+
+
+def when(at: float | None) -> str:
+    """A start for people: the time today, the day before that."""
+    if at is None:
+        return ""
+    then, now = time.localtime(at), time.localtime()
+    return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%b %d %H:%M", then)
+
+
+def took(row: runs.RunRow) -> str:
+    """How long it took, or has been running."""
+    if row.took is not None:
+        return words.duration(row.took)
+    if row.started is None or row.state not in ("running", "partial"):
+        return ""
+    return words.duration(max(0.0, time.time() - row.started))
+
+
+def failure(row: runs.RunRow) -> str:
+    """The first failure in a few words: `r13 node02 exit 1: CUDA out of memory`."""
+    if not row.failure:
+        return ""
+    told = row.failure
+    rank = f"r{told['rank']} " if told.get("rank") is not None else ""
+    why = told.get("cause") or ""
+    return f"{rank}{told.get('host', '')} {told.get('words', '')}" + (f": {why}" if why else "")

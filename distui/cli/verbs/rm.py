@@ -1,0 +1,68 @@
+"""`distui rm`: remove what an ended run left, on its hosts and here."""
+
+from __future__ import annotations
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import runs, settings, wiring
+from distui.cli.attaching import take_up
+from distui.cli.console import Console, confirm
+from distui.cli.launching import owner
+from distui.cli.options import verb
+from distui.cli.settings import Settings
+from distui.errors import ExitCode, UsageError
+
+
+@verb("rm")
+@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+@click.option("--purge", is_flag=True, help="Also delete the run's folder here, with its logs.")
+@click.pass_context
+def command(ctx: click.Context, names: tuple[str, ...], purge: bool) -> int:
+    """Remove ended containers, processes' folders and env files of runs from their hosts.
+
+    Logs that nobody has read go with them: `distui attach` reads them first. A run that still runs is refused.
+    """
+    told = settings.of(ctx)
+    told.refuse_readonly("rm")
+    out = consoles.of(told)
+    for name in names:
+        runs.check_name(name)
+    if purge and not confirm(out, told, f"Delete the logs of {', '.join(names)} on this machine?"):
+        return ExitCode.INTERRUPTED
+    return max(_remove(told, out, name, purge=purge) for name in names)
+
+
+def _remove(told: Settings, out: Console, name: str, *, purge: bool) -> int:
+    place = runs.locate(told, name)
+    if place.stored is not None and runs.is_followed(place.stored):
+        raise UsageError(f"run {name} is followed on this machine", hint=f"`distui stop {name}` first")
+    code = wiring.run_async(_remove_remote(told, out, place), limit=told.timeout) if place.hosts else ExitCode.OK
+    if purge and place.stored is not None and code == ExitCode.OK:
+        wiring.store(told).remove(name)
+        out.say(f"distui: {name}: deleted here")
+    return code
+
+
+async def _remove_remote(told: Settings, out: Console, place: runs.Place) -> int:
+    from distui.run.adopt import stop_found
+
+    async with wiring.connected(told, place.hosts) as connector:
+        found, unreachable = await runs.find(told, connector, place)
+        if found is None and place.stored is not None and not unreachable:
+            out.say(f"distui: {place.run}: nothing of it is on its hosts")
+            return ExitCode.OK
+        live = await take_up(told, connector, place)
+        if live.found.state in ("running", "partial"):
+            raise UsageError(f"run {place.run} still runs", hint=f"`distui stop {place.run}` first")
+        report = await stop_found(connector, live.found, live.plan, who=owner(), grace=0, remove=True)
+    for host, text in report.errors.items():
+        out.warn(f"distui: {host}: {text}", "red")
+    for text in report.leftovers:
+        out.warn(f"distui: left: {text}", "yellow")
+    if unreachable:
+        out.warn(f"distui: not reached: {', '.join(unreachable)}", "red")
+    if report.errors or report.leftovers or unreachable:
+        return ExitCode.CONTACT_LOST
+    out.say(f"distui: {place.run}: removed from {len(live.plan.hosts)} hosts")
+    return ExitCode.OK

@@ -1,0 +1,74 @@
+"""`distui run`: plan, confirm, launch, follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import wiring
+from distui.cli.launching import How, prepare, run
+from distui.cli.options import verb
+from distui.cli.order import FOLLOW_OPTIONS, PLAN_OPTIONS, Order, read_order, told_of, with_options
+from distui.cli.planview import show_plan
+from distui.cli.printer import LogView
+from distui.cli.settings import Settings
+
+
+@verb("run", words=True)
+@click.argument("job", required=False)
+@click.option("--headless", is_flag=True, help="Without the terminal UI: logs on stdout.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and end.")
+@click.option("-d", "--detach", is_flag=True, help="Start, print the run's name and end; the run goes on.")
+@with_options(PLAN_OPTIONS, FOLLOW_OPTIONS)
+@click.option("--no-preflight", is_flag=True, help="Skip the check that hosts reach each other.")
+@click.option("--exit-first", is_flag=True, help="Exit as the first failed rank did, instead of 1.")
+@click.option("--keep", is_flag=True, help="Leave the ended containers on the hosts.")
+@click.pass_context
+def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
+    """Run a job: ask the hosts, plan, start one container per rank, follow the logs, report, clean up.
+
+    \b
+      distui run job.yaml --headless -y
+      distui run job.yaml -H 'node[01-04]' -- --epochs 3     words after -- go to the command
+      distui run --headless -H 'node[01-02]' --image IMG -- python train.py
+
+    stdout holds what the ranks print (`013 node02 | text`), or events with -o ndjson; distui's own words go to
+    stderr. Ctrl-C stops the run on all hosts, a second one kills it. A closed stdout (`| head`) does not end the
+    run: it is followed quietly, and its logs are in its folder.
+    """
+    told = told_of(ctx)
+    out = consoles.of(told)
+    order = read_order(ctx, told, job, flags)
+    if flags["dry_run"]:
+        return wiring.run_async(_dry_run(told, out, order), limit=told.timeout)
+    told.refuse_readonly("run")
+    if not flags["headless"] and not flags["detach"] and out.out.isatty():
+        out.say("distui: the terminal UI is not in this version; running as with --headless", "dim")
+    view = LogView(
+        stdout=flags["log_to"] == "stdout",
+        ranks=flags["ranks"],
+        prefix=not flags["no_prefix"],
+        timestamps=flags["timestamps"],
+    )
+    how = How(
+        view=view,
+        detach=flags["detach"],
+        keep=flags["keep"],
+        preflight=not flags["no_preflight"],
+        exit_first=flags["exit_first"],
+    )
+    return wiring.run_async(_run(told, out, order, how))
+
+
+async def _run(told: Settings, out: consoles.Console, order: Order, how: How) -> int:
+    async with wiring.connected(told, order.hosts) as connector:
+        return await run(connector, told, out, order, how)
+
+
+async def _dry_run(told: Settings, out: consoles.Console, order: Order) -> int:
+    async with wiring.connected(told, order.hosts) as connector:
+        prepared = await prepare(connector, told, out, order)
+    show_plan(out, told, prepared.plan, full=False)
+    return 0

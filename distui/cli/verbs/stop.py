@@ -1,0 +1,110 @@
+"""`distui stop` and `distui kill`: end a run from any machine."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import runs, settings, wiring
+from distui.cli.attaching import Live, adopt, take_up
+from distui.cli.console import Console, confirm
+from distui.cli.launching import owner
+from distui.cli.options import DURATION, verb
+from distui.cli.ranks import counted
+from distui.cli.settings import Settings
+from distui.errors import ExitCode
+from distui.run.events import RunEnded
+from distui.session import Connector
+
+DRAIN_SECONDS = 60.0
+"""How long another distui on this machine may take to read the logs to their end after a stop."""
+
+
+@verb("stop")
+@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+@click.option("--grace", type=DURATION, metavar="DUR", help="Between SIGTERM and SIGKILL [the job's stop_grace].")
+@click.pass_context
+def command(ctx: click.Context, names: tuple[str, ...], grace: float | None) -> int:
+    """Stop runs on all their hosts: SIGTERM, after the grace SIGKILL; read the logs to their end, clean up.
+
+    Works from any machine that reaches the hosts. Repeating it is safe.
+    """
+    return _end(settings.of(ctx), names, grace, "stop")
+
+
+@verb("kill")
+@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+@click.pass_context
+def kill(ctx: click.Context, names: tuple[str, ...]) -> int:
+    """Kill runs on all their hosts at once with SIGKILL, then clean up as stop does."""
+    return _end(settings.of(ctx), names, 0.0, "kill")
+
+
+def _end(told: Settings, names: tuple[str, ...], grace: float | None, word: str) -> int:
+    told.refuse_readonly(word)
+    out = consoles.of(told)
+    codes = [
+        wiring.run_async(_end_one(told, out, runs.locate(told, name), grace, word), limit=told.timeout)
+        for name in names
+    ]
+    return max(codes)
+
+
+async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float | None, word: str) -> int:
+    async with wiring.connected(told, place.hosts) as connector:
+        found, unreachable = await runs.find(told, connector, place)
+        if found is None and not unreachable and place.stored is not None:
+            out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")
+            return ExitCode.OK
+        live = await take_up(told, connector, place)
+        if not await asyncio.to_thread(_agreed, told, out, live, word):
+            return ExitCode.INTERRUPTED
+        if place.stored is not None and runs.is_followed(place.stored):
+            return await _beside(connector, out, place, live, grace)
+        return await _own(told, connector, out, place, live, grace)
+
+
+def _agreed(told: Settings, out: Console, live: Live, word: str) -> bool:
+    """Somebody else's run is only ended when that is said twice."""
+    found = live.found
+    if found.owner in ("", owner()):
+        return True
+    ranks = counted(found.world_size, "rank")
+    return confirm(out, told, f"{found.run} belongs to {found.owner} ({ranks}). {word.capitalize()} it?")
+
+
+async def _own(
+    told: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None
+) -> int:
+    """Nobody here follows it: follow it ourselves, so that its logs are read to the end before it is removed."""
+    from distui.cli.printer import LogView, printer
+
+    controller = adopt(told, connector, place, live)
+    sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)
+    ended: RunEnded | None = None
+    async with controller:
+        controller.request_stop("user", grace=grace, exit=ExitCode.TERMINATED)
+        async for batch in controller.batches():
+            await sink.feed(batch, controller.state)
+            if isinstance(batch[-1], RunEnded):
+                ended = batch[-1]
+    assert ended is not None
+    await sink.finish(ended, controller.state)
+    return ExitCode.CONTACT_LOST if ended.outcome == "unknown" or ended.leftovers else ExitCode.OK
+
+
+async def _beside(connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None) -> int:
+    """Another distui here follows it: stop the ranks and let that one drain and clean up."""
+    from distui.run.adopt import stop_found
+
+    seconds = live.plan.stop_grace if grace is None else grace
+    out.say(f"distui: stopping {place.run}; the distui that follows it here cleans up")
+    report = await stop_found(connector, live.found, live.plan, who=owner(), grace=seconds, remove=False)
+    for host, text in report.errors.items():
+        out.warn(f"distui: {host}: {text}", "red")
+    assert place.stored is not None
+    left = not await runs.let_go(place.stored, limit=seconds + DRAIN_SECONDS)
+    out.say(f"distui: {place.run} {'is still being read to its end' if left else 'is stopped'}")
+    return ExitCode.CONTACT_LOST if report.errors else ExitCode.OK

@@ -1,0 +1,97 @@
+"""`distui wait`: until a run has ended."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import runs, settings, wiring
+from distui.cli.attaching import adopt, take_up
+from distui.cli.console import Console
+from distui.cli.follow import follow
+from distui.cli.launching import owner
+from distui.cli.options import verb
+from distui.cli.printer import LogView, printer
+from distui.cli.settings import Settings
+from distui.cli.verbs.attach import ended_before
+from distui.errors import ContactLost, ExitCode
+from distui.session import Connector
+
+POLL_SECONDS = 1.0
+
+
+@verb("wait")
+@click.argument("run")
+@click.option("--for", "goal", type=click.Choice(["finished", "running"]), default="finished", help="[finished]")
+@click.pass_context
+def command(ctx: click.Context, run: str, goal: str) -> int:
+    """Wait until a run has ended, and exit as it did; --for running: until all its ranks run.
+
+    Your own run that nobody follows is taken up: its logs are read into this machine's folder, a failed rank stops
+    the others, and it is cleaned up. Other runs are only watched. --timeout ends the wait with 124.
+    """
+    told = settings.of(ctx)
+    out = consoles.of(told)
+    place = runs.locate(told, run)
+    return wiring.run_async(_wait(told, out, place, goal), limit=told.timeout)
+
+
+async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> int:
+    if place.stored is not None and runs.is_followed(place.stored):
+        return await _beside(out, place, goal)
+    if (code := ended_before(out, place)) is not None:
+        return code
+    async with wiring.connected(told, place.hosts) as connector:
+        live = await take_up(told, connector, place)
+        if goal == "running" or live.found.owner != owner():
+            return await _watch(told, connector, out, place, goal)
+        sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)
+        return (await follow(adopt(told, connector, place, live), sink, out, leash=False)).exit
+
+
+async def _beside(out: Console, place: runs.Place, goal: str) -> int:
+    """Another distui on this machine follows it: wait for what that one writes down."""
+    stored = place.stored
+    assert stored is not None
+    while runs.is_followed(stored):
+        if goal == "running" and _all_running(place):
+            return ExitCode.OK
+        await asyncio.sleep(0.2)
+    code = ended_before(out, place)
+    if code is None:
+        raise ContactLost(f"the distui that followed {place.run} is gone", hint=f"`distui attach {place.run}`")
+    return code
+
+
+def _all_running(place: runs.Place) -> bool:
+    assert place.stored is not None
+    states: dict[int, str] = {}
+    ranks = 0
+    for event in place.stored.events():
+        if event.get("type") == "run":
+            ranks = len(event.get("ranks") or ())
+        elif event.get("type") == "rank":
+            states[event["rank"]] = event["state"]
+    begun = [s for s in states.values() if s not in ("waiting", "starting")]
+    return bool(ranks) and len(begun) == ranks
+
+
+async def _watch(told: Settings, connector: Connector, out: Console, place: runs.Place, goal: str) -> int:
+    """Ask the hosts again and again, and touch nothing."""
+    codes: dict[int, int | None] = {}
+    while True:
+        found, unreachable = await runs.find(told, connector, place)
+        if found is not None:
+            codes = {t.labels.task: t.exit for t in found.tasks}
+            if goal == "running" and (found.state == "running" or found.state not in ("running", "partial")):
+                return ExitCode.OK
+            if found.state not in ("running", "partial") and not unreachable:
+                return ExitCode.RANK_FAILED if any(codes.values()) else ExitCode.OK
+        elif not unreachable:
+            raise ContactLost(
+                f"{place.run} was cleaned up by whoever follows it; how it ended is known there",
+                hint="`distui ps -a` on the machine that started it",
+            )
+        await asyncio.sleep(POLL_SECONDS)
