@@ -174,6 +174,10 @@ class RunController:
         except DistuiError as exc:
             await self._notice("error", exc.message + (f" ({exc.hint})" if exc.hint else ""))
             await self.emit(self._ended("unknown", exc.exit_code))
+        except Exception:
+            await self._notice("error", "a bug in distui ended the controller; the run may live on")
+            await self.emit(self._ended("unknown", ExitCode.BUG))
+            raise
 
     def _opened(self) -> RunOpened:
         plan = self.plan

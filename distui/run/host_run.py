@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.engine import classify
-from distui.facts.host import Trouble
 from distui.plan import docker, process
 from distui.plan.env import env_file_text
 from distui.plan.labels import task_from_labels
 from distui.plan.model import RunPlan, Task
 from distui.run.discover import FoundTask, home_of, list_tasks, run_folder
+from distui.run.lines import safe
 from distui.run.link import HostLink
 from distui.session import Completed, Connector
 
@@ -72,7 +72,7 @@ class HostRun:
         assert self.plan.image is not None
         done = await self._again(docker.image_id(self.first.engine_command, self.plan.image))
         if done.ok:
-            return str(json.loads(done.text).get("Id", ""))
+            return _image_id(done.text)
         trouble = classify(done.error_text, done.status)
         if trouble.code == "image_missing":
             return None
@@ -120,9 +120,12 @@ class HostRun:
         self.ids = {task.labels.task: task.id for task in await self.found()}
 
     def _refused(self, what: str, done: Completed) -> HostCommandError:
-        trouble: Trouble = classify(done.error_text, done.status)
+        """The engine's refusal: its class in our words, then its own last line."""
+        trouble = classify(done.error_text, done.status)
+        said = next((line.strip() for line in reversed(done.error_text.splitlines()) if line.strip()), "")
+        own = f"; {self.first.engine} said: {safe(said)[:500]}" if said and said not in trouble.message else ""
         return HostCommandError(
-            self.host, f"{what} on {self.host}: {trouble.message}", hint=trouble.hint, code=trouble.code
+            self.host, f"{what} on {self.host}: {trouble.message}{own}", hint=trouble.hint, code=trouble.code
         )
 
     async def run_dir(self) -> str:
@@ -186,6 +189,13 @@ class HostRun:
     async def say_stopped(self, who: str) -> None:
         """Leave word on the host that `who` stops this run, for whoever follows it."""
         await self._put(f"{await self.run_dir()}/stopped", who.encode())
+
+
+def _image_id(told: str) -> str:
+    """The id in `image inspect`'s answer: an object from docker, a list of one from podman."""
+    value = json.loads(told)
+    first = value[0] if isinstance(value, list) else value
+    return str(first["Id"])
 
 
 def _already_over(words: str) -> bool:
