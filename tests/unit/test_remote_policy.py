@@ -1,0 +1,160 @@
+"""Small decisions of the ssh side: algorithms, pace of retries, gates, and words that are safe to print."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from distui.errors import HostAuthError, HostError, HostKeyError, HostUnreachable
+from distui.session import Session
+from remote import algorithms
+from remote.errors import quoted
+from remote.gates import Gate, Gates
+from remote.known_hosts import Entry, Known
+from remote.reconnect import LONGEST_WAIT, Retry, pause, reconnect
+
+
+def entry(kind: str, marker: str = "") -> Entry:
+    return Entry(Path("f"), 1, marker, "h", kind, b"")  # type: ignore[arg-type]
+
+
+def test_the_fast_cipher_comes_first_unless_the_config_says_otherwise() -> None:
+    """aes128-gcm costs least; a Ciphers line is the user's word."""
+    assert algorithms.ciphers("")[0] == "aes128-gcm@openssh.com"
+    assert algorithms.ciphers("aes256-ctr,aes128-ctr") == ["aes256-ctr", "aes128-ctr"]
+    assert "aes256-ctr" not in algorithms.ciphers("-aes256-ctr")
+
+
+@pytest.mark.parametrize(
+    ("setting", "chosen"),
+    [("", ["a", "b"]), ("+c", ["a", "b", "c"]), ("^b", ["b", "a"]), ("-a", ["b"]), ("c,zz", ["c"]), ("zz", ["a", "b"])],
+)
+def test_algorithm_lists_are_read_as_in_ssh_config(setting: str, chosen: list[str]) -> None:
+    """+ appends, ^ puts first, - removes; unknown names are passed over."""
+    assert algorithms.select(setting, ["a", "b"], ["a", "b", "c"]) == chosen
+
+
+def test_a_host_is_asked_for_the_kind_of_key_we_know() -> None:
+    """Otherwise a host with an RSA and an Ed25519 key would look changed."""
+    assert algorithms.host_keys("", Known("h", (entry("ssh-rsa"),)))[:2] == ["rsa-sha2-512", "rsa-sha2-256"]
+    assert algorithms.host_keys("", Known("h"))[0] == "ssh-ed25519"
+
+
+def test_certificates_are_asked_for_only_where_an_authority_is_known() -> None:
+    """asyncssh would take a certificate of an unknown authority for a wrong key."""
+    assert not any("-cert-" in name for name in algorithms.host_keys("", Known("h")))
+    trusted = Known("h", authorities=(entry("ssh-ed25519"),))
+    assert algorithms.host_keys("", trusted)[0] == "ssh-ed25519-cert-v01@openssh.com"
+
+
+def test_sha1_is_offered_only_on_request() -> None:
+    """HostKeyAlgorithms +ssh-rsa brings old hosts back."""
+    assert "ssh-rsa" not in algorithms.host_keys("", Known("h"))
+    assert "ssh-rsa" in algorithms.host_keys("+ssh-rsa", Known("h"))
+
+
+def test_what_a_host_prints_is_shown_without_its_control_characters() -> None:
+    """Escape codes, bidi marks and invalid UTF-8 are spelled out, long text is cut."""
+    assert quoted("\x1b[31mred\u202e\n\xe9".encode() + b"\xff\n") == "'\\x1b[31mred\\u202e\\né\\xff'"
+    assert len(quoted(b"x" * 10_000)) < 200
+
+
+def test_waits_double_with_jitter_up_to_the_longest() -> None:
+    """0.5 s at first, never more than 15 s."""
+    lost = HostUnreachable("h", "gone")
+    assert [pause(n, lost, 1.0) for n in (1, 2, 3)] == [0.5, 1.0, 2.0]
+    assert pause(1, lost, 0.0) == 0.25
+    assert pause(50, lost, 1.0) == LONGEST_WAIT
+
+
+@pytest.mark.parametrize(
+    "problem", [HostAuthError("h", "no"), HostKeyError("h", "no"), HostUnreachable("h", "no", code="penalty")]
+)
+def test_refusals_are_never_tried_again_fast(problem: HostError) -> None:
+    """sshd locks out an address that fails often."""
+    assert pause(1, problem, 0.0) >= 15
+
+
+class Flaky:
+    """Fails as told, then gives a session; time passes only by sleeping."""
+
+    def __init__(self, failures: list[HostError]) -> None:
+        self.failures = failures
+        self.now = 0.0
+        self.session: Session = object()  # type: ignore[assignment]
+
+    async def connect(self, host: str) -> Session:
+        if self.failures:
+            raise self.failures.pop(0)
+        return self.session
+
+    async def close(self) -> None: ...
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    async def reconnect(self, deadline: float) -> tuple[Session, list[Retry]]:
+        told: list[Retry] = []
+        session = await reconnect(
+            self, "h", deadline=deadline, on_retry=told.append, clock=lambda: self.now, sleep=self.sleep
+        )
+        return session, told
+
+
+async def test_reconnecting_goes_on_until_it_works_and_tells_of_each_failure() -> None:
+    """The first try comes at once; every failed one is told with the wait before the next."""
+    flaky = Flaky([HostUnreachable("h", f"no {n}") for n in range(4)])
+    session, told = await flaky.reconnect(60)
+    assert session is flaky.session
+    assert [retry.attempt for retry in told] == [1, 2, 3, 4]
+    assert flaky.now == sum(retry.wait for retry in told)
+
+
+async def test_reconnecting_gives_up_at_the_deadline_with_the_last_error() -> None:
+    """It does not sleep past the deadline just to fail."""
+    flaky = Flaky([HostUnreachable("h", f"no {n}") for n in range(100)])
+    with pytest.raises(HostUnreachable):
+        await flaky.reconnect(30)
+    assert flaky.now < 30
+
+
+async def test_a_gate_lets_only_so_many_through_and_narrows() -> None:
+    """Never more inside than its width, and half as many after a refusal, down to one."""
+    gate, inside, most = Gate(4), 0, 0
+
+    async def pass_through() -> None:
+        nonlocal inside, most
+        async with gate.passing():
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0)
+            inside -= 1
+
+    await asyncio.gather(*(pass_through() for _ in range(20)))
+    assert most == 4
+    most = 0
+    for _ in range(5):
+        gate.narrow()
+    await asyncio.gather(*(pass_through() for _ in range(20)))
+    assert most == 1
+
+
+async def test_a_crowded_server_does_not_hold_up_the_others() -> None:
+    """Waiting for one server's gate takes no place among all."""
+    gates, reached = Gates(7), asyncio.Event()
+    hold = asyncio.Event()
+
+    async def visit(server: str) -> None:
+        async with gates.passing(server):
+            if server == "other":
+                reached.set()
+            await hold.wait()
+
+    crowd = [asyncio.ensure_future(visit("one")) for _ in range(30)]
+    other = asyncio.ensure_future(visit("other"))
+    async with asyncio.timeout(10):
+        await reached.wait()
+    hold.set()
+    await asyncio.gather(*crowd, other)
