@@ -17,7 +17,7 @@ _GROUP_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 _LABEL = r"[A-Za-z0-9][A-Za-z0-9_./-]{0,62}"
 _INTERFACE = r"[^\s/,=^:\"']{1,15}"
 """One interface as Linux allows it (15 bytes, no space or slash), and none of NCCL's list characters."""
-_ADDRESS = r"[A-Za-z0-9_.:%{}-]{1,253}"
+_ADDRESS = r"[A-Za-z0-9_:{][A-Za-z0-9_.:%{}-]{0,252}"
 
 
 def _version(node: Scalar) -> int:
@@ -118,7 +118,7 @@ DATA = Record(
 _HOST_KEYS = (
     Key(
         "user",
-        leaves.text("a user name", pattern=r"[^\s@:/\-][^\s@:/]{0,63}"),
+        leaves.text("a user name", pattern=r"[A-Za-z0-9_][A-Za-z0-9_.@\\+-]{0,63}"),
         "Login, where ~/.ssh/config leaves it open.",
     ),
     Key("port", PORT, "Port of sshd, where ~/.ssh/config leaves it open."),

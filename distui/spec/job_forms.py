@@ -37,7 +37,7 @@ SET_FOR_EACH_RANK = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", 
 def job_name(value: str) -> None:
     """Raise Wrong unless `value` can name containers, folders and labels everywhere."""
     if not re.fullmatch(JOB_NAME, value):
-        usable = re.sub(r"[^a-z0-9_.-]+", "-", value.lower()).strip("-_.")[:63]
+        usable = re.sub(r"[^a-z0-9_.]+", "-", value.lower()).strip("-_.")[:63]
         hint = f", for instance '{usable}'" if re.fullmatch(JOB_NAME, usable) else ""
         raise Wrong(
             f"{shown(value)} can't name a job: up to 63 small letters, digits, '_', '.' and '-'"

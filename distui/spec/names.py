@@ -101,7 +101,7 @@ def _pieces(text: str, gpus: bool) -> Iterator[tuple[str, tuple[int, ...] | None
     """The parts of a comma-separated expression, each with its GPU picks."""
     words = [w.strip() for w in _split(text)]
     while words:
-        piece, colon, suffix = words.pop(0).partition(":")
+        piece, colon, suffix = _suffix(words.pop(0))
         if not piece:
             raise Wrong(f"{shown(text)} has an empty name" if text.strip() else "names no host")
         if not colon:
@@ -113,6 +113,12 @@ def _pieces(text: str, gpus: bool) -> Iterator[tuple[str, tuple[int, ...] | None
         while words and _SPAN.fullmatch(words[0]):
             spans.append(words.pop(0))
         yield piece, _gpus(spans, f"{piece}:{','.join(spans)}")
+
+
+def _suffix(word: str) -> tuple[str, str, str]:
+    """`word` parted at the first colon that is not inside brackets."""
+    at = word.find(":", word.rfind("]") + 1)
+    return (word, "", "") if at < 0 else (word[:at], ":", word[at + 1 :])
 
 
 def _split(text: str) -> list[str]:

@@ -25,6 +25,9 @@ class Source:
     """A flag has no lines: problems in it are named after the flag alone."""
     _lines: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.text = self.text.removeprefix("\ufeff")
+
     def line(self, number: int) -> str:
         """The text of line `number`, counted from 1; "" beyond the end."""
         if not self._lines:

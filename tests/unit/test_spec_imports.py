@@ -1,0 +1,27 @@
+"""What importing the values and the readers costs, seen in a fresh interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+def loaded(statement: str, *modules: str) -> set[str]:
+    """Which of `modules` are loaded after `statement`."""
+    code = f"import sys; {statement}; print(*(m for m in {modules!r} if m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("module", ["inventory", "job", "names", "choose", "placeholders"])
+def test_values_and_names_load_no_reader(module: str) -> None:
+    """`distui --help` and completion must not pay for YAML."""
+    assert loaded(f"import distui.spec.{module}", "yaml", "pydantic", "difflib", "asyncssh") == set()
+
+
+def test_readers_load_nothing_but_yaml() -> None:
+    """They are plain code over YAML's events."""
+    statement = "import distui.spec.read_job, distui.spec.read_inventory, distui.spec.hostfile, distui.spec.schema"
+    assert loaded(statement, "yaml", "pydantic", "asyncssh", "textual", "torch", "asyncio") == {"yaml"}

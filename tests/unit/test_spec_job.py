@@ -1,0 +1,510 @@
+"""Job files as people write them, right and wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distui.errors import SpecError
+from distui.spec.job import Fabric, HostChoice, Job, RankLayout, Rendezvous, Torchrun
+from distui.spec.overrides import Override, parse_set
+from distui.spec.read_job import (
+    job_from_flags,
+    job_names,
+    load_job,
+    name_of_command,
+    read_job,
+    read_jobs,
+    split_reference,
+)
+
+ROOT = Path(__file__).parents[2]
+HEAD = "version: 1\nname: x\nimage: img\n"
+
+
+def job(body: str, **environ: str) -> Job:
+    """A small job with `body` added."""
+    return read_job(HEAD + body, "j", environ=environ)
+
+
+def told(body: str, head: str = HEAD, **environ: str) -> list[str]:
+    """Every problem of a job: `line:column key: message`, lines counted from the body."""
+    with pytest.raises(SpecError) as caught:
+        read_job(head + body, "j", environ=environ)
+    above = head.count("\n")
+    return [f"{p.line - above}:{p.column} {p.key}: {p.message}" if p.line else str(p) for p in caught.value.problems]
+
+
+def test_the_mnist_example_is_read() -> None:
+    """The classic command line, with what the program must know as placeholders."""
+    path = str(ROOT / "jobs" / "mnist.yaml")
+    command = "python mnist.py --rank {rank} --world-size {world_size} --init-method {init_method} --backend {backend}"
+    assert load_job(path, environ={}) == Job(
+        name="mnist",
+        hosts=HostChoice(names=("gw[1-2]",)),
+        image="pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime",
+        ranks=RankLayout(per_host=1),
+        rendezvous=Rendezvous("tcp"),
+        backend="gloo",
+        volumes=("/mnt/pytorch:/pytorch",),
+        workdir="/pytorch/trainers",
+        command=tuple(command.split()),
+        path=path,
+    )
+
+
+def test_every_example_is_read() -> None:
+    """What is in jobs/ can be run as it is."""
+    names = {load_job(str(p), environ={}).name for p in (ROOT / "jobs").glob("*.yaml")}
+    assert names == {"mnist", "torchrun", "gloo-smoke"}
+
+
+def test_every_key_reaches_its_field() -> None:
+    """A job that uses everything, beside the value it gives."""
+    text = r"""
+version: 1
+name: llm-pretrain
+hosts: {group: "@h100", count: 4}
+image: nvcr.io/nvidia/pytorch:25.01-py3
+launcher: torchrun
+torchrun: {rdzv: c10d, port: 29500, max_restarts: 2}
+ranks: {per_gpu: 1}
+gpus_per_host: 8
+backend: nccl
+master_port: 29500
+fabric: {kind: ib, ifname: ib0, hcas: ^mlx5_3, gid_index: 3, gdr: on, require: any}
+command: [train.py, --config, 7b.yaml, --lr, 3e-4, --epochs, 010]
+env: {NCCL_DEBUG: WARN, OMP_NUM_THREADS: 8, EMPTY: "", VERSION: 3.10, FLAG: true}
+secrets: [HF_TOKEN]
+volumes: ["/data:/data", "~/x:/x:ro", "./:/here", "cache:/cache:rw,z"]
+workdir: /data
+user: 1000:1000
+entrypoint: python
+network: host
+ipc: host
+shm_size: 64g
+ulimits: {memlock: -1, stack: 67108864, nofile: {soft: 1024, hard: 4096}, core: "0:-1"}
+devices: [/dev/fuse, "/dev/a:/dev/b:rwm"]
+cap_add: [IPC_LOCK]
+docker_args: [--privileged, --memory, 64g, --cpus, 4]
+pull: always
+on_fail: wait
+stop_grace: 1m30s
+stall_after: 2.5
+progress: {regex: 'step (?P<step>\d+)$'}
+preflight: [ssh, docker, image, gpus_idle, ports, ib]
+"""
+    assert read_job(text, "j", environ={}) == Job(
+        name="llm-pretrain",
+        hosts=HostChoice(group="h100", count=4),
+        image="nvcr.io/nvidia/pytorch:25.01-py3",
+        launcher="torchrun",
+        torchrun=Torchrun("c10d", 29500, 2),
+        ranks=RankLayout(per_gpu=1),
+        gpus_per_host=8,
+        backend="nccl",
+        master_port=29500,
+        fabric=Fabric("ib", "ib0", "^mlx5_3", 3, "on", "any"),
+        command=("train.py", "--config", "7b.yaml", "--lr", "3e-4", "--epochs", "010"),
+        env={"NCCL_DEBUG": "WARN", "OMP_NUM_THREADS": "8", "EMPTY": "", "VERSION": "3.10", "FLAG": "true"},
+        secrets=("HF_TOKEN",),
+        volumes=("/data:/data", "~/x:/x:ro", "./:/here", "cache:/cache:rw,z"),
+        workdir="/data",
+        user="1000:1000",
+        entrypoint="python",
+        network="host",
+        ipc="host",
+        shm_size="64g",
+        ulimits={"memlock": "-1", "stack": "67108864", "nofile": "1024:4096", "core": "0:-1"},
+        devices=("/dev/fuse", "/dev/a:/dev/b:rwm"),
+        cap_add=("IPC_LOCK",),
+        docker_args=("--privileged", "--memory", "64g", "--cpus", "4"),
+        pull="always",
+        on_fail="wait",
+        stop_grace=90.0,
+        stall_after=2.5,
+        progress=r"step (?P<step>\d+)$",
+        preflight=("ssh", "docker", "image", "gpus_idle", "ports", "ib"),
+        path="j",
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "value"),
+    [
+        ("hosts: gw[1-2]", "hosts", HostChoice(names=("gw[1-2]",))),
+        ("hosts: [gw1, 'node01:0-3']", "hosts", HostChoice(names=("gw1", "node01:0-3"))),
+        ("hosts: {label: {gpu: h100}, count: 2}", "hosts", HostChoice(label={"gpu": "h100"}, count=2)),
+        ("hosts: {names: 'gw[1-2]', count: 1}", "hosts", HostChoice(names=("gw[1-2]",), count=1)),
+        ("hosts:", "hosts", None),
+        ("ranks: {a: [0, 1], b: [2]}", "ranks", RankLayout(by_host={"a": (0, 1), "b": (2,)})),
+        ("gpus_per_host: all", "gpus_per_host", "all"),
+        ("gpus_per_host: [0, 2]", "gpus_per_host", (0, 2)),
+        ("gpus_per_host: {a: [0, 1], b: 2, c: all}", "gpus_by_host", {"a": (0, 1), "b": 2, "c": "all"}),
+        ("gpus_by_host: {a: 1}", "gpus_by_host", {"a": 1}),
+        ("visible_gpus: own", "visible_gpus", "own"),
+        ("rendezvous: {file: /shared}", "rendezvous", Rendezvous("file", "/shared")),
+        ("rendezvous: env", "rendezvous", Rendezvous()),
+        ("command: echo {rank}; exit 3", "command", "echo {rank}; exit 3"),
+        ("command: [a, \"{'x': {y}}\", '{{rnk}}', '{host}']", "command", ("a", "{'x': {y}}", "{{rnk}}", "{host}")),
+        ("env: [A=1, B=x=y, C=]", "env", {"A": "1", "B": "x=y", "C": ""}),
+        ("shm_size: 1073741824", "shm_size", "1073741824"),
+        ("stop_grace: 0", "stop_grace", 0.0),
+        ("x-anything: [1]", "name", "x"),
+    ],
+)
+def test_forms(body: str, field: str, value: Any) -> None:
+    """Each form of a key that people may write gives the value that is meant."""
+    assert getattr(job(body), field) == value
+
+
+@pytest.mark.parametrize("image", ["a", "A.example:5000/b/c:Tag_1", "x@sha256:0f", "localhost/x", "a/b_c"])
+def test_images(image: str) -> None:
+    """A registry and a tag may have capitals; the rest is Docker's to judge."""
+    assert read_job(f"version: 1\nname: x\nimage: {image}", "j", environ={}).image == image
+
+
+@pytest.mark.parametrize(
+    "image", ["PyTorch/pytorch:2", "localhost:5000/A/b:Tag@sha256:abc", "-v", "a b", "'--help'", "é"]
+)
+def test_what_can_not_be_an_image(image: str) -> None:
+    """Docker would say `invalid reference format` on every host; here it is said once, before."""
+    (problem,) = told("", head=f"version: 1\nname: x\nimage: {image}\n")
+    assert problem.startswith("0:8 image: ")
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("hosts: gw[1-2", "1:8 hosts: 'gw[1-2': brackets don't match"),
+        ("hosts: []", "1:8 hosts: expected a list of host names; the list is empty"),
+        ("hosts: {group: a, label: {b: c}}", "1:26 hosts.label: can't stand beside group"),
+        ("hosts: {count: 2}", "1:16 hosts.count: of which hosts? add names, group or label"),
+        ("hosts: {}", "1:8 hosts: names no host: add names, group or label"),
+        ("hosts: {group: a, count: 0}", "1:26 hosts.count: expected a number of hosts from 1 to 4096"),
+        ("launcher: torchurn", "1:11 launcher: expected env or torchrun"),
+        ("launcher: torchrun", "1:11 launcher: torchrun needs a command"),
+        ("ranks: {a: [0, 1], b: [1, 2]}", "1:24 ranks.b: rank 1 is given twice: a has it already"),
+        ("ranks: {a: [0], b: [2]}", "1:8 ranks: rank 1 is missing: ranks go from 0 to 2 without a gap"),
+        ("ranks: {per_host: 1, per_gpu: 1}", "1:22 ranks.per_gpu: can't stand beside per_host; choose one"),
+        ("ranks: {per_hst: 1}", "1:9 ranks.per_hst: unknown key, did you mean 'per_host'?"),
+        ("ranks: {a: 2}", "1:12 ranks.a: expected a list of ranks such as [0, 1], got 2"),
+        ("ranks: {'a[1-2]': [0, 1]}", "1:9 ranks.a[1-2]: 'a[1-2]': name each host by itself here"),
+        ("ranks: 2", "1:8 ranks: expected {per_host: N}, {per_gpu: N}, or a list of ranks for each host"),
+        ("ranks: {per_host: 0}", "1:19 ranks.per_host: expected a number of ranks from 1 to 1024"),
+        ("gpus_per_host: -1", "1:16 gpus_per_host: expected all, a number of GPUs from 0 to 256, a list of GPU"),
+        ("gpus_per_host: [1, 1]", "1:16 gpus_per_host: 1 is listed twice"),
+        ("gpus_per_host: 0\nranks: {per_gpu: 1}", "2:8 ranks: per_gpu needs GPUs, but gpus_per_host is 0"),
+        ("gpus_per_host: 0\ngpus_per_rank: 1", "2:16 gpus_per_rank: needs GPUs, but gpus_per_host is 0"),
+        ("gpus_per_rank: 1\nranks: {per_gpu: 1}", "1:16 gpus_per_rank: can't stand beside ranks.per_gpu; choose one"),
+        ("gpus_per_host: 1\ngpus_by_host: {a: 1}", "2:15 gpus_by_host: can't stand beside gpus_per_host; choose one"),
+        ("torchrun: {port: 1}", "1:11 torchrun: only means something with launcher: torchrun"),
+        ("rendezvous: file", "1:13 rendezvous: file needs a shared folder"),
+        ("rendezvous: {file: shared}", "1:20 rendezvous.file: 'shared' must be an absolute path inside the container"),
+        ("rendezvous: http", "1:13 rendezvous: expected env, tcp or {file: /shared/folder}"),
+        ("backend: gloom", "1:10 backend: expected gloo, nccl or mpi"),
+        ("master_port: 70000", "1:14 master_port: expected a port from 1 to 65535"),
+        ("fabric: tcp", "1:9 fabric: expected a mapping such as {kind: tcp}, got 'tcp'"),
+        ("fabric: {kind: infiniband}", "1:16 fabric.kind: expected ib, roce, tcp or auto"),
+        ("command: []", "1:10 command: expected a list of words; the list is empty"),
+        ("command: [a, '{rnk}']", "1:14 command[1]: unknown placeholder {rnk}, did you mean {rank}? {{rnk}} keeps it"),
+        ("command: [[a]]", "1:11 command[0]: expected text, got a list"),
+        ("command: [a, ]\nenv: {A: }", '2:10 env.A: expected a value (write "" for an empty one'),
+        ('env: {A: "x\\ny"}', "1:10 env.A: a newline can't be passed: env files hold one line"),
+        ("env: {A-B: x}", "1:7 env.A-B: 'A-B' is not a variable's name"),
+        ("env: {RANK: 0}", "1:7 env.RANK: distui sets this for each rank; remove it"),
+        ("env: [A]", "1:7 env[0]: write A=value"),
+        ("env: [A=1, A=2]", "1:6 env: A is set twice"),
+        ("secrets: [A]\nenv: {A: x}", "1:11 secrets: 'A' is also in env, where it would be shown"),
+        ("secrets: [A=x]", "1:11 secrets[0]: write the name only"),
+        ("secrets: [A, A]", "1:10 secrets: A is listed twice"),
+        ("volumes: [a]", "1:11 volumes[0]: 'a': expected source:/target or source:/target:ro"),
+        ("volumes: ['/a:b']", "1:11 volumes[0]: '/a:b': expected source:/target"),
+        ("volumes: ['/a:/b:r']", "1:11 volumes[0]: unknown option 'r'"),
+        ("volumes: ['a/b:/b']", "1:11 volumes[0]: 'a/b' is neither a path (/, ./, ~/) nor the name of a volume"),
+        ("volumes: ['/a:/b', '/c:/b/']", "1:10 volumes: /b is the target of two volumes, '/a:/b' and '/c:/b/'"),
+        ("workdir: work", "1:10 workdir: 'work' must be an absolute path"),
+        ("shm_size: lots", "1:11 shm_size: expected a size such as 64g or 512m"),
+        ("ulimits: {memlok: -1}", "1:11 ulimits.memlok: unknown limit, did you mean 'memlock'?"),
+        ("ulimits: {memlock: unlimited}", "1:20 ulimits.memlock: expected a limit such as -1, 65536 or soft:hard"),
+        ("docker_args: [--rm]", "1:15 docker_args[0]: --rm can't be used here: distui removes containers once"),
+        ("docker_args: [--name=x]", "1:15 docker_args[0]: --name=x can't be used here"),
+        ("stop_grace: 30 parsecs", "1:13 stop_grace: expected a duration such as 30s, 2m or 1.5 (seconds)"),
+        ("stop_grace: -1", "1:13 stop_grace: expected a duration from 0 to 86400 seconds"),
+        ("stop_grace: .inf", "1:13 stop_grace: expected a duration from 0 to 86400 seconds"),
+        ("progress: {regex: '(a'}", "1:19 progress.regex: not a regular expression: missing )"),
+        ("progress: {regex: 'a'}", "1:19 progress.regex: has no named group"),
+        ("preflight: [shs]", "1:13 preflight[0]: unknown check 'shs', did you mean 'ssh'?"),
+        ("pull: yes", "1:7 pull: expected always, missing or never"),
+        ("roles: {}", "1:1 roles: not supported in this version; launchers are env and torchrun"),
+        ("sync: {}", "1:1 sync: not supported in this version; have the files on every host, or in the image"),
+        ("environment: {}", "1:1 environment: unknown key, did you mean 'env'?"),
+        ("wrokdir: /x", "1:1 wrokdir: unknown key, did you mean 'workdir'?"),
+        ("privileged: true", "1:1 privileged: unknown key; write `docker_args: [--privileged]`"),
+        ("workdir: 3.10", '1:10 workdir: expected an absolute path, got the number 3.10: quote it, "3.10"'),
+        ("entrypoint: ${NOPE}", "1:13 entrypoint: the variable NOPE is not set; set it, or write ${NOPE:-default}"),
+        ("master_port: ${NOPE}", "1:14 master_port: the variable NOPE is not set; set it, or write ${NOPE:-default}"),
+        ("gpus_per_host: ${NOPE}", "1:16 gpus_per_host: the variable NOPE is not set"),
+    ],
+)
+def test_one_problem_is_told_in_one_sentence(body: str, problem: str) -> None:
+    """What, where and what to do; and nothing more than that one."""
+    (found,) = told(body)
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("body", "problems"),
+    [
+        ("visible_gpus: own", ["2:15 visible_gpus: own can't work with torchrun"]),
+        ("rendezvous: tcp", ["2:13 rendezvous: torchrun's programs always meet by env"]),
+        ("torchrun: {port: 1}\nmaster_port: 2", ["3:14 master_port: torchrun.port says 1; write only one of them"]),
+        ("command: train.py", ["2:10 command: torchrun needs a list"]),
+    ],
+)
+def test_what_torchrun_can_not_do(body: str, problems: list[str]) -> None:
+    """Contradictions between keys are found before any host is asked."""
+    command = "" if "command" in body else "\ncommand: [a]"
+    found = told(f"launcher: torchrun\n{body}{command}")
+    assert [f.startswith(p) for f, p in zip(found, problems, strict=True)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ('"a b; rm -rf $(x)"', ", for instance 'a-b-rm-rf-x'"),
+        ("My_Job", ", for instance 'my_job'"),
+        ("-x", ", for instance 'x'"),
+        ('"../../etc"', ", for instance 'etc'"),
+        ('"\'"', "a letter or digit"),
+        ("é", "a letter or digit"),
+        ("a" * 64, ", for instance 'aaa"),
+        ('"a\\nb"', "a newline is not allowed here"),
+    ],
+)
+def test_names_that_can_not_name_a_container_are_refused(name: str, hint: str) -> None:
+    """Shell characters, paths, capitals: one sentence with a name that would do."""
+    (problem,) = told("", head=f"version: 1\nimage: i\nname: {name}\n")
+    assert hint in problem
+
+
+def test_a_job_needs_something_to_run() -> None:
+    """Neither image nor command is no job."""
+    assert told("", head="version: 1\nname: x\n") == [
+        "-1:1 command: missing: there is neither a command nor an image to run"
+    ]
+    assert told("a: 1", head="") == [
+        "1:1 a: unknown key",
+        "1:1 version: missing: expected `version: 1`, the format of this file",
+        "1:1 name: missing: expected a name",
+        "1:1 command: missing: there is neither a command nor an image to run",
+    ]
+
+
+def test_variables_come_from_the_caller() -> None:
+    """Compose's rules; what is meant for the host's shell stays."""
+    found = job(
+        "master_port: ${PORT}\nworkdir: ${DIR:-/work}\nuser: ${UID_}\n"
+        "command: echo $HOME $$HOME $${HOME} ${A:-${B:-c}} ${EMPTY-x} ${EMPTY:-y} ${A+z} ${B+z}\n"
+        'env: {V: "${VERSION}", N: "${NONE:-}"}\n',
+        PORT="29500",
+        EMPTY="",
+        B="b",
+        VERSION="3.10",
+        UID_="1000",
+    )
+    assert (found.master_port, found.workdir, found.user) == (29500, "/work", "1000")
+    assert found.command == "echo $HOME $HOME ${HOME} b  y  z"
+    assert found.env == {"V": "3.10", "N": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("${A", "is not closed"),
+        ("${}", "is not a variable"),
+        ("${A%x}", "write $${ for a ${ meant for the host"),
+        ("${#a[@]}", "is not a variable"),
+        ("${A:?must be given}", "the variable A is not set: must be given"),
+        ("${A?}", "the variable A is not set"),
+        ("${A:-" * 20 + "}" * 20, "nested too deeply"),
+    ],
+)
+def test_variables_that_can_not_be_put_in_are_told(text: str, words: str) -> None:
+    """A missing variable is a problem with a place, never an empty text."""
+    (problem,) = told(f"entrypoint: '{text}'")
+    assert words in problem
+
+
+def test_values_of_variables_are_values_not_yaml() -> None:
+    """A variable can't add keys or lists, and a newline in it is found."""
+    assert job("entrypoint: ${X}", X="{a: 1}").entrypoint == "{a: 1}"
+    (problem,) = told("env: {A: '${X}'}", X="secret\nvalue")
+    assert "a newline can't be passed" in problem
+    assert "secret" not in problem
+
+
+def test_one_file_may_hold_several_jobs() -> None:
+    """`#name` picks; the others are not even checked."""
+    text = "version: 1\nname: a\nimage: i\n---\nversion: 1\nname: b\nlauncher: tf\n"
+    assert read_job(text, "j", environ={}, name="a").name == "a"
+    assert job_names(text, "j") == ("a", "b")
+    for name, message in (
+        (None, "j: this file holds 2 jobs (a, b); pick one: j#a"),
+        ("c", "j: no job is called 'c' here; it has a, b"),
+    ):
+        with pytest.raises(SpecError) as caught:
+            read_job(text, "j", environ={}, name=name)
+        assert str(caught.value) == message
+    with pytest.raises(SpecError) as caught:
+        read_jobs(text, "j", environ={})
+    assert [p.line for p in caught.value.problems] == [5, 7]
+    assert [j.name for j in read_jobs(text.replace("launcher: tf", "image: i"), "j", environ={})] == ["a", "b"]
+
+
+def test_two_jobs_of_one_name_are_refused() -> None:
+    """Otherwise `#name` would pick by chance."""
+    text = "version: 1\nname: a\nimage: i\n---\nversion: 1\nname: a\nimage: i\n"
+    with pytest.raises(SpecError, match="the job on line 2 is called 'a' too"):
+        read_jobs(text, "j", environ={})
+    with pytest.raises(SpecError, match="the job on line 2 is called 'a' too"):
+        read_job(text, "j", environ={}, name="a")
+
+
+def test_references(tmp_path: Path) -> None:
+    """`file#name`, unless a file really is called so."""
+    (tmp_path / "a#b").write_text(HEAD)
+    assert split_reference("j.yaml#x") == ("j.yaml", "x")
+    assert split_reference("j.yaml") == ("j.yaml", None)
+    assert split_reference(str(tmp_path / "a#b")) == (str(tmp_path / "a#b"), None)
+    assert split_reference("-") == ("-", None)
+    assert load_job(str(tmp_path / "a#b"), environ={}).name == "x"
+
+
+def overridden(*overrides: Override) -> Job:
+    return read_job(HEAD + "env: {A: a}\nfabric: {kind: ib, gdr: on}\n", "j", environ={}, overrides=overrides)
+
+
+def test_values_from_the_command_line_win() -> None:
+    """--set replaces what it names, flags likewise, and -e adds."""
+    found = overridden(
+        parse_set("fabric.kind=tcp"),
+        parse_set("ranks={per_host: 2}"),
+        parse_set("entrypoint=5"),
+        parse_set("image="),
+        Override("image", "other:1", "--image"),
+        Override("env", {"B": "x=y\t"}, "-e"),
+        Override("hosts", ["gw[1-2]"], "-H"),
+        Override("master_port", "29500", "--master-port"),
+    )
+    assert found.fabric == Fabric("tcp", gdr="on")
+    assert found.ranks == RankLayout(per_host=2)
+    assert (found.entrypoint, found.image, found.master_port) == ("5", "other:1", 29500)
+    assert found.env == {"A": "a", "B": "x=y\t"}
+    assert found.hosts == HostChoice(names=("gw[1-2]",))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (parse_set("fabric.kind=infiniband"), "--set fabric.kind: expected ib, roce, tcp or auto, got 'infiniband'"),
+        (parse_set("fabric.kid=ib"), "--set fabric.kid: unknown key, did you mean 'kind'?"),
+        (parse_set("ranks=[1"), "--set ranks: expected ',' or ']' here, or the bracket's end; quote a text with"),
+        (parse_set("name.x=1"), "--set name.x: name: expected a name, got a mapping"),
+        (Override("image", "A B", "--image"), "--image: 'A B' is not an image"),
+        (Override("env", {"A": "x\ny"}, "-e"), "-e: env.A: a newline can't be passed"),
+        (Override("master_port", "x", "--master-port"), "--master-port: expected a port from 1 to 65535, got 'x'"),
+    ],
+)
+def test_problems_of_the_command_line_name_the_flag(override: Override, message: str) -> None:
+    """They have no line; the flag is their place."""
+    with pytest.raises(SpecError) as caught:
+        overridden(override)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("text", ["a", "=x", "a..b=1", " a=1", ".=1"])
+def test_set_needs_key_and_value(text: str) -> None:
+    """Anything else is told before any file is read."""
+    from distui.errors import UsageError
+
+    with pytest.raises(UsageError, match="expected KEY=VALUE"):
+        parse_set(text)
+
+
+def test_a_job_may_come_from_flags_alone() -> None:
+    """`run --headless -H ... --image IMG -- CMD` needs no file; `$` in it has been the shell's."""
+    found = job_from_flags(
+        ["python", "/work/Train MNIST.py", "${X}"],
+        overrides=[Override("hosts", ["node[01-02]"], "-H"), Override("image", "img", "--image")],
+    )
+    assert found == Job(
+        name="train-mnist",
+        hosts=HostChoice(names=("node[01-02]",)),
+        image="img",
+        command=("python", "/work/Train MNIST.py", "${X}"),
+    )
+    with pytest.raises(SpecError, match="neither a command nor an image"):
+        job_from_flags([])
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("python -u train.py --lr 1", "train"),
+        ("sleep 5", "sleep"),
+        ("/bin/sh -c x", "sh"),
+        ("-x", "run"),
+        ("", "run"),
+        ("é", "run"),
+    ],
+)
+def test_command_gives_a_name(command: str, name: str) -> None:
+    """The script's name, or the program's, made fit for containers."""
+    assert name_of_command(command.split()) == name
+
+
+KEYS = ["version", "name", "hosts", "ranks", "command", "env", "volumes", "fabric", "kind", "per_host", "rendezvous"]
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=12),
+    st.sampled_from([1, "$", "${", "${A:-", "{rank}", "x" * 10_000, *KEYS]),
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.one_of(st.sampled_from(KEYS), st.text(max_size=5)), inner)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(st.dictionaries(st.sampled_from(KEYS), VALUES), VALUES), st.text(max_size=20))
+def test_any_structure_is_a_job_or_refused(value: object, variable: str) -> None:
+    """Nothing but SpecError comes out, whatever is nested in what."""
+    import yaml
+
+    try:
+        assert isinstance(read_job(yaml.safe_dump(value), "j", environ={"A": variable}), Job)
+    except SpecError as error:
+        assert error.problems
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_any_override_is_taken_or_refused(key: str, value: str) -> None:
+    """What people type after --set never ends in a traceback."""
+    from distui.errors import UsageError
+
+    try:
+        assert isinstance(overridden(parse_set(f"{key}={value}")), Job)
+    except UsageError as error:
+        assert error.message
