@@ -130,3 +130,7 @@ def _crashed(exc: BaseException, words: Sequence[str]) -> int:
 
         traceback.print_exception(exc, file=sys.stderr)
     return ExitCode.BUG
+
+
+if __name__ == "__main__":
+    sys.exit(main())
