@@ -120,8 +120,8 @@ class DemoHost:
 class DemoHosts:
     """`async with DemoHosts(count=2, root=folder) as demo:` - hosts demo1, demo2 ... with homes in `root/demoN`.
 
-    `env` is added to every command's environment; its SHELL, if any, is the login shell. `demo.connector()` reaches them; so does an SshConnector with
-    `home=demo.root, system=False`, or `ssh -F demo.config demo1`.
+    `env` is added to every command's environment; its SHELL, if any, is the login shell. `demo.connector()`
+    reaches the hosts; so does an SshConnector with `home=demo.root, system=False`, or `ssh -F demo.config demo1`.
     """
 
     def __init__(

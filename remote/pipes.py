@@ -24,11 +24,15 @@ _NOISE_LIMIT = 1 << 20
 
 
 class Pipe:
-    """One channel. `lost` is set when the connection broke, not when the other side ended the channel."""
+    """One channel: `ended` when no more output comes, `closed` when both sides are done.
+
+    `lost` is set when the connection broke, not when the other side ended the channel.
+    """
 
     def __init__(self, *, mark: str = "", stderr_limit: int = 8192) -> None:
         self.status: int | None = None
         self.lost: Exception | None = None
+        self.ended = asyncio.Event()
         self.closed = asyncio.Event()
         self.out = Unframe(mark)
         self.out.found = not mark
@@ -39,8 +43,7 @@ class Pipe:
         """The login shell printed more than it may before the mark."""
         self._finished = asyncio.Event()
         self._discard = False
-        self._ended = False
-        self._paused = False
+                self._paused = False
         self._readable = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
@@ -65,7 +68,8 @@ class Pipe:
         if self._buffer:
             self._readable.set()
         elif self.out.dropped > _NOISE_LIMIT:
-            self.flooded = self._ended = True
+            self.flooded = True
+            self.ended.set()
             self._readable.set()
         if len(self._buffer) > _HIGH_WATER and not self._paused:
             self._paused = True
@@ -73,7 +77,7 @@ class Pipe:
 
     def eof_received(self) -> bool:
         """No more stdout; our side stays open."""
-        self._ended = True
+        self.ended.set()
         self._readable.set()
         return True
 
@@ -91,7 +95,7 @@ class Pipe:
     def connection_lost(self, exc: Exception | None) -> None:
         """The channel is closed."""
         self.lost = exc
-        self._ended = True
+        self.ended.set()
         self._readable.set()
         self._writable.set()
         self._finished.set()
@@ -109,7 +113,7 @@ class Pipe:
 
     async def read(self, limit: int) -> bytes:
         """Up to `limit` bytes, b"" at the end; what arrived before a loss is handed out first."""
-        while not self._buffer and not self._ended:
+        while not self._buffer and not self.ended.is_set():
             self._readable.clear()
             await self._readable.wait()
         data = bytes(self._buffer[:limit])

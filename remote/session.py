@@ -325,10 +325,11 @@ class SshChannel:
 
     async def wait(self) -> int:
         """See `distui.session.ByteChannel.wait`."""
+        if isinstance(self._pipe, SocketPipe):
+            await self._pipe.ended.wait()  # The other half stays open until we close it.
+            return 0 if self._pipe.lost is None else -1
         await self._pipe.closed.wait()
-        if self._pipe.status is not None:
-            return self._pipe.status
-        return 0 if isinstance(self._pipe, SocketPipe) and self._pipe.lost is None else -1
+        return -1 if self._pipe.status is None else self._pipe.status
 
     async def close(self) -> None:
         """See `distui.session.ByteChannel.close`."""
