@@ -23,7 +23,7 @@ from distui.run.events import RunEnded
 
 if TYPE_CHECKING:
     from distui.facts.host import HostFacts
-    from distui.plan.model import RunPlan
+    from distui.plan.model import NoPlan, RunPlan
     from distui.run.store import StoredRun
     from distui.session import Connector
 
@@ -80,8 +80,23 @@ async def prepare(connector: Connector, told: Settings, out: Console, order: Ord
         started=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
     )
     if isinstance(made, NoPlan):
-        raise PlanError(tuple(str(p) for p in made.problems))
+        raise no_plan(made)
     return Prepared(made, {name: r for name, r in results.items() if isinstance(r, HostFacts)})
+
+
+def no_plan(found: NoPlan) -> PlanError:
+    """Why there is no plan, equal reasons of several hosts as one."""
+    from distui.spec.names import fold
+
+    hosts: dict[tuple[str, str], list[str]] = {}
+    for problem in found.problems:
+        hosts.setdefault((problem.message, problem.hint), []).append(problem.host or "")
+    return PlanError(
+        tuple(
+            (f"{fold(filter(None, names))}: " if any(names) else "") + message + (f" (try: {hint})" if hint else "")
+            for (message, hint), names in hosts.items()
+        )
+    )
 
 
 async def start(

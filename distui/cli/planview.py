@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from distui.cli.console import Console, confirm
 from distui.cli.ranks import counted
 from distui.cli.settings import Settings
-from distui.run.lines import safe
 
 if TYPE_CHECKING:
     from distui.plan.model import RunPlan
@@ -22,8 +21,12 @@ def show_plan(out: Console, told: Settings, plan: RunPlan, *, full: bool) -> Non
     if told.output in ("json", "ndjson"):
         out.json(to_json(plan))
         return
-    for line in render_text(plan, full=full).splitlines():
-        out.print(safe(line))
+    out.print(render_text(plan, full=full, width=text_width(out)))
+
+
+def text_width(out: Console) -> int:
+    """How wide a plan is printed."""
+    return max(60, min(out.width or 100, 120))
 
 
 def confirm_plan(out: Console, told: Settings, plan: RunPlan) -> bool:
@@ -33,7 +36,6 @@ def confirm_plan(out: Console, told: Settings, plan: RunPlan) -> bool:
     asked = not told["yes"] and not told["no_input"] and sys.stdin.isatty() and out.err.isatty()
     if not asked:
         return True
-    for line in render_text(plan).splitlines():
-        out.warn(safe(line))
+    out.warn(render_text(plan, width=text_width(out)).rstrip())
     hosts = counted(len(plan.hosts), "host")
     return confirm(out, told, f"Start {plan.run_id}: {counted(plan.world_size, 'rank')} on {hosts}?", default=True)

@@ -78,7 +78,8 @@ def _one(event: Event, verbose: int) -> Iterator[Line]:
         case RunOpened():
             yield from _opened(event)
         case PhaseBegun():
-            yield f"distui: {_PHASES[event.phase]}{': ' + event.detail if event.detail else ''}", "dim"
+            detail = f": {event.detail}" if event.detail and event.detail not in _PHASES[event.phase] else ""
+            yield safe(f"distui: {_PHASES[event.phase]}{detail}"), "dim"
         case HostChanged(state="up"):
             if verbose:
                 yield f"distui: {event.host} is connected", "dim"
@@ -157,7 +158,9 @@ def _predicate(state: RankPhase, text: str) -> str:
             return "never started" + (f": {text}" if text else "")
         case "stopped":
             return "stopped" + (f" ({text})" if text else "")
-        case "exited" | "oom" | "killed" | "removed" | "waiting" | "starting":
+        case "exited":
+            return f"ended: {text}" if text else "ended"
+        case "oom" | "killed" | "removed" | "waiting" | "starting":
             return text or state
 
 

@@ -1,0 +1,31 @@
+"""`distui completion`: a script for the shell, which asks distui itself for the words."""
+
+from __future__ import annotations
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import settings
+from distui.cli.options import verb
+
+
+@verb("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def command(ctx: click.Context, shell: str) -> int:
+    """Print the completion script of a shell.
+
+    \b
+      bash    eval "$(distui completion bash)"            in ~/.bashrc
+      zsh     eval "$(distui completion zsh)"             in ~/.zshrc
+      fish    distui completion fish > ~/.config/fish/completions/distui.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from distui.cli.app import build
+
+    out = consoles.of(settings.of(ctx))
+    found = get_completion_class(shell)
+    assert found is not None  # click has all three
+    out.print(found(build(), {}, "distui", "_DISTUI_COMPLETE").source())
+    return 0

@@ -1,0 +1,144 @@
+"""`distui demo`: a real distributed training on two hosts made on this machine."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import settings, wiring
+from distui.cli.console import Console
+from distui.cli.launching import How, prepare, start
+from distui.cli.options import verb
+from distui.cli.order import Order, run_name
+from distui.cli.printer import LogView
+from distui.cli.settings import Settings
+from distui.errors import CheckFailed
+
+if TYPE_CHECKING:
+    from distui.session import Connector
+    from distui.spec.inventory import Inventory
+    from distui.spec.job import Job
+    from remote.demo import DemoHosts
+
+IMAGE = "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime"
+
+
+@verb("demo")
+@click.option("--docker", is_flag=True, help="In containers of this machine's Docker instead of plain processes.")
+@click.option("--image", metavar="IMG", default=IMAGE, help="Image for --docker; it needs torch.")
+@click.option("--epochs", type=click.IntRange(1, 1000), default=8, help="Passes over the data [8].")
+@click.option("--hosts", "count", type=click.IntRange(1, 8), default=2, help="Hosts to make [2].")
+@click.pass_context
+def command(ctx: click.Context, docker: bool, image: str, epochs: int, count: int) -> int:
+    """Train a small network on handwritten digits over two ssh servers on loopback, one rank on each.
+
+    Everything goes the way it goes on real hosts: ssh, probe, plan, env files, start, logs, result, clean-up. Needs
+    nothing but Python and torch.
+    """
+    told = settings.of(ctx)
+    out = consoles.of(told)
+    if not docker and importlib.util.find_spec("torch") is None:
+        raise CheckFailed(
+            f"the demo trains with torch, which {sys.executable} does not have",
+            hint="pip install 'distui[torch]'   (or `distui demo --docker` where Docker is)",
+        )
+    with tempfile.TemporaryDirectory(prefix="distui-demo-", ignore_cleanup_errors=True) as folder:
+        job = _job(Path(folder), epochs=epochs, image=image if docker else None)
+        return wiring.run_async(_demo(told, out, job, Path(folder), count, docker=docker))
+
+
+def trainers_folder() -> Path:
+    """Where the trainers that came with distui are. Raises CheckFailed when they are not installed."""
+    spec = importlib.util.find_spec("trainers")
+    if spec is None or spec.origin is None:
+        raise CheckFailed("the trainers that belong to distui are not installed", hint="pip install distui again")
+    return Path(spec.origin).parent
+
+
+def _job(folder: Path, *, epochs: int, image: str | None) -> Job:
+    from distui.spec.job import Fabric, Job, RankLayout, Rendezvous
+
+    place = Path("/trainers") if image else trainers_folder()
+    arguments = [
+        "--rank",
+        "{rank}",
+        "--world-size",
+        "{world_size}",
+        "--init-method",
+        "{init_method}",
+        "--backend",
+        "{backend}",
+    ]
+    return Job(
+        name="digits",
+        image=image,
+        ranks=RankLayout(per_host=1),
+        gpus_per_host=0,
+        rendezvous=Rendezvous("tcp"),
+        backend="gloo",
+        fabric=Fabric("tcp"),
+        command=(
+            "python" if image else sys.executable,
+            str(place / "mnist.py"),
+            *arguments,
+            "--epochs",
+            str(epochs),
+            "--log-every",
+            "20",
+        ),
+        env={"PYTHONDONTWRITEBYTECODE": "1"},
+        volumes=(f"{trainers_folder()}:/trainers:ro",) if image else (),
+        stop_grace=10.0,
+    )
+
+
+def _inventory(demo: DemoHosts, *, docker: bool) -> Inventory:
+    from distui.spec.inventory import Host, Inventory
+
+    return Inventory(
+        tuple(
+            Host(
+                target.name,
+                addr=target.address,
+                user=target.user,
+                port=target.port,
+                engine="docker" if docker else "process",
+                engine_command=("docker",) if docker else (),
+            )
+            for target in demo.targets.values()
+        )
+    )
+
+
+async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int, *, docker: bool) -> int:
+    from distui.run.reuse import ReusingConnector
+    from distui.spec.inventory import HostPick
+    from remote.demo import DemoHosts
+
+    async with DemoHosts(count, root=folder) as demo:
+        where = ", ".join(f"{t.name} = 127.0.0.1:{t.port}" for t in demo.targets.values())
+        out.say(f"distui: made {count} hosts with ssh servers: {where}")
+        found = _inventory(demo, docker=docker)
+        order = Order(job, found, tuple(HostPick(h.name) for h in found.hosts), {}, run_name("demo"))
+        connector = ReusingConnector(demo.connector())
+        try:
+            return await _train(told, out, connector, order)
+        finally:
+            await connector.close()
+
+
+async def _train(told: Settings, out: Console, connector: Connector, order: Order) -> int:
+    from distui.plan.render import render_text
+
+    prepared = await prepare(connector, told, out, order)
+    for line in render_text(prepared.plan, width=min(out.width or 80, 100)).splitlines():
+        out.say(line)
+    out.say("")
+    ended = await start(connector, told, out, order, prepared, How(LogView()))
+    return ended.exit

@@ -1,0 +1,149 @@
+"""`distui show`: everything that is known of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import runs, settings, wiring
+from distui.cli.console import Console
+from distui.cli.options import verb
+from distui.cli.settings import Settings
+from distui.cli.verbs.ps import took, when
+
+if TYPE_CHECKING:
+    from distui.run.discover import FoundRun
+
+
+@dataclass(frozen=True, slots=True)
+class RankRow:
+    """One rank, as its host or the record here tells it."""
+
+    rank: int
+    host: str
+    state: str
+    exit: int | None = None
+    words: str = ""
+    gpus: tuple[int, ...] = ()
+    id: str = ""
+
+
+@verb("show")
+@click.argument("run")
+@click.option("--plan", "plan_too", is_flag=True, help="With the plan it was started from.")
+@click.pass_context
+def command(ctx: click.Context, run: str, plan_too: bool) -> int:
+    """Show one run: its state, ranks, exit codes, first failure, and where its logs are."""
+    told = settings.of(ctx)
+    out = consoles.of(told)
+    place = runs.locate(told, run)
+    found = wiring.run_async(_find(told, out, place), limit=told.timeout)
+    recorded = runs.stored_row(place.stored) if place.stored is not None else None
+    if found is None and recorded is None:
+        raise runs.not_found(told, run, f"none of {len(place.hosts)} hosts has it")
+    row = runs.found_row(found, recorded) if found is not None else recorded
+    assert row is not None
+    if found is None and row.state not in runs.ENDED:
+        row = replace(row, state="gone")
+    ranks = merged(found, place)
+    if told.json:
+        out.json({"schema": "distui/show/v1", **runs.row_json(row), "tasks": [_rank_json(r) for r in ranks]})
+    else:
+        _show(out, row, ranks)
+    if plan_too and place.stored is not None:
+        _show_plan(out, told, place)
+    return 0
+
+
+async def _find(told: Settings, out: Console, place: runs.Place) -> FoundRun | None:
+    if not place.hosts or (place.stored is not None and runs.stored_row(place.stored).state in runs.ENDED):
+        return None
+    async with wiring.connected(told, place.hosts) as connector:
+        found, unreachable = await runs.find(told, connector, place)
+    for name, trouble in unreachable.items():
+        out.warn(f"distui: {name} did not answer: {trouble.message.removeprefix(name + ': ')}", "yellow")
+    return found
+
+
+def merged(found: FoundRun | None, place: runs.Place) -> list[RankRow]:
+    """Every rank: from the record here, and over it what the hosts say now."""
+    rows = {r.rank: r for r in recorded_ranks(place)}
+    for task in found.tasks if found is not None else ():
+        for rank in task.labels.ranks:
+            text = rows[rank].words if rank in rows and not task.running else ""
+            rows[rank] = RankRow(rank, task.host, task.status, task.exit, text, task.labels.gpus, task.id[:12])
+    return [rows[rank] for rank in sorted(rows)]
+
+
+def recorded_ranks(place: runs.Place) -> list[RankRow]:
+    """The ranks as the events recorded here left them."""
+    rows: dict[int, RankRow] = {}
+    for event in place.stored.events() if place.stored is not None else ():
+        if event.get("type") == "run":
+            rows = {r["rank"]: RankRow(r["rank"], r["host"], "waiting") for r in event.get("ranks") or ()}
+        elif event.get("type") == "rank":
+            rows[event["rank"]] = RankRow(
+                event["rank"], event["host"], event["state"], event.get("exit"), event.get("words") or ""
+            )
+    return list(rows.values())
+
+
+def _rank_json(row: RankRow) -> dict[str, Any]:
+    return {
+        "rank": row.rank,
+        "host": row.host,
+        "state": row.state,
+        "exit": row.exit,
+        "words": row.words,
+        "gpus": list(row.gpus),
+        "id": row.id or None,
+    }
+
+
+def _show(out: Console, row: runs.RunRow, ranks: Sequence[RankRow]) -> None:
+    from distui.run.lines import safe
+    from distui.spec.names import fold
+
+    facts = {
+        "run": row.run,
+        "job": row.job,
+        "state": row.state + (f", exit {row.exit}" if row.exit is not None else ""),
+        "owner": row.owner,
+        "hosts": fold(row.hosts),
+        "ranks": str(row.ranks),
+        "started": when(row.started),
+        "took": took(row),
+        "logs": row.log_dir or ("on the hosts" if ranks else ""),
+    }
+    lines = [f"{key:<8} {value}" for key, value in facts.items() if value]
+    lines += _failure_lines(row)
+    cells = [(str(r.rank), r.host, r.state, "" if r.exit is None else str(r.exit), r.words) for r in ranks]
+    lines += ["", *consoles.table(("RANK", "HOST", "STATE", "EXIT", "IN WORDS"), cells, width=out.width)]
+    out.print("\n".join(map(safe, lines)))
+
+
+def _failure_lines(row: runs.RunRow) -> list[str]:
+    if not row.failure:
+        return []
+    told = row.failure
+    who = f"rank {told['rank']} on {told.get('host')}" if told.get("rank") is not None else str(told.get("host"))
+    lines = [f"{'first':<8} {who} failed first: {told.get('words')}"]
+    lines += [f"{key:<8} {told[source]}" for key, source in (("cause", "cause"), ("try", "hint")) if told.get(source)]
+    return lines + [f"{'':<8} | {line}" for line in told.get("excerpt") or ()]
+
+
+def _show_plan(out: Console, told: Settings, place: runs.Place) -> None:
+    from distui.cli.planview import show_plan
+    from distui.plan.serialize import from_json
+
+    assert place.stored is not None
+    value = place.stored.read_plan()
+    if value is None:
+        out.warn("distui: its plan is not recorded here")
+        return
+    out.print("")
+    show_plan(out, told, from_json(value), full=False)
