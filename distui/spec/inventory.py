@@ -49,10 +49,14 @@ class Inventory:
     hosts: tuple[Host, ...]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     path: str = ""
+    _by_name: Mapping[str, Host] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {h.name: h for h in reversed(self.hosts)})
 
     def get(self, name: str) -> Host | None:
         """The host of that name, or None."""
-        return next((h for h in self.hosts if h.name == name), None)
+        return self._by_name.get(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distui.spec.job import Rendezvous, Torchrun
-from distui.spec.nodes import Items, Scalar, is_null
+from distui.spec.nodes import Items, Node, Scalar, Table, is_null
 from distui.spec.problems import shown
 from distui.spec.shapes import Look
 
@@ -61,10 +61,22 @@ def _torchrun(look: Look) -> None:
 
 
 def _secrets(look: Look) -> None:
-    both = set(look.values.get("secrets", ())) & set(look.values.get("env", {}))
+    """A secret may get its value from --env-file, but not from the job file."""
+    both = set(look.values.get("secrets", ())) & _names_in_file(look.table.get("env"))
     node = look.table.get("secrets")
     for item in node.items if both and isinstance(node, Items) else ():
         if isinstance(item, Scalar) and item.text in both:
-            look.problems.add(
-                item, "secrets", f"{shown(item.text)} is also in env, where it would be shown; remove it there"
-            )
+            message = f"{shown(item.text)} is also in env, where it would be shown; remove it there"
+            look.problems.add(item, "secrets", message)
+
+
+def _names_in_file(env: Node | None) -> set[str]:
+    """The variables that the job file itself sets."""
+    match env:
+        case Table():
+            return {name for name, (word, _) in env.pairs.items() if not word.source.is_flag}
+        case Items():
+            lines = [n.text for n in env.items if isinstance(n, Scalar) and not n.source.is_flag]
+            return {line.partition("=")[0] for line in lines}
+        case _:
+            return set()

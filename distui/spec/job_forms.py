@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -356,7 +357,8 @@ def rendezvous_word(node: Scalar) -> Rendezvous:
 def progress(value: str) -> None:
     """Raise Wrong unless `value` is a regular expression with a named group."""
     try:
-        pattern = re.compile(value)
+        with warnings.catch_warnings(action="ignore"):  # what Python may warn of still works
+            pattern = re.compile(value)
     except (re.error, OverflowError, RecursionError) as error:
         raise Wrong(f"not a regular expression: {error}") from None
     if not pattern.groupindex:

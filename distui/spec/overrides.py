@@ -91,6 +91,23 @@ def _put(node: Node | None, keys: list[str], value: Node, *, add: bool) -> Node:
 
 def _added(old: Node | None, new: Node) -> Node:
     """A mapping given by a flag (`-e K=V`) adds to the one in the file."""
-    if isinstance(old, Table) and isinstance(new, Table):
-        return Table(old.source, old.line, old.column, {**old.pairs, **new.pairs})
-    return new
+    if not isinstance(new, Table):
+        return new
+    match old:
+        case Table():
+            return Table(old.source, old.line, old.column, {**old.pairs, **new.pairs})
+        case Items():
+            return Items(old.source, old.line, old.column, [*_unnamed(old, new), *_lines(new)])
+        case _:
+            return new
+
+
+def _unnamed(old: Items, new: Table) -> list[Node]:
+    """The items `NAME=value` of a list that a mapping does not replace."""
+    return [n for n in old.items if not (isinstance(n, Scalar) and n.text.partition("=")[0] in new.pairs)]
+
+
+def _lines(table: Table) -> list[Node]:
+    """A mapping as items `NAME=value`."""
+    lines = [(value, f"{name}={value.text}") for name, (_, value) in table.pairs.items() if isinstance(value, Scalar)]
+    return [Scalar(v.source, v.line, v.column, text, text, loose=True) for v, text in lines]

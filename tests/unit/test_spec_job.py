@@ -155,6 +155,7 @@ preflight: [ssh, docker, image, gpus_idle, ports, ib]
         ("shm_size: 1073741824", "shm_size", "1073741824"),
         ("stop_grace: 0", "stop_grace", 0.0),
         ("x-anything: [1]", "name", "x"),
+        ("progress: {regex: '[[](?P<a>.)'}", "progress", "[[](?P<a>.)"),
     ],
 )
 def test_forms(body: str, field: str, value: Any) -> None:
@@ -406,6 +407,17 @@ def test_values_from_the_command_line_win() -> None:
     assert (found.entrypoint, found.image, found.master_port) == ("5", "other:1", 29500)
     assert found.env == {"A": "a", "B": "x=y\t"}
     assert found.hosts == HostChoice(names=("gw[1-2]",))
+
+
+def test_variables_of_the_command_line_are_added_to_either_form() -> None:
+    """-e replaces the one it names, and a secret may get its value from --env-file."""
+    found = read_job(
+        HEAD + "env: [A=a, B=b]\nsecrets: [TOKEN]\n",
+        "j",
+        environ={},
+        overrides=[Override("env", {"B": "2", "TOKEN": "t"}, "--env-file"), Override("env", {"C": "3"}, "-e")],
+    )
+    assert found.env == {"A": "a", "B": "2", "TOKEN": "t", "C": "3"}
 
 
 @pytest.mark.parametrize(
