@@ -43,7 +43,7 @@ class Pipe:
         """The login shell printed more than it may before the mark."""
         self._finished = asyncio.Event()
         self._discard = False
-                self._paused = False
+        self._paused = False
         self._readable = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
