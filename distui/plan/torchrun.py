@@ -3,8 +3,8 @@
 Checked in torch 2.13's source (`torch/distributed/run.py`, `elastic/multiprocessing/tail_log.py`): with
 `--tee 3` the agent tails each worker's stdout and stderr files and prints every `readline()` with a header
 before it. TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE (torch 2.2 and later) makes that header, with `${rank}` the
-global rank, and nothing is added after it; older versions print `[default0]:` with the local rank. A line read before its newline was written
-comes in pieces, each with a header, so a header may also stand inside a line.
+global rank and nothing added after it; older versions print `[default0]:` with the local rank. A line read before
+its newline was written comes in pieces, each with a header, so a header may also stand inside a line.
 """
 
 from __future__ import annotations

@@ -1,0 +1,720 @@
+"""plan(): one whole plan as a literal, every launcher and rendezvous, hostile text, and every reason for no plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distui.facts.host import (
+    Address,
+    Engine,
+    Gpu,
+    GpuProcess,
+    Gpus,
+    HostDown,
+    HostFacts,
+    IbPort,
+    Nic,
+    ProbeResult,
+    Trouble,
+)
+from distui.plan.docker import list_ids, stop
+from distui.plan.labels import task_from_labels
+from distui.plan.model import HostNetwork
+from distui.plan.plan import NoPlan, RunPlan, Task, plan
+from distui.plan.render import render_text
+from distui.plan.serialize import from_json, to_json
+from distui.spec.inventory import DataNetwork, Host, HostPick, Inventory
+from distui.spec.job import Fabric, Job, RankLayout, Rendezvous, Torchrun
+
+
+def facts(name: str, number: int, *, gpus: int = 0, **more: Any) -> HostFacts:
+    """A lab host: eth0 on 10.77.0.0/24 with the default route, docker0 as everywhere."""
+    base = HostFacts(
+        host=name,
+        hostname=name,
+        home="/home/u",
+        machine_id=f"m-{name}",
+        nics=(
+            Nic("lo", "loopback", True, addresses=(Address("127.0.0.1", 8, "host"),)),
+            Nic("eth0", "ethernet", True, 1500, speed_mbps=10_000, addresses=(Address(f"10.77.0.{number}", 24),)),
+            Nic("docker0", "container", True, addresses=(Address("172.17.0.1", 16),)),
+        ),
+        gpu=Gpus(tuple(Gpu(i, f"GPU-{name}-{i}", "H100") for i in range(gpus))),
+        engine=Engine("docker", ("docker",), nvidia_runtime=True),
+        default_route_nic="eth0",
+    )
+    return dataclasses.replace(base, **more)
+
+
+INVENTORY = Inventory((Host("h1"), Host("h2")))
+FACTS: dict[str, ProbeResult] = {"h1": facts("h1", 11), "h2": facts("h2", 12)}
+PICKS = (HostPick("h1"), HostPick("h2"))
+JOB = Job("mnist", image="lab/pytorch:1", command=("python", "mnist.py"))
+IB = (IbPort("mlx5_0", 1, "ACTIVE", "InfiniBand", 400.0, "ib0"),)
+
+
+def with_ib(name: str, number: int, **more: Any) -> HostFacts:
+    """The same host with an IPoIB interface on 10.78.0.0/24."""
+    host = facts(name, number, **more)
+    ib0 = Nic("ib0", "infiniband", True, 4092, speed_mbps=400_000, addresses=(Address(f"10.78.0.{number}", 24),))
+    return dataclasses.replace(host, nics=(*host.nics, ib0), ib=IB)
+
+
+def make(job: Job = JOB, **more: Any) -> RunPlan | NoPlan:
+    """plan() with everything that a test does not say."""
+    given: dict[str, Any] = {"inventory": INVENTORY, "picks": PICKS, "facts": FACTS, "run_id": "mnist-7f3"}
+    given |= {"owner": "ann@laptop", "version": "0.1.0"} | more
+    return plan(job, given.pop("inventory"), given.pop("picks"), given.pop("facts"), **given)
+
+
+def good(job: Job = JOB, **more: Any) -> RunPlan:
+    """A plan that must exist."""
+    made = make(job, **more)
+    assert isinstance(made, RunPlan), made
+    return made
+
+
+def bad(job: Job = JOB, **more: Any) -> list[str]:
+    """The problems of a plan that must not exist."""
+    made = make(job, **more)
+    assert isinstance(made, NoPlan), made
+    return [str(p) for p in made.problems]
+
+
+def words_after(argv: tuple[str, ...], flag: str) -> list[str]:
+    """Every value of a flag."""
+    return [argv[i + 1] for i, w in enumerate(argv) if w == flag]
+
+
+# the whole of one plan
+
+CLASSIC = (
+    *("python", "mnist.py", "--rank", "{rank}", "--world-size", "{world_size}"),
+    *("--init-method", "{init_method}", "--backend", "{backend}"),
+)
+
+
+def expected_task(rank: int, name: str, digest: str) -> Task:
+    """Task `rank` of the plan below, spelled out."""
+    run_dir = f"/home/u/.local/state/distui/hosts/{name}/mnist-7f3"
+    labels = {
+        "distui.run": "mnist-7f3",
+        "distui.task": str(rank),
+        "distui.rank": str(rank),
+        "distui.host": name,
+        "distui.job": "mnist",
+        "distui.owner": "ann@laptop",
+        "distui.version": "0.1.0",
+        "distui.plan": digest,
+        "distui.role": "worker",
+        "distui.launcher": "env",
+        "distui.backend": "gloo",
+        "distui.engine": "docker",
+        "distui.world_size": "2",
+        "distui.tasks": "2",
+        "distui.node_rank": str(rank),
+        "distui.attempt": "1",
+        "distui.grace": "30",
+        "distui.on_fail": "stop",
+        "distui.stall_after": "120",
+        "distui.started": "2026-11-21T02:00:00Z",
+    }
+    return Task(
+        index=rank,
+        name=f"rank{rank}",
+        host=name,
+        engine="docker",
+        engine_command=("docker",),
+        role="worker",
+        node_rank=rank,
+        ranks=(rank,),
+        gpus=(),
+        image="lab/pytorch:1",
+        env={
+            "PYTHONUNBUFFERED": "1",
+            "DISTUI_RUN": "mnist-7f3",
+            "DISTUI_TASK": str(rank),
+            "RANK": str(rank),
+            "WORLD_SIZE": "2",
+            "LOCAL_RANK": "0",
+            "LOCAL_WORLD_SIZE": "1",
+            "NODE_RANK": str(rank),
+            "MASTER_ADDR": "10.77.0.11",
+            "MASTER_PORT": "9090",
+            "DISTUI_INIT_METHOD": "tcp://10.77.0.11:9090",
+            "DISTUI_BACKEND": "gloo",
+            "GLOO_SOCKET_IFNAME": "eth0",
+            "TP_SOCKET_IFNAME": "eth0",
+            "NCCL_SOCKET_IFNAME": "=eth0",
+            "NCCL_IB_DISABLE": "1",
+            "EPOCHS": "3",
+        },
+        secrets=("HF_TOKEN",),
+        env_file=f"{run_dir}/env-{rank}",
+        run_dir=run_dir,
+        labels=labels,
+        start=(
+            *("docker", "run", "-d", "--name", f"distui-mnist-7f3-{rank}", "--init"),
+            *(word for k, v in labels.items() for word in ("--label", f"{k}={v}")),
+            *("--log-driver", "json-file", "--log-opt", "max-size=1000g", "--log-opt", "max-file=1"),
+            *("--network", "host", "--ipc", "private", "--shm-size", "4g"),
+            *("--env-file", f"{run_dir}/env-{rank}"),
+            *("-v", "/mnt/pytorch:/pytorch", "-w", "/pytorch", "--privileged", "lab/pytorch:1"),
+            *("python", "mnist.py", "--rank", str(rank), "--world-size", "2"),
+            *("--init-method", "tcp://10.77.0.11:9090", "--backend", "gloo"),
+        ),
+        rank_gpus=((),),
+    )
+
+
+def test_the_articles_job_gives_exactly_this_plan() -> None:
+    """Two hosts, one rank each, tcp rendezvous, gloo: nothing more and nothing less."""
+    job = dataclasses.replace(
+        JOB,
+        command=CLASSIC,
+        rendezvous=Rendezvous("tcp"),
+        backend="gloo",
+        master_port=9090,
+        fabric=Fabric(kind="tcp"),
+        env={"EPOCHS": "3"},
+        secrets=("HF_TOKEN",),
+        volumes=("/mnt/pytorch:/pytorch",),
+        workdir="/pytorch",
+        docker_args=("--privileged",),
+    )
+    made = good(job, started="2026-11-21T02:00:00Z")
+    why = "10.77.0.0/24, fabric tcp asked (10 Gb/s)"
+    left = "docker0 172.17.0.1 left out: a container network"
+    assert made == RunPlan(
+        run_id="mnist-7f3",
+        job="mnist",
+        owner="ann@laptop",
+        version="0.1.0",
+        attempt=1,
+        launcher="env",
+        backend="gloo",
+        init_method="tcp://10.77.0.11:9090",
+        rendezvous_file=None,
+        rendezvous_host_path=None,
+        master_addr="10.77.0.11",
+        master_port=9090,
+        world_size=2,
+        image="lab/pytorch:1",
+        pull="missing",
+        on_fail="stop",
+        stop_grace=30.0,
+        stall_after=120.0,
+        progress=None,
+        networks=(
+            HostNetwork("h1", "10.77.0.11", "eth0", "tcp", (), (f"eth0 10.77.0.11/24: {why}", left), True),
+            HostNetwork("h2", "10.77.0.12", "eth0", "tcp", (), (f"eth0 10.77.0.12/24: {why}", left), True),
+        ),
+        tasks=(expected_task(0, "h1", made.hash), expected_task(1, "h2", made.hash)),
+        reasons=(f"network: {why}",),
+        warnings=("docker_args go to the engine as they are: --privileged",),
+        hash=made.hash,
+    )
+    assert len(made.hash) == 12 and made.hosts == ("h1", "h2")
+
+
+def test_the_hash_is_of_the_content_not_of_the_run() -> None:
+    """Two runs of one job have one hash; any change of what runs gives another."""
+    job = dataclasses.replace(JOB, rendezvous=Rendezvous("tcp"))
+    first = good(job)
+    assert good(job, run_id="other-1", attempt=2, started="now").hash == first.hash
+    assert good(dataclasses.replace(job, env={"A": "1"})).hash != first.hash
+    assert good(dataclasses.replace(job, on_fail="wait")).hash != first.hash
+    assert good(job, picks=PICKS[::-1]).hash != first.hash
+
+
+# launchers and rendezvous
+
+
+@pytest.mark.parametrize(
+    ("rendezvous", "method"),
+    [
+        (Rendezvous("env"), "env://"),
+        (Rendezvous("tcp"), "tcp://10.77.0.11:{port}"),
+        (Rendezvous("file", "/pytorch/rdv"), "file:///pytorch/rdv/distui-mnist-7f3-1-"),
+    ],
+)
+def test_the_classic_command_works_with_every_rendezvous(rendezvous: Rendezvous, method: str) -> None:
+    """The program gets rank, world size, method and backend; env:// variables are there in any case."""
+    made = good(dataclasses.replace(JOB, command=CLASSIC, rendezvous=rendezvous, volumes=("/mnt/pytorch:/pytorch",)))
+    assert made.init_method.startswith(method.format(port=made.master_port))
+    for task in made.tasks:
+        rank = str(task.ranks[0])
+        assert task.start[-9:] == (
+            *("mnist.py", "--rank", rank, "--world-size", "2"),
+            *("--init-method", made.init_method, "--backend", "gloo"),
+        )
+        assert task.env["RANK"] == rank and task.env["MASTER_PORT"] == str(made.master_port)
+
+
+def test_a_file_rendezvous_is_fresh_for_each_attempt_and_known_on_the_host() -> None:
+    """A file left behind makes the next run fail, so names never repeat; the host path is for removing it."""
+    job = dataclasses.replace(
+        JOB, rendezvous=Rendezvous("file", "/pytorch/rdv"), volumes=("/:/root:ro", "/mnt/pytorch:/pytorch:rw")
+    )
+    first, second = good(job), good(job, attempt=2)
+    assert first.rendezvous_file is not None and first.rendezvous_file != second.rendezvous_file
+    name = first.rendezvous_file.rpartition("/")[2]
+    assert first.rendezvous_host_path == f"/mnt/pytorch/rdv/{name}"
+    assert first.tasks[0].labels["distui.rendezvous_file"] == first.rendezvous_host_path
+
+
+@pytest.mark.parametrize("volumes", [(), ("/data:/data",), ("/mnt/x:/pytorch-other",), ("/pytorch",)])
+def test_a_file_rendezvous_outside_every_volume_is_refused(volumes: tuple[str, ...]) -> None:
+    """Each container would have a file of its own and all would wait for ever."""
+    job = dataclasses.replace(JOB, rendezvous=Rendezvous("file", "/pytorch/rdv"), volumes=volumes)
+    assert any("in no mounted volume" in p for p in bad(job))
+
+
+@pytest.mark.parametrize("kind", ["tcp", "file"])
+def test_torchrun_feeds_only_env(kind: Any) -> None:
+    """It has no way to hand another init method to the program."""
+    job = dataclasses.replace(JOB, launcher="torchrun", rendezvous=Rendezvous(kind, "/x"), volumes=("/x:/x",))
+    assert any("torchrun only feeds env://" in p for p in bad(job))
+
+
+def test_torchrun_has_one_task_per_host_and_no_ranks_in_its_environment() -> None:
+    """The agent gets node rank and master as arguments, and a prefix by which its log splits."""
+    made = good(
+        dataclasses.replace(JOB, launcher="torchrun", gpus_per_host=2, torchrun=Torchrun(port=29501)),
+        facts={"h1": with_ib("h1", 11, gpus=2), "h2": with_ib("h2", 12, gpus=2)},
+    )
+    assert [t.ranks for t in made.tasks] == [(0, 1), (2, 3)]
+    assert [t.rank_gpus for t in made.tasks] == [((0,), (1,))] * 2
+    task = made.tasks[1]
+    assert task.start[task.start.index("lab/pytorch:1") + 1 :] == (
+        *("python", "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "2"),
+        *("--node-rank", "1", "--master-addr", "10.78.0.11", "--master-port", "29501"),
+        *("--max-restarts", "0", "--tee", "3", "mnist.py"),
+    )
+    assert not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "OMP_NUM_THREADS"} & set(task.env)
+    assert task.env["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] == "[distui rank ${rank}]:"
+
+
+def test_torchrun_with_c10d_names_its_endpoint_and_its_host() -> None:
+    """The store is on node 0, whatever the containers' host names are."""
+    made = good(dataclasses.replace(JOB, launcher="torchrun", torchrun=Torchrun(rdzv="c10d", port=29400)))
+    for task, hosting in zip(made.tasks, ("is_host=true", "is_host=false"), strict=True):
+        assert words_after(task.start, "--rdzv-endpoint") == ["10.77.0.11:29400"]
+        assert words_after(task.start, "--rdzv-id") == ["mnist-7f3"]
+        assert words_after(task.start, "--rdzv-conf") == [hosting]
+
+
+# GPUs and devices as docker arguments
+
+
+def test_gpus_are_named_with_dockers_own_quotes() -> None:
+    """`--gpus 1` always means GPU 0, and without inner quotes docker cuts the list at its comma."""
+    made = good(dataclasses.replace(JOB, gpus_per_host=(1, 3)), facts={"h1": facts("h1", 11, gpus=4)}, picks=PICKS[:1])
+    line = shlex.join(made.tasks[0].start)
+    assert """--gpus '"device=1,3"'""" in line
+    assert words_after(made.tasks[0].start, "--ulimit") == ["memlock=-1:-1", "stack=67108864"]
+
+
+def test_several_ranks_on_a_host_see_all_gpus_or_only_their_own() -> None:
+    """NCCL wants its peers' devices; `own` is for programs that know no LOCAL_RANK."""
+    everything = {"h1": facts("h1", 11, gpus=2)}
+    job = dataclasses.replace(JOB, gpus_per_host="all", backend="nccl")
+    shared = good(job, facts=everything, picks=PICKS[:1])
+    own = good(dataclasses.replace(job, visible_gpus="own"), facts=everything, picks=PICKS[:1])
+    assert [words_after(t.start, "--gpus") for t in shared.tasks] == [['"device=0,1"']] * 2
+    assert [words_after(t.start, "--gpus") for t in own.tasks] == [['"device=0"'], ['"device=1"']]
+    assert [t.rank_gpus for t in shared.tasks] == [t.rank_gpus for t in own.tasks] == [((0,),), ((1,),)]
+    assert [t.env["LOCAL_RANK"] for t in shared.tasks] == ["0", "1"]
+    assert all(words_after(t.start, "--ipc") == ["host"] for t in shared.tasks)
+    assert all("--shm-size" not in t.start for t in shared.tasks)
+    assert all(t.env["OMP_NUM_THREADS"] == "1" for t in shared.tasks)
+
+
+def test_infiniband_brings_devices_and_capability_only_when_it_is_used() -> None:
+    """Without them NCCL silently uses sockets; with gloo they would be rights for nothing."""
+    hosts = {"h1": with_ib("h1", 11, gpus=1), "h2": with_ib("h2", 12, gpus=1)}
+    nccl = good(dataclasses.replace(JOB, gpus_per_host=1, fabric=Fabric(kind="ib")), facts=hosts).tasks[0]
+    gloo = good(dataclasses.replace(JOB, fabric=Fabric(kind="ib"), backend="gloo"), facts=hosts).tasks[0]
+    assert words_after(nccl.start, "--device") == ["/dev/infiniband"]
+    assert "IPC_LOCK" in words_after(nccl.start, "--cap-add")
+    assert (nccl.env["NCCL_IB_HCA"], nccl.env["NCCL_NET"]) == ("=mlx5_0:1", "IB")
+    assert "NCCL_IB_GID_INDEX" not in nccl.env and nccl.env["GLOO_SOCKET_IFNAME"] == "ib0"
+    assert words_after(gloo.start, "--device") == words_after(gloo.start, "--cap-add") == []
+
+
+def test_podman_gets_cdi_devices_and_a_log_file() -> None:
+    """podman accepts `--gpus` and ignores it."""
+    host = facts("h1", 11, gpus=2, engine=Engine("podman", ("podman",)))
+    inventory = Inventory((Host("h1", engine="podman", engine_command=("podman",)),))
+    made = good(dataclasses.replace(JOB, gpus_per_host=2), inventory=inventory, facts={"h1": host}, picks=PICKS[:1])
+    start = made.tasks[0].start
+    assert start[:2] == ("podman", "run") and "--gpus" not in start
+    assert words_after(start, "--device") == ["nvidia.com/gpu=0", "nvidia.com/gpu=1"]
+    assert words_after(start, "--log-driver") == ["k8s-file"]
+
+
+def test_amd_gpus_come_by_device_nodes() -> None:
+    """`--gpus` is NVIDIA's."""
+    host = facts("h1", 11, gpu=Gpus((Gpu(0, "u0", "MI210", "amd"), Gpu(1, "u1", "MI210", "amd"))))
+    made = good(dataclasses.replace(JOB, gpus_per_host=(1,)), facts={"h1": host}, picks=PICKS[:1])
+    task = made.tasks[0]
+    assert words_after(task.start, "--device") == ["/dev/kfd", "/dev/dri"] and "--gpus" not in task.start
+    assert task.env["HIP_VISIBLE_DEVICES"] == "1"
+
+
+def test_what_the_job_says_about_the_container_wins() -> None:
+    """Every docker key of the job file is on the line, `docker_args` last before the image."""
+    job = dataclasses.replace(
+        JOB,
+        network="bridge",
+        ipc="host",
+        shm_size="64g",
+        ulimits={"memlock": "1:2", "nofile": "9"},
+        devices=("/dev/fuse",),
+        cap_add=("SYS_PTRACE",),
+        user="1000:1000",
+        entrypoint="",
+        pull="never",
+        docker_args=("--privileged", "--cpus=2"),
+        command="echo {rank} ${HOME} {other}",
+        volumes=("./src:/src", "~/d:/d", "named:/n"),
+    )
+    start = good(job).tasks[1].start
+    tail = start[start.index("--network") :]
+    assert tail == (
+        *("--network", "bridge", "--ipc", "host", "--shm-size", "64g"),
+        *("--ulimit", "memlock=1:2", "--ulimit", "nofile=9"),
+        *("--device", "/dev/fuse", "--cap-add", "SYS_PTRACE"),
+        *("--env-file", "/home/u/.local/state/distui/hosts/h2/mnist-7f3/env-1"),
+        *("-v", "/home/u/src:/src", "-v", "/home/u/d:/d", "-v", "named:/n"),
+        *("--user", "1000:1000", "--entrypoint", "", "--pull", "never", "--privileged", "--cpus=2"),
+        *("lab/pytorch:1", "sh", "-lc", "echo 1 ${HOME} {other}"),
+    )
+
+
+def test_without_a_container_gpus_come_by_environment() -> None:
+    """Engine `process` needs no image and starts through its own script."""
+    inventory = Inventory((Host("h1", engine="process", engine_command=()),))
+    host = facts("h1", 11, gpus=2, engine=Engine("none"))
+    job = Job("x", command=("python3", "t.py"), gpus_per_host=(1,))
+    task = good(job, inventory=inventory, facts={"h1": host}, picks=PICKS[:1]).tasks[0]
+    assert (task.engine, task.image, task.engine_command) == ("process", None, ())
+    assert (task.env["CUDA_VISIBLE_DEVICES"], task.env["CUDA_DEVICE_ORDER"]) == ("1", "PCI_BUS_ID")
+    assert task.start[:2] == ("sh", "-c") and task.start[-2:] == ("python3", "t.py")
+
+
+# hostile text
+
+HOSTILE = [
+    "a'b\"c`d",
+    "$(touch /tmp/never)",
+    "; rm -rf /",
+    "-v",
+    "--privileged",
+    "żółw 🐢",
+    "x" * 10_000,
+    "%s %n \\n \\",
+    "a b\tc",
+    "* ? [a] ~ !",
+    "{rank",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_stays_one_argument(text: str) -> None:
+    """Whatever is in a command, volume or name, argv holds it as one element and a shell gives it back."""
+    job = dataclasses.replace(JOB, command=("prog", text, "end"), volumes=(f"/x{text}:/y",), workdir=f"/w{text}")
+    job = dataclasses.replace(job, env={"V": text}, name=f"n{text}")
+    start = good(job).tasks[0].start
+    assert start[-3:] == ("prog", text, "end")
+    assert f"/x{text}:/y" in start and f"/w{text}" in start and f"distui.job=n{text}" in start
+    assert tuple(shlex.split(shlex.join(start))) == start
+    assert good(job).tasks[0].env["V"] == text
+
+
+def test_a_newline_in_an_argument_is_kept() -> None:
+    """Exec form carries any text; only env files can't."""
+    script = "import os\nprint(1)\n"
+    assert good(dataclasses.replace(JOB, command=("python", "-c", script))).tasks[0].start[-1] == script
+
+
+def test_placeholders_are_read_once() -> None:
+    """A value that looks like a placeholder is not expanded again, and other braces are left alone."""
+    job = dataclasses.replace(JOB, command=("p", "{rank}{world_size}", "{{rank}}", "{RANK}", "{ rank }", "{x: 1}"))
+    assert good(job).tasks[1].start[-5:] == ("12", "{1}", "{RANK}", "{ rank }", "{x: 1}")
+
+
+# no plan
+
+
+def test_every_reason_is_given_at_once() -> None:
+    """Job, hosts and facts are all looked at before the answer is no."""
+    problems = bad(
+        Job("x", command=("p",), env={"A": "1\n2", "B C": ""}, gpus_per_host=4, master_port=9090),
+        picks=(*PICKS, HostPick("h9"), HostPick("h3"), HostPick("h1")),
+        inventory=Inventory((*INVENTORY.hosts, Host("h3"))),
+        facts={
+            "h1": facts("h1", 11, gpus=2, ports_in_use=frozenset({9090})),
+            "h2": facts("h2", 12, engine=Engine("docker", problem=Trouble("docker_permission", "may not", "group"))),
+            "h3": HostDown("h3", Trouble("auth", "publickey refused", "ssh -v h3")),
+        },
+    )
+    assert problems == [
+        "h9: is not in the inventory (known: h1, h2, h3) (add it to hosts.yaml)",
+        "h3: publickey refused (ssh -v h3)",
+        "h1: is named twice (name each host once)",
+        "the job has no image, and hosts with a container engine need one (set image:, or pass --image)",
+        "h2: may not (group)",
+        "h1: 4 GPUs asked, found 2 (ask for fewer with gpus_per_host, or take another host)",
+        "h2: 4 GPUs asked, found 0 (ask for fewer with gpus_per_host, or take another host)",
+        "h1: port 9090 is taken: somebody listens on it on this host, where rank 0 runs"
+        " (name another master_port, or drop it and let the plan choose)",
+        "env 'A': the value holds a newline, which no env file can carry; encode it (base64) or mount a file",
+        "env 'B C': the name must not be empty, hold blanks, `=` or NUL, or begin with `#`",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("job", "more", "said"),
+    [
+        (JOB, {"picks": ()}, "no hosts to run on"),
+        (JOB, {"facts": {"h1": FACTS["h1"]}}, "h2: was not probed"),
+        (JOB, {"run_id": "a;b"}, "run name 'a;b' is not usable"),
+        (dataclasses.replace(JOB, command=()), {}, "no command"),
+        (dataclasses.replace(JOB, command=" "), {}, "no command"),
+        (dataclasses.replace(JOB, image="--privileged"), {}, "is not an image name"),
+        (dataclasses.replace(JOB, command=("a", "b\0c")), {}, "NUL"),
+        (dataclasses.replace(JOB, ranks=RankLayout(per_host=0)), {}, "no host gets any rank"),
+        (dataclasses.replace(JOB, env={"RANK": "0"}), {}, "env sets RANK=0 for all 2 ranks"),
+        (dataclasses.replace(JOB, env={"MASTER_ADDR": "10.9.9.9"}), {}, "h1: MASTER_ADDR 10.9.9.9 can't be reached"),
+        (dataclasses.replace(JOB, env={"MASTER_ADDR": "10.77.0.12"}), {}, "it is h2's"),
+        (dataclasses.replace(JOB, gpus_by_host={"h7": 1}), {}, "h7: gpus_per_host names it"),
+        (
+            dataclasses.replace(JOB, ranks=RankLayout(by_host={"h1": (0, 1), "h2": (1,)})),
+            {},
+            "rank 1 is given 2 times (h1, h2)",
+        ),
+        (
+            JOB,
+            {"facts": {**FACTS, "h2": facts("h2", 12, engine=Engine("none"))}},
+            "h2: no docker found",
+        ),
+        (
+            dataclasses.replace(JOB, gpus_per_host=1),
+            {
+                "facts": {
+                    n: facts(n, i, gpus=1, engine=Engine("docker", nvidia_runtime=False))
+                    for n, i in (("h1", 11), ("h2", 12))
+                }
+            },
+            "docker there has no NVIDIA runtime",
+        ),
+    ],
+)
+def test_bad_input_is_named_with_what_to_do(job: Job, more: dict[str, Any], said: str) -> None:
+    """One clear sentence for each, never an exception."""
+    assert any(said in problem for problem in bad(job, **more)), bad(job, **more)
+
+
+# properties
+
+texts = st.text(max_size=8)
+jobs = st.builds(
+    Job,
+    name=texts,
+    image=st.none() | texts,
+    launcher=st.sampled_from(["env", "torchrun"]),
+    ranks=st.none()
+    | st.builds(
+        RankLayout,
+        per_host=st.none() | st.integers(-1, 3),
+        per_gpu=st.none() | st.integers(-1, 2),
+        by_host=st.dictionaries(st.sampled_from(["h1", "h2", "zz"]), st.tuples(st.integers(-1, 3)), max_size=3),
+    ),
+    gpus_per_host=st.none() | st.just("all") | st.integers(-1, 4) | st.tuples(st.integers(-1, 3), st.integers(0, 3)),
+    gpus_by_host=st.dictionaries(st.sampled_from(["h1", "zz"]), st.integers(0, 2), max_size=2),
+    gpus_per_rank=st.none() | st.integers(0, 3),
+    visible_gpus=st.sampled_from(["all", "own"]),
+    rendezvous=st.builds(
+        Rendezvous, kind=st.sampled_from(["env", "tcp", "file"]), directory=st.none() | texts | st.just("/w/r")
+    ),
+    backend=st.none() | st.sampled_from(["gloo", "nccl", "mpi"]),
+    master_port=st.none() | st.integers(-1, 70000),
+    fabric=st.builds(
+        Fabric,
+        kind=st.sampled_from(["auto", "ib", "roce", "tcp"]),
+        ifname=st.none() | st.sampled_from(["eth0", "ib", "lo", "nope"]),
+        hcas=st.sampled_from(["inherit", "mlx5_0", "mlx5_[0-1]", "^mlx5_0", "["]),
+        require=st.sampled_from(["all", "any"]),
+    ),
+    command=texts | st.lists(texts, max_size=3).map(tuple),
+    env=st.dictionaries(st.sampled_from(["A", "RANK", "MASTER_ADDR", "MASTER_PORT", ""]), texts, max_size=3),
+    volumes=st.lists(st.sampled_from(["/s:/w", "x", ":", "~:/w:ro", "./a:/b"]), max_size=2).map(tuple),
+    secrets=st.lists(st.sampled_from(["S", "A", "="]), max_size=2).map(tuple),
+)
+busy = (GpuProcess(7, "python", None),)
+nics = st.lists(
+    st.builds(
+        Nic,
+        name=st.sampled_from(["lo", "eth0", "eth1", "ib0", "docker0"]),
+        kind=st.sampled_from(["ethernet", "infiniband", "loopback", "container", "tunnel", "other"]),
+        up=st.booleans(),
+        speed_mbps=st.none() | st.integers(0, 400_000),
+        addresses=st.lists(
+            st.builds(
+                Address,
+                ip=st.sampled_from(
+                    ["10.0.0.1", "10.0.0.2", "fe80::1", "2001:db8::1", "169.254.1.1", "127.0.0.1", "bad"]
+                ),
+                prefix=st.sampled_from([8, 24, 31, 64, 200]),
+            ),
+            max_size=2,
+        ).map(tuple),
+    ),
+    max_size=4,
+).map(tuple)
+ports = st.lists(
+    st.builds(
+        IbPort,
+        hca=st.sampled_from(["mlx5_0", "mlx5_10"]),
+        port=st.integers(1, 2),
+        state=st.sampled_from(["ACTIVE", "DOWN", None]),
+        link_layer=st.sampled_from(["InfiniBand", "Ethernet", None]),
+        rate_gbps=st.none(),
+        netdev=st.sampled_from(["ib0", "eth0", None]),
+    ),
+    max_size=3,
+).map(tuple)
+gpus = st.lists(
+    st.builds(
+        Gpu,
+        index=st.integers(0, 4),
+        uuid=texts,
+        name=st.just("H100"),
+        vendor=st.sampled_from(["nvidia", "amd"]),
+        processes=st.sampled_from([(), busy]),
+        problem=st.sampled_from([None, None, Trouble("gpu_lost", "GPU is lost")]),
+    ),
+    max_size=4,
+    unique_by=lambda g: g.index,
+).map(tuple)
+
+
+@st.composite
+def probed(draw: st.DrawFn, name: str) -> ProbeResult:
+    """Facts of a host, likely or not."""
+    return HostFacts(
+        host=name,
+        hostname=name,
+        home=draw(st.sampled_from([None, "/", "/home/ü"])),
+        machine_id=draw(st.sampled_from([None, "m"])),
+        nics=draw(nics),
+        ib=draw(ports),
+        gpu=Gpus(draw(gpus)),
+        engine=draw(st.sampled_from([Engine("docker"), Engine("none"), Engine("podman")])),
+        default_route_nic=draw(st.sampled_from([None, "eth0"])),
+        ephemeral_ports=draw(st.sampled_from([(32768, 60999), (1, 65535), (5, 1)])),
+    )
+
+
+hosts = st.builds(
+    Host,
+    name=st.sampled_from(["h1", "h2", "h/3"]),
+    engine=st.sampled_from(["docker", "podman", "process"]),
+    gpus=st.sampled_from(["auto", 1, 8, (0, 1)]),
+    slots=st.none() | st.integers(-1, 3),
+    data=st.builds(
+        DataNetwork, addr=st.sampled_from([None, "10.0.0.1", "x"]), ifname=st.sampled_from([None, "eth1", "ib0"])
+    ),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), job=jobs)
+def test_any_typed_input_gives_a_plan_or_reasons(data: st.DataObject, job: Job) -> None:
+    """plan() never raises; what it gives survives JSON, has dense ranks and argv of plain words."""
+    inventory = Inventory(tuple(data.draw(st.lists(hosts, max_size=3, unique_by=lambda h: h.name))))
+    names = [h.name for h in inventory.hosts] or ["h1"]
+    picks = data.draw(st.lists(st.builds(HostPick, st.sampled_from(names)), max_size=3))
+    found = {n: data.draw(probed(n)) for n in names}
+    made = plan(job, inventory, picks, found, run_id="r-1", owner="o", version="v")
+    if isinstance(made, NoPlan):
+        assert made.problems and all(p.message for p in made.problems)
+    else:
+        holds(made)
+
+
+def holds(made: RunPlan) -> None:
+    """What is true of every plan: dense ranks, argv of plain words, JSON and back, text at any width."""
+    assert from_json(json.loads(json.dumps(to_json(made)))) == made
+    assert sorted(r for t in made.tasks for r in t.ranks) == list(range(made.world_size))
+    assert [t.index for t in made.tasks] == list(range(len(made.tasks)))
+    assert all(len(t.rank_gpus) == len(t.ranks) for t in made.tasks)
+    assert all(set(own) <= set(t.gpus) for t in made.tasks for own in t.rank_gpus)
+    assert all(isinstance(w, str) and "\0" not in w for t in made.tasks for w in t.start)
+    assert 0 in next(t.ranks for t in made.tasks if t.host == made.hosts[0])
+    assert made.master_addr == next(n.addr for n in made.networks if n.host == made.hosts[0])
+    for task in made.tasks:
+        assert task_from_labels(task.labels) is not None
+    assert all("\x1b" not in render_text(made, full=full, width=80) for full in (True, False))
+
+
+likely_jobs = st.builds(
+    Job,
+    name=texts.filter(lambda s: "\0" not in s),
+    image=st.just("img"),
+    launcher=st.sampled_from(["env", "torchrun"]),
+    ranks=st.none() | st.builds(RankLayout, per_host=st.integers(1, 3)) | st.just(RankLayout(per_gpu=1)),
+    gpus_per_host=st.none() | st.just("all") | st.integers(0, 2) | st.just((1, 0)),
+    visible_gpus=st.sampled_from(["all", "own"]),
+    backend=st.none() | st.sampled_from(["gloo", "nccl"]),
+    fabric=st.builds(Fabric, kind=st.sampled_from(["auto", "ib", "tcp"]), require=st.sampled_from(["all", "any"])),
+    torchrun=st.builds(Torchrun, rdzv=st.sampled_from(["static", "c10d"])),
+    command=st.sampled_from(["echo \x1b[31m", ("python", "-m", "x", "{rank}"), ("./a", "\n")]),
+    env=st.dictionaries(st.sampled_from(["A", "B"]), st.sampled_from(["", "\x1b[2J", "a b"]), max_size=2),
+    secrets=st.sampled_from([(), ("TOKEN",)]),
+    rendezvous=st.sampled_from([Rendezvous(), Rendezvous("tcp"), Rendezvous("file", "/w")]),
+    volumes=st.just(("/mnt/w:/w",)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(job=likely_jobs, engines=st.lists(st.sampled_from(["docker", "podman", "process"]), min_size=1, max_size=3))
+def test_likely_input_gives_plans_that_hold_together(job: Job, engines: list[Any]) -> None:
+    """Hosts with two GPUs and InfiniBand can do nearly everything; what they can't is said."""
+    names = [f"h{i}" for i in range(len(engines))]
+    inventory = Inventory(tuple(Host(n, engine=e) for n, e in zip(names, engines, strict=True)))
+    found = {n: with_ib(n, i + 11, gpus=2) for i, n in enumerate(names)}
+    made = plan(job, inventory, [HostPick(n) for n in names], found, run_id="r-1", owner="o", version="v")
+    if isinstance(made, NoPlan):
+        said = {p.message.partition(",")[0] for p in made.problems}
+        assert said <= {"torchrun only feeds env://", "ranks per GPU asked"}, said
+        return
+    holds(made)
+    assert made == plan(job, inventory, [HostPick(n) for n in names], found, run_id="r-1", owner="o", version="v")
+
+
+# borders
+
+
+def test_planning_needs_no_network_ui_or_training_library() -> None:
+    """The core can be read and tested without any of them."""
+    code = "import sys,distui.plan.plan,distui.plan.render;print([m for m in sys.modules if m.split('.')[0] in "
+    code += "('asyncssh','textual','torch','pydantic','rich','yaml')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_rest_of_a_containers_life() -> None:
+    """Grace in whole seconds, filters exact."""
+    assert stop(("sudo", "-n", "docker"), ("a", "b"), 2.1) == ("sudo", "-n", "docker", "stop", "-t", "3", "a", "b")
+    assert list_ids(("docker",), "r-1")[-1] == "label=distui.run=r-1"
