@@ -114,16 +114,18 @@ def rank_cont(host: Host) -> None:
     )
 
 
+HOG = "import time; held = bytearray(96 << 20); time.sleep(30)"
+
+
 @fault("rank-oom")
 def rank_oom(host: Host, container: str) -> None:
-    """The kernel's OOM killer takes a container's processes: 137 with OOMKilled true."""
-    host.exec(
-        f"""set -e
-for pid in {" ".join(ranks(host, container))}; do echo 1000 >/proc/$pid/oom_score_adj; done
-docker update --memory 256m --memory-swap 256m "$1" >/dev/null
-docker exec "$1" python3 -c 'held = bytearray(512 << 20)' >/dev/null 2>&1 || true
-""".replace('"$1"', f"'{container}'")
-    )
+    """The kernel's OOM killer takes a container's processes: 137 with OOMKilled true. Needs python3 in the image."""
+    for pid in ranks(host, container):
+        host.exec(f"echo 1000 >/proc/{pid}/oom_score_adj")
+    host.exec("docker", "update", "--memory", "256m", "--memory-swap", "256m", container)
+    # Several small hogs: one large one would score as high as a process marked 1000.
+    hogs = " & ".join([f"python3 -c '{HOG}'"] * 4)
+    host.exec("docker", "exec", container, "sh", "-c", f"{hogs} & wait", check=False)
 
 
 @fault("container-kill")

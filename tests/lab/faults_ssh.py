@@ -44,6 +44,12 @@ def ssh_cont(host: Host) -> None:
     host.exec("pkill -CONT -x sshd || true")
 
 
+def restart(host: Host) -> None:
+    """As SIGHUP, but it returns when sshd listens again; sessions go on."""
+    ssh_down(host)
+    ssh_up(host)
+
+
 @fault("ssh-hostkey", cure="ssh-hostkey-old")
 def ssh_hostkey(host: Host) -> None:
     """A new host key, as after a reinstallation: clients must refuse."""
@@ -52,15 +58,15 @@ cd /etc/ssh
 test -e key.old || cp -p ssh_host_ed25519_key key.old
 rm ssh_host_ed25519_key
 ssh-keygen -q -t ed25519 -N '' -f ssh_host_ed25519_key
-kill -HUP "$(cat /run/sshd.pid)"
 """)
+    restart(host)
 
 
 @fault("ssh-hostkey-old")
 def ssh_hostkey_old(host: Host) -> None:
     """The host key that known_hosts has."""
-    host.exec("cd /etc/ssh; test -e key.old || exit 0; mv key.old ssh_host_ed25519_key; "
-              'kill -HUP "$(cat /run/sshd.pid)"')  # fmt: skip
+    host.exec("cd /etc/ssh; test ! -e key.old || mv key.old ssh_host_ed25519_key")
+    restart(host)
 
 
 @fault("ssh-deny", cure="ssh-allow")

@@ -117,7 +117,7 @@ class Host:
     def exec(
         self,
         *argv: str,
-        stdin: str | None = None,
+        input: str = "",
         timeout: float = 60,
         check: bool = True,
         env: Mapping[str, str] | None = None,
@@ -131,7 +131,7 @@ class Host:
             done = subprocess.run(
                 self.command(*inner),
                 env=self.exec_env() | dict(env or {}),
-                input=stdin if stdin is not None else "",
+                input=input,
                 capture_output=True,
                 text=True,
                 errors="replace",
@@ -165,18 +165,13 @@ class Host:
 
     def kill(self) -> None:
         """SIGKILL the host's pid 1 and return when all of it is gone, as in a power cut."""
-        if not self.is_up:
-            return
-        # A frozen process does not die before it is thawed.
-        cgroups.thaw_all(self.lab.name, self.name)
-        host = os.pidfd_open(self.pid)
-        try:
-            signal.pidfd_send_signal(host, signal.SIGKILL)
-            select.select([host], [], [], KILL_SECONDS)
-        finally:
-            os.close(host)
+        if self.is_up:
+            # A frozen process does not die before it is thawed.
+            cgroups.thaw_all(self.lab.name, self.name)
+            kill_and_wait(self.pid)
         if self.process is not None:
             self.process.wait(KILL_SECONDS)
+            self.process = None
 
     def bytes(self, interface: str) -> tuple[int, int]:
         """(received, sent) bytes of eth0 or ib0 since the host's cable was plugged in."""
@@ -185,20 +180,46 @@ class Host:
         return int(received), int(sent)
 
     def containers(self, label: str = "distui.run") -> list[str]:
-        """Names of containers, in any state, that carry a label (`key` or `key=value`)."""
-        return self.out("docker", "ps", "-a", "--filter", f"label={label}", "--format", "{{.Names}}").split()
+        """Names of containers, in any state, that carry a label (`key` or `key=value`), podman's included."""
+        listing = ("ps", "-a", "--filter", f"label={label}", "--format", "{{.Names}}")
+        return [name for engine in self.engines() for name in self.out(engine, *listing).split()]
+
+    def engines(self) -> list[str]:
+        """The container engines in use here: docker if the lab has it, podman once it has stored something."""
+        podman = self.exec("test -d /var/lib/containers/storage", check=False).returncode == 0
+        return ["docker"] * self.docker + ["podman"] * podman
 
     def leftovers(self, run: str | None = None) -> list[str]:
         """What distui has left on this host, in words: containers, files, processes. Empty is good.
 
         With `run`, only containers and processes of that run are looked at; files always.
         """
-        label = f"distui.run={run}" if run else "distui.run"
-        found = [f"container {name}" for name in self.containers(label)] if self.docker else []
-        report = self.exec("/usr/bin/python3", "-IS", "/.lab/stubs/leftovers.py", run or "").stdout
+        found = [f"container {name}" for name in self.containers(f"distui.run={run}" if run else "distui.run")]
+        report = self.out("/usr/bin/python3", "-IS", "/.lab/stubs/leftovers.py", run or "")
         return found + [str(line) for line in json.loads(report)]
+
+    def remove_leftovers(self) -> list[str]:
+        """Remove what distui has left here, and return what it was."""
+        found = self.leftovers()
+        for line in found:
+            kind, name = line.split()[:2]
+            if kind == "container":
+                self.exec(f"for engine in {' '.join(self.engines())}; do $engine rm -f {name}; done", check=False)
+            else:
+                self.exec(*(("rm", "-f", name) if kind == "file" else ("kill", "-KILL", name)), check=False)
+        return found
 
     def podman_image(self, image: str) -> None:
         """Copy an image from the host's Docker into its podman, unless podman has it."""
         if self.exec("podman", "image", "exists", image, check=False).returncode:
             self.exec("podman", "pull", "-q", f"docker-daemon:{image}", timeout=180)
+
+
+def kill_and_wait(pid: int) -> None:
+    """SIGKILL, and return when the process is gone."""
+    process = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(process, signal.SIGKILL)
+        select.select([process], [], [], KILL_SECONDS)
+    finally:
+        os.close(process)

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -21,7 +22,7 @@ from lab.host import Host
 from lab.hostfiles import HostFiles, hidden_folders
 from lab.keys import known_hosts_line, make_key, write_client
 from lab.packages import ensure_packages
-from lab.paths import HERE, NETNS, REPO, LabError, lab_folder
+from lab.paths import HERE, LAB_DIR, NETNS, REPO, LabError, lab_folder
 from lab.program import Program
 from lab.state import Process, State, locked, read_state
 
@@ -61,9 +62,9 @@ class Lab:
     def up(self, hosts: int = 3, *, docker: bool = True, live_restore: bool = False, keep: bool = False) -> None:
         """Bring up `hosts` hosts and return when sshd (and dockerd) answer on each.
 
-        The lab goes down with this process, also when it is killed, unless `keep`. What a killed lab left is
-        cleared first. LabError when a live lab of this name is up, when not root, and with a host's own words
-        when it does not start.
+        The lab goes down with this process, also when it is killed, unless `keep`. What killed labs left is
+        cleared first, whatever their name. LabError when a live lab of this name is up, when not root, and
+        with a host's own words when it does not start.
         """
         check_machine()
         with locked(self.name):
@@ -71,6 +72,7 @@ class Lab:
             ensure_packages()
             if docker:
                 images.ensure_images()
+            sweep()
             cleanup.wipe(self.name)
             try:
                 self.build(hosts, docker, live_restore)
@@ -184,11 +186,11 @@ class Lab:
         home: Path,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
-        stdin: str = "",
+        input: str = "",
         timeout: float = 120,
     ) -> subprocess.CompletedProcess[str]:
         """Run distui to its end on the login node; its whole process group is killed after `timeout` seconds."""
-        return self.spawn_distui(*args, home=home, env=env, cwd=cwd).finish(stdin, timeout)
+        return self.spawn_distui(*args, home=home, env=env, cwd=cwd).finish(input, timeout)
 
     def ssh(self, host: str, command: str, *, home: Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """OpenSSH from the login node to `[user@]host`, as a person would type it."""
@@ -211,6 +213,16 @@ def why_not() -> str:
     if not shutil.which("unshare"):
         return "the lab needs unshare and nsenter (util-linux)"
     return ""
+
+
+def sweep() -> None:
+    """Take down every lab whose owner is dead; one that is just being brought up or taken down is left alone."""
+    for folder in (LAB_DIR / "labs").glob("*"):
+        state = read_state(folder.name)
+        if state is not None and (state.owner is None or state.owner.is_alive):
+            continue
+        with suppress(LabError), locked(folder.name):
+            cleanup.wipe(folder.name)
 
 
 def start_guard(name: str) -> subprocess.Popen[bytes]:

@@ -39,11 +39,11 @@ class Program(subprocess.Popen[str]):
         except ProcessLookupError:
             return
 
-    def finish(self, stdin: str = "", timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def finish(self, input: str = "", timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """Wait for the end and return what was printed; after `timeout` kill the group and raise TimeoutExpired
         with what was printed until then."""
         try:
-            out, err = self.communicate(stdin or None, timeout)
+            out, err = self.communicate(input or None, timeout)
         except subprocess.TimeoutExpired:
             self.signal_group(signal.SIGKILL)
             out, err = self.communicate()

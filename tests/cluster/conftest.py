@@ -1,0 +1,69 @@
+"""A real cluster for every test in this folder: three hosts with sshd, Docker, two networks and stand-in GPUs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from lab.host import Host
+from lab.lab import Lab, why_not
+from lab.state import read_state
+
+HOSTS = 3
+INVENTORY = "version: 1\nhosts:\n  h[1-3]: {}\n"
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    """Three hosts, up once per session and gone after it, also when pytest is killed.
+
+    Each session has a lab of its own, so that sessions may run side by side; DISTUI_LAB_NAME names one that
+    is up already and stays up. Skipped without root or Linux; on a CI machine that is a failure.
+    """
+    need_machine()
+    chosen = os.environ.get("DISTUI_LAB_NAME")
+    if chosen and read_state(chosen):
+        shared = Lab(chosen).attach()
+        shared.heal()
+        yield shared
+        return
+    with Lab(chosen or f"t{os.getpid()}") as own:
+        own.up(HOSTS)
+        yield own
+
+
+def need_machine() -> None:
+    """Skip, or fail where CI is set, on a machine that cannot have a lab."""
+    if reason := why_not():
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+
+
+@pytest.fixture
+def home(lab: Lab, tmp_path: Path) -> Path:
+    """A fresh home folder of someone who can ssh to h1, h2 and h3, with a hosts.yaml that names them."""
+    folder = lab.ssh_home(tmp_path / "home")
+    (folder / "hosts.yaml").write_text(INVENTORY)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test the hosts are healthy again and hold nothing of distui; what was left fails the test."""
+    if "lab" not in request.fixturenames:
+        yield
+        return
+    lab: Lab = request.getfixturevalue("lab")
+    yield
+    lab.heal()
+    with ThreadPoolExecutor() as pool:
+        found = dict(zip([host.name for host in lab.hosts], pool.map(Host.remove_leftovers, lab.hosts), strict=True))
+    left = [f"{name}: {line}" for name, lines in found.items() for line in lines]
+    if left:
+        pytest.fail("distui left behind: " + "; ".join(left))
