@@ -28,6 +28,9 @@ from distui.session import Session
 Reader = ContainerReader | ProcessReader | PodmanReader
 
 _ASK_ENGINE_EVERY = 10.0
+_SHORT_LIFE, _DEATHS = 10.0, 3
+"""A helper that ends within so many seconds, more often than that in a row, is not started again."""
+
 _CLOCK_STEP = 0.5
 """Seconds by which the wall clock must fall behind the boot clock to count as set back (FOLLOW §4)."""
 
@@ -69,6 +72,7 @@ class HostFollower:
         self._sample: Mapping[str, Any] | None = None
         self._sampled = asyncio.Event()
         self._said: set[str] = set()
+        self._deaths = 0
         for target in targets:
             self.follow(target)
 
@@ -128,19 +132,22 @@ class HostFollower:
             return
         if feed is not None:
             await self._contact("host", "")
+            began = asyncio.get_running_loop().time()
             await self._live(feed)
-            await self._after(session, feed)
+            await self._after(session, feed, began)
 
-    async def _after(self, session: Session, feed: Feed) -> None:
+    async def _after(self, session: Session, feed: Feed, began: float) -> None:
         """The feed ended: with its connection, or only its helper."""
         if self._stop.is_set():
             return
         error = feed.lost.result()
         if isinstance(error, HostError):
             await self._lose(session, error)
-        else:
-            await self._emit(Note(f"the helper on {self._link.host} ended and is started again: {error}"))
-            await asyncio.sleep(0.5)
+            return
+        short = asyncio.get_running_loop().time() - began < _SHORT_LIFE
+        self._deaths = self._deaths + 1 if short else 1
+        await self._say(f"the helper on {self._link.host} ended and is started again: {error}")
+        await asyncio.sleep(0.5 * self._deaths)
 
     async def _lose(self, session: Session, error: HostError) -> None:
         self._link.lost(session, error)
@@ -148,6 +155,8 @@ class HostFollower:
 
     async def _open(self, session: Session) -> Feed:
         try:
+            if self._deaths > _DEATHS:
+                raise NoHelper("the helper ended again and again")
             return await open_helper(
                 session,
                 self._engine,

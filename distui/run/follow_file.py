@@ -144,6 +144,7 @@ class PodmanReader(FileReader):
         super().__init__(target, emit)
         self._command = command
         self._parser = CriParser()
+        self._log = ""
 
     async def read(self, feed: Feed) -> None:
         """See FileReader."""
@@ -157,15 +158,22 @@ class PodmanReader(FileReader):
                 await pause.wait()
 
     async def _round(self, feed: Feed) -> None:
+        if not self._log and not await self._find_log(feed):
+            return
+        self._parser = CriParser()
+        await self._follow(feed, self._log)
+
+    async def _find_log(self, feed: Feed) -> bool:
+        """Ask once where the log is; podman takes long to answer. False while there is nothing to follow."""
         state = await self._inspect(feed)
         if state is None:
             self.done = True
             await self._emit(Removed(self.task))
-        elif state.begun:
-            if state.log_driver not in ("k8s-file", "json-file"):
-                await self._say(f"the log can't be read: log driver {state.log_driver}")
-            self._parser = CriParser()
-            await self._follow(feed, state.log_path)
+            return False
+        if state.log_driver not in ("k8s-file", "json-file"):
+            await self._say(f"the log can't be read: log driver {state.log_driver}")
+        self._log = state.log_path if state.begun else ""
+        return state.begun
 
     def _records(self, data: bytes) -> tuple[Batch, int]:
         told = self._parser.feed(data)

@@ -68,13 +68,18 @@ class Helper:
     def one_pass(self) -> None:
         """Wait, take from each source once, write it all, rest."""
         events = self.poll.select(0 if self.out.parts else self.patience())
-        most = max([self.serve(key.data) for key, _ in events] + [0])
+        most = max([self.serve(key.data) for key, _ in events if self.is_current(key)] + [0])
         now = time.monotonic()
         most = max([most] + [self.step(ident, now) for ident in list(self.files)])
         if self.disks is not None and now >= self.due:
             self.sample(now)
         self.out.flush()
         self.rest(most, now)
+
+    def is_current(self, key: selectors.SelectorKey) -> bool:
+        """Whether an event is not of a source that another one of the same pass has ended; numbers are used again."""
+        now = self.poll.get_map().get(key.fd)
+        return now is not None and now.data is key.data
 
     def patience(self) -> "Optional[float]":
         """How long to wait when nothing comes."""
@@ -97,9 +102,8 @@ class Helper:
         size = int(source.ready())
         if size >= 0:
             return size
-        if isinstance(source, Gpus):
-            self.forget(source.child)
-            source.ended()
+        if source is self.gpus:
+            self.gpus.ended(self.end_child(self.gpus.child))
             return 0
         self.finish(source.ident)
         return 0
@@ -119,15 +123,13 @@ class Helper:
     def finish(self, ident: int) -> None:
         """A source ended by itself: say so."""
         source = self.live.pop(ident)
-        self.poll.unregister(source.fd)
+        self.unread(source.fd)
         self.out.say(ident, b"E", source.end())
 
-    def forget(self, child: "Optional[Child]") -> None:
-        """Stop reading a child."""
-        assert child is not None
-        self.children.remove(child)
-        for pipe in (child.process.stdout, child.process.stderr):
-            self.poll.unregister(pipe)  # type: ignore[arg-type]
+    def unread(self, fd: int) -> None:
+        """Wait for this one no longer, if we did."""
+        if fd in self.poll.get_map():
+            self.poll.unregister(fd)
 
     def take_commands(self) -> int:
         """Carry out the whole lines that came; the end of stdin is the end of all."""
@@ -166,11 +168,8 @@ class Helper:
         """Send a GET to the engine."""
         ask = "GET %s HTTP/1.0\r\nHost: distui\r\n\r\n" % command["path"]
         if self.dial:
-            child = self.spawn(self.dial)
-            child.process.stdin.write(ask.encode())  # type: ignore[union-attr]
-            child.process.stdin.flush()  # type: ignore[union-attr]
-            fd = child.process.stdout.fileno()  # type: ignore[union-attr]
-            self.add(Request(self.out, ident, fd, lambda: self.end_child(child)))
+            child = self.spawn(Child(self.dial, ask.encode()))
+            self.add(Request(self.out, ident, child.out, lambda: self.end_child(child)))
             return
         sock = socket.socket(socket.AF_UNIX)
         sock.setblocking(False)
@@ -184,9 +183,8 @@ class Helper:
 
     def do_exec(self, ident: int, command: "dict[str, Any]") -> None:
         """Run a command and pass on its stdout."""
-        child = self.spawn(command["argv"])
-        fd = child.process.stdout.fileno()  # type: ignore[union-attr]
-        self.add(Stream(self.out, ident, fd, lambda: self.end_child(child)))
+        child = self.spawn(Child(command["argv"]))
+        self.add(Stream(self.out, ident, child.out, lambda: self.end_child(child)))
 
     def do_tail(self, ident: int, command: "dict[str, Any]") -> None:
         """Follow a file from an offset."""
@@ -208,7 +206,7 @@ class Helper:
             self.files.pop(ident).close()
         source = self.live.pop(ident, None)
         if source is not None:
-            self.poll.unregister(source.fd)
+            self.unread(source.fd)
             source.end()
 
     def add(self, source: "Any") -> None:
@@ -216,18 +214,18 @@ class Helper:
         self.live[source.ident] = source
         self.poll.register(source.fd, selectors.EVENT_READ, source)
 
-    def spawn(self, argv: "list[str]") -> Child:
-        """Start a child that lives no longer than we do."""
-        child = Child(argv)
+    def spawn(self, child: Child) -> Child:
+        """Look after a child that lives no longer than we do."""
         self.children.append(child)
-        self.poll.register(child.process.stderr, selectors.EVENT_READ, Errors(self, child))  # type: ignore[arg-type]
+        self.poll.register(child.err, selectors.EVENT_READ, Errors(self, child))
         return child
 
-    def end_child(self, child: Child) -> "dict[str, Any]":
+    def end_child(self, child: "Optional[Child]") -> "dict[str, Any]":
         """Close a child and forget it."""
+        assert child is not None
         self.children.remove(child)
-        if child.process.stderr in self.poll.get_map():
-            self.poll.unregister(child.process.stderr)  # type: ignore[arg-type]
+        for fd in (child.out, child.err):
+            self.unread(fd)
         return child.close()
 
     def sample(self, now: float) -> None:
@@ -235,9 +233,8 @@ class Helper:
         self.due = max(self.due + 1.0, now + 0.5)
         child = self.gpus.start(now)
         if child is not None:
-            self.children.append(child)
-            self.poll.register(child.process.stdout, selectors.EVENT_READ, self.gpus)  # type: ignore[arg-type]
-            self.poll.register(child.process.stderr, selectors.EVENT_READ, Errors(self, child))  # type: ignore[arg-type]
+            self.spawn(child)
+            self.poll.register(child.out, selectors.EVENT_READ, self.gpus)
         told = measure(self.disks or [])
         told["gpus"] = self.gpus.report()
         self.out.say(0, b"M", told)
@@ -263,14 +260,8 @@ class Errors:
 
     def ready(self) -> int:
         """Keep its end; stop looking once it is closed."""
-        fd = self.child.process.stderr.fileno()  # type: ignore[union-attr]
-        try:
-            data = os.read(fd, 65536)
-        except BlockingIOError:
-            return 0
-        self.child.errors = (self.child.errors + data)[-4096:]
-        if not data:
-            self.helper.poll.unregister(fd)
+        if not self.child.take_errors():
+            self.helper.unread(self.child.err)
         return 0
 
 

@@ -1,4 +1,4 @@
-# ruff: noqa: PTH118, PTH123, PTH207, UP037, UP045
+# ruff: noqa: PTH118, PTH123, PTH207, UP031, UP037, UP045
 # Python 3.6 runs this, and every import costs a start on the host.
 """What a host is doing, once a second, from the kernel's own counters and one long-lived nvidia-smi."""
 
@@ -44,10 +44,9 @@ class Gpus:
 
     def ready(self) -> int:
         """Keep the newest row of each GPU."""
-        child = self.child
-        assert child is not None
+        assert self.child is not None
         try:
-            data = os.read(child.process.stdout.fileno(), READ)  # type: ignore[union-attr]
+            data = os.read(self.child.out, READ)
         except BlockingIOError:
             return 0
         lines = (self.rest + data).split(b"\n")
@@ -64,10 +63,9 @@ class Gpus:
         elif line:
             self.said = line
 
-    def ended(self) -> None:
+    def ended(self, told: "dict[str, Any]") -> None:
         """The child is gone."""
-        assert self.child is not None
-        self.said = self.said or self.child.close()["stderr"]
+        self.said = self.said or told["stderr"] or "nvidia-smi ended with status %s" % told["status"]
         self.child, self.rest = None, b""
 
     def report(self) -> "dict[str, Any]":

@@ -65,7 +65,10 @@ class Stream:
 
     def ready(self) -> int:
         """Pass on what came; the number of bytes, -1 at the end."""
-        data = os.read(self.fd, READ)
+        try:
+            data = os.read(self.fd, READ)
+        except BlockingIOError:
+            return 0
         if data:
             self.out.frame(self.ident, b"D", data)
         return len(data) or -1
@@ -74,34 +77,36 @@ class Stream:
 class Child:
     """A command whose output we read. It dies with us: by the kernel's hand, or since its pipes close."""
 
-    def __init__(self, argv: "list[str]") -> None:
+    def __init__(self, argv: "list[str]", stdin: bytes = b"") -> None:
         pipe = subprocess.PIPE
         self.errors = b""
         self.process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=die_with_parent())
-        for stream in (self.process.stdout, self.process.stderr):
-            os.set_blocking(stream.fileno(), False)  # type: ignore[union-attr]
+        assert self.process.stdin and self.process.stdout and self.process.stderr
+        self.pipes = [self.process.stdin, self.process.stdout, self.process.stderr]
+        self.out, self.err = self.process.stdout.fileno(), self.process.stderr.fileno()
+        os.set_blocking(self.out, False)
+        os.set_blocking(self.err, False)
+        os.write(self.process.stdin.fileno(), stdin)
 
-    def take_errors(self) -> None:
-        """Read stderr, keep its end: unread, it would stall the child."""
+    def take_errors(self) -> bool:
+        """Read some stderr and keep its end: unread, it would stall the child. False when it is closed."""
         try:
-            while True:
-                data = os.read(self.process.stderr.fileno(), 65536)  # type: ignore[union-attr]
-                if not data:
-                    return
-                self.errors = (self.errors + data)[-4096:]
-        except OSError:
-            return
+            data = os.read(self.err, 65536)
+        except BlockingIOError:
+            return True
+        self.errors = (self.errors + data)[-4096:]
+        return bool(data)
 
     def close(self) -> "dict[str, Any]":
         """End it and say how it ended."""
-        self.process.stdin.close()  # type: ignore[union-attr]
+        self.pipes[0].close()
         try:
             self.process.wait(0.2)
         except subprocess.TimeoutExpired:
             self.process.terminate()
         self.take_errors()
-        self.process.stdout.close()  # type: ignore[union-attr]
-        self.process.stderr.close()  # type: ignore[union-attr]
+        for pipe in self.pipes:
+            pipe.close()
         text = self.errors.decode("utf-8", "replace").strip()
         return {"status": self.process.poll(), "stderr": text}
 

@@ -1,0 +1,404 @@
+"""The follower against real sshd and dockerd: whatever breaks, every byte comes once."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import random
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from distui.run import helper
+from distui.run.feed import EngineAccess
+from distui.run.follow import HostFollower
+from distui.run.followed import (
+    Back,
+    Drained,
+    Exited,
+    FollowEvent,
+    FollowTarget,
+    Lost,
+    Note,
+    Records,
+    Removed,
+    Sampled,
+)
+from distui.run.link import HostLink
+from distui.run.resume import ResumePoint
+from remote.pool import SshConnector
+from remote.targets import Target
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from lab.lab import Lab
+
+if TYPE_CHECKING:
+    from lab.host import Host
+
+pytestmark = pytest.mark.cluster
+
+DOCKER = EngineAccess("docker", ("docker",), "/var/run/docker.sock")
+
+WRITER = """
+import os, sys, time
+def items(count):
+    for i in range(count):
+        fd = 2 if i % 7 == 3 else 1
+        if i % 500 == 499:
+            yield 1, b"%d:" % i + b"x" * 100_000 + b"\\n"
+        elif i % 97 == 50:
+            yield 2, b"\\rbar %d" % i * 700 + (b"\\n" if i % 2 else b"")
+        elif i % 101 == 5:
+            yield fd, b"\\x1b[31m%d\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x10\\n" % i
+        else:
+            yield fd, b"%d\\n" % (i % 10 if i % 3 else i)
+    yield 1, b"no newline"
+def main():
+    count, rate = int(sys.argv[1]), float(sys.argv[2])
+    for i, (fd, data) in enumerate(items(count)):
+        while data:
+            data = data[os.write(fd, data):]
+        if i % 20 == 0:
+            time.sleep(20 / rate)
+    sys.exit(int(sys.argv[3]))
+if __name__ == "__main__":
+    main()
+"""
+"""Numbered and repeated lines on both streams, lines of 100 kB, bars left open for seconds, bytes like frames."""
+
+
+def written(count: int) -> tuple[bytes, bytes]:
+    """What WRITER writes to stdout and stderr."""
+    namespace: dict[str, Any] = {"__name__": "writer"}
+    exec(WRITER, namespace)
+    items = list(namespace["items"](count))
+    return tuple(b"".join(data for fd, data in items if fd == stream) for stream in (1, 2))  # type: ignore[return-value]
+
+
+@dataclass
+class Bench:
+    """The lab's host, and a home that may log in to it."""
+
+    lab: Lab
+    home: Path
+
+    @property
+    def host(self) -> Host:
+        return self.lab.host("h1")
+
+    def start(self, run: str, *argv: str) -> str:
+        """Start a container as distui does; its id."""
+        options = ("-d", "--init", "--label", f"distui.run={run}", "--log-driver", "json-file")
+        volume = ("-v", "/mnt/pytorch:/pytorch")
+        return self.host.out("docker", "run", *options, *volume, "lab/python:1", *argv)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """One host, seen from the login node: this thread moves into its network namespace."""
+    lab, home = Lab("follow"), tmp_path_factory.mktemp("home")
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open("/proc/self/ns/net", os.O_RDONLY)
+    lab.up(1)
+    try:
+        lab.ssh_home(home)
+        (lab.share / "writer.py").write_text(WRITER)
+        inside = os.open(lab.command()[1].removeprefix("--net="), os.O_RDONLY)
+        assert libc.setns(inside, 0) == 0
+        os.close(inside)
+        yield Bench(lab, home)
+    finally:
+        libc.setns(before, 0)
+        os.close(before)
+        lab.down()
+
+
+@dataclass
+class Taken:
+    """What was emitted, as a log file and stored point for each task; wakes whoever waits for something."""
+
+    events: list[FollowEvent] = field(default_factory=list)
+    out: dict[int, bytearray] = field(default_factory=dict)
+    err: dict[int, bytearray] = field(default_factory=dict)
+    points: dict[int, ResumePoint] = field(default_factory=dict)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, event: FollowEvent) -> None:
+        self.events.append(event)
+        if isinstance(event, Records):
+            for record in event.batch.records():
+                log = self.out if record.stream == 1 else self.err
+                log.setdefault(event.task, bytearray()).extend(record.data)
+            self.points[event.task] = event.resume
+        self.news.set()
+
+    def kinds(self, task: int = 0) -> list[str]:
+        """The task's story without its records."""
+        mine = [e for e in self.events if getattr(e, "task", None) == task and not isinstance(e, Records | Note)]
+        return [type(e).__name__ for e in mine]
+
+    def count(self, kind: type | tuple[type, ...]) -> int:
+        return sum(isinstance(e, kind) for e in self.events)
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        while not reached():
+            self.news.clear()
+            await self.news.wait()
+
+
+@asynccontextmanager
+async def following(
+    bench: Bench, taken: Taken, run: str, *targets: FollowTarget, engine: EngineAccess = DOCKER, user: str = "root"
+) -> AsyncIterator[HostFollower]:
+    """A follower at work, its connection and all."""
+    connector = SshConnector({"h1": Target("h1", user=user)}, home=bench.home, system=False)
+    link = HostLink(connector, "h1")
+    follower = HostFollower(link, engine, taken, run_id=run, targets=targets)
+    running = asyncio.ensure_future(follower.run())
+    try:
+        async with asyncio.timeout(100):
+            yield follower
+    finally:
+        await follower.close()
+        await asyncio.gather(running, return_exceptions=True)
+        await link.close()
+        await connector.close()
+    running.result()
+
+
+async def cut_often(bench: Bench, taken: Taken, cuts: list[int]) -> None:
+    """Kill every ssh session on the host, again and again, each time after some more was received."""
+    chance = random.Random(1)
+    while True:
+        target = taken.count(Records) + chance.choice([1, 1, 5, 20, 60])
+        await taken.until(lambda target=target: taken.count(Records) >= target)
+        await asyncio.to_thread(bench.host.fault, "ssh-killall")
+        cuts.append(taken.count(Records))
+
+
+@asynccontextmanager
+async def cutting(bench: Bench, taken: Taken) -> AsyncIterator[list[int]]:
+    """Cuts all the while; the list grows with each."""
+    cuts: list[int] = []
+    task = asyncio.ensure_future(cut_often(bench, taken, cuts))
+    yield cuts
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+ITEMS = 24_000
+
+
+async def test_dozens_of_cuts_lose_and_double_no_byte(bench: Bench) -> None:
+    """Both streams equal what the program wrote, byte for byte."""
+    taken = Taken()
+    ref = bench.start("cuts", "python3", "/pytorch/writer.py", str(ITEMS), "1500", "3")
+    async with following(bench, taken, "cuts", FollowTarget(0, ref)) as follower, cutting(bench, taken) as cuts:
+        await follower.drained()
+    assert (bytes(taken.out[0]), bytes(taken.err[0])) == written(ITEMS)
+    assert taken.kinds() == ["Exited", "Drained"]
+    assert next(e for e in taken.events if isinstance(e, Exited)).code == 3
+    print(len(cuts), "cuts")
+    assert len(cuts) >= 10
+    assert taken.count(Lost) == taken.count(Back) >= 10
+    assert not taken.count(Note)
+    assert taken.count(Sampled)
+
+
+async def test_distui_killed_and_attached_again_goes_on_where_its_file_ends(bench: Bench) -> None:
+    """The point stored with the last bytes written is enough, whatever came after it."""
+    ref = bench.start("crash", "python3", "/pytorch/writer.py", "9000", "1500", "0")
+    taken, files = Taken(), (bytearray(), bytearray())
+    resume: ResumePoint | None = None
+    for more in (30, 2, 200, 50):
+        taken = Taken()
+        async with following(bench, taken, "crash", FollowTarget(0, ref, resume)):
+            await taken.until(lambda more=more, taken=taken: taken.count(Records) >= more)
+            kept = [e for e in taken.events if isinstance(e, Records)][: more // 2 + 1]
+        for event in kept:
+            for record in event.batch.records():
+                files[record.stream - 1].extend(record.data)
+        resume = kept[-1].resume
+    async with following(bench, last := Taken(), "crash", FollowTarget(0, ref, resume)) as follower:
+        await follower.drained()
+    assert (bytes(files[0] + last.out[0]), bytes(files[1] + last.err[0])) == written(9000)
+
+
+@pytest.mark.parametrize("way", ["socket", "dial", "helper-dial"])
+async def test_the_other_ways_to_reach_docker_are_exact_too(
+    bench: Bench, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No python3 on the host, no forwarding, no right to open the socket: slower, and still each byte once."""
+    if way != "helper-dial":
+        monkeypatch.setattr(helper, "start", lambda: ("no-python3-here",))
+    engine = EngineAccess("docker", ("docker",), DOCKER.socket if way == "socket" else None)
+    taken = Taken()
+    ref = bench.start(way, "python3", "/pytorch/writer.py", "6000", "1500", "0")
+    async with following(bench, taken, way, FollowTarget(0, ref), engine=engine, user="trainer") as follower:
+        async with cutting(bench, taken) as cuts:
+            await follower.drained()
+        assert follower.feed is not None
+        assert follower.feed.kind == way.split("-")[0]
+    assert (bytes(taken.out[0]), bytes(taken.err[0])) == written(6000)
+    assert taken.kinds() == ["Exited", "Drained"]
+    assert cuts
+
+
+async def test_a_dockerd_that_dies_makes_tasks_unknown_not_ended(bench: Bench) -> None:
+    """Contact with the engine is lost and comes back; then the truth is read: killed, and all its log was had."""
+    taken = Taken()
+    ref = bench.start("daemon", "python3", "/pytorch/writer.py", "100000", "1500", "0")
+    async with following(bench, taken, "daemon", FollowTarget(0, ref)) as follower:
+        await taken.until(lambda: taken.count(Records) > 50)
+        await asyncio.to_thread(bench.host.fault, "docker-kill")
+        await taken.until(lambda: any(isinstance(e, Lost) and e.what == "engine" for e in taken.events))
+        assert taken.kinds() == []
+        await asyncio.to_thread(bench.host.fault, "docker-up")
+        await follower.drained()
+    assert taken.kinds() == ["Exited", "Drained"]
+    assert any(isinstance(e, Back) and e.what == "engine" for e in taken.events)
+    assert next(e for e in taken.events if isinstance(e, Exited)).code in (137, 143)
+    (bench.lab.share / "logs.sh").write_text(f"docker logs {ref} >/mnt/pytorch/o 2>/mnt/pytorch/e")
+    bench.host.exec("sh", "/mnt/pytorch/logs.sh")
+    assert (bench.lab.share / "o").read_bytes() == bytes(taken.out[0])
+    assert (bench.lab.share / "e").read_bytes() == bytes(taken.err[0])
+
+
+async def test_a_container_removed_by_somebody_else_is_removed(bench: Bench) -> None:
+    """Neither success nor failure: it disappeared."""
+    taken = Taken()
+    ref = bench.start("gone", "sh", "-c", "echo here; sleep 1000")
+    async with following(bench, taken, "gone", FollowTarget(0, ref)) as follower:
+        await taken.until(lambda: taken.count(Records) == 1)
+        await asyncio.to_thread(bench.host.exec, "docker", "rm", "-f", ref)
+        await follower.drained()
+    assert taken.kinds()[-1] == "Removed"
+    assert bytes(taken.out[0]) == b"here\n"
+
+
+async def test_last_words_without_a_newline_come_before_drained(bench: Bench) -> None:
+    """Docker's own follow ends before them in half the cases: one last read brings them."""
+    taken = Taken()
+    script = "echo start; printf out$0; printf err$0 >&2; exit $0"
+    refs = [bench.start("last", "sh", "-c", script, str(n)) for n in range(8)]
+    async with following(bench, taken, "last") as follower:
+        for n, ref in enumerate(refs):
+            follower.follow(FollowTarget(n, ref))
+        await follower.drained()
+    assert {n: (bytes(taken.out[n]), bytes(taken.err[n])) for n in range(8)} == {
+        n: (b"start\nout%d" % n, b"err%d" % n) for n in range(8)
+    }
+    codes = {e.task: e.code for e in taken.events if isinstance(e, Exited)}
+    assert codes == {n: n for n in range(8)}
+
+
+async def test_a_container_that_could_not_start_says_why(bench: Bench) -> None:
+    """Its state is `created`, with the engine's words."""
+    taken = Taken()
+    ref = bench.host.out("docker", "create", "lab/python:1", "/no/such/program")
+    bench.host.exec("docker", "start", ref, check=False)
+    async with following(bench, taken, "never", FollowTarget(0, ref)) as follower:
+        await follower.drained()
+    exited = next(e for e in taken.events if isinstance(e, Exited))
+    assert (exited.state, exited.code) == ("never_started", 127)
+    assert "/no/such/program" in exited.error
+
+
+async def test_a_terminal_s_raw_log_is_read_too(bench: Bench) -> None:
+    """A container that somebody started with -t has no frames; its bytes come once all the same."""
+    taken = Taken()
+    script = "for i in 1 2 3 4 5 6; do echo $i; sleep 0.5; done"
+    ref = bench.host.out("docker", "run", "-dt", "lab/python:1", "sh", "-c", script)
+    async with following(bench, taken, "tty", FollowTarget(0, ref)) as follower, cutting(bench, taken):
+        await follower.drained()
+    assert bytes(taken.out[0]) == b"1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n"
+
+
+PROCESS = EngineAccess("process", ())
+
+SUPERVISOR = """
+mkdir -p $0; cd $0; echo $$ >pid; python3 /mnt/pytorch/writer.py 6000 1500 4 >log 2>&1; code=$?
+echo $code 1795226874473189101 >exit.new; mv exit.new exit
+"""
+
+
+async def test_a_process_is_followed_by_offset_and_exit_file(bench: Bench) -> None:
+    """Without any engine: exact through cuts, and its exit code."""
+    taken, folder = Taken(), "/tmp/follow-test/task-0"
+    target = FollowTarget(0, folder)
+    async with following(bench, taken, "process", target, engine=PROCESS) as follower, cutting(bench, taken) as cuts:
+        started = asyncio.to_thread(bench.host.exec, "sh", "-c", SUPERVISOR, folder, timeout=60)
+        bench.host.exec("mkdir", "-p", folder)
+        running = asyncio.ensure_future(started)
+        await follower.drained()
+        await running
+    size = int(bench.host.out("stat", "-c", "%s", f"{folder}/log"))
+    assert len(taken.out[0]) == size == sum(map(len, written(6000)))
+    exited = next(e for e in taken.events if isinstance(e, Exited))
+    assert (exited.code, exited.finished_at) == (4, 1795226874.473189101)
+    assert taken.kinds() == ["Exited", "Drained"]
+    assert cuts
+    bench.host.exec("rm", "-r", "/tmp/follow-test")
+
+
+async def test_a_process_whose_supervisor_was_killed_is_lost_not_running(bench: Bench) -> None:
+    """No exit file will ever come: say so."""
+    taken, folder = Taken(), "/tmp/follow-test/task-1"
+    bench.host.exec(f"mkdir -p {folder}; echo hello >{folder}/log; sh -c 'echo $$ >{folder}/pid'")
+    async with following(bench, taken, "lost", FollowTarget(1, folder), engine=PROCESS) as follower:
+        await follower.drained()
+    assert taken.kinds(1) == ["Exited", "Drained"]
+    assert next(e for e in taken.events if isinstance(e, Exited)).state == "lost"
+    assert bytes(taken.out[1]) == b"hello\n"
+    bench.host.exec("rm", "-r", "/tmp/follow-test")
+
+
+async def test_a_podman_container_is_exact_through_cuts(bench: Bench) -> None:
+    """Podman has no daemon: its log file is followed and its client asked for the end."""
+    bench.host.podman_image("lab/python:1")
+    taken = Taken()
+    options = ("-d", "--log-driver", "k8s-file", "--label", "distui.run=pod", "-v", "/mnt/pytorch:/pytorch")
+    writer = ("python3", "/pytorch/writer.py", "6000", "1500", "5")
+    ref = bench.host.out("podman", "run", *options, "lab/python:1", *writer)
+    engine = EngineAccess("podman", ("podman",))
+    target = FollowTarget(0, ref)
+    async with following(bench, taken, "pod", target, engine=engine) as follower, cutting(bench, taken) as cuts:
+        await follower.drained()
+    out, err = written(6000)
+    assert bytes(taken.err[0]) == err
+    # conmon ends a last line that the program left open.
+    assert bytes(taken.out[0]) in (out, out + b"\n")
+    assert taken.kinds() == ["Exited", "Drained"]
+    assert next(e for e in taken.events if isinstance(e, Exited)).code == 5
+    assert cuts
+    print(len(cuts), "cuts")
+    bench.host.exec("podman", "rm", "-f", ref)
+
+
+LEFT = "ps -eo args | grep -E '[p]ython3 -I|[n]vidia-smi --query|[d]ial-stdio'"
+
+
+async def test_nothing_of_the_helper_stays_on_the_host(bench: Bench) -> None:
+    """When its client is gone so is it, and the nvidia-smi it had started."""
+
+    taken = Taken()
+    async with following(bench, taken, "none", engine=EngineAccess("docker", ("docker",), None)):
+        await taken.until(lambda: any(isinstance(e, Sampled) and e.sample.gpus for e in taken.events))
+        assert "python3 -I" in bench.host.out(LEFT)
+        await asyncio.to_thread(bench.host.fault, "ssh-killall")
+        await taken.until(lambda: bool(taken.count(Back)))
+    script = f'for i in $(seq 100); do test -z "$({LEFT})" && exit; sleep 0.1; done; exit 1'
+    assert bench.host.exec("sh", "-c", script, check=False).returncode == 0
+
+
+async def test_a_drained_task_is_not_read_again(bench: Bench) -> None:
+    """Attaching to a run that had been drained asks nothing of its task."""
+    async with following(bench, taken := Taken(), "done", FollowTarget(0, "x", ResumePoint(done=True))) as follower:
+        await follower.drained()
+    assert not [e for e in taken.events if isinstance(e, Records | Drained | Removed | Exited)]
