@@ -1,0 +1,401 @@
+"""Which address, interface, RDMA ports and port a run uses, and the words for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from distui.facts.host import Address, HostFacts, IbPort, Nic
+from distui.plan import fabric
+from distui.plan.machines import same_machine
+from distui.plan.placement import Place
+from distui.plan.rendezvous import Found, bind_mount, meet, resolve_volume, substitute
+from distui.plan.routes import Routes, choose_routes
+from distui.spec.inventory import DataNetwork, Host
+from distui.spec.job import Backend, Fabric, Job, Rendezvous
+
+LO = Nic("lo", "loopback", True, addresses=(Address("127.0.0.1", 8, "host"),))
+
+
+def nic(name: str, *addresses: str, kind: Any = "ethernet", up: bool = True, mbps: int | None = 1000) -> Nic:
+    """An interface with addresses written `10.0.0.1/24`."""
+    parsed = tuple(Address(ip, int(prefix)) for ip, _, prefix in (a.partition("/") for a in addresses))
+    return Nic(name, kind, up, speed_mbps=mbps, addresses=parsed)
+
+
+def host(name: str, *nics: Nic, ib: tuple[IbPort, ...] = (), default: str | None = "eth0", **more: Any) -> HostFacts:
+    """Facts with these interfaces and `lo`."""
+    more = {"machine_id": name, "home": "/home/u"} | more
+    return HostFacts(host=name, hostname=name, nics=(LO, *nics), ib=ib, default_route_nic=default, **more)
+
+
+def hca(name: str, netdev: str | None, *, layer: str = "InfiniBand", state: str = "ACTIVE") -> IbPort:
+    """One RDMA port."""
+    return IbPort(name, 1, state, layer, 400.0, netdev)
+
+
+def routes(
+    *facts: HostFacts,
+    fabric: Fabric = Fabric(),  # noqa: B008 - frozen
+    backend: Backend = "nccl",
+    data: dict[str, DataNetwork] | None = None,
+    addr: dict[str, str] | None = None,
+) -> Routes:
+    """choose_routes for hosts of an inventory without settings of its own."""
+    hosts = [
+        (Host(f.host, data=(data or {}).get(f.host, DataNetwork()), addr=(addr or {}).get(f.host)), f) for f in facts
+    ]
+    return choose_routes(Job("j", fabric=fabric), backend, hosts)
+
+
+def chosen(made: Routes) -> list[tuple[str, str, str]]:
+    """Interface, address and fabric of each host."""
+    assert not made.problems, made.problems
+    return [(n.ifname, n.addr, n.fabric) for n in made.networks]
+
+
+def refused(made: Routes) -> str:
+    """All problems as one text."""
+    assert made.problems
+    return "\n".join(map(str, made.problems))
+
+
+def test_the_fastest_subnet_that_all_hosts_share_is_used() -> None:
+    """Names may differ; faster networks that not everybody has do not count."""
+    a = host(
+        "a", nic("eth0", "10.0.0.1/24"), nic("ens3", "10.1.0.1/24", mbps=25_000), nic("x", "10.2.0.1/24", mbps=99_000)
+    )
+    b = host("b", nic("eth0", "10.0.0.2/24"), nic("bond0", "10.1.0.2/24", mbps=25_000))
+    made = routes(a, b)
+    assert chosen(made) == [("ens3", "10.1.0.1", "tcp"), ("bond0", "10.1.0.2", "tcp")]
+    assert made.networks[0].reasons == (
+        "ens3 10.1.0.1/24: 10.1.0.0/24, the fastest network that all hosts share (25 Gb/s)",
+        "eth0 10.0.0.1/24 not used",
+        "x 10.2.0.1/24 not used",
+    )
+
+
+def test_unknown_speeds_fall_back_to_the_default_route() -> None:
+    """Virtual machines report no speed."""
+    a = host("a", nic("eth0", "10.0.0.1/24", mbps=None), nic("eth1", "10.1.0.1/24", mbps=None), default="eth1")
+    b = host("b", nic("eth0", "10.0.0.2/24", mbps=None), nic("eth1", "10.1.0.2/24", mbps=None), default="eth1")
+    assert [n for n, _, _ in chosen(routes(a, b))] == ["eth1", "eth1"]
+
+
+def test_bridges_tunnels_and_link_local_addresses_are_no_way_to_peers() -> None:
+    """docker0 has the same address everywhere; 169.254 may even claim to be global."""
+    others = (
+        nic("docker0", "172.17.0.1/16", kind="container"),
+        nic("tailscale0", "100.64.0.1/10", kind="tunnel"),
+        nic("usb0", "169.254.3.1/16"),
+        nic("eth9", "10.9.0.1/24", up=False),
+    )
+    made = routes(host("a", *others, nic("eth0", "10.0.0.1/24")), host("b", *others, nic("eth0", "10.0.0.2/24")))
+    assert [n for n, _, _ in chosen(made)] == ["eth0", "eth0"]
+    assert made.networks[0].reasons[1:] == (
+        "docker0 172.17.0.1 left out: a container network",
+        "tailscale0 100.64.0.1 left out: a tunnel",
+        "usb0 169.254.3.1 left out: only link-local addresses",
+        "eth9 10.9.0.1 left out: down",
+    )
+
+
+def test_a_subnet_with_equal_addresses_is_each_hosts_own() -> None:
+    """VirtualBox gives every machine 10.0.2.15 behind its own NAT."""
+    a = host("a", nic("nat", "10.0.2.15/24", mbps=10_000), nic("eth0", "10.0.0.1/24"))
+    b = host("b", nic("nat", "10.0.2.15/24", mbps=10_000), nic("eth0", "10.0.0.2/24"))
+    assert [n for n, _, _ in chosen(routes(a, b))] == ["eth0", "eth0"]
+
+
+def test_hosts_in_different_subnets_use_their_default_routes_with_a_warning() -> None:
+    """They may be routed; only a test can say."""
+    made = routes(host("a", nic("eth0", "10.0.0.1/24")), host("b", nic("eth0", "10.1.0.1/24")))
+    assert chosen(made) == [("eth0", "10.0.0.1", "tcp"), ("eth0", "10.1.0.1", "tcp")]
+    assert "must be routed between them" in made.warnings[0]
+    by_ssh = routes(
+        host("a", nic("eth0", "10.0.0.1/24"), nic("m", "10.5.0.1/24")),
+        host("b", nic("eth0", "10.1.0.1/24")),
+        addr={"a": "10.5.0.1"},
+    )
+    assert chosen(by_ssh)[0] == ("m", "10.5.0.1", "tcp")
+
+
+def test_without_any_common_way_every_hosts_candidates_are_listed() -> None:
+    """The person can see at a glance what is missing where."""
+    said = refused(routes(host("a", nic("eth1", "10.0.0.1/24"), default=None), host("b", default=None)))
+    assert said.startswith("hosts share no subnet: a has eth1 10.0.0.1/24; b has no usable address")
+
+
+def test_ipv6_only_hosts_work() -> None:
+    """IPv4 is preferred, not needed."""
+    a = host("a", nic("eth0", "fe80::1/64", "2001:db8::1/64"))
+    b = host("b", nic("eth0", "fe80::2/64", "2001:db8::2/64"))
+    assert chosen(routes(a, b)) == [("eth0", "2001:db8::1", "tcp"), ("eth0", "2001:db8::2", "tcp")]
+
+
+# one machine
+
+
+def test_one_host_uses_its_real_address_and_loopback_only_without_one() -> None:
+    """A single host needs no peers."""
+    assert chosen(routes(host("a", nic("eth0", "10.0.0.1/24")))) == [("eth0", "10.0.0.1", "tcp")]
+    assert chosen(routes(host("a"))) == [("lo", "127.0.0.1", "tcp")]
+
+
+def test_two_names_of_one_machine_meet_on_what_it_has() -> None:
+    """The demo's two hosts are this machine twice, perhaps without any network."""
+    same = {"machine_id": "m", "boot_id": "b"}
+    assert chosen(routes(host("a", **same), host("b", **same))) == [("lo", "127.0.0.1", "tcp")] * 2
+    eth0 = nic("eth0", "10.0.0.1/24")
+    assert chosen(routes(host("a", eth0, **same), host("b", eth0, **same))) == [("eth0", "10.0.0.1", "tcp")] * 2
+
+
+def test_what_makes_two_hosts_one_machine() -> None:
+    """Cloned images share a machine-id and namespaces a boot id; together with addresses they prove it."""
+    a = host("a", nic("eth0", "10.0.0.1/24"), machine_id="m", boot_id="b")
+    assert same_machine(a, dataclasses.replace(a, host="x"))
+    assert not same_machine(a, dataclasses.replace(a, boot_id="other"))
+    assert not same_machine(a, dataclasses.replace(a, machine_id="other"))
+    assert not same_machine(a, host("c", nic("eth0", "10.0.0.2/24"), machine_id="m", boot_id="b"))
+    assert not same_machine(dataclasses.replace(a, machine_id=None), dataclasses.replace(a, machine_id=None))
+
+
+# what is pinned
+
+
+def test_hosts_yaml_and_the_job_pin_interface_and_address() -> None:
+    """What a person names wins over speed, kind of interface and common subnets."""
+    a = host("a", nic("eth0", "10.0.0.1/24"), nic("wg0", "10.7.0.1/24", kind="tunnel"))
+    b = host("b", nic("eth0", "10.0.0.2/24", "10.0.0.9/24"), nic("wg0", "10.7.0.2/24", kind="tunnel"))
+    by_file = routes(a, b, data={"a": DataNetwork(ifname="eth0"), "b": DataNetwork(addr="10.0.0.9")})
+    assert chosen(by_file) == [("eth0", "10.0.0.1", "tcp"), ("eth0", "10.0.0.9", "tcp")]
+    assert by_file.networks[1].reasons[0] == "eth0 10.0.0.9/24: named by hosts.yaml"
+    by_job = routes(a, b, fabric=Fabric(ifname="wg0"), data={"a": DataNetwork(ifname="eth0")})
+    assert [n for n, _, _ in chosen(by_job)] == ["wg0", "wg0"]
+    routed = {"a": DataNetwork(ifname="eth0"), "b": DataNetwork(ifname="wg0")}
+    assert chosen(routes(a, b, data=routed)) == [("eth0", "10.0.0.1", "tcp"), ("wg0", "10.7.0.2", "tcp")]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (DataNetwork(ifname="ib9"), "a: no interface 'ib9' (has lo, eth0), asked for by data.ifname in hosts.yaml"),
+        (DataNetwork(addr="10.9.9.9"), "a: 10.9.9.9 is not an address of the host (has 127.0.0.1, 10.0.0.1)"),
+    ],
+)
+def test_what_is_pinned_must_be_there(data: DataNetwork, said: str) -> None:
+    """A wrong name is said with what the host has."""
+    assert said in refused(routes(host("a", nic("eth0", "10.0.0.1/24")), data={"a": data}))
+
+
+# InfiniBand and RoCE
+
+
+def ib_host(name: str, number: int, *ports: IbPort, ipoib: bool = True, **more: Any) -> HostFacts:
+    """eth0 on 10.77, ib0 on 10.78 when it has an address."""
+    nics = [nic("eth0", f"10.77.0.{number}/24", mbps=100_000)]
+    nics += [nic("ib0", f"10.78.0.{number}/24", mbps=None)] if ipoib else []
+    return host(name, *nics, ib=ports or (hca("mlx5_0", "ib0"),), **more)
+
+
+def test_an_active_infiniband_link_with_addresses_is_preferred() -> None:
+    """Even when ethernet says it is faster: MASTER_ADDR, gloo and NCCL all go there."""
+    made = routes(ib_host("a", 1), ib_host("b", 2), backend="gloo")
+    assert chosen(made) == [("ib0", "10.78.0.1", "ib"), ("ib0", "10.78.0.2", "ib")]
+    assert made.networks[0].hcas == ("mlx5_0:1",)
+
+
+def test_tcp_keeps_off_infiniband() -> None:
+    """`fabric: tcp` is ethernet, with RDMA switched off."""
+    made = routes(ib_host("a", 1), ib_host("b", 2), fabric=Fabric(kind="tcp"))
+    assert chosen(made)[0] == ("eth0", "10.77.0.1", "tcp")
+    assert made.networks[0].rdma_off
+
+
+def test_nccl_needs_no_address_on_infiniband() -> None:
+    """Rendezvous over ethernet, data by verbs; gloo can't do that."""
+    a, b = ib_host("a", 1, hca("mlx5_0", None), ipoib=False), ib_host("b", 2, hca("mlx5_0", None), ipoib=False)
+    made = routes(a, b, fabric=Fabric(kind="ib"))
+    assert chosen(made)[0] == ("eth0", "10.77.0.1", "ib") and made.networks[0].hcas == ("mlx5_0:1",)
+    assert "InfiniBand is ACTIVE but no address to use is on it" in refused(
+        routes(a, b, fabric=Fabric(kind="ib"), backend="gloo")
+    )
+
+
+def test_a_host_without_infiniband_fails_the_plan_or_moves_all_to_tcp() -> None:
+    """NCCL can't mix networks, so the fall-back is for every host."""
+    down = ib_host("b", 2, hca("mlx5_0", "ib0", state="DOWN"))
+    said = refused(routes(ib_host("a", 1), down, fabric=Fabric(kind="ib")))
+    assert said.startswith("b: no ACTIVE InfiniBand port (RDMA ports: mlx5_0:1 DOWN InfiniBand)")
+    loose = routes(ib_host("a", 1), down, fabric=Fabric(kind="ib", require="any"))
+    assert [f for _, _, f in chosen(loose)] == ["tcp", "tcp"]
+    assert all(n.rdma_off for n in loose.networks) and "using TCP on every host" in loose.warnings[0]
+    assert all(n.rdma_off for n in routes(ib_host("a", 1), down).networks)
+
+
+def test_a_missing_rail_is_named() -> None:
+    """7 of 8 links slow down all ranks: fatal when InfiniBand is asked for, else a warning."""
+    a = ib_host("a", 1, *(hca(f"mlx5_{i}", f"ib{i}") for i in range(8)))
+    b = ib_host("b", 2, *(hca(f"mlx5_{i}", f"ib{i}", state="ACTIVE" if i != 3 else "DOWN") for i in range(8)))
+    what = "7 ACTIVE RDMA ports where other hosts have 8"
+    assert f"b: {what}" in refused(routes(a, b, fabric=Fabric(kind="ib")))
+    assert f"b: {what}" in routes(a, b).warnings
+
+
+def test_roce_ports_that_face_peers_are_listed() -> None:
+    """RoCE has link layer Ethernet; Azure's mlx5_an is the VM's own network."""
+
+    def of(name: str, number: int) -> HostFacts:
+        ports = (
+            hca("mlx5_10", "r10", layer="Ethernet"),
+            hca("mlx5_2", "r2", layer="Ethernet"),
+            hca("mlx5_5", "lonely", layer="Ethernet"),
+            hca("mlx5_an0", "eth0", layer="Ethernet"),
+        )
+        return host(
+            name,
+            nic("eth0", f"10.0.0.{number}/24"),
+            nic("r2", f"10.2.0.{number}/24", mbps=100_000),
+            nic("r10", f"10.10.0.{number}/24", mbps=100_000),
+            nic("lonely", f"10.{90 + number}.0.1/31", mbps=100_000),
+            ib=ports,
+        )
+
+    made = routes(of("a", 1), of("b", 2), fabric=Fabric(kind="roce"))
+    assert chosen(made)[0] == ("r2", "10.2.0.1", "roce")
+    assert made.networks[0].hcas == ("mlx5_2:1", "mlx5_10:1")
+    assert [f for _, _, f in chosen(routes(of("a", 1), of("b", 2), backend="gloo"))] == ["tcp", "tcp"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("mlx5_1", ["mlx5_1"]),
+        ("mlx5_[0-1]", ["mlx5_0", "mlx5_1"]),
+        ("mlx5_[0,10-11]", ["mlx5_0", "mlx5_10", "mlx5_11"]),
+        ("mlx5_*", ["mlx5_0", "mlx5_1", "mlx5_10", "mlx5_11"]),
+        ("mlx5_0:1,mlx5_11:1", ["mlx5_0", "mlx5_11"]),
+        ("mlx5_0:2", []),
+        ("^mlx5_1,mlx5_10", ["mlx5_0", "mlx5_11"]),
+        ("=mlx5_10", ["mlx5_10"]),
+        ("[", []),
+    ],
+)
+def test_hca_patterns_are_whole_names(pattern: str, names: list[str]) -> None:
+    """Unlike NCCL's own prefixes, where mlx5_1 also takes mlx5_10."""
+    ports = [hca(f"mlx5_{i}", None) for i in (0, 1, 10, 11)]
+    assert [p.hca for p in fabric.select_hcas(pattern, ports)] == names
+
+
+def test_pinned_hcas_must_be_active() -> None:
+    """A named port that is down is an error, or left out with `require: any`."""
+    ports = (hca("mlx5_0", "ib0"), hca("mlx5_1", "ib1", state="DOWN"))
+    a, b = ib_host("a", 1, *ports), ib_host("b", 2, *ports)
+    strict, loose = Fabric(kind="ib", hcas="mlx5_[0-1]"), Fabric(kind="ib", hcas="mlx5_[0-1]", require="any")
+    assert "RDMA ports 'mlx5_[0-1]' are not all ACTIVE (has mlx5_0:1 ACTIVE, mlx5_1:1 DOWN)" in refused(
+        routes(a, b, fabric=strict)
+    )
+    assert routes(a, b, fabric=loose).networks[0].hcas == ("mlx5_0:1",)
+
+
+def test_a_host_whose_name_is_loopback_is_pinned_and_said_so() -> None:
+    """Debian's 127.0.1.1 breaks gloo unless an interface is named."""
+    made = routes(host("a", nic("eth0", "10.0.0.1/24"), name_is_loopback=True))
+    assert made.networks[0].reasons[-1] == "the host's own name leads to loopback; pinned by GLOO_SOCKET_IFNAME=eth0"
+
+
+# the meeting place
+
+
+def met(job: Job, first: HostFacts, *, run_id: str = "r-1", attempt: int = 1, engine: Any = "docker") -> Found:
+    """meet() on one host with two ranks."""
+    places = (Place(Host(first.host, engine=engine), first, 0, (0, 1), (), ((), ())),)
+    return meet(job, places, routes(first).networks, run_id=run_id, attempt=attempt)
+
+
+A = host("a", nic("eth0", "10.0.0.1/24"))
+
+
+def test_the_port_is_free_stable_and_outside_the_ephemeral_range() -> None:
+    """The same run has the same port; what is taken is passed over."""
+    port = met(Job("j"), A).meeting.master_port
+    assert 20000 <= port < 30000 and port == met(Job("j"), A).meeting.master_port
+    taken = dataclasses.replace(A, ports_in_use=frozenset({port}))
+    assert met(Job("j"), taken).meeting.master_port == port + 1
+    low = dataclasses.replace(A, ephemeral_ports=(15000, 29999))
+    assert not 15000 <= met(Job("j"), low).meeting.master_port <= 29999
+    none = dataclasses.replace(A, ephemeral_ports=(1, 65535))
+    assert "no free port" in met(Job("j"), none).problems[0].message
+
+
+def test_different_runs_meet_at_different_ports() -> None:
+    """Two users of one host are unlikely to choose the same."""
+    ports = {met(Job("j"), A, run_id=f"r-{i}").meeting.master_port for i in range(50)}
+    assert len(ports) > 45
+
+
+def test_a_port_that_was_asked_for_must_be_free() -> None:
+    """Named with the host; the ephemeral range is only a warning."""
+    busy = dataclasses.replace(A, ports_in_use=frozenset({9090}))
+    assert met(Job("j", master_port=9091), busy).meeting.master_port == 9091
+    assert str(met(Job("j", master_port=9090), busy).problems[0]).startswith("a: port 9090 is taken")
+    assert met(Job("j", env={"MASTER_PORT": "9090"}), busy).problems
+    assert "ephemeral range" in met(Job("j", master_port=40000), A).warnings[0]
+    assert "not a port" in met(Job("j", master_port=0), A).problems[0].message
+
+
+def test_an_own_master_address_must_be_rank_0s() -> None:
+    """Another of its addresses is fine, a name can't be checked here."""
+    two = host("a", nic("eth0", "10.0.0.1/24"), nic("eth1", "10.1.0.1/24", mbps=1))
+    assert met(Job("j", env={"MASTER_ADDR": "10.1.0.1"}), two).meeting.master_addr == "10.1.0.1"
+    assert "must lead to a" in met(Job("j", env={"MASTER_ADDR": "node01"}), two).warnings[0]
+    assert met(Job("j", env={"MASTER_ADDR": "10.1.0.2"}), two).problems
+
+
+def test_ipv6_addresses_stand_in_brackets_before_a_port() -> None:
+    """As urllib and torch read them."""
+    six = host("a", nic("eth0", "2001:db8::1/64"))
+    meeting = met(Job("j", rendezvous=Rendezvous("tcp"), master_port=9090), six).meeting
+    assert (meeting.master_addr, meeting.init_method) == ("2001:db8::1", "tcp://[2001:db8::1]:9090")
+
+
+def test_a_file_rendezvous_without_containers_is_the_same_path_on_the_host() -> None:
+    """And a relative directory is refused."""
+    meeting = met(Job("j", rendezvous=Rendezvous("file", "/mnt/x/")), A, engine="process").meeting
+    assert meeting.file == meeting.host_file and (meeting.file or "").startswith("/mnt/x/distui-r-1-1-")
+    assert "not an absolute path" in met(Job("j", rendezvous=Rendezvous("file", "x")), A).problems[0].message
+    named = met(Job("j", rendezvous=Rendezvous("file", "/x"), volumes=("vol:/x",)), A)
+    assert not named.problems and named.meeting.host_file is None
+
+
+@pytest.mark.parametrize(
+    ("volume", "resolved"),
+    [
+        ("./:/work:ro", "/home/u:/work:ro"),
+        (".:/work", "/home/u:/work"),
+        ("../x:/y", "/home/x:/y"),
+        ("~/d:/d", "/home/u/d:/d"),
+        ("/data:/data", "/data:/data"),
+        ("named:/n", "named:/n"),
+        ("/anonymous", "/anonymous"),
+        (".hidden:/x", ".hidden:/x"),
+    ],
+)
+def test_relative_volumes_are_below_the_logins_home(volume: str, resolved: str) -> None:
+    """Docker before 23 refuses them, and never expands `~`."""
+    assert resolve_volume(volume, "/home/u") == resolved
+    assert resolve_volume(volume, None) == volume
+
+
+def test_bind_mounts_are_read_as_docker_reads_them() -> None:
+    """Source, target, options; anonymous volumes have no source."""
+    assert bind_mount("/a:/b:ro", None) == ("/a", "/b")
+    assert bind_mount("/b", None) == ("", "")
+
+
+def test_placeholders_in_a_shell_command_are_quoted_when_needed() -> None:
+    """A string goes through sh, so a value with a blank must stay one word."""
+    assert substitute("p {rank} {x}", {"rank": "0", "x": "a b"}) == "p 0 'a b'"
+    assert substitute(("{rank}-{nope}",), {"rank": "3"}) == ("3-{nope}",)
