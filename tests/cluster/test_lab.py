@@ -203,6 +203,26 @@ def test_a_host_that_cannot_be_reached(lab: Lab, home: Path, h1: Host, fault: tu
     assert lab.ssh("h1", "hostname", home=home).stdout == "h1\n"
 
 
+def test_hosts_are_told_apart_by_machine_and_boot(lab: Lab) -> None:
+    """machine-id is each host's own, and boot_id changes with a reboot and only then."""
+    ids = "cat /etc/machine-id /proc/sys/kernel/random/boot_id"
+    first = [host.out(ids).split() for host in lab.hosts]
+    assert len({machine for machine, _ in first}) == len({boot for _, boot in first}) == len(lab.hosts)
+    lab.host("h1").fault("crash")
+    lab.host("h1").heal()
+    second = [host.out(ids).split() for host in lab.hosts]
+    assert [old == new for old, new in zip(first, second, strict=True)] == [False, True, True]
+    assert first[0][0] == second[0][0]
+
+
+def test_a_session_without_docker_on_its_path(lab: Lab, home: Path, h1: Host) -> None:
+    """ssh-setenv changes what a session finds; after heal it finds docker again."""
+    h1.fault("ssh-setenv", "PATH=/nowhere")
+    assert lab.ssh("h1", "docker ps", home=home).returncode == 127
+    h1.heal()
+    assert lab.ssh("h1", "docker ps", home=home).returncode == 0
+
+
 def test_killed_sessions_leave_the_remote_command_alive(lab: Lab, home: Path, h1: Host) -> None:
     """ssh-killall ends the client with 255; what it had started lives on, and new logins work."""
     options = ("ssh", "-F", str(home / ".ssh/config"), "h1")

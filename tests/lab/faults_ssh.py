@@ -69,6 +69,20 @@ def ssh_hostkey_old(host: Host) -> None:
     restart(host)
 
 
+@fault("ssh-setenv", cure="ssh-unsetenv")
+def ssh_setenv(host: Host, setting: str) -> None:
+    """New sessions get NAME=VALUE: PATH=/bin hides docker, LC_ALL=de_DE.UTF-8 changes the language."""
+    host.exec("sh", "-c", 'echo "SetEnv $1" >>/etc/ssh/sshd_config', "sh", setting)
+    restart(host)
+
+
+@fault("ssh-unsetenv")
+def ssh_unsetenv(host: Host) -> None:
+    """Sessions get sshd's own environment again."""
+    host.exec("sed -i '/^SetEnv /d' /etc/ssh/sshd_config")
+    restart(host)
+
+
 @fault("ssh-deny", cure="ssh-allow")
 def ssh_deny(host: Host) -> None:
     """No key is accepted any more: Permission denied (publickey)."""

@@ -48,6 +48,7 @@ class HostFiles:
         root = self.folder / "files"
         (root / "etc").mkdir(parents=True)
         (root / "etc/hostname").write_text(self.host + "\n")
+        (root / "etc/machine-id").write_text(f"{self.index:032x}\n")
         (root / "etc/hosts").write_text(hosts_file(self.hosts))
         (root / "etc/resolv.conf").write_text("")
         self.write_ssh(root, host_key, client_key, known)

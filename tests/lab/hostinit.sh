@@ -34,6 +34,8 @@ mkdir -p "$root"/usr/local/{bin,sbin} "$root"/run/{sshd,lock} "$root/var/lib/doc
 
 # --- devices, proc, sys
 mount -t proc proc "$root/proc"
+cat /proc/sys/kernel/random/uuid >"$LAB_FOLDER/mnt/boot_id"
+mount --bind "$LAB_FOLDER/mnt/boot_id" "$root/proc/sys/kernel/random/boot_id"
 fresh /dev
 mkdir "$root"/dev/{pts,shm,mqueue,infiniband}
 for node in null:1:3 zero:1:5 full:1:7 random:1:8 urandom:1:9 tty:5:0 fuse:10:229 \
@@ -74,7 +76,7 @@ if [ "$LAB_DOCKER" = 1 ]; then
 fi
 
 # --- files of its own in /etc, /root and the homes
-rm -f "$root/etc/resolv.conf" "$root/etc/hostname" "$root/etc/hosts" "$root/etc/motd" "$root/etc/environment"
+rm -f "$root/etc/resolv.conf" "$root/etc/hostname" "$root/etc/hosts" "$root/etc/motd" "$root/etc/environment" "$root/etc/machine-id"
 rm -rf "$root/etc/ssh"
 cp -a "$LAB_FOLDER/files/." "$root/"
 sed -i -e '/^\(trainer\|nodocker\|fishy\|cshy\|noisy\):/d' "$root/etc/passwd" "$root/etc/shadow"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from lab.paths import LAB_DIR, LabError, lab_folder, lock_file
+from lab.paths import LabError, lab_folder, lock_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,16 @@ def read_state(name: str) -> State | None:
 @contextmanager
 def locked(name: str) -> Iterator[None]:
     """Hold the lab's lock while it is brought up or taken down; LabError when another process holds it."""
-    LAB_DIR.mkdir(parents=True, exist_ok=True)
-    with lock_file(name).open("a+") as lock:
+    path = lock_file(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LabError(f"lab {name!r} is being brought up or taken down by another process; wait for it") from None
-        yield
+        if not path.exists() or path.stat().st_ino != os.fstat(lock.fileno()).st_ino:
+            raise LabError(f"lab {name!r} was brought up or taken down just now by another process; try again")
+        try:
+            yield
+        finally:
+            path.unlink()
