@@ -70,7 +70,7 @@ def rows(text: str, key: str) -> tuple[Mapping[str, str], ...]:
     beyond the header's belong to the name column.
     """
     lines = [line for line in text.splitlines() if line.strip()]
-    start = next((i for i, line in enumerate(lines) if key in _header(line)), None)
+    start = next((i for i, line in enumerate(lines) if key in line and key in _header(line)), None)
     if start is None:
         return ()
     header = _header(lines[start])
@@ -217,7 +217,7 @@ def nvidia(
 
 def _silent(text: str) -> Trouble | None:
     """Exit 0 and no row: fine with a header alone, else the words are taken as the reason."""
-    header_only = any("uuid" in _header(line) for line in text.splitlines())
+    header_only = any("uuid" in line and "uuid" in _header(line) for line in text.splitlines())
     return None if header_only else classify(text, 1)
 
 

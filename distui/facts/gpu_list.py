@@ -65,7 +65,7 @@ def _blocks(text: str) -> list[tuple[int, str, list[str]]]:
     lines = text.splitlines()
     starts = [(i, m[1]) for i, line in enumerate(lines) if (m := _BLOCK.fullmatch(line))]
     ends = [i for i, _ in starts[1:]] + [len(lines)]
-    return [(i, pci, lines[i + 1 : end]) for (i, pci), end in zip(starts, ends, strict=True)]
+    return [(i, pci, lines[i + 1 : end]) for (i, pci), end in zip(starts, ends, strict=False)]
 
 
 def _fields(lines: list[str]) -> dict[str, str]:

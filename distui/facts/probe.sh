@@ -66,6 +66,17 @@ from_file() {
   [ -n "$line" ] && printf '%s\t%s\n' "$1" "$line"
 }
 
+# captured COMMAND...: its output in $said, up to 300 kB, and its exit status in $code.
+captured() {
+  said=$({ "$@"; printf '\nended=%s' "$?"; } 2>&1 | head -c 300000)
+  code=${said##*ended=}
+  case $code in
+    '' | *[!0-9]*) code=141 ;;
+    *) said=${said%ended=*} ;;
+  esac
+  printf '%s\n' "$said"
+}
+
 system() {
   value hostname "$(uname -n)"
   value kernel "$(uname -r)"
@@ -176,19 +187,16 @@ smi() { bounded "$LIMIT" nvidia-smi "$@"; }
 # Old drivers refuse the whole query for one field they do not know. A lost GPU may fail the query of all:
 # then each is asked by itself.
 nvidia_query() {
-  said=$(smi "--query-gpu=$GPU_FIELDS,mig.mode.current" --format=csv 2>&1)
+  smi "--query-gpu=$GPU_FIELDS,mig.mode.current" --format=csv
   code=$?
-  case $said in
-    *mig.mode.current*"not a valid field"*)
-      said=$(smi "--query-gpu=$GPU_FIELDS" --format=csv 2>&1)
-      code=$?
-      ;;
-  esac
-  printf '%s\n' "$said"
+  if [ "$code" = 2 ]; then
+    smi "--query-gpu=$GPU_FIELDS" --format=csv
+    code=$?
+  fi
   case $code in 0 | 9 | 12 | 18 | 124 | 126 | 127 | 137) return "$code" ;; esac
   for device in /proc/driver/nvidia/gpus/*; do
     [ -d "$device" ] && smi -i "${device##*/}" "--query-gpu=$GPU_FIELDS" --format=csv &
-  done 2>&1
+  done
   wait
   return "$code"
 }
@@ -208,9 +216,7 @@ nvidia_kernel() {
 }
 
 nvidia_apps() {
-  said=$(smi --query-compute-apps=gpu_uuid,pid,used_memory,process_name --format=csv 2>&1)
-  code=$?
-  printf '%s\n' "$said"
+  captured smi --query-compute-apps=gpu_uuid,pid,used_memory,process_name --format=csv
   for pid in $(printf '%s\n' "$said" | sed -n 's/^[^,]*, *\([0-9][0-9]*\),.*/\1/p' | sort -u | head -n 200); do
     value "pid/$pid/user" "$(stat -c %U "/proc/$pid" 2>/dev/null)"
     count=0
@@ -262,9 +268,7 @@ engine_info() {
 }
 
 engine_facts() {
-  said=$(engine info --format '{{json .}}' 2>&1)
-  code=$?
-  printf '%s\n' "$said"
+  captured engine info --format '{{json .}}'
   root=$(printf '%s\n' "$said" | sed -n 's/.*"DockerRootDir":"\([^"]*\)".*/\1/p' | head -n 1)
   case $root in /*) echo; value engine_root "$root"; bounded "$LIMIT" df -kP "$root" 2>/dev/null | tail -n 1 ;; esac
   return "$code"
@@ -287,9 +291,10 @@ engine_socket() {
   :
 }
 
-# stage GROUP: runs the group in the background and waits for its words, not for itself.
+# stage GROUP: runs the group in the background and waits for its words, not for itself. `exec` closes the
+# login's own stdin and stderr for good: a group that hangs must not keep the ssh channel open.
 stage() {
-  own=$({ { "$1" </dev/null 2>/dev/null; } & } | bounded "$READ" head -c 1000000)
+  own=$({ { exec </dev/null 2>/dev/null; "$1"; } & } | bounded "$READ" head -c 1000000)
   cat
   printf '%s\n' "$own"
 }

@@ -1,0 +1,194 @@
+"""GPU tables with every trap met on real hosts, in literals."""
+
+from __future__ import annotations
+
+from distui.facts import amd, gpu, gpu_list, topo
+from distui.facts.host import GpuProcess, MigDevice
+from distui.facts.values import Reply
+
+HEADER = "uuid, index, power.draw [W], name, memory.total [MiB], memory.used [MiB], utilization.gpu [%], pci.bus_id\n"
+
+
+def table(*rows: str) -> str:
+    return HEADER + "".join(f"{row}\n" for row in rows)
+
+
+def test_columns_are_found_by_name_and_units_are_dropped() -> None:
+    """The order of columns is nvidia-smi's business, not ours."""
+    (got,) = gpu.parse_query(table("GPU-a, 3, 61.50 W, NVIDIA L4, 23034 MiB, 1 MiB, 7 %, 00000000:C1:00.0"))
+    assert (got.index, got.uuid, got.name, got.pci) == (3, "GPU-a", "NVIDIA L4", "00000000:C1:00.0")
+    assert (got.power_w, got.memory_total_mib, got.memory_used_mib, got.utilization_pct) == (61.5, 23034, 1, 7.0)
+
+
+def test_every_way_of_not_knowing_is_none() -> None:
+    """A value that can't be known is unknown, never 0, and is no problem of the GPU."""
+    for word in ("[N/A]", "N/A", "[Not Supported]", "ERR!", "[Unknown Error]", ""):
+        (got,) = gpu.parse_query(table(f"GPU-a, 0, {word}, L4, 23034 MiB, {word}, {word}, {word}"))
+        assert (got.power_w, got.memory_used_mib, got.utilization_pct, got.pci) == (None, None, None, None), word
+        assert got.problem is None
+
+
+def test_cells_that_say_lost_make_a_row_with_a_problem() -> None:
+    """New drivers print the lost GPU's row with the reason in every cell."""
+    lost = "[GPU is lost]"
+    gpus = gpu.nvidia(
+        Reply(
+            table(
+                f"{lost}, 1, {lost}, {lost}, {lost}, {lost}, {lost}, {lost}", "GPU-a, 0, 1 W, L4, 1 MiB, 0 MiB, 0 %, x"
+            ),
+            0,
+        )
+    ).gpus
+    assert [(g.index, g.problem.code if g.problem else None) for g in gpus] == [(0, None), (1, "gpu_lost")]
+
+
+def test_a_gpu_only_the_kernel_knows_gets_its_row() -> None:
+    """Seven healthy GPUs of eight stay visible, and the eighth is named by the kernel's list."""
+    healthy = [f"GPU-{i}, {i}, 60 W, H100, 81559 MiB, 0 MiB, 0 %, 00000000:{i:02X}:00.0" for i in range(8) if i != 5]
+    kernel = [gpu.KernelGpu(f"0000:{i:02x}:00.0", "NVIDIA H100", f"GPU-{i}") for i in range(8)]
+    text = table(*healthy) + "Unable to determine the device handle for GPU0000:05:00.0: Unknown Error\n"
+    got = gpu.nvidia(Reply(text, 255), kernel=kernel)
+    assert got.problem is None
+    assert [g.index for g in got.gpus] == list(range(8))
+    broken = got.gpus[5]
+    assert (broken.uuid, broken.name) == ("GPU-5", "NVIDIA H100")
+    assert broken.problem is not None and broken.problem.message == "Unknown Error"
+
+
+def test_a_table_with_only_a_header_has_no_gpus_and_no_problem() -> None:
+    """Nothing asked for, nothing wrong."""
+    assert gpu.nvidia(Reply(HEADER, 0)) == gpu.Gpus()
+
+
+def test_words_instead_of_a_table_are_the_reason_even_with_exit_0() -> None:
+    """Some wrappers swallow the exit code."""
+    problem = gpu.nvidia(Reply("No devices were found\n", 0)).problem
+    assert problem is not None and problem.code == "no_devices"
+
+
+def test_exit_codes_decide_before_words() -> None:
+    """Messages are translated; the man page's exit codes are not."""
+    codes = {4: "insufficient_permissions", 6: "no_devices", 9: "driver_not_loaded", 12: "driver_library_missing",
+             15: "gpu_lost", 18: "driver_mismatch", 127: "not_installed", None: "nvidia_smi_timeout",
+             124: "nvidia_smi_timeout", 255: "nvidia_smi_failed"}  # fmt: skip
+    for status, code in codes.items():
+        trouble = gpu.classify("irgendein Fehler", status)
+        assert trouble is not None and trouble.code == code
+    assert gpu.classify("", 0) is None
+
+
+def test_processes_go_to_their_gpu() -> None:
+    """By UUID; where the driver names none, to the only GPU there is."""
+    one, two = table("GPU-a, 0, 1 W, L4, 1 MiB, 0 MiB, 0 %, x"), "GPU-b, 1, 1 W, L4, 1 MiB, 0 MiB, 0 %, y\n"
+    process = GpuProcess(7, "python", 12, "GPU-b")
+    gpus = gpu.nvidia(Reply(one + two, 0), processes=[process]).gpus
+    assert [g.processes for g in gpus] == [(), (process,)]
+    nameless = GpuProcess(7, "python", 12)
+    assert gpu.nvidia(Reply(one, 0), processes=[nameless]).gpus[0].processes == (nameless,)
+
+
+def test_process_names_may_hold_commas() -> None:
+    """The name column takes what is too much."""
+    text = "pid, process_name, used_gpu_memory [MiB]\n12, a, b, c, 100 MiB\n13, [N/A], [N/A]\n"
+    assert [(p.pid, p.name, p.memory_mib) for p in gpu.parse_apps(text)] == [(12, "a, b, c", 100), (13, "", None)]
+
+
+def test_mig_lines_are_parts_of_the_gpu_above() -> None:
+    """Indented lines are not GPUs."""
+    text = "GPU 0: A100 (UUID: GPU-x)\n  MIG 1g.5gb      Device  0: (UUID: MIG-y)\nGPU 1: A100 (UUID: GPU-z)\n"
+    assert gpu_list.parse_list(text) == (
+        gpu_list.ListedGpu(0, "A100", "GPU-x", (MigDevice(0, "1g.5gb", "MIG-y"),)),
+        gpu_list.ListedGpu(1, "A100", "GPU-z"),
+    )
+
+
+XML_GPU = """<gpu id="00000000:0{i}:00.0"><product_name>L4</product_name><uuid>GPU-{i}</uuid>
+<mig_mode><current_mig>{mig}</current_mig></mig_mode>
+<mig_devices><mig_device><fb_memory_usage><total>100 MiB</total><used>7 MiB</used></fb_memory_usage></mig_device>
+<mig_device><fb_memory_usage><total>100 MiB</total><used>5 MiB</used></fb_memory_usage></mig_device></mig_devices>
+<fb_memory_usage><total>N/A</total><used>N/A</used></fb_memory_usage></gpu>"""
+
+
+def xml(*gpus: str, end: str = "</nvidia_smi_log>") -> str:
+    head = '<?xml version="1.0" ?><!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">'
+    return f"{head}<nvidia_smi_log><driver_version>550.1</driver_version>{''.join(gpus)}{end}"
+
+
+def test_memory_of_a_card_in_mig_mode_is_that_of_its_slices() -> None:
+    """The card itself says N/A then; without MIG, N/A stays unknown."""
+    got = gpu_list.parse_xml(xml(XML_GPU.format(i=0, mig="Enabled"), XML_GPU.format(i=1, mig="N/A"))).gpus
+    assert [(g.memory_total_mib, g.memory_used_mib, g.mig, g.driver) for g in got] == [
+        (200, 12, True, "550.1"),
+        (None, None, None, "550.1"),
+    ]
+
+
+def test_xml_that_ends_early_keeps_the_whole_gpus_and_says_so() -> None:
+    """Cut output is incomplete, not a smaller host."""
+    got = gpu_list.parse_xml(xml(XML_GPU.format(i=0, mig="N/A"), XML_GPU.format(i=1, mig="N/A")[:90], end=""))
+    assert [g.uuid for g in got.gpus] == ["GPU-0"]
+    assert got.problem is not None and got.problem.code == "incomplete"
+
+
+def test_xml_with_entities_is_refused() -> None:
+    """No nvidia-smi declares any; a host that does is up to something."""
+    text = '<!DOCTYPE nvidia_smi_log [<!ENTITY a "b">]><nvidia_smi_log/>'
+    problem = gpu_list.parse_xml(text).problem
+    assert problem is not None and problem.code == "rubbish"
+
+
+Q_GPU = """GPU 00000000:{i}0:00.0
+    Product Name                          : Tesla T4
+    MIG Mode
+        Current                           : Disabled
+    GPU UUID                              : GPU-{i}
+    FB Memory Usage
+        Total                             : 15360 MiB
+        Used                              : 3 MiB
+    Utilization
+        Gpu                               : 0 %
+    Temperature
+        GPU Current Temp                  : 40 C
+    Processes                             : None
+"""
+
+
+def test_q_with_all_its_gpus_is_complete() -> None:
+    """As many blocks as GPUs attached, and the last one ended."""
+    head = "Driver Version                            : 515.1\nAttached GPUs                             : 2\n"
+    whole = gpu_list.parse_q(head + Q_GPU.format(i=1) + Q_GPU.format(i=2))
+    assert whole.complete and [g.uuid for g in whole.gpus] == ["GPU-1", "GPU-2"]
+    first = whole.gpus[0]
+    assert (first.memory_total_mib, first.memory_used_mib, first.temperature_c, first.mig) == (15360, 3, 40.0, False)
+    assert not gpu_list.parse_q(head + Q_GPU.format(i=1)).complete
+    assert not gpu_list.parse_q(head + Q_GPU.format(i=1) + Q_GPU.format(i=2)[:-60]).complete
+
+
+def test_topology_is_split_at_tabs() -> None:
+    """An empty CPU column must not shift the others; terminal escapes are stripped."""
+    text = (
+        "\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\x1b[0m\n"
+        "GPU0\t X \tNV12\tPIX\t0-7\t0\nGPU1\tNV12\t X \tSYS\t\t1\nNIC0\tPIX\tSYS\t X \t\t\n"
+        "\nNIC Legend:\n\n  NIC0: mlx5_2\n"
+    )
+    got = topo.parse_topology(text)
+    assert got.gpus == (topo.GpuPlace("GPU0", "0-7", 0), topo.GpuPlace("GPU1", "", 1))
+    assert got.nics == ("mlx5_2",)
+    assert (got.links["GPU0", "GPU1"], got.links["mlx5_2", "GPU1"]) == ("NV12", "SYS")
+
+
+def test_amd_monitor_is_read_by_name() -> None:
+    """ROCm 6.4 swapped the clock and use columns."""
+    old = amd.parse_monitor("gpu,gfx,gfx_clock,vram_used,vram_total\n1,97,2100,1000,65520\n")
+    new = amd.parse_monitor("gpu,power_usage,gfx_clk,gfx,vram_used,vram_total\n1,300,2100,97,1000,65520\n")
+    assert (old[0].util_pct, new[0].util_pct, new[0].power_w) == (97, 97, 300)
+
+
+def test_amd_tools_that_fail_are_a_reason() -> None:
+    """A tool that is there and fails is a problem; no tool at all is none."""
+    none = Reply(status=127)
+    assert amd.amd(none, none, none) == amd.Gpus()
+    hung = amd.amd(Reply(status=124), none, none).problem
+    failed = amd.amd(none, none, Reply("Driver not initialized (amdgpu not found in modules)", 2)).problem
+    assert hung is not None and hung.code == "amd_smi_timeout"
+    assert failed is not None and "amdgpu not found" in failed.message
