@@ -30,7 +30,7 @@ class Rows:
     def of(self, name: str, result: ProbeResult) -> list[str]:
         """The host's row, and below it, indented, what is wrong with it."""
         if isinstance(result, HostDown):
-            message = result.error.message.removeprefix(f"{name}: ")
+            message = result.error.message.removeprefix(f"{name}: ").removeprefix(f"{name} ")
             row = f"{name.ljust(self._name)}  down      {message}"
             return [row, f"{' ' * self._name}  try: {result.error.hint}"] if result.error.hint else [row]
         cells = _cells(result) | {"NAME": name}

@@ -52,6 +52,11 @@ class LineWriter:
         self._colour = colour
         self._prefixes = Prefixes({}, colour=colour)
 
+    @property
+    def timestamps(self) -> bool:
+        """Whether lines are shown with their stamps."""
+        return self._view.timestamps
+
     def open(self, hosts: Mapping[int, str]) -> None:
         """Fit the prefixes to the ranks of a run."""
         self._prefixes = Prefixes(hosts, colour=self._colour)

@@ -46,7 +46,7 @@ class RunRow:
     @property
     def live(self) -> bool:
         """Whether something of it may still be on a host."""
-        return self.state not in ENDED or not self.here
+        return self.state != "gone" and (self.state not in ENDED or not self.here)
 
 
 def row_json(row: RunRow) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def not_found(told: Settings, run: str, why: str) -> NotFound:
     """The error for a run that nobody knows, with the nearest name recorded here."""
     from distui.spec.problems import did_you_mean, shown
 
-    near = did_you_mean(run, [s.run_id for s in wiring.store(told).all()])
+    near = did_you_mean(run, [s.run_id for s in wiring.store(told).all() if s.run_id != run])
     return NotFound(f"there is no run {shown(run)}{near}: {why}", hint="`distui ps -a` lists the runs")
 
 
@@ -211,9 +211,11 @@ async def need(told: Settings, connector: Connector, place: Place) -> tuple[Foun
     if run is not None:
         return run, unreachable
     if unreachable:
-        lines = [f"  {host}: {t.message.removeprefix(host + ': ')}" for host, t in unreachable.items()]
+        lines = ["  " + wiring.in_words(host, trouble) for host, trouble in unreachable.items()]
         raise ContactLost(
             "\n".join([f"run {place.run} is on no host that answers; not reached:", *lines]),
             hint="try again when the hosts are back",
         )
-    raise not_found(told, place.run, f"none of {len(place.hosts)} hosts has it")
+    asked = len(place.hosts)
+    where = f"none of {asked} hosts has it" if asked != 1 else f"{place.hosts[0].name} does not have it"
+    raise not_found(told, place.run, where + (" any more" if place.stored is not None else ""))

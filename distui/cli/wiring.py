@@ -14,7 +14,7 @@ from distui.errors import CheckFailed, DistuiError, ExitCode, Problem, SpecError
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
-    from distui.facts.host import ProbeResult
+    from distui.facts.host import ProbeResult, Trouble
     from distui.run.store import RunStore, StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
@@ -162,6 +162,11 @@ def ssh_words(told: Settings, host: Host) -> dict[str, Any]:
     }
 
 
+def in_words(host: str, trouble: Trouble) -> str:
+    """A host's trouble as a sentence that names the host once."""
+    return trouble.message if trouble.message.startswith(host) else f"{host}: {trouble.message}"
+
+
 def refuse_dead(results: Mapping[str, ProbeResult]) -> None:
     """Raise HostsUnreachable or HostsFailed when a host did not answer its probe, naming all of them."""
     from distui.facts.host import HostDown
@@ -172,11 +177,7 @@ def refuse_dead(results: Mapping[str, ProbeResult]) -> None:
     found_wrong = {"rubbish", "command", "command_timeout", "bug"}
     kind = HostsFailed if all(d.error.code in found_wrong for d in down) else HostsUnreachable
     count = f"{len(down)} of {len(results)} hosts can't be used, nothing was started:"
-    rows = [
-        f"  {d.host}: {d.error.message.removeprefix(d.host + ': ')}"
-        + (f"\n    try: {d.error.hint}" if d.error.hint else "")
-        for d in down
-    ]
+    rows = [f"  {in_words(d.host, d.error)}" + (f"\n    try: {d.error.hint}" if d.error.hint else "") for d in down]
     raise kind("\n".join([count, *rows]))
 
 

@@ -157,18 +157,18 @@ def _predicate(state: RankPhase, text: str) -> str:
         case "never_started":
             return "never started" + (f": {text}" if text else "")
         case "stopped":
-            return "stopped" + (f" ({text})" if text else "")
+            return text or "stopped"
         case "exited":
             return f"ended: {text}" if text else "ended"
         case "oom" | "killed" | "removed" | "waiting" | "starting":
             return text or state
 
 
-def failed_first(failure: Failure) -> str:
+def failed_first(failure: Failure, word: str = " failed first") -> str:
     """The headline: `rank 13 on node02 failed first: exit 1 at 12:03:04`."""
     who = f"rank {failure.rank} on {failure.host}" if failure.rank is not None else failure.host
     when = time.strftime(" at %H:%M:%S", time.localtime(failure.at)) if failure.at is not None else ""
-    return safe(f"{who} failed first: {failure.words}{when}")
+    return safe(f"{who}{word}: {failure.words}{when}")
 
 
 _OUTCOMES = {
@@ -187,8 +187,10 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     failure = ended.failure or state.failure
     yield "", ""
     ranks = f"{len(state.ranks)} rank{'s' * (len(state.ranks) != 1)}" if state.ranks else ""
-    took = f"after {duration(ended.took)}" if ended.outcome != "detached" else ""
-    yield "  ".join(p for p in (word, state.run, ranks, took, f"exit {ended.exit}") if p), style
+    goes_on = ended.outcome == "detached"
+    took = "" if goes_on else f"after {duration(ended.took)}"
+    code = "" if goes_on else f"exit {ended.exit}"
+    yield "  ".join(p for p in (word, state.run, ranks, took, code) if p), style
     if failure is not None and ended.outcome != "succeeded":
         yield from _failure(failure)
     if ended.log_dir and ended.outcome != "launch_failed":
@@ -202,7 +204,7 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
 
 
 def _failure(failure: Failure) -> Iterator[Line]:
-    yield f"  first  {failed_first(failure)}", "red"
+    yield f"  first  {failed_first(failure, '')}", "red"
     if failure.cause:
         yield safe(f"  cause  {failure.cause}"), ""
     if failure.hint:

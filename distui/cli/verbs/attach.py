@@ -52,7 +52,7 @@ async def _attach(told: Settings, out: consoles.Console, place: runs.Place, view
     async with wiring.connected(told, place.hosts) as connector:
         live = await take_up(told, connector, place)
         for name, trouble in live.unreachable.items():
-            out.warn(f"distui: {name} did not answer: {trouble.message.removeprefix(name + ': ')}", "yellow")
+            out.warn(f"distui: {wiring.in_words(name, trouble)}", "yellow")
         sink = printer(out, told.output, view, verbose=told.verbose)
         ended = await follow(adopt(told, connector, place, live), sink, out, leash=False)
     return exit_code(ended, exit_first=exit_first)

@@ -39,8 +39,8 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     found = wiring.run_async(_find(told, hosts), limit=told.timeout)
     rows = [r for r in runs.joined(found, recorded) if (all_ or r.live) and state in (None, r.state)][:last]
     for name, trouble in found.unreachable.items():
-        text = f"distui: {name} did not answer: {trouble.message.removeprefix(name + ': ')}"
-        out.warn(text + (f" (try: {trouble.hint})" if trouble.hint else ""), "yellow")
+        hint = f"\n  try: {trouble.hint}" if trouble.hint and told.verbose else ""
+        out.warn(f"distui: {wiring.in_words(name, trouble)}{hint}", "yellow")
     if not hosts and not rows and not told.json:
         out.say("distui: no hosts to ask (no hosts.yaml, no -H), and no runs are recorded here", "dim")
     show(out, told, rows, found)

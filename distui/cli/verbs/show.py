@@ -65,7 +65,7 @@ async def _find(told: Settings, out: Console, place: runs.Place) -> FoundRun | N
     async with wiring.connected(told, place.hosts) as connector:
         found, unreachable = await runs.find(told, connector, place)
     for name, trouble in unreachable.items():
-        out.warn(f"distui: {name} did not answer: {trouble.message.removeprefix(name + ': ')}", "yellow")
+        out.warn(f"distui: {wiring.in_words(name, trouble)}", "yellow")
     return found
 
 

@@ -1,0 +1,234 @@
+"""Logs of a run straight from its hosts: nothing is written here, stopped or cleaned up there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from distui.cli.attaching import Live
+from distui.cli.console import Console
+from distui.cli.loglines import LogOut
+from distui.errors import HostError, UsageError
+from distui.plan import docker, process
+from distui.plan.torchrun import split_pieces
+from distui.run.docker_frames import STDERR, Batch
+from distui.run.events import LogLine
+from distui.run.feed import EngineAccess
+from distui.run.follow import HostFollower
+from distui.run.followed import Drained, FollowEvent, FollowTarget, Lost, Note, Records, Removed
+from distui.run.host_run import HostRun
+from distui.run.lines import LineAssembler, Stream, text_of
+
+if TYPE_CHECKING:
+    from distui.plan.model import Task
+    from distui.session import Connector
+
+SETTLED = 0.5
+"""With -n and -f: the old lines are over once nothing came for this long, in seconds."""
+
+Pieces = Sequence[tuple[int | None, bytes]]
+Split = Callable[[bytes], Pieces]
+
+
+def splitter(live: Live, task: Task) -> Split:
+    """Whose a line of this task is."""
+    if live.plan.launcher == "torchrun":
+        return lambda line: split_pieces(line, task.ranks)
+    return lambda line: ((task.ranks[0], line),)
+
+
+def _ranks(live: Live) -> dict[int, str]:
+    return {rank: task.host for task in live.plan.tasks for rank in task.ranks}
+
+
+# What there is by now
+
+
+async def show(connector: Connector, live: Live, out: LogOut, console: Console, *, stamps: bool) -> bool:
+    """Write what the run has printed so far, rank after rank; False when a host could not be read."""
+    if out.wanted.needs_engine and any(t.engine == "process" for t in live.plan.tasks):
+        raise UsageError("runs without containers keep neither times nor streams of their lines: no --since, --stderr")
+    out.open(_ranks(live))
+    good = True
+    for task in live.plan.tasks:
+        try:
+            await _show_task(connector, live, task, out, stamps=stamps)
+        except HostError as exc:
+            console.warn(f"distui: {exc.message}", "yellow")
+            good = False
+        if out.closed:
+            break
+    await out.outlet.drain()
+    return good
+
+
+async def _show_task(connector: Connector, live: Live, task: Task, out: LogOut, *, stamps: bool) -> None:
+    host = HostRun(task.host, live.plan, connector)
+    await host.connect()
+    try:
+        await host.find()
+        argv = await _argv(host, task, out, stamps=stamps)
+        session = await host.link.session()
+        redirect = "2>&1 >/dev/null" if out.wanted.stderr_only else "2>&1"
+        channel = await session.open(("sh", "-c", f'exec "$@" {redirect}', "sh", *argv))
+        try:
+            split, rest = splitter(live, task), b""
+            while data := await channel.read():
+                *whole, rest = (rest + data).split(b"\n")
+                await _write(out, task.host, split, whole, stamps=stamps)
+            await _write(out, task.host, split, [rest] if rest else [], stamps=stamps)
+        finally:
+            await channel.close()
+    finally:
+        await host.link.close()
+
+
+async def _argv(host: HostRun, task: Task, out: LogOut, *, stamps: bool) -> tuple[str, ...]:
+    """The command that prints a task's log. With several ranks in a task the tail is taken here, not there."""
+    tail = out.wanted.tail if len(task.ranks) == 1 and out.wanted.grep is None else None
+    if task.engine == "process":
+        path = process.log_path(await host.run_dir(), task.index)
+        return ("tail", "-n", str(tail), path) if tail is not None else ("cat", path)
+    base = docker.logs(task.engine_command, host.ids.get(task.index, task.container), since=out.wanted.since or None)
+    *before, container = base
+    limit = () if tail is None else ("--tail", str(tail))
+    return (*(w for w in before if stamps or w not in ("-t", "--timestamps")), *limit, container)
+
+
+async def _write(out: LogOut, host: str, split: Split, lines: Sequence[bytes], *, stamps: bool) -> None:
+    groups: dict[int | None, list[LogLine]] = {}
+    stream: Stream = "stderr" if out.wanted.stderr_only else "stdout"
+    for line in lines:
+        stamp, text = line.split(b" ", 1) if stamps and b" " in line else (b"", line)
+        for rank, piece in split(text):
+            groups.setdefault(rank, []).append(LogLine(stream, text_of(piece), stamp.decode("ascii", "replace")))
+    for rank, kept in groups.items():
+        await out.lines(rank, host, kept)
+
+
+# From now on
+
+
+async def follow(connector: Connector, live: Live, out: LogOut, console: Console) -> None:
+    """Write what the run prints, exactly once over lost connections, until all its tasks ended or stdout closed."""
+    out.open(_ranks(live), hold=True)
+    viewers = [_Viewer(HostRun(host, live.plan, connector), live, out, console) for host in live.plan.hosts]
+    clock = _Quiet(viewers)
+    running = [asyncio.ensure_future(viewer.run()) for viewer in viewers]
+    settle = asyncio.ensure_future(clock.settle(out))
+    try:
+        await asyncio.gather(*running)
+        await out.go_live()
+        await out.outlet.drain()
+    finally:
+        for task in (settle, *running):
+            task.cancel()
+        await asyncio.gather(settle, *running, return_exceptions=True)
+
+
+class _Quiet:
+    """Tells when the old lines are over."""
+
+    def __init__(self, viewers: Sequence[_Viewer]) -> None:
+        self._viewers = viewers
+
+    async def settle(self, out: LogOut) -> None:
+        """Go live once no viewer got a line for a while, and at the latest after ten times that."""
+        latest = time.monotonic() + 10 * SETTLED
+        while time.monotonic() < latest:
+            await asyncio.sleep(SETTLED / 5)
+            if all(v.heard and time.monotonic() - v.heard > SETTLED for v in self._viewers):
+                break
+        await out.go_live()
+
+
+class _Viewer:
+    """Follows the tasks of one host."""
+
+    def __init__(self, host: HostRun, live: Live, out: LogOut, console: Console) -> None:
+        self._host = host
+        self._live = live
+        self._out = out
+        self._console = console
+        self._tasks: Mapping[int, Task] = {t.index: t for t in host.tasks}
+        self._assemblers = {t.index: LineAssembler() for t in host.tasks}
+        self._stamps: dict[tuple[int, str], str] = {}
+        self.heard = 0.0
+        """When it last got something (monotonic); 0 before the first contact."""
+
+    async def run(self) -> None:
+        """Until every task is read to its end. Raises HostError when the first connection fails."""
+        await self._host.connect()
+        follower: HostFollower | None = None
+        try:
+            await self._host.find()
+            follower = await self._follower()
+            running = asyncio.ensure_future(follower.run())
+            drained = asyncio.ensure_future(follower.drained())
+            self.heard = time.monotonic()
+            await asyncio.wait((running, drained), return_when=asyncio.FIRST_COMPLETED)
+            await follower.close()
+            drained.cancel()
+            await asyncio.gather(running, drained, return_exceptions=True)
+        finally:
+            if follower is not None:
+                await follower.close()
+            await self._host.link.close()
+
+    async def _follower(self) -> HostFollower:
+        first = self._host.first
+        access = EngineAccess(first.engine, first.engine_command, None)
+        return HostFollower(
+            self._host.link,
+            access,
+            self._take,
+            run_id=self._live.plan.run_id,
+            targets=[await self._target(task) for task in self._host.tasks],
+            metrics=False,
+        )
+
+    async def _target(self, task: Task) -> FollowTarget:
+        if task.engine == "process":
+            return FollowTarget(task.index, process.task_folder(await self._host.run_dir(), task.index))
+        return FollowTarget(task.index, self._host.ids.get(task.index, task.container))
+
+    async def _take(self, event: FollowEvent) -> None:
+        match event:
+            case Records():
+                self.heard = time.monotonic()
+                await self._show(self._tasks[event.task], event.batch)
+            case Drained() | Removed():
+                await self._flush(self._tasks[event.task])
+            case Lost():
+                self._console.say(f"distui: {self._host.host}: {event.reason}; trying again", "yellow")
+            case Note():
+                self._console.say(f"distui: {self._host.host}: {event.text}", "dim")
+            case _:
+                return
+
+    async def _show(self, task: Task, batch: Batch) -> None:
+        groups: dict[int | None, list[LogLine]] = {}
+        split, assembler = splitter(self._live, task), self._assemblers[task.index]
+        for number, stamp, data in zip(batch.streams, batch.stamps, batch.pieces, strict=True):
+            stream: Stream = "stderr" if number == STDERR else "stdout"
+            self._stamps[task.index, stream] = stamp.decode("ascii", "replace")
+            for line in assembler.feed(stream, data):
+                self._sort(groups, split, task, stream, line)
+        for rank, lines in groups.items():
+            await self._out.lines(rank, task.host, lines)
+
+    async def _flush(self, task: Task) -> None:
+        groups: dict[int | None, list[LogLine]] = {}
+        for stream, line in self._assemblers[task.index].flush():
+            self._sort(groups, splitter(self._live, task), task, stream, line)
+        for rank, lines in groups.items():
+            await self._out.lines(rank, task.host, lines)
+
+    def _sort(
+        self, groups: dict[int | None, list[LogLine]], split: Split, task: Task, stream: Stream, line: bytes
+    ) -> None:
+        stamp = self._stamps.get((task.index, stream), "")
+        for rank, piece in split(line):
+            groups.setdefault(rank, []).append(LogLine(stream, text_of(piece), stamp))

@@ -1,0 +1,112 @@
+"""Lines of logs on their way to stdout: which are wanted, and how they are written."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from distui.cli.outlet import Outlet
+from distui.cli.printer import LineWriter, LogView
+from distui.config import seconds
+from distui.errors import UsageError
+from distui.run.events import LogLine
+
+
+def parse_since(text: str, now: datetime) -> str:
+    """`5m` or a time in RFC 3339 as a stamp that compares with the engine's stamps. Raises UsageError."""
+    try:
+        at = now - timedelta(seconds=seconds(text))
+    except UsageError:
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError as exc:
+            raise UsageError(f"--since {text[:40]}: write 5m, 2h30m or 2026-01-31T12:00:00Z") from exc
+        at = at if at.tzinfo else at.astimezone()
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
+
+
+def parse_grep(text: str | None) -> re.Pattern[str] | None:
+    """The pattern of --grep. Raises UsageError with the place of the mistake."""
+    if text is None:
+        return None
+    try:
+        return re.compile(text)
+    except re.error as exc:
+        raise UsageError(f"--grep {text[:60]}: {exc}") from exc
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which lines of a log are shown."""
+
+    ranks: frozenset[int] | None = None
+    since: str = ""
+    grep: re.Pattern[str] | None = None
+    stderr_only: bool = False
+    tail: int | None = None
+
+    def rank(self, rank: int | None) -> bool:
+        """Whether lines of this rank are; a launcher's own words only when all ranks are."""
+        return self.ranks is None or rank in self.ranks
+
+    def line(self, line: LogLine) -> bool:
+        """Whether this line is. A line without a stamp counts as new."""
+        if self.stderr_only and line.stream != "stderr":
+            return False
+        if self.since and line.stamp and line.stamp < self.since:
+            return False
+        return self.grep is None or self.grep.search(line.text) is not None
+
+    @property
+    def needs_engine(self) -> bool:
+        """Whether only the engine can tell: files here keep neither stamps nor streams."""
+        return self.stderr_only or bool(self.since)
+
+
+@dataclass(slots=True)
+class LogOut:
+    """Writes wanted lines to stdout; with a tail, holds the old ones back until `go_live`."""
+
+    outlet: Outlet
+    writer: LineWriter
+    wanted: Wanted
+    _held: dict[tuple[int | None, str], deque[LogLine]] | None = field(default=None)
+
+    def open(self, hosts: Mapping[int, str], *, hold: bool = False) -> None:
+        """Fit prefixes to the ranks; `hold` keeps the last `tail` lines of each rank instead of writing."""
+        self.writer.open(hosts)
+        self._held = {} if hold and self.wanted.tail is not None else None
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody reads stdout any more."""
+        return self.outlet.error is not None
+
+    async def lines(self, rank: int | None, host: str, lines: Iterable[LogLine]) -> None:
+        """Take lines of one rank, in order."""
+        if not self.wanted.rank(rank):
+            return
+        kept = [line for line in lines if self.wanted.line(line)]
+        if self._held is not None:
+            self._held.setdefault((rank, host), deque(maxlen=self.wanted.tail)).extend(kept)
+        elif kept:
+            await self.outlet.write(self.writer.bytes(rank, host, kept))
+
+    async def go_live(self) -> None:
+        """Write what was held back; from now on lines are written as they come."""
+        held, self._held = self._held, None
+        for (rank, host), kept in sorted((held or {}).items(), key=lambda item: (item[0][0] is None, item[0])):
+            await self.outlet.write(self.writer.bytes(rank, host, kept))
+
+
+def log_out(fd: int, view: LogView, wanted: Wanted, *, colour: bool) -> LogOut:
+    """The way to stdout for the lines wanted."""
+    return LogOut(Outlet(fd), LineWriter(view, colour=colour), wanted)
+
+
+def last(lines: Sequence[LogLine], tail: int | None) -> Sequence[LogLine]:
+    """The last `tail` lines; all without."""
+    return lines if tail is None else lines[max(0, len(lines) - tail) :]

@@ -1,0 +1,121 @@
+"""`distui logs`: what the ranks of a run printed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import runs, settings, wiring, words
+from distui.cli.attaching import take_up
+from distui.cli.console import Console
+from distui.cli.loglines import LogOut, Wanted, log_out, parse_grep, parse_since
+from distui.cli.options import RANKS, verb
+from distui.cli.printer import LogView
+from distui.cli.settings import Settings
+from distui.errors import ExitCode, NotFound, UsageError
+
+
+@verb("logs")
+@click.argument("run")
+@click.option("-f", "--follow", is_flag=True, help="Go on with what is printed, until the run ends.")
+@click.option("--rank", "ranks", type=RANKS, metavar="SET", help="Only these ranks: 0,4-7.")
+@click.option("-n", "--tail", type=click.IntRange(0), metavar="N", help="The last N lines of each rank.")
+@click.option("-t", "--timestamps", is_flag=True, help="When each line was printed (the host's clock, UTC).")
+@click.option("--since", metavar="WHEN", help="Lines since 5m, 2h or 2026-01-31T12:00:00Z.")
+@click.option("--grep", metavar="RX", help="Lines that match a regular expression.")
+@click.option("--stderr", "stderr_only", is_flag=True, help="Only what went to stderr.")
+@click.option("--no-prefix", is_flag=True, help="Lines without rank and host in front.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    run: str,
+    follow: bool,
+    ranks: frozenset[int] | None,
+    tail: int | None,
+    timestamps: bool,
+    since: str | None,
+    grep: str | None,
+    stderr_only: bool,
+    no_prefix: bool,
+) -> int:
+    """Print the logs of a run: rank after rank, or with -f as the lines come.
+
+    An ended run, or one that this machine follows, is read from its files here; any other from its hosts, whoever
+    started it. Files here hold a rank's output byte by byte, without times and streams: -t, --since and --stderr ask
+    the hosts. Ctrl-C leaves; the run is not touched.
+    """
+    told = settings.of(ctx)
+    out = consoles.of(told)
+    wanted = Wanted(
+        ranks=ranks,
+        since=parse_since(since, datetime.now(UTC)) if since else "",
+        grep=parse_grep(grep),
+        stderr_only=stderr_only,
+        tail=tail,
+    )
+    view = LogView(prefix=not no_prefix, timestamps=timestamps)
+    lines = log_out(out.out.fileno(), view, wanted, colour=out.out_colour)
+    place = runs.locate(told, run)
+    try:
+        return wiring.run_async(_logs(told, out, place, lines, follow=follow), limit=told.timeout)
+    except KeyboardInterrupt:
+        out.say("")
+        for text, style in words.still_running(run) if follow else ():
+            out.say(text, style)
+        return ExitCode.INTERRUPTED
+
+
+async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, *, follow: bool) -> int:
+    from distui.cli import logfiles, loghosts
+
+    stamps = bool(lines.writer.timestamps)
+    needs_hosts = stamps or lines.wanted.needs_engine
+    if _is_complete_here(place) and not needs_hosts:
+        assert place.stored is not None
+        _refuse_unknown_ranks(lines.wanted, [f.rank for f in logfiles.rank_files(place.stored)])
+        await logfiles.show(place.stored, lines, follow=follow)
+        return ExitCode.OK
+    async with wiring.connected(told, place.hosts) as connector:
+        try:
+            live = await take_up(told, connector, place)
+        except NotFound as exc:
+            return await _from_here(place, lines, exc, needs_hosts=needs_hosts)
+        _refuse_unknown_ranks(lines.wanted, [r for t in live.plan.tasks for r in t.ranks])
+        for name in live.unreachable:
+            out.warn(f"distui: {name} did not answer; its ranks are missing here", "yellow")
+        if follow:
+            await loghosts.follow(connector, live, lines, out)
+            return ExitCode.OK
+        good = await loghosts.show(connector, live, lines, out, stamps=stamps)
+    return ExitCode.OK if good and not live.unreachable else ExitCode.CONTACT_LOST
+
+
+def _is_complete_here(place: runs.Place) -> bool:
+    """Whether the files here hold, or are just getting, all that the run printed."""
+    if place.stored is None:
+        return False
+    return runs.is_followed(place.stored) or runs.stored_row(place.stored).state in runs.ENDED
+
+
+def _refuse_unknown_ranks(wanted: Wanted, known: list[int | None] | list[int]) -> None:
+    unknown = sorted((wanted.ranks or frozenset()) - set(known))
+    if unknown:
+        highest = max((r for r in known if r is not None), default=0)
+        raise UsageError(f"--rank {unknown[0]}: the run has ranks 0 to {highest}")
+
+
+async def _from_here(place: runs.Place, lines: LogOut, error: NotFound, *, needs_hosts: bool) -> int:
+    """The hosts know the run no more: what is here is all there is."""
+    from distui.cli import logfiles
+
+    if place.stored is None:
+        raise error
+    if needs_hosts:
+        raise UsageError(
+            f"the containers of {place.run} are gone, and its files here hold no times and no streams",
+            hint="leave out -t, --since and --stderr",
+        )
+    await logfiles.show(place.stored, lines, follow=False)
+    return ExitCode.OK
