@@ -19,8 +19,12 @@ Dial = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
 CHANNELS = 8
 """Channels per connection to begin with: below sshd's default of 10."""
 
-_REFUSALS = 3
-"""How often a connection may refuse even its only channel before the command fails."""
+_REFUSALS = 6
+"""How often a connection may refuse even its only channel before the command fails: sshd counts a session until it
+has reaped its process, a moment after we have seen the channel closed."""
+
+_FIRST_PAUSE = 0.02
+"""Seconds before such a refusal is put to the test again, doubling: 1.2 s in all."""
 
 _PATIENCE = 2.0
 """Seconds a command waits for another to end before a further connection is made for it."""
@@ -94,7 +98,13 @@ class Links:
         link.capacity = max(1, min(link.capacity, others))
         link.refusals = 0 if others else link.refusals + 1
         await self.give_back(link, stream=stream)
+        if link.refusals:
+            await asyncio.sleep(_FIRST_PAUSE * 2.0 ** (link.refusals - 1))
         return link.refusals < _REFUSALS
+
+    def granted(self, link: Link) -> None:
+        """The server opened a channel."""
+        link.refusals = 0
 
     async def _vacant(self, impatient: bool) -> Link | None:
         """A connection with room, made now if there is good reason to."""

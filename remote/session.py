@@ -249,6 +249,7 @@ class SshSession:
                 self._spawn(self._links.give_back(link, stream=stream))
                 raise
             else:
+                self._links.granted(link)
                 return link, pipe
 
     def _no_room(self, exc: HostError) -> HostCommandError:

@@ -57,6 +57,7 @@ class Fake:
     commands: Mapping[str, Command] = field(default_factory=dict)
     key: asyncssh.SSHKey = field(default_factory=lambda: asyncssh.generate_private_key("ssh-ed25519"))
     certificate: asyncssh.SSHCertificate | None = None
+    more_keys: Sequence[asyncssh.SSHKey] = ()
     max_sessions: int = 10
     noise: bytes = b""
     """Printed on stdout and stderr before the login shell gets to the command."""
@@ -71,6 +72,9 @@ class Fake:
     open_now: int = 0
     most_open: int = 0
     logins: int = 0
+    entering: int = 0
+    """Connections whose login is not finished."""
+    most_entering: int = 0
     keys_shown: list[bytes] = field(default_factory=list)
     connections: set[asyncssh.SSHServerConnection] = field(default_factory=set)
 
@@ -91,15 +95,24 @@ class Server(asyncssh.SSHServer):
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._conn = conn
         self._fake.connections.add(conn)
+        self._entering = True
+        self._fake.entering += 1
+        self._fake.most_entering = max(self._fake.most_entering, self._fake.entering)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fake.connections.discard(self._conn)
+        self._entered()
+
+    def _entered(self) -> None:
+        self._fake.entering -= self._entering
+        self._entering = False
 
     def begin_auth(self, username: str) -> bool:
         return True
 
     def auth_completed(self) -> None:
         self._fake.logins += 1
+        self._entered()
 
     def public_key_auth_supported(self) -> bool:
         return not self._fake.password_only
@@ -125,7 +138,10 @@ class Server(asyncssh.SSHServer):
         return self._serve
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
-        return self._fake.forwards
+        """As sshd with AllowTcpForwarding no."""
+        if not self._fake.forwards:
+            raise asyncssh.ChannelOpenError(asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, "open failed")
+        return True
 
     async def _serve(self, stdin: Any, stdout: Any, stderr: Any) -> None:
         try:
@@ -207,7 +223,7 @@ class Farm:
             0,
             config=None,
             server_factory=lambda: Server(fake, self.client_key.public_data),
-            server_host_keys=[host_key],
+            server_host_keys=[host_key, *fake.more_keys],
             encoding=None,
             allow_pty=False,
         )
@@ -264,7 +280,8 @@ class Farm:
     def write_key(self, name: str, key: asyncssh.SSHKey, passphrase: str | None = None, mode: int = 0o600) -> Path:
         """Write a key pair into ~/.ssh."""
         path = self.folder / name
-        key.write_private_key(path, passphrase=passphrase)
+        style = "pkcs8-pem" if passphrase else "openssh"
+        key.write_private_key(path, style, passphrase=passphrase)
         key.write_public_key(path.with_name(name + ".pub"))
         path.chmod(mode)
         return path

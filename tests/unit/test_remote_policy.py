@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import asyncssh
 import pytest
 
 from distui.errors import HostAuthError, HostError, HostKeyError, HostUnreachable
 from distui.session import Session
 from remote import algorithms
-from remote.errors import quoted
+from remote.config import Sources, resolve
+from remote.errors import quoted, through_jump
 from remote.gates import Gate, Gates
 from remote.known_hosts import Entry, Known
 from remote.reconnect import LONGEST_WAIT, Retry, pause, reconnect
+from remote.targets import Target
 
 
 def entry(kind: str, marker: str = "") -> Entry:
@@ -75,6 +78,25 @@ def test_waits_double_with_jitter_up_to_the_longest() -> None:
 def test_refusals_are_never_tried_again_fast(problem: HostError) -> None:
     """sshd locks out an address that fails often."""
     assert pause(1, problem, 0.0) >= 15
+
+
+@pytest.mark.parametrize(
+    ("number", "reason", "code"),
+    [
+        (2, "Connection refused", "refused"),
+        (2, "Name or service not known", "dns"),
+        (2, "No route to host", "no_route"),
+        (2, "Connection timed out", "timeout"),
+        (1, "open failed", "no_route"),
+    ],
+)
+def test_what_a_jump_host_says_becomes_the_code_a_direct_connection_would_get(
+    number: int, reason: str, code: str
+) -> None:
+    """OpenSSH tells the reason only in words; the jump host is named in every message."""
+    sources = Sources(Path("/nonexistent"), {}, Path("/nonexistent/config"), system=False)
+    error = through_jump(resolve(Target("node01"), sources), asyncssh.ChannelOpenError(number, reason), "gate")
+    assert (error.code, "jump host gate" in error.message) == (code, True)
 
 
 class Flaky:
