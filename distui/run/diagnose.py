@@ -111,6 +111,10 @@ _RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("a Python module is missing in the image", "install it in the image, or mount it"),
         ),
         (
+            r"\[FATAL tini.*exec .* failed: No such file",
+            Cause("the command is not in the image", "check `command:` and the image's PATH"),
+        ),
+        (
             r"can't open file '.*': \[Errno 2\]",
             Cause("the program's file is not there", "check `volumes:` and `workdir:` on this host"),
         ),
@@ -163,17 +167,18 @@ class Ended:
     """Whether its own words say that it followed another's failure."""
 
 
-def first_of(ends: Sequence[Ended]) -> Ended | None:
+def first_of(ends: Sequence[Ended], announced: int | None = None) -> Ended | None:
     """The end that explains the others: earliest by corrected clock.
 
     Ends closer together than the clocks can tell apart are ordered by their words: an end whose log only
-    echoes a peer's failure does not come before one that names a cause of its own.
+    echoes a peer's failure does not come before one that names a cause of its own. Among equals the one that
+    was named already (`announced`) stays: nobody is served by a headline that changes without a reason.
     """
     if not ends:
         return None
     earliest = min(ends, key=lambda e: (e.at, e.key))
     near = [e for e in ends if e.at - earliest.at <= e.doubt + earliest.doubt + 0.05]
-    return min(near, key=lambda e: (e.secondary, e.at, e.key))
+    return min(near, key=lambda e: (e.secondary, e.key != announced, e.at, e.key))
 
 
 _ROOT_RANK = re.compile(r"^\s*rank\s*:\s*(\d+)\s*\(local_rank:\s*\d+\)")

@@ -54,12 +54,12 @@ def stopped_by_us(exit: Exit, at: float, stop_began: float | None, doubt: float)
     return stop_began is not None and at >= stop_began - doubt and exit.code in STOP_CODES and not exit.oom
 
 
-def first_failure(evidence: Sequence[Evidence]) -> Failure | None:
-    """The failure that explains the run: who failed first across hosts, how, and why in words."""
-    chosen = first_of([_ended(e) for e in evidence])
+def first_failure(evidence: Sequence[Evidence], announced: int | None = None) -> tuple[int, Failure] | None:
+    """The failure that explains the run: who failed first across hosts, how, and why in words; with its task."""
+    chosen = first_of([_ended(e) for e in evidence], announced)
     if chosen is None:
         return None
-    return _failure(next(e for e in evidence if e.task.index == chosen.key))
+    return chosen.key, _failure(next(e for e in evidence if e.task.index == chosen.key))
 
 
 def _ended(evidence: Evidence) -> Ended:

@@ -126,6 +126,7 @@ class Watch:
         self._lost_since: dict[str, float] = {}
         self._missing: dict[str, set[str]] = {}
         self._announced: Failure | None = None
+        self._blamed: int | None = None
         self.tracks = {t.index: TaskTrack(t, TaskLog(stored, t.index, t.ranks, _splitter(plan, t))) for t in plan.tasks}
 
     # What the controller asks
@@ -174,7 +175,11 @@ class Watch:
 
     def failure(self) -> Failure | None:
         """The failure that explains the run, from all that is known now."""
-        return first_failure(self._evidence())
+        found = first_failure(self._evidence(), self._blamed)
+        if found is None:
+            return None
+        self._blamed, failure = found
+        return failure
 
     async def announce(self, failure: Failure | None) -> None:
         """Say which failure came first, when that is new."""
