@@ -88,7 +88,7 @@ class Lab:
         if state is None or not Host(self, 1, state.docker).is_up:
             return
         if state.owner is None:
-            raise LabError(f"lab {self.name!r} is up already: use it, or `python3 tests/lab down --name {self.name}` first")
+            raise LabError(f"lab {self.name!r} is up: use it, or first `python3 tests/lab down --name {self.name}`")
         if state.owner.is_alive:
             raise LabError(
                 f"lab {self.name!r} is in use by process {state.owner.pid}: wait for it or choose another name"
