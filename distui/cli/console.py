@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -79,9 +79,19 @@ def of(settings: Settings) -> Console:
         err=sys.stderr,
         out_colour=use_colour(choice, settings.environ, sys.stdout.isatty()),
         err_colour=use_colour(choice, settings.environ, sys.stderr.isatty()),
-        width=shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 0,
+        width=_columns(settings.environ) if sys.stdout.isatty() else 0,
         quiet=settings.quiet,
     )
+
+
+def _columns(environ: Mapping[str, str]) -> int:
+    """The terminal's width: COLUMNS, else what the terminal says, else 80."""
+    if (told := environ.get("COLUMNS", "")).isdigit() and int(told):
+        return int(told)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except OSError:
+        return 80
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, width: int = 0) -> list[str]:

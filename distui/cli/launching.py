@@ -15,8 +15,8 @@ from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.follow import follow
 from distui.cli.order import Order
+from distui.cli.phrases import counted
 from distui.cli.printer import LogView, printer
-from distui.cli.ranks import counted
 from distui.cli.settings import Settings
 from distui.errors import ExitCode, PlanError
 from distui.run.events import RunEnded

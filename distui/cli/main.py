@@ -40,7 +40,8 @@ def _call(words: list[str]) -> int:
         return status if isinstance(status, int) else ExitCode.OK
     except click.exceptions.Exit as exc:
         return exc.exit_code
-    except click.Abort:
+    except click.Abort:  # click's word for Ctrl-C
+        _tell("distui: interrupted")
         return ExitCode.INTERRUPTED
     except click.ClickException as exc:
         return _wrong_usage(exc)

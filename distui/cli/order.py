@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from distui.cli import settings, wiring
 from distui.cli.options import RANKS, after_dashes
 from distui.cli.settings import Settings
 from distui.errors import UsageError
-from distui.spec.choose import choose_hosts, hosts_of_job
 
 if TYPE_CHECKING:
     from distui.spec.inventory import Host, HostPick, Inventory
@@ -110,6 +108,8 @@ def _job(told: Settings, reference: str | None, words: tuple[str, ...], override
     job = load_job(job_path(told, reference), environ=told.environ, overrides=overrides)
     if not words:
         return job
+    import shlex
+
     more = f"{job.command} {shlex.join(words)}" if isinstance(job.command, str) else (*job.command, *words)
     return replace(job, command=more)
 
@@ -205,6 +205,8 @@ def _secrets(job: Job, environ: Mapping[str, str], from_file: Mapping[str, str])
 
 def _picks(told: Settings, found: Inventory, job: Job, nnodes: int | None) -> tuple[HostPick, ...]:
     """The hosts of the run: -H and -l win over the job's `hosts:`, a hostfile stands for all its hosts."""
+    from distui.spec.choose import choose_hosts, hosts_of_job
+
     if told.hosts or told.labels:
         chosen = choose_hosts(found, told.hosts, told.labels)
     elif job.hosts is not None and told.hostfile is None:

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from distui.cli.console import Console, confirm
-from distui.cli.ranks import counted
+from distui.cli.phrases import counted
 from distui.cli.settings import Settings
 
 if TYPE_CHECKING:

@@ -2,30 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 _HUES = (39, 208, 76, 171, 220, 45, 203, 114, 141, 179, 37, 169, 148, 75, 215, 105)
 """Colours of xterm's 256 that stay readable on dark and on light; neighbours differ clearly."""
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 host`, `2 hosts`."""
-    return f"{count} {noun}{'s' * (count != 1)}"
-
-
-def span(ranks: Iterable[int]) -> str:
-    """Ranks in the shortest form: `0-3,7`."""
-    parts: list[str] = []
-    start = last = -2
-    for rank in [*sorted(set(ranks)), None]:
-        if rank is not None and rank == last + 1:
-            last = rank
-            continue
-        if start >= 0:
-            parts.append(str(start) if start == last else f"{start}-{last}")
-        if rank is not None:
-            start = last = rank
-    return ",".join(parts)
 
 
 class Prefixes:

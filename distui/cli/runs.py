@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from distui.cli import wiring
 from distui.cli.settings import Settings
 from distui.errors import ContactLost, NotFound, UsageError
-from distui.run.store import StoredRun
 
 if TYPE_CHECKING:
     from distui.facts.host import Trouble
     from distui.run.discover import Found, FoundRun
+    from distui.run.store import StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host
 
@@ -92,6 +90,8 @@ def stored_row(stored: StoredRun) -> RunRow:
 
 
 def _seconds(stamp: str) -> float | None:
+    from datetime import datetime
+
     try:
         return datetime.fromisoformat(stamp).timestamp()
     except ValueError:
@@ -151,6 +151,8 @@ def is_followed(stored: StoredRun) -> bool:
 
 async def let_go(stored: StoredRun, *, limit: float) -> bool:
     """Wait until no process of this machine follows the run, at most `limit` seconds; False when one still does."""
+    import asyncio
+
     until = time.monotonic() + limit
     while is_followed(stored):
         if time.monotonic() >= until:

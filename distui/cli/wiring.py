@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import json
@@ -40,6 +39,8 @@ class HostsUnreachable(HostsFailed):
 
 def run_async(work: Coroutine[Any, Any, T], *, limit: float | None = None) -> T:
     """Run `work` in an event loop, at most `limit` seconds. Raises TimedOut."""
+
+    import asyncio  # dear, and not needed to print help
 
     async def bounded() -> T:
         scope = asyncio.timeout(limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from distui.cli.ranks import span
+from distui.cli.phrases import duration, span
 from distui.run.events import (
     Event,
     Failure,
@@ -48,16 +48,6 @@ _SHOWN: dict[RankPhase, str] = {
     "stopped": "",
 }
 """Changes worth a line, and their style; `waiting` and `starting` are told by the phases."""
-
-
-def duration(seconds: float) -> str:
-    """`4.2 s`, `3m 10s`, `1h 12m`."""
-    whole = round(seconds)
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds < 9.95 else f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02d}s"
-    return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
 
 
 def of_batch(batch: Iterable[Event], *, verbose: int = 0) -> Iterator[Line]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, settings, wiring, words
-from distui.cli.attaching import adopt, take_up
-from distui.cli.follow import follow
-from distui.cli.launching import exit_code
+from distui.cli import runs, settings, wiring
 from distui.cli.options import verb
 from distui.cli.order import FOLLOW_OPTIONS, with_options
-from distui.cli.printer import LogView, printer
-from distui.cli.settings import Settings
+from distui.cli.phrases import duration
 from distui.errors import UsageError
+
+if TYPE_CHECKING:
+    from distui.cli.printer import LogView
+    from distui.cli.settings import Settings
 
 
 @verb("attach")
@@ -30,6 +30,8 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
     Logs go on where this machine left off, no line twice. When the run ends it is drained, reported and cleaned up,
     and attach exits as it did. Ctrl-C leaves; the run is not touched.
     """
+    from distui.cli.printer import LogView
+
     told = settings.of(ctx)
     out = consoles.of(told)
     place = runs.locate(told, run)
@@ -47,6 +49,11 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
 
 
 async def _attach(told: Settings, out: consoles.Console, place: runs.Place, view: LogView, *, exit_first: bool) -> int:
+    from distui.cli.attaching import adopt, take_up
+    from distui.cli.follow import follow
+    from distui.cli.launching import exit_code
+    from distui.cli.printer import printer
+
     if (code := ended_before(out, place)) is not None:
         return code
     async with wiring.connected(told, place.hosts) as connector:
@@ -65,6 +72,6 @@ def ended_before(out: consoles.Console, place: runs.Place) -> int | None:
     row = runs.stored_row(place.stored)
     if row.state not in runs.ENDED or row.exit is None:
         return None
-    took = f" after {words.duration(row.took)}" if row.took is not None else ""
+    took = f" after {duration(row.took)}" if row.took is not None else ""
     out.say(f"distui: {row.run} has ended: {row.state}{took}; `distui logs {row.run}` prints its logs")
     return row.exit

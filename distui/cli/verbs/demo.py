@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,15 +11,13 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import settings, wiring
-from distui.cli.console import Console
-from distui.cli.launching import How, prepare, start
 from distui.cli.options import verb
-from distui.cli.order import Order, run_name
-from distui.cli.printer import LogView
-from distui.cli.settings import Settings
 from distui.errors import CheckFailed
 
 if TYPE_CHECKING:
+    from distui.cli.console import Console
+    from distui.cli.order import Order
+    from distui.cli.settings import Settings
     from distui.session import Connector
     from distui.spec.inventory import Inventory
     from distui.spec.job import Job
@@ -41,9 +38,11 @@ def command(ctx: click.Context, docker: bool, image: str, epochs: int, count: in
     Everything goes the way it goes on real hosts: ssh, probe, plan, env files, start, logs, result, clean-up. Needs
     nothing but Python and torch.
     """
+    import tempfile
+
     told = settings.of(ctx)
     out = consoles.of(told)
-    if not docker and importlib.util.find_spec("torch") is None:
+    if not docker and find_spec("torch") is None:
         raise CheckFailed(
             f"the demo trains with torch, which {sys.executable} does not have",
             hint="pip install 'distui[torch]'   (or `distui demo --docker` where Docker is)",
@@ -55,7 +54,7 @@ def command(ctx: click.Context, docker: bool, image: str, epochs: int, count: in
 
 def trainers_folder() -> Path:
     """Where the trainers that came with distui are. Raises CheckFailed when they are not installed."""
-    spec = importlib.util.find_spec("trainers")
+    spec = find_spec("trainers")
     if spec is None or spec.origin is None:
         raise CheckFailed("the trainers that belong to distui are not installed", hint="pip install distui again")
     return Path(spec.origin).parent
@@ -117,6 +116,7 @@ def _inventory(demo: DemoHosts, *, docker: bool) -> Inventory:
 
 
 async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int, *, docker: bool) -> int:
+    from distui.cli.order import Order, run_name
     from distui.run.reuse import ReusingConnector
     from distui.spec.inventory import HostPick
     from remote.demo import DemoHosts
@@ -134,6 +134,8 @@ async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int
 
 
 async def _train(told: Settings, out: Console, connector: Connector, order: Order) -> int:
+    from distui.cli.launching import How, prepare, start
+    from distui.cli.printer import LogView
     from distui.plan.render import render_text
 
     prepared = await prepare(connector, told, out, order)

@@ -11,7 +11,7 @@ from distui.cli import console as consoles
 from distui.cli import settings, wiring
 from distui.cli.app import Verbs
 from distui.cli.options import add_globals, verb
-from distui.cli.ranks import counted
+from distui.cli.phrases import counted
 from distui.errors import NotFound
 
 if TYPE_CHECKING:

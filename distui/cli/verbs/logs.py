@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, settings, wiring, words
-from distui.cli.attaching import take_up
-from distui.cli.console import Console
-from distui.cli.loglines import LogOut, Wanted, log_out, parse_grep, parse_since
+from distui.cli import runs, settings, wiring
 from distui.cli.options import RANKS, verb
-from distui.cli.printer import LogView
-from distui.cli.settings import Settings
 from distui.errors import ExitCode, NotFound, UsageError
+
+if TYPE_CHECKING:
+    from distui.cli.console import Console
+    from distui.cli.loglines import LogOut, Wanted
+    from distui.cli.settings import Settings
 
 
 @verb("logs")
@@ -46,6 +46,12 @@ def command(
     started it. Files here hold a rank's output byte by byte, without times and streams: -t, --since and --stderr ask
     the hosts. Ctrl-C leaves; the run is not touched.
     """
+    from datetime import UTC, datetime
+
+    from distui.cli import words
+    from distui.cli.loglines import Wanted, log_out, parse_grep, parse_since
+    from distui.cli.printer import LogView
+
     told = settings.of(ctx)
     out = consoles.of(told)
     wanted = Wanted(
@@ -69,6 +75,7 @@ def command(
 
 async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, *, follow: bool) -> int:
     from distui.cli import logfiles, loghosts
+    from distui.cli.attaching import take_up
 
     stamps = bool(lines.writer.timestamps)
     needs_hosts = stamps or lines.wanted.needs_engine

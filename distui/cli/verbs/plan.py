@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from distui.cli import console as consoles
 from distui.cli import wiring
-from distui.cli.launching import prepare
 from distui.cli.options import verb
 from distui.cli.order import PLAN_OPTIONS, Order, read_order, told_of, with_options
-from distui.cli.planview import show_plan
-from distui.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from distui.cli.settings import Settings
 
 
 @verb("plan", words=True)
@@ -33,6 +33,9 @@ def command(ctx: click.Context, /, job: str | None, full: bool, **flags: Any) ->
 
 
 async def _plan(told: Settings, out: consoles.Console, order: Order, *, full: bool) -> int:
+    from distui.cli.launching import prepare
+    from distui.cli.planview import show_plan
+
     async with wiring.connected(told, order.hosts) as connector:
         prepared = await prepare(connector, told, out, order)
     show_plan(out, told, prepared.plan, full=full)

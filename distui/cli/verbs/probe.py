@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -68,12 +67,14 @@ def _status(results: Results, fail_on: str) -> int:
 
 
 async def _probe(told: Settings, out: Console, hosts: Sequence[Host], watch: float | None) -> Results:
+    from asyncio import sleep
+
     async with wiring.connected(told, hosts) as connector:
         while True:
             results = await _once(connector, told, out, hosts, again=watch is not None)
             if watch is None:
                 return results
-            await asyncio.sleep(watch)
+            await sleep(watch)
 
 
 async def _once(connector: Connector, told: Settings, out: Console, hosts: Sequence[Host], *, again: bool) -> Results:

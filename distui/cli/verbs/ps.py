@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, settings, wiring, words
+from distui.cli import runs, settings, wiring
 from distui.cli.options import verb
+from distui.cli.phrases import duration
 from distui.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -103,10 +104,10 @@ def when(at: float | None) -> str:
 def took(row: runs.RunRow) -> str:
     """How long it took, or has been running."""
     if row.took is not None:
-        return words.duration(row.took)
+        return duration(row.took)
     if row.started is None or row.state not in ("running", "partial"):
         return ""
-    return words.duration(max(0.0, time.time() - row.started))
+    return duration(max(0.0, time.time() - row.started))
 
 
 def failure(row: runs.RunRow) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
-from distui.cli.attaching import take_up
 from distui.cli.console import Console, confirm
-from distui.cli.launching import owner
 from distui.cli.options import verb
-from distui.cli.settings import Settings
 from distui.errors import ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from distui.cli.settings import Settings
 
 
 @verb("rm")
@@ -45,6 +47,8 @@ def _remove(told: Settings, out: Console, name: str, *, purge: bool) -> int:
 
 
 async def _remove_remote(told: Settings, out: Console, place: runs.Place) -> int:
+    from distui.cli.attaching import take_up
+    from distui.cli.launching import owner
     from distui.run.adopt import stop_found
 
     async with wiring.connected(told, place.hosts) as connector:

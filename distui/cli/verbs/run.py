@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from distui.cli import console as consoles
 from distui.cli import wiring
-from distui.cli.launching import How, prepare, run
 from distui.cli.options import verb
 from distui.cli.order import FOLLOW_OPTIONS, PLAN_OPTIONS, Order, read_order, told_of, with_options
-from distui.cli.planview import show_plan
-from distui.cli.printer import LogView
-from distui.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from distui.cli.launching import How
+    from distui.cli.settings import Settings
 
 
 @verb("run", words=True)
@@ -38,6 +38,9 @@ def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
     stderr. Ctrl-C stops the run on all hosts, a second one kills it. A closed stdout (`| head`) does not end the
     run: it is followed quietly, and its logs are in its folder.
     """
+    from distui.cli.launching import How
+    from distui.cli.printer import LogView
+
     told = told_of(ctx)
     out = consoles.of(told)
     order = read_order(ctx, told, job, flags)
@@ -63,11 +66,16 @@ def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
 
 
 async def _run(told: Settings, out: consoles.Console, order: Order, how: How) -> int:
+    from distui.cli.launching import run
+
     async with wiring.connected(told, order.hosts) as connector:
         return await run(connector, told, out, order, how)
 
 
 async def _dry_run(told: Settings, out: consoles.Console, order: Order) -> int:
+    from distui.cli.launching import prepare
+    from distui.cli.planview import show_plan
+
     async with wiring.connected(told, order.hosts) as connector:
         prepared = await prepare(connector, told, out, order)
     show_plan(out, told, prepared.plan, full=False)

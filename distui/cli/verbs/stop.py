@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
+from typing import TYPE_CHECKING
 
 import click
 
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
-from distui.cli.attaching import Live, adopt, take_up
 from distui.cli.console import Console, confirm
-from distui.cli.launching import owner
 from distui.cli.options import DURATION, verb
-from distui.cli.ranks import counted
-from distui.cli.settings import Settings
+from distui.cli.phrases import counted
 from distui.errors import ExitCode
-from distui.run.events import RunEnded
-from distui.session import Connector
+
+if TYPE_CHECKING:
+    from distui.cli.attaching import Live
+    from distui.cli.settings import Settings
+    from distui.session import Connector
 
 DRAIN_SECONDS = 60.0
 """How long another distui on this machine may take to read the logs to their end after a stop."""
@@ -53,6 +53,10 @@ def _end(told: Settings, names: tuple[str, ...], grace: float | None, word: str)
 
 
 async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float | None, word: str) -> int:
+    import asyncio
+
+    from distui.cli.attaching import take_up
+
     async with wiring.connected(told, place.hosts) as connector:
         found, unreachable = await runs.find(told, connector, place)
         if found is None and not unreachable and place.stored is not None:
@@ -68,6 +72,8 @@ async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float
 
 def _agreed(told: Settings, out: Console, live: Live, word: str) -> bool:
     """Somebody else's run is only ended when that is said twice."""
+    from distui.cli.launching import owner
+
     found = live.found
     if found.owner in ("", owner()):
         return True
@@ -79,7 +85,9 @@ async def _own(
     told: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None
 ) -> int:
     """Nobody here follows it: follow it ourselves, so that its logs are read to the end before it is removed."""
+    from distui.cli.attaching import adopt
     from distui.cli.printer import LogView, printer
+    from distui.run.events import RunEnded
 
     controller = adopt(told, connector, place, live)
     sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)
@@ -97,6 +105,7 @@ async def _own(
 
 async def _beside(connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None) -> int:
     """Another distui here follows it: stop the ranks and let that one drain and clean up."""
+    from distui.cli.launching import owner
     from distui.run.adopt import stop_found
 
     seconds = live.plan.stop_grace if grace is None else grace

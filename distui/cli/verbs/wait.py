@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
+from typing import TYPE_CHECKING
 
 import click
 
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
-from distui.cli.attaching import adopt, take_up
-from distui.cli.console import Console
-from distui.cli.follow import follow
-from distui.cli.launching import owner
 from distui.cli.options import verb
-from distui.cli.printer import LogView, printer
-from distui.cli.settings import Settings
 from distui.cli.verbs.attach import ended_before
 from distui.errors import ContactLost, ExitCode
-from distui.session import Connector
+
+if TYPE_CHECKING:
+    from distui.cli.console import Console
+    from distui.cli.settings import Settings
+    from distui.session import Connector
 
 POLL_SECONDS = 1.0
 
@@ -39,6 +37,11 @@ def command(ctx: click.Context, run: str, goal: str) -> int:
 
 
 async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> int:
+    from distui.cli.attaching import adopt, take_up
+    from distui.cli.follow import follow
+    from distui.cli.launching import owner
+    from distui.cli.printer import LogView, printer
+
     if place.stored is not None and runs.is_followed(place.stored):
         return await _beside(out, place, goal)
     if (code := ended_before(out, place)) is not None:
@@ -54,12 +57,14 @@ async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> i
 
 async def _beside(out: Console, place: runs.Place, goal: str) -> int:
     """Another distui on this machine follows it: wait for what that one writes down."""
+    from asyncio import sleep
+
     stored = place.stored
     assert stored is not None
     while runs.is_followed(stored):
         if goal == "running" and _all_running(place):
             return ExitCode.OK
-        await asyncio.sleep(0.2)
+        await sleep(0.2)
     code = ended_before(out, place)
     if code is None:
         raise ContactLost(f"the distui that followed {place.run} is gone", hint=f"`distui attach {place.run}`")
@@ -81,6 +86,8 @@ def _all_running(place: runs.Place) -> bool:
 
 async def _watch(told: Settings, connector: Connector, out: Console, place: runs.Place, goal: str) -> int:
     """Ask the hosts again and again, and touch nothing."""
+    from asyncio import sleep
+
     codes: dict[int, int | None] = {}
     while True:
         found, unreachable = await runs.find(told, connector, place)
@@ -95,4 +102,4 @@ async def _watch(told: Settings, connector: Connector, out: Console, place: runs
                 f"{place.run} was cleaned up by whoever follows it; how it ended is known there",
                 hint="`distui ps -a` on the machine that started it",
             )
-        await asyncio.sleep(POLL_SECONDS)
+        await sleep(POLL_SECONDS)
