@@ -16,7 +16,11 @@ from distui.facts.host import Gpu, GpuProcess, Gpus, Trouble
 from distui.facts.values import Reply, integer, known, number
 
 _LOST = re.compile(r"GPU is lost|fallen off the bus", re.IGNORECASE)
-_HANDLE = re.compile(r"device handle for (?:GPU\s*)?([0-9A-Fa-f:.]+):\s*(.+)", re.IGNORECASE)
+_HANDLE = re.compile(
+    r"device handle for (?:GPU\s*(\d{1,4}):\s*)?(?:GPU\s*)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]):\s*(.+)",
+    re.IGNORECASE,
+)
+_MOST_ROWS = 10_000  # more than any host has processes on its GPUs; bounds what endless output costs
 _REBOOT = "reboot the host, or reset the GPU with `nvidia-smi -r`; `dmesg | grep -i xid` tells why"
 _HUNG = Trouble(
     "nvidia_smi_timeout",
@@ -69,7 +73,7 @@ def rows(text: str, key: str) -> tuple[Mapping[str, str], ...]:
     Lines before the header and lines with fewer cells are not rows. Process names may hold commas: cells
     beyond the header's belong to the name column.
     """
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if line.strip()][:_MOST_ROWS]
     start = next((i for i, line in enumerate(lines) if key in line and key in _header(line)), None)
     if start is None:
         return ()
@@ -167,10 +171,18 @@ def _process(row: Mapping[str, str]) -> GpuProcess | None:
     )
 
 
-def broken_devices(text: str) -> dict[str, Trouble]:
+@dataclass(frozen=True, slots=True)
+class BrokenGpu:
+    """A GPU nvidia-smi only complains about; new drivers give its index too."""
+
+    trouble: Trouble
+    index: int | None = None
+
+
+def broken_devices(text: str) -> dict[str, BrokenGpu]:
     """PCI address -> trouble, from lines such as `Unable to determine the device handle for GPU0000:0B:00.0: ...`."""
     found = (_HANDLE.search(line) for line in text.splitlines())
-    return {pci_key(m[1]): _device_trouble(m[2]) for m in found if m}
+    return {pci_key(m[2]): BrokenGpu(_device_trouble(m[3]), integer(m[1])) for m in found if m}
 
 
 def _device_trouble(words: str) -> Trouble:
@@ -225,7 +237,7 @@ def _missing(
     healthy: Sequence[Gpu],
     listed: Sequence[ListedGpu],
     kernel: Sequence[KernelGpu],
-    broken: Mapping[str, Trouble],
+    broken: Mapping[str, BrokenGpu],
 ) -> tuple[Gpu, ...]:
     """Rows for GPUs that the kernel, the listing or an error message names and the table lacks."""
     if not healthy and not broken:
@@ -238,11 +250,16 @@ def _missing(
     out = []
     for pci in addresses:
         device = known_devices.get(pci, KernelGpu(pci))
-        index = _index(pci, device, sorted(known_devices), by_uuid, taken)
+        told = broken.get(pci, _UNSHOWN)
+        index = told.index if told.index is not None and told.index not in taken else None
+        if index is None:
+            index = _index(pci, device, sorted(known_devices), by_uuid, taken)
         taken.add(index)
-        trouble = broken.get(pci, Trouble("gpu_unreadable", "nvidia-smi does not show this GPU", _REBOOT))
-        out.append(Gpu(index, device.uuid or "", device.name or "unknown GPU", pci=pci, problem=trouble))
+        out.append(Gpu(index, device.uuid or "", device.name or "unknown GPU", pci=pci, problem=told.trouble))
     return tuple(out)
+
+
+_UNSHOWN = BrokenGpu(Trouble("gpu_unreadable", "nvidia-smi does not show this GPU", _REBOOT))
 
 
 def _index(

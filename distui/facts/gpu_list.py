@@ -125,7 +125,7 @@ def _partial_xml(text: str) -> Gpus:
     """The GPUs that are whole in a text that is not."""
     head = _element(f"<head>{''.join(_XML_DRIVER.findall(text)[:1])}</head>")
     parts = (part.partition("</gpu>") for part in text.split("<gpu id=")[1:])
-    blocks = [e for body, end, _ in parts if (e := _element(f"<gpu id={body}{end}")) is not None]
+    blocks = [e for body, end, _ in parts if end and (e := _element(f"<gpu id={body}{end}")) is not None]
     root = head if head is not None else ElementTree.Element("head")
     return Gpus(tuple(_xml_gpu(i, gpu, root) for i, gpu in enumerate(blocks)), _INCOMPLETE)
 

@@ -160,8 +160,10 @@ class HostFacts:
     memory_available_mib: int | None = None
     disks: tuple[Disk, ...] = ()
     clock_offset_ms: float | None = None
-    """The host's clock minus ours, measured over one round trip; right to about half of `rtt_ms`."""
+    """The host's clock minus ours: the smallest difference the time stamps of one question allow (error below
+    what the question took there and back), so that a busy host or network never looks like a wrong clock."""
     rtt_ms: float | None = None
+    """Upper estimate of the round trip to the host and back."""
     connect_ms: float | None = None
     python3: str | None = None
     """Version of python3 on the host, None when there is none."""

@@ -176,7 +176,10 @@ def _missing(host: Host, path: Mapping[str, str]) -> Trouble:
 
 def warnings(answer: Answer, values: Mapping[str, str], gpus: Gpus) -> tuple[str, ...]:
     """What is odd about a host and not a problem of its own."""
-    found = [f"{words} did not answer in time" for name, words in _PARTS_IN_WORDS.items() if _late(answer, name)]
+    late = [name for name in _PARTS_IN_WORDS if _late(answer, name)]
+    if gpus.problem is not None and "nvidia_apps" in late:
+        late.remove("nvidia_apps")
+    found = [f"{_PARTS_IN_WORDS[name]} did not answer in time" for name in late]
     if answer.coarse:
         found.append("the host tells its clock in whole seconds only: its offset is right to half a second")
     for vendor, count in pci_gpus(values).items():

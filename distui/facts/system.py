@@ -12,6 +12,7 @@ from distui.facts.values import integer
 _CONTAINER = re.compile(
     r"(?:docker|libpod|cri-containerd|crio|containers?|pod|/)[-/:]?([0-9a-f]{64})(?:\.scope)?(?=/|$)"
 )
+_SLOW_LOGIN = 2.0  # seconds between the stamps that no network or busy machine explains
 _DEFAULT_PORTS = (32768, 60999)
 
 
@@ -20,15 +21,18 @@ def clock_offset(
 ) -> tuple[float, float]:
     """(host's clock minus ours, round trip), both in ms, from the four time stamps of one question.
 
-    As in NTP, the true offset lies between `ended - received_at` and `began - sent_at`. But the way there may
-    hold seconds of a slow login shell, while the way back is only the network: so the round trip is taken as
-    at most a quarter of the time connecting took (ssh needs at least four), counted from the way back.
+    As in NTP the true offset lies between `ended - received_at` and `began - sent_at`. Of what lies between,
+    the smallest difference is taken: a busy network or machine then never looks like a wrong clock. Where the
+    two are seconds apart, a slow login shell has eaten them on the way there, and the way back counts.
+    The round trip is at most a quarter of what connecting took, since ssh needs at least four.
     """
     least, most = ended - received_at, began - sent_at
-    trip = max(0.0, most - least)
-    if connect_ms is not None:
-        trip = min(trip, connect_ms / 4000)
-    return (least + trip / 2) * 1000, trip * 1000
+    width = max(0.0, most - least)
+    trip = width if connect_ms is None else min(width, connect_ms / 4000)
+    if width > _SLOW_LOGIN:
+        most = least + trip
+    offset = (least + most) / 2 if most < least else min(max(0.0, least), most)
+    return offset * 1000, trip * 1000
 
 
 def kib_line_as_mib(line: str | None) -> int | None:

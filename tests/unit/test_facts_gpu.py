@@ -55,6 +55,21 @@ def test_a_gpu_only_the_kernel_knows_gets_its_row() -> None:
     assert broken.problem is not None and broken.problem.message == "Unknown Error"
 
 
+def test_a_lost_gpu_is_found_in_every_spelling_of_the_complaint() -> None:
+    """Old and new drivers; the new ones tell the index."""
+    lines = {
+        "Unable to determine the device handle for GPU 0000:2A:00.0: Unknown Error": (None, "gpu_unreadable"),
+        "Unable to determine the device handle for GPU0000:2A:00.0: GPU is lost.  Reboot": (None, "gpu_lost"),
+        "Unable to determine the device handle for GPU 6: 00000000:2A:00.0: GPU is lost.": (6, "gpu_lost"),
+        "Unable to determine the device handle for GPU6: 0000:2A:00.0: GPU is lost.": (6, "gpu_lost"),
+    }
+    for line, (index, code) in lines.items():
+        (found,) = gpu.broken_devices(line).values()
+        assert (found.index, found.trouble.code) == (index, code), line
+        (row,) = gpu.nvidia(Reply(line, 15)).gpus
+        assert (row.index, row.pci) == (index or 0, "0000:2a:00.0")
+
+
 def test_a_table_with_only_a_header_has_no_gpus_and_no_problem() -> None:
     """Nothing asked for, nothing wrong."""
     assert gpu.nvidia(Reply(HEADER, 0)) == gpu.Gpus()

@@ -178,6 +178,6 @@ async def test_each_probe_has_its_own_word() -> None:
 
 async def test_the_clock_is_the_callers() -> None:
     """The offset is measured against the clock that was given."""
-    ticks = iter([1000000100.0, 1000000101.0])
+    ticks = iter([1000000100.0, 1000000101.0])  # the host's own second
     facts = await probe.probe_host(FakeSession("n1", honest), Host("n1"), clock=lambda: next(ticks))
     assert facts.clock_offset_ms == pytest.approx(-100_000)
