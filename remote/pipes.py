@@ -62,9 +62,10 @@ class Pipe:
         if datatype == asyncssh.EXTENDED_DATA_STDERR:
             self.stderr.feed(data)
             return
+        answer = self.out.feed(data)
         if self._discard:
             return
-        self._buffer += self.out.feed(data)
+        self._buffer += answer
         if self._buffer:
             self._readable.set()
         elif self.out.dropped > _NOISE_LIMIT:

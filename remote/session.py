@@ -119,7 +119,8 @@ class SshSession:
     async def _end(self, pipe: Pipe | None) -> None:
         """End a command: TERM, a moment, KILL. Without a pty closing the channel leaves it running (FAULTS M22).
 
-        sshd passes signals on since OpenSSH 7.9, but not to root's commands; then `kill` does it.
+        sshd passes signals on since OpenSSH 7.9, but not to root's commands; then `kill` does it. A login shell that
+        has not come to the command yet finds the channel closed when it prints the mark, and ends there.
         """
         if pipe is None:
             return

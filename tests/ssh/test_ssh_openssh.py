@@ -99,7 +99,7 @@ async def test_a_command_that_takes_too_long_is_gone_from_the_host(sshd: str, fa
         pids = farm.home / "pids"
         script = f"sleep 300 & echo $$ $! >{pids}; wait"
         with pytest.raises(HostCommandError, match="did not finish"):
-            await session.run(["sh", "-c", script], timeout=1)
+            await session.run(["sh", "-c", script], timeout=4)
         for pid in pids.read_text().split():
             gone = await session.run(["sh", "-c", f"while [ -d /proc/{pid} ]; do sleep 0.05; done"])
             assert gone.ok
@@ -160,13 +160,17 @@ async def test_a_killed_sshd_session_is_a_lost_connection(sshd: str, farm: Any) 
         session = await connector.connect("n0")
         asking = ["sh", "-c", "ps -o ppid= -p $$"]
         parent = int((await session.run(asking)).text)
-        running = asyncio.ensure_future(session.run(["sleep", "30"]))
+        pid = farm.home / "pid"
+        running = asyncio.ensure_future(
+            session.run(["sh", "-c", f"echo $$ >{pid}.new; mv {pid}.new {pid}; exec sleep 60"])
+        )
         other = await connector.connect("n1")
+        await other.run(["sh", "-c", f"while [ ! -e {pid} ]; do sleep 0.05; done"])
         await other.run(["kill", "-9", str(parent)])
         with pytest.raises(SessionLost):
             await running
         again = await connector.connect("n0")
-        assert (await again.run(["true"])).ok
+        assert (await again.run(["kill", pid.read_text().strip()])).ok
 
 
 async def test_nothing_about_a_command_or_its_input_is_in_the_log_or_the_process_list(sshd: str, farm: Any) -> None:
