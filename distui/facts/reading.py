@@ -30,7 +30,8 @@ def facts_from(
     values = tree(answer.text("system"))
     sys = tree(answer.text("sys_net"))
     ports = infiniband.ports_from_tree(sys)
-    offset, trip = system.clock_offset(answer.began, answer.ended, sent_at, received_at, connect_ms)
+    slack = 0.5 if answer.coarse else 0.0
+    offset, trip = system.clock_offset(answer.began + slack, answer.ended - slack, sent_at, received_at, connect_ms)
     gpus = read_gpus(answer)
     hostname = values.get("hostname") or host.name
     return HostFacts(

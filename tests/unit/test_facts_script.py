@@ -94,11 +94,10 @@ def test_this_machine_is_read_alike_by_every_shell(run: Run, shell: tuple[str, .
     assert facts.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
-def test_the_clock_offset_of_the_same_machine_is_within_the_round_trip(run: Run) -> None:
-    """Asked over no network, the host's clock is ours."""
+def test_this_machines_clock_is_our_clock(run: Run) -> None:
+    """However busy it is: no offset without proof."""
     facts = run()
-    assert facts.clock_offset_ms is not None and facts.rtt_ms is not None
-    assert abs(facts.clock_offset_ms) <= 40
+    assert facts.clock_offset_ms == 0 and facts.rtt_ms is not None
 
 
 def test_a_noisy_login_shell_changes_nothing(run: Run) -> None:
@@ -124,7 +123,7 @@ def test_a_clock_in_whole_seconds_is_said_to_be_coarse(run: Run, shim: Shim) -> 
     facts = run()
     assert facts.python3 is None
     assert any("whole seconds" in warning for warning in facts.warnings)
-    assert facts.clock_offset_ms is not None and abs(facts.clock_offset_ms) < 1200
+    assert facts.clock_offset_ms == 0
 
 
 def test_gpus_with_mig_and_processes(run: Run, shim: Shim) -> None:
