@@ -51,8 +51,8 @@ def task_env(
         env |= torchrun.env()
     else:
         env |= rank_env(seat, meeting)
-        if len(seat.place.ranks) > 1:
-            env["OMP_NUM_THREADS"] = "1"  # as torchrun does: ranks of one host would each take every core
+    if len(seat.place.ranks) > 1:
+        env["OMP_NUM_THREADS"] = "1"  # as torchrun would, with a banner: ranks of one host would each take every core
     env |= {"DISTUI_INIT_METHOD": meeting.init_method, "DISTUI_BACKEND": backend}
     env |= network_env(job, seat)
     env |= gpu_env(job, seat, visible)

@@ -12,6 +12,7 @@ A task's folder on the host is `RUN_DIR/task-INDEX/`, 0700, and is all there is 
 
 The program's parent is a small supervisor in a session of its own, so that a lost ssh connection changes
 nothing. If it is killed the program runs on and only its exit code is lost (state `lost`).
+A program counts as running until its exit is written, so that `lost` is never seen in passing.
 
 The env file is opened before `start` returns and read by the program's own shell, so it may be removed at once
 and its values are in the environment of the program only: never in an argv, nor in the supervisor.
@@ -108,15 +109,18 @@ alive() {
   read -r pid <"$1/pid"; read -r start boot <"$1/ident"
   [ "$boot" = "$(cat /proc/sys/kernel/random/boot_id)" ] && [ "$(ticks "$pid")" = "$start" ]
 }
+kept() {
+  [ ! -s "$1/exit" ] && [ -s "$1/keeper" ] && read -r keeper <"$1/keeper" &&
+    grep -qsF -- "$1" "/proc/$keeper/cmdline"
+}
 number() { n=; [ -s "$1" ] && read -r n more <"$1"; case $n in ''|*[!0-9]*) n=null;; esac; echo "$n"; }
 show() {
   [ -d "$1" ] || { echo '{"state":"missing"}'; return; }
   code=null finished=null state=lost
-  if [ -s "$1/exit" ]; then
-    state=exited; read -r code finished <"$1/exit"
-  elif alive "$1"; then state=running
+  if alive "$1" || kept "$1"; then state=running
   elif [ ! -s "$1/pid" ]; then state=created
   fi
+  if [ -s "$1/exit" ]; then state=exited; read -r code finished <"$1/exit"; fi
   size=$(wc -c <"$1/log" 2>/dev/null) || size=0
   labels=$(cat "$1/labels.json" 2>/dev/null)
   printf '{"state":"%s","folder_index":%s,"pid":%s,"exit":%s,"started_ns":%s,"finished_ns":%s,' \
@@ -134,10 +138,6 @@ signal() {
 }
 busy() { alive "$1/task-$2" || [ -n "$(marked "${1##*/}" "$2")" ]; }
 nap() { sleep 0.1 2>/dev/null || sleep 1; }
-kept() {
-  [ ! -s "$1/exit" ] && [ -s "$1/keeper" ] && read -r keeper <"$1/keeper" &&
-    grep -qsF -- "$1" "/proc/$keeper/cmdline"
-}
 ended() {
   tries=$3
   while busy "$1" "$2" || kept "$1/task-$2"; do

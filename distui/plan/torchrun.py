@@ -99,7 +99,8 @@ def split_pieces(line: bytes, ranks: Sequence[int] = ()) -> tuple[tuple[int | No
     """A line cut at every header in it: pieces of lines that the agent printed before their newline came.
 
     `ranks` are the node's ranks in local order; with them the header of torch before 2.2, which holds the local
-    rank, is read too. What stands before the first header belongs to no rank.
+    rank, is read too. What stands before the first header belongs to no rank. A piece without a newline is
+    continued by the same rank's next piece.
     """
     marks = [(m.start(), m.end(), int(m[1])) for m in _PREFIX.finditer(line)]
     if not marks and ranks:

@@ -108,7 +108,7 @@ def test_a_program_runs_to_its_end_and_everything_about_it_is_on_the_host(box: B
     ("command", "code", "said"),
     [
         (("true",), 0, b""),
-        (("/nonexistent/program",), 127, b"not found"),
+        (("/nonexistent/program",), 127, b"/nonexistent/program"),
         (("/etc/passwd",), 126, b"ermission denied"),
         (("sh", "-c", "kill -9 $$"), 137, b""),
         (("sh", "-c", "kill -15 $$"), 143, b""),
