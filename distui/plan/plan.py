@@ -235,7 +235,6 @@ def _task(draft: _Draft, seat: Seat, index: int, count: int, digest: str) -> Tas
     engine = checks.engine_of(place.host, place.facts)
     labels = to_labels(_labels(draft, seat, index, count, digest, engine, ranks, visible))
     env = task_env(job, draft.backend, seat, draft.meeting, visible=visible, index=index, run_id=who.run_id)
-    command = _command(draft, seat)
     task = Task(
         index=index,
         name=f"rank{ranks[0]}" if not whole else f"node{place.node_rank}",
@@ -255,7 +254,7 @@ def _task(draft: _Draft, seat: Seat, index: int, count: int, digest: str) -> Tas
         start=(),
         rank_gpus=shares,
     )
-    return dataclasses.replace(task, start=_start(draft, seat, task, command))
+    return dataclasses.replace(task, start=_start(draft, seat, task, _command(draft, seat, task)))
 
 
 def _labels(
@@ -301,7 +300,7 @@ def run_folder(home: str, host: str, run_id: str) -> str:
     return f"{home.rstrip('/')}/.local/state/distui/hosts/{safe if safe.strip('.') else '_'}/{run_id}"
 
 
-def _command(draft: _Draft, seat: Seat) -> tuple[str, ...]:
+def _command(draft: _Draft, seat: Seat, task: Task) -> tuple[str, ...]:
     """The program of a task, with placeholders filled in."""
     job, place, meeting = draft.job, seat.place, draft.meeting
     values = {
@@ -326,6 +325,7 @@ def _command(draft: _Draft, seat: Seat) -> tuple[str, ...]:
         node_rank=place.node_rank,
         nnodes=seat.nnodes,
         nproc=len(place.ranks),
+        log_dir=f"{process.task_folder(task.run_dir, task.index)}/torchrun" if task.engine == "process" else None,
     )
 
 

@@ -28,10 +28,17 @@ def env() -> dict[str, str]:
     return {PREFIX_VARIABLE: PREFIX_TEMPLATE}
 
 
-def argv(job: Job, meeting: Meeting, *, run_id: str, node_rank: int, nnodes: int, nproc: int) -> tuple[str, ...]:
-    """The command of one node: the agent, its arguments, then the program."""
+def argv(
+    job: Job, meeting: Meeting, *, run_id: str, node_rank: int, nnodes: int, nproc: int, log_dir: str | None = None
+) -> tuple[str, ...]:
+    """The command of one node: the agent, its arguments, then the program.
+
+    `log_dir` takes the files that the agent tails; by default it leaves them in the host's /tmp for ever, which
+    only a container's end clears.
+    """
     launcher, program = split_command(job.command)
-    return (*launcher, *_arguments(job, meeting, run_id, node_rank, nnodes, nproc), *program)
+    logs = ("--log-dir", log_dir) if log_dir else ()
+    return (*launcher, *_arguments(job, meeting, run_id, node_rank, nnodes, nproc), *logs, *program)
 
 
 def _arguments(job: Job, meeting: Meeting, run_id: str, node_rank: int, nnodes: int, nproc: int) -> tuple[str, ...]:

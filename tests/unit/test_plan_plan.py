@@ -400,7 +400,10 @@ def test_without_a_container_gpus_come_by_environment() -> None:
     inventory = Inventory((Host("h1", engine="process", engine_command=()),))
     host = facts("h1", 11, gpus=2, engine=Engine("none"))
     job = Job("x", command=("python3", "t.py"), gpus_per_host=(1,))
-    task = good(job, inventory=inventory, facts={"h1": host}, picks=PICKS[:1]).tasks[0]
+    alone: dict[str, Any] = {"inventory": inventory, "facts": {"h1": host}, "picks": PICKS[:1]}
+    task = good(job, **alone).tasks[0]
+    node = good(dataclasses.replace(job, launcher="torchrun"), **alone).tasks[0]
+    assert words_after(node.start, "--log-dir") == [f"{node.run_dir}/task-0/torchrun"]
     assert (task.engine, task.image, task.engine_command) == ("process", None, ())
     assert (task.env["CUDA_VISIBLE_DEVICES"], task.env["CUDA_DEVICE_ORDER"]) == ("1", "PCI_BUS_ID")
     assert task.start[:2] == ("sh", "-c") and task.start[-2:] == ("python3", "t.py")
