@@ -12,7 +12,6 @@ import pytest
 
 from distui.errors import HostAuthError, SessionLost
 from remote.pool import SshConnector
-from remote.reconnect import Retry, reconnect
 
 SSH = [tool for tool in [shutil.which("ssh")] if tool]
 
@@ -73,7 +72,7 @@ async def test_many_channels_and_much_output_at_once(farm: Any) -> None:
 
 
 async def test_a_host_that_was_away_is_found_again(farm: Any) -> None:
-    """Stopped and started on the same port with the same key: reconnect gets a new session."""
+    """Stopped and started on the same port with the same key: the connector gets a new session."""
     demo = await farm.demo()
     connector = demo.connector()
     session = await connector.connect("demo1")
@@ -81,15 +80,10 @@ async def test_a_host_that_was_away_is_found_again(farm: Any) -> None:
     await host.stop()
     with pytest.raises(SessionLost):
         await session.run(["true"])
-    told: list[Retry] = []
-
-    async def sleep(seconds: float) -> None:
-        if len(told) == 2:
-            await host.start()
-
-    found = await reconnect(connector, "demo1", deadline=1e12, on_retry=told.append, sleep=sleep)
-    assert (await found.run(["true"])).ok
-    assert [retry.problem.code for retry in told] == ["refused", "refused"]
+    with pytest.raises(HostUnreachable, match="refuses connections"):
+        await connector.connect("demo1")
+    await host.start()
+    assert (await (await connector.connect("demo1")).run(["true"])).ok
 
 
 @pytest.mark.parametrize("ssh", SSH)

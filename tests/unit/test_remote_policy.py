@@ -8,14 +8,11 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from distui.errors import HostAuthError, HostError, HostKeyError, HostUnreachable
-from distui.session import Session
 from remote import algorithms
 from remote.config import Sources, resolve
 from remote.errors import quoted, through_jump
 from remote.gates import Gate, Gates
 from remote.known_hosts import Entry, Known
-from remote.reconnect import LONGEST_WAIT, Retry, pause, reconnect
 from remote.targets import Target
 
 
@@ -64,22 +61,6 @@ def test_what_a_host_prints_is_shown_without_its_control_characters() -> None:
     assert len(quoted(b"x" * 10_000)) < 200
 
 
-def test_waits_double_with_jitter_up_to_the_longest() -> None:
-    """0.5 s at first, never more than 15 s."""
-    lost = HostUnreachable("h", "gone")
-    assert [pause(n, lost, 1.0) for n in (1, 2, 3)] == [0.5, 1.0, 2.0]
-    assert pause(1, lost, 0.0) == 0.25
-    assert pause(50, lost, 1.0) == LONGEST_WAIT
-
-
-@pytest.mark.parametrize(
-    "problem", [HostAuthError("h", "no"), HostKeyError("h", "no"), HostUnreachable("h", "no", code="penalty")]
-)
-def test_refusals_are_never_tried_again_fast(problem: HostError) -> None:
-    """sshd locks out an address that fails often."""
-    assert pause(1, problem, 0.0) >= 15
-
-
 @pytest.mark.parametrize(
     ("number", "reason", "code"),
     [
@@ -97,49 +78,6 @@ def test_what_a_jump_host_says_becomes_the_code_a_direct_connection_would_get(
     sources = Sources(Path("/nonexistent"), {}, Path("/nonexistent/config"), system=False)
     error = through_jump(resolve(Target("node01"), sources), asyncssh.ChannelOpenError(number, reason), "gate")
     assert (error.code, "jump host gate" in error.message) == (code, True)
-
-
-class Flaky:
-    """Fails as told, then gives a session; time passes only by sleeping."""
-
-    def __init__(self, failures: list[HostError]) -> None:
-        self.failures = failures
-        self.now = 0.0
-        self.session: Session = object()  # type: ignore[assignment]
-
-    async def connect(self, host: str) -> Session:
-        if self.failures:
-            raise self.failures.pop(0)
-        return self.session
-
-    async def close(self) -> None: ...
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-    async def reconnect(self, deadline: float) -> tuple[Session, list[Retry]]:
-        told: list[Retry] = []
-        session = await reconnect(
-            self, "h", deadline=deadline, on_retry=told.append, clock=lambda: self.now, sleep=self.sleep
-        )
-        return session, told
-
-
-async def test_reconnecting_goes_on_until_it_works_and_tells_of_each_failure() -> None:
-    """The first try comes at once; every failed one is told with the wait before the next."""
-    flaky = Flaky([HostUnreachable("h", f"no {n}") for n in range(4)])
-    session, told = await flaky.reconnect(60)
-    assert session is flaky.session
-    assert [retry.attempt for retry in told] == [1, 2, 3, 4]
-    assert flaky.now == sum(retry.wait for retry in told)
-
-
-async def test_reconnecting_gives_up_at_the_deadline_with_the_last_error() -> None:
-    """It does not sleep past the deadline just to fail."""
-    flaky = Flaky([HostUnreachable("h", f"no {n}") for n in range(100)])
-    with pytest.raises(HostUnreachable):
-        await flaky.reconnect(30)
-    assert flaky.now < 30
 
 
 async def test_a_gate_lets_only_so_many_through_and_narrows() -> None:

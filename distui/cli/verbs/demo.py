@@ -98,8 +98,9 @@ def _job(folder: Path, *, epochs: int, image: str | None) -> Job:
 
 
 def _inventory(demo: DemoHosts, *, docker: bool) -> Inventory:
-    from distui.spec.inventory import Host, Inventory
+    from distui.spec.inventory import DataNetwork, Host, Inventory
 
+    loopback = DataNetwork(addr="127.0.0.1", ifname="lo0" if sys.platform == "darwin" else "lo")
     return Inventory(
         tuple(
             Host(
@@ -109,6 +110,7 @@ def _inventory(demo: DemoHosts, *, docker: bool) -> Inventory:
                 port=target.port,
                 engine="docker" if docker else "process",
                 engine_command=("docker",) if docker else (),
+                data=loopback,
             )
             for target in demo.targets.values()
         )
