@@ -10,7 +10,7 @@ from typing import Any
 import asyncssh
 import pytest
 
-from distui.errors import HostUnreachable, SessionLost
+from distui.errors import HostAuthError, HostUnreachable, SessionLost
 from remote.pool import SshConnector
 
 SSH = [tool for tool in [shutil.which("ssh")] if tool]
