@@ -128,9 +128,9 @@ def _bare(ctx: click.Context) -> int:
     container per rank, shows every rank's log, says who failed first and why, and leaves nothing behind.
 
     \b
-      distui demo                              two hosts on this machine, no Docker
-      distui probe -H 'node[01-04]'            what the hosts have
-      distui run job.yaml --headless -y        run it; logs on stdout
+      distui demo                          two hosts on this machine, no Docker
+      distui probe -H 'node[01-04]'        what the hosts have
+      distui run job.yaml --headless -y    run it; logs on stdout
     """
     if ctx.invoked_subcommand is not None:
         return 0

@@ -38,6 +38,8 @@ def _call(words: list[str]) -> int:
     try:
         status = build().main(args=words, prog_name="distui", standalone_mode=False, obj={})
         return status if isinstance(status, int) else ExitCode.OK
+    except SystemExit:  # click's way out when stdout was closed under it
+        return _quiet_end()
     except click.exceptions.Exit as exc:
         return exc.exit_code
     except click.Abort:  # click's word for Ctrl-C

@@ -31,7 +31,7 @@ def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
 
     \b
       distui run job.yaml --headless -y
-      distui run job.yaml -H 'node[01-04]' -- --epochs 3     words after -- go to the command
+      distui run job.yaml -H 'node[01-04]' -- --epochs 3     more arguments
       distui run --headless -H 'node[01-02]' --image IMG -- python train.py
 
     stdout holds what the ranks print (`013 node02 | text`), or events with -o ndjson; distui's own words go to

@@ -19,12 +19,13 @@ def command(ctx: click.Context, kind: Literal["hosts", "job"]) -> int:
 
     \b
       distui schema job > .distui/job-v1.json
-      # yaml-language-server: $schema=./.distui/job-v1.json      (first line of the job file)
+      # yaml-language-server: $schema=./.distui/job-v1.json
+    The second line is the first one of the job file.
     """
+    import json
+
     from distui.spec.schema import schema
 
     out = consoles.of(settings.of(ctx))
-    import json
-
     out.print(json.dumps(schema(kind), ensure_ascii=False, indent=2))
     return 0

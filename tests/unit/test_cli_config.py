@@ -1,0 +1,106 @@
+"""Settings: which source wins, where values come from, and bad ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distui import config
+from distui.errors import SpecError, UsageError
+
+
+def test_folders_follow_xdg() -> None:
+    """XDG variables win over HOME; relative ones are ignored, as the specification says."""
+    found = config.paths({"HOME": "/h", "XDG_STATE_HOME": "/s", "XDG_CONFIG_HOME": "relative"})
+
+    assert found.runs == Path("/s/distui/runs")
+    assert found.config_file == Path("/h/.config/distui/config.yaml")
+    assert found.facts_file == Path("/h/.cache/distui/facts.json")
+
+
+def test_nearer_sources_win(tmp_path: Path) -> None:
+    """flags > DISTUI_* > ./distui.yaml > the user's config.yaml > default, each value with its origin."""
+    environ = {"HOME": str(tmp_path), "DISTUI_PARALLEL": "4"}
+    user = tmp_path / ".config/distui/config.yaml"
+    user.parent.mkdir(parents=True)
+    user.write_text("parallel: 1\ncolor: never\nyes: true\ntimeout: 5m\n")
+    (tmp_path / "distui.yaml").write_text("color: always\nparallel: 2\n")
+
+    found = config.load({"yes": False}, environ, tmp_path)
+
+    assert (found["parallel"].value, found["parallel"].origin) == (4, "DISTUI_PARALLEL")
+    assert (found["color"].value, found["color"].origin) == ("always", "./distui.yaml:1")
+    assert (found["yes"].value, found["yes"].origin) == (False, "--yes")
+    assert found["timeout"].value == 300.0
+    assert found["output"] == config.Value("table", "default")
+
+
+def test_a_config_file_s_problems_come_all_at_once(tmp_path: Path) -> None:
+    """Unknown keys with the nearest one, and bad values, each with its line."""
+    (tmp_path / "distui.yaml").write_text("colour: never\noutput: xml\nparallel: [1]\n")
+
+    with pytest.raises(SpecError) as caught:
+        config.load({}, {"HOME": str(tmp_path)}, tmp_path)
+
+    assert [p.line for p in caught.value.problems] == [1, 2, 3]
+    assert "did you mean 'color'" in caught.value.problems[0].message
+
+
+def test_hosts_file_is_relative_to_the_file_that_names_it(tmp_path: Path) -> None:
+    """A config file can be used from any folder."""
+    (tmp_path / "c.yaml").write_text("hosts_file: lab/hosts.yaml\n")
+
+    found = config.load({}, {"HOME": str(tmp_path)}, Path("/"), str(tmp_path / "c.yaml"))
+
+    assert found["hosts_file"].value == str(tmp_path / "lab/hosts.yaml")
+
+
+def test_a_bad_variable_is_named(tmp_path: Path) -> None:
+    """A DISTUI_* variable that can't be read is an error that names it."""
+    with pytest.raises(UsageError, match="DISTUI_PARALLEL"):
+        config.load({}, {"HOME": str(tmp_path), "DISTUI_PARALLEL": "many"}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("30s", 30), ("1h30m", 5400), ("500ms", 0.5), ("90", 90), ("2d", 172800), ("1.5s", 1.5)]
+)
+def test_durations(text: str, value: float) -> None:
+    """Durations are seconds."""
+    assert config.seconds(text) == value
+
+
+@given(st.text(max_size=60))
+def test_no_duration_is_a_crash(text: str) -> None:
+    """Any text is a number of seconds or a UsageError."""
+    try:
+        assert config.seconds(text) >= 0
+    except UsageError as exc:
+        assert "not a duration" in exc.message
+
+
+def test_config_show_tells_origins(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`config show --origin` says where each value comes from."""
+    monkeypatch.setenv("DISTUI_COLOR", "never")
+    done = cli("config", "show", "--origin", "-y")
+
+    rows = {line.split()[0]: line.split()[1:] for line in done.out.splitlines()}
+    assert rows["color"] == ["never", "DISTUI_COLOR"]
+    assert rows["yes"] == ["true", "--yes"]
+    assert rows["parallel"][1] == "default"
+
+
+def test_config_path_lists_places(cli: Any, home: Path) -> None:
+    """`config path` names every folder, whether it exists or not."""
+    assert str(home / ".local/state/distui/runs") in cli("config", "path").out
+
+
+def test_readonly_refuses_what_changes_something(cli: Any) -> None:
+    """--readonly and DISTUI_READONLY refuse run, stop, kill and rm before anything is contacted."""
+    for words in (["stop", "x"], ["kill", "x"], ["rm", "x"], ["run", "-H", "a", "--image", "i", "--", "true"]):
+        done = cli("--readonly", *words)
+        assert done.code == 2
+        assert "read-only by --readonly" in done.err

@@ -1,0 +1,90 @@
+"""`distui hosts`, `job` and `schema`: files on disk, nothing contacted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+HOSTS = "version: 1\nhosts:\n  node[01-02]: {labels: {gpu: h100}, gpus: [0, 1]}\ngroups:\n  g: node[01-02]\n"
+JOB = "version: 1\nname: smoke\nimage: img\nranks: {per_host: 1}\nhosts: node[01-02]\ncommand: [python, a b.py]\n"
+
+
+def test_hosts_ls(cli: Any) -> None:
+    """The inventory as a table, as names and as JSON."""
+    Path("hosts.yaml").write_text(HOSTS)
+
+    assert cli("hosts", "ls").out.splitlines()[1].split() == ["node01", "-", "docker", "0,1", "gpu=h100", "g"]
+    assert cli("hosts", "ls", "-q").out == "node01\nnode02\n"
+    assert [h["name"] for h in json.loads(cli("hosts", "ls", "--json").out)["hosts"]] == ["node01", "node02"]
+
+
+def test_hosts_show_tells_where_ssh_goes(cli: Any, home: Path) -> None:
+    """`hosts show` joins hosts.yaml with ~/.ssh/config; an unknown host is exit 7."""
+    Path("hosts.yaml").write_text(HOSTS)
+    (home / ".ssh").mkdir()
+    (home / ".ssh/config").write_text("Host node01\n  HostName 10.9.8.7\n  Port 2222\n  User ubuntu\n")
+
+    shown = json.loads(cli("hosts", "show", "node01", "--json").out)
+    assert (shown["ssh"]["host"], shown["ssh"]["port"], shown["ssh"]["user"]) == ("10.9.8.7", 2222, "ubuntu")
+    assert cli("hosts", "show", "nodo1").code == 7
+
+
+def test_hosts_validate_tells_every_problem(cli: Any) -> None:
+    """Line, column, caret and the nearest key, all problems at once, exit 2."""
+    Path("bad.yaml").write_text("version: 1\nhosts:\n  a: {prot: 22}\n  b: {gpus: many}\n")
+    done = cli("hosts", "validate", "bad.yaml")
+
+    assert done.code == 2
+    assert "bad.yaml:3:7: " in done.err
+    assert "did you mean 'port'" in done.err
+    assert "bad.yaml:4:" in done.err
+    assert "      ^" in done.err
+    assert "2 problems" in done.err
+
+    told = json.loads(cli("hosts", "validate", "bad.yaml", "--json").out)
+    assert [p["line"] for p in told["problems"]] == [3, 4]
+
+
+def test_job_validate_ls_and_show(cli: Any) -> None:
+    """A job file is checked, listed from ./jobs and shown with its defaults."""
+    Path("jobs").mkdir()
+    Path("jobs/smoke.yaml").write_text(JOB)
+    Path("jobs/bad.yaml").write_text("nmae: x\n")
+
+    assert cli("job", "validate", "jobs/smoke.yaml").code == 0
+    assert cli("job", "validate", "jobs/bad.yaml").code == 2
+    listed = cli("job", "ls").out
+    assert "smoke" in listed
+    assert "bad.yaml" in listed
+    assert cli("job", "ls", "-q").out == "smoke\n"
+    shown = cli("job", "show", "smoke")
+    assert shown.code == 0
+    assert "python 'a b.py'" in shown.out
+    assert json.loads(cli("job", "show", "smoke", "--json").out)["job"]["launcher"] == "env"
+
+
+def test_job_new_gives_files_that_are_valid(cli: Any) -> None:
+    """Each template passes validation; an existing file is left alone."""
+    for template in ("gloo", "torchrun"):
+        assert cli("job", "new", f"{template}.yaml", "--template", template).code == 0
+        assert cli("job", "validate", f"{template}.yaml").code == 0
+    again = cli("job", "new", "gloo.yaml")
+    assert again.code == 2
+    assert "exists" in again.err
+
+
+def test_schema_is_json(cli: Any) -> None:
+    """Both schemas are JSON Schema documents."""
+    for kind in ("hosts", "job"):
+        assert json.loads(cli("schema", kind).out)["$schema"].startswith("https://json-schema.org/")
+    assert cli("schema", "cat").code == 2
+
+
+def test_an_empty_host_list_is_one_clear_message(cli: Any) -> None:
+    """A hosts.yaml without hosts says so, with the file's name."""
+    Path("hosts.yaml").write_text("version: 1\nhosts: {}\n")
+    done = cli("plan", "-H", "a", "--image", "i", "--", "true")
+
+    assert done.code == 2
+    assert "hosts.yaml" in done.err

@@ -1,0 +1,122 @@
+"""The grammar of the command line: help, global options on both sides of the verb, mistakes, exit codes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from distui.cli.app import VERBS
+from distui.cli.crash import report
+
+
+def test_help_names_every_verb_and_exit_code(cli: Any) -> None:
+    """`distui --help` fits 80 columns and tells verbs and exit codes."""
+    done = cli("--help")
+
+    assert done.code == 0
+    assert all(f"\n  {verb}" in done.out for verb in VERBS)
+    assert all(code in done.out for code in ("124", "130", "143", "70"))
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(cli: Any, verb: str) -> None:
+    """Each verb's help ends 0, fits 80 columns and points to the global options."""
+    done = cli(verb, "--help")
+
+    assert done.code == 0
+    assert done.out.startswith(f"Usage: distui {verb}")
+    assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_bare_distui_prints_help_and_fails_off_a_terminal(cli: Any) -> None:
+    """Without a verb and a terminal there is nothing to do: help, exit 2."""
+    done = cli()
+
+    assert done.code == 2
+    assert "Usage: distui" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["prob"], "did you mean 'probe'?"),
+        (["config", "sho"], "did you mean 'show'?"),
+        (["version", "--jso"], "--json"),
+        (["zzzz"], "there is no verb 'zzzz'"),
+        (["version", "--", "x"], "takes nothing after `--`"),
+        (["ps", "--color", "blue"], "'blue' is not one of"),
+        (["logs", "r", "--rank", "4-1"], "not a set of ranks"),
+        (["run", "job.yaml", "--timeout", "soon"], "not a duration"),
+        (["plan"], "what shall run?"),
+    ],
+)
+def test_a_mistake_is_one_message_and_exit_2(cli: Any, words: list[str], said: str) -> None:
+    """A wrong word is named on stderr, with the nearest right one; stdout stays empty."""
+    done = cli(*words)
+
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith("distui: ")
+    assert said in done.err
+
+
+@pytest.mark.parametrize("words", [["--json", "version"], ["version", "--json"], ["-o", "json", "version"]])
+def test_global_options_work_before_and_after_the_verb(cli: Any, words: list[str]) -> None:
+    """Where a global option stands makes no difference."""
+    assert json.loads(cli(*words).out)["version"]
+
+
+def test_the_later_of_two_global_options_wins(cli: Any) -> None:
+    """A single value given twice: the one nearer to the end counts."""
+    assert cli("-o", "json", "version", "-o", "table").out.startswith("distui ")
+
+
+def test_a_bug_leaves_a_crash_file_without_secrets(cli: Any, home: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unexpected exception is one line and exit 70; the file has the traceback, and no values."""
+    from distui.cli import settings
+
+    def broken(ctx: Any) -> None:
+        raise ZeroDivisionError("while holding hunter2-secret")
+
+    monkeypatch.setenv("MY_TOKEN", "hunter2-secret")
+    monkeypatch.setattr(settings, "of", broken)
+    done = cli("version")
+
+    assert done.code == 70
+    assert "Traceback" not in done.err
+    (crash,) = (home / ".local/state/distui/crashes").iterdir()
+    assert str(crash) in done.err
+    text = crash.read_text()
+    assert "ZeroDivisionError" in text
+    assert "hunter2" not in text
+    assert crash.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_crash_report_shows_options_but_no_values() -> None:
+    """What was typed is told by shape only."""
+    text = report(ValueError("x"), ["run", "job.yaml", "-e", "A=longvalue", "--name=n", "--", "python", "s"], {})
+
+    assert "command: distui run ... -e ... --name -- ..." in text
+    assert "longvalue" not in text
+
+
+def test_a_closed_stdout_ends_quietly(fresh_python: Any) -> None:
+    """`distui --help | head -0` says nothing about a broken pipe."""
+    program = """
+import os, subprocess, sys
+read, write = os.pipe()
+os.close(read)
+words = [sys.executable, "-c", "import sys; from distui.cli.main import main; sys.exit(main(['--help']))"]
+done = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, text=True)
+print(done.returncode, repr(done.stderr))
+"""
+    assert fresh_python(program) == "0 ''\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(cli: Any, shell: str) -> None:
+    """Each shell gets a script that calls distui for the words."""
+    assert "_DISTUI_COMPLETE" in cli("completion", shell).out
