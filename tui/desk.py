@@ -1,0 +1,152 @@
+"""What the app works at: everything it may ask of the core, as a protocol. It gets one in its constructor.
+
+The command line implements it over ssh (`distui/cli/desk.py`), tests implement it over recorded events. Runs are
+owned by the desk, outside the app: Textual cancels its workers on exit and does not wait for their cleanup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from distui.errors import Problem
+from distui.facts.host import ProbeResult
+from distui.plan.model import NoPlan, RunPlan
+from distui.run.discover import Found
+from distui.run.events import Event, Failure, HostSampled, StopReason
+from distui.run.state import RunState
+from distui.run.store import StoredRun
+from distui.spec.inventory import Host, HostPick
+from distui.spec.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class HostNews:
+    """News of one host from its long-lived channel: a sample, or what became of the connection."""
+
+    host: str
+    state: Literal["up", "lost", "back", "sample"]
+    reason: str = ""
+    sample: HostSampled | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """One document of a job file on this machine."""
+
+    path: Path
+    name: str
+    problems: tuple[Problem, ...] = ()
+    """Why it can't be read; empty when it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A job as it stands in the launch screen: the value, or every problem with its line."""
+
+    job: Job | None
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run in the history: recorded here, found on the hosts, or both."""
+
+    run: str
+    job: str
+    state: str
+    """A `RunState.summary`, or `running`, `partial`, `failed`, `ended` as found on the hosts."""
+    hosts: tuple[str, ...]
+    ranks: int
+    owner: str = ""
+    started: float | None = None
+    took: float | None = None
+    exit: int | None = None
+    failure: Failure | None = None
+    live: bool = False
+    """Whether tasks of it are still on a host."""
+    recorded: bool = False
+    """Whether this machine has its folder."""
+    size: int = 0
+    """Bytes of its folder here."""
+
+
+class LiveRun(Protocol):
+    """A run that is followed; `RunController` is one, a recorded run played again is another."""
+
+    @property
+    def plan(self) -> RunPlan: ...
+
+    @property
+    def state(self) -> RunState: ...
+
+    @property
+    def stored(self) -> StoredRun: ...
+
+    def batches(self) -> AsyncIterator[tuple[Event, ...]]:
+        """Events in batches; ends after the batch that holds RunEnded."""
+
+    def request_stop(self, reason: StopReason, *, grace: float | None = None) -> None:
+        """SIGTERM and the grace, or SIGKILL at once with `grace=0`."""
+
+    def request_detach(self) -> None:
+        """Leave the run alone; it lives on."""
+
+
+class Desk(Protocol):
+    """Everything the app may ask for. Methods that fail raise DistuiError with words to show."""
+
+    title: str
+    """The inventory's path, or how the hosts were named."""
+    owner: str
+    readonly: bool
+    hosts: tuple[Host, ...]
+
+    async def probe(self, names: Sequence[str], on_result: Callable[[str, ProbeResult], None]) -> None:
+        """Probe hosts side by side; `on_result` is called as each answers. Facts are kept in `facts`."""
+
+    @property
+    def facts(self) -> Mapping[str, ProbeResult]:
+        """The newest probe of each host."""
+
+    def news(self) -> AsyncIterator[HostNews]:
+        """Samples of every host once a second over one long-lived channel each, reconnecting; never ends."""
+
+    def jobs(self) -> tuple[JobFile, ...]:
+        """Job documents of `./*.yaml`, `./jobs/` and the config folder's `jobs/`."""
+
+    def draft(self, text: str, path: str, name: str | None = None) -> Draft:
+        """Read a job from the text of a file being edited."""
+
+    def preview(self, job: Job, picks: Sequence[HostPick], *, run_id: str) -> RunPlan | NoPlan:
+        """The plan, from the facts known now; pure and fast enough for every key press."""
+
+    def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
+        """The hosts the job would run on: those marked, else those its file names. Raises UsageError."""
+
+    def run_name(self, job: str) -> str:
+        """A fresh name for a run of this job."""
+
+    async def launch(self, job: Job, plan: RunPlan) -> LiveRun:
+        """Start a plan; the desk owns the run. Secrets come from the environment: UsageError names missing ones."""
+
+    async def attach(self, run: str) -> LiveRun:
+        """Follow a run that lives on its hosts, or the one this desk follows already."""
+
+    def replay(self, run: str) -> LiveRun:
+        """An ended run from its folder: the stored events, at once. Raises NotFound."""
+
+    @property
+    def following(self) -> Mapping[str, LiveRun]:
+        """Runs this desk follows now, by name."""
+
+    async def runs(self) -> tuple[tuple[RunRow, ...], Found]:
+        """Recorded runs joined with those found on the hosts, newest first."""
+
+    async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
+        """Stop a run this desk does not follow, drain and clean up; returns what is left, in words."""
+
+    async def prune(self, run: str) -> None:
+        """Remove what an ended run left on the hosts, and its folder here."""
