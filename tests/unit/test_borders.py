@@ -1,0 +1,99 @@
+"""The borders of DESIGN section 3, in the static graph and in fresh interpreters."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FLOORS = ("spec", "facts", "plan", "doctor", "run", "cli")
+"""Rooms of distui/, lowest first: each may import those before it, errors, session and config."""
+HEAVY = ("asyncssh", "textual", "torch", "tensorflow", "pydantic", "rich")
+GROUND = ("distui.errors", "distui.session", "distui.config")
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool]]:
+    """Every module a file imports, and whether it does so when it is itself imported."""
+    tree = ast.parse(path.read_text("utf-8"))
+    late = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.If)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from ((n.name, id(node) not in late) for n in names)
+            case ast.ImportFrom(module=str(module), level=0, names=names):
+                yield module, id(node) not in late
+                yield from ((f"{module}.{n.name}", id(node) not in late) for n in names)
+
+
+def files(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+@pytest.mark.parametrize("floor", FLOORS)
+def test_imports_run_one_way(floor: str) -> None:
+    """No room of distui/ imports one above it."""
+    above = [f"distui.{f}" for f in FLOORS[FLOORS.index(floor) + 1 :]]
+    for path in files(f"distui/{floor}"):
+        wrong = [m for m, _ in imports(path) if any(m == a or m.startswith(a + ".") for a in above)]
+        assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
+
+
+def test_only_remote_imports_asyncssh_and_only_tui_textual() -> None:
+    """distui/ imports neither, nor torch; remote/ and tui/ only their own."""
+    for folder, forbidden in (
+        ("distui", ("asyncssh", "textual", "torch", "tensorflow")),
+        ("remote", ("textual", "torch", "tensorflow")),
+        ("tui", ("asyncssh", "torch", "tensorflow")),
+        ("trainers", ("asyncssh", "textual", "distui", "remote", "tui")),
+    ):
+        for path in files(folder):
+            wrong = [m for m, _ in imports(path) if m.split(".")[0] in forbidden]
+            assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
+
+
+def test_remote_knows_only_errors_session_and_spec() -> None:
+    """remote/ can be rewritten without the rest noticing, and the other way round."""
+    for path in files("remote"):
+        known = (*GROUND, "distui.spec")
+        wrong = [m for m, _ in imports(path) if m.startswith("distui.") and not m.startswith(known)]
+        assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
+
+
+def test_remote_and_tui_come_in_lazily() -> None:
+    """The command line imports remote/ and tui/ inside functions only."""
+    for path in files("distui"):
+        wrong = [m for m, early in imports(path) if early and m.split(".")[0] in ("remote", "tui")]
+        assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
+
+
+@pytest.mark.parametrize(
+    "module", ["distui.plan.plan", "distui.facts.probe", "distui.run.controller", "distui.run.state", "distui.cli.app"]
+)
+def test_no_room_below_the_screens_loads_ssh_or_screens(fresh_python: Callable[[str], str], module: str) -> None:
+    """Importing a room loads neither asyncssh nor textual nor torch."""
+    program = f"import sys, {module}; print([m for m in ('asyncssh', 'textual', 'torch') if m in sys.modules])"
+    assert fresh_python(program) == "[]\n"
+
+
+CALL = "import sys; from distui.cli.main import main; main({words}); print([m for m in {heavy} if m in sys.modules])"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["ps", "--help"], ["run", "--help"], ["version"], ["config", "path"]])
+def test_help_loads_nothing_heavy(fresh_python: Callable[[str], str], words: list[str]) -> None:
+    """`distui --help` and a verb's help cost click and no more."""
+    heavy = (*HEAVY, "yaml", "asyncio")
+    assert fresh_python(CALL.format(words=words, heavy=heavy)).splitlines()[-1] == "[]"
+
+
+def test_ps_loads_no_screens(fresh_python: Callable[[str], str]) -> None:
+    """`distui ps` without runs and hosts needs no ssh; it never needs textual or torch."""
+    heavy = ("textual", "torch", "pydantic", "asyncssh")
+    assert fresh_python(CALL.format(words=["ps"], heavy=heavy)).splitlines()[-1] == "[]"

@@ -1,0 +1,53 @@
+"""Whole runs over real ssh on loopback, through the command line, without containers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def test_a_run_from_start_to_clean_hosts(cli: Any, demo_home: Path) -> None:
+    """A rank that fails is named with its last lines, exit 1; logs are kept here, nothing on the hosts."""
+    script = "echo hello from $RANK of $WORLD_SIZE; if [ $RANK = 1 ]; then echo boom >&2; exit 3; fi; sleep 60"
+    done = cli("run", "--headless", "--name", "live", "-H", "demo1,demo2", "--", "sh", "-c", script)
+
+    assert done.code == 1, done.err
+    assert "000 demo1 | hello from 0 of 2\n" in done.out
+    assert "rank 1 on demo2 failed first: exit 3" in done.err
+    assert "| boom" in done.err
+    assert cli("logs", "live", "--rank", "1", "--no-prefix").out == "hello from 1 of 2\nboom\n"
+    assert json.loads(cli("ps", "--json").out)["runs"] == []
+    assert list(demo_home.rglob("*.env*")) == []
+    again = cli("run", "--headless", "--name", "live", "-H", "demo1", "--", "true")
+    assert again.code == 2
+    assert "already recorded" in again.err
+
+
+def test_a_detached_run_is_listed_read_and_stopped(cli: Any, demo_home: Path) -> None:
+    """`run -d` prints the name; ps, show and logs find it on the hosts; stop drains its logs and cleans up."""
+    started = cli("run", "-d", "--name", "far", "-H", "demo1,demo2", "--", "sh", "-c", "echo tick; exec sleep 60")
+    assert (started.code, started.out) == (0, "far\n"), started.err
+
+    (run,) = json.loads(cli("ps", "--json").out)["runs"]
+    assert (run["run"], run["state"], run["ranks"], run["hosts"]) == ("far", "running", 2, ["demo1", "demo2"])
+    assert cli("show", "far").out.count("running") == 3
+    assert cli("wait", "far", "--for", "running").code == 0
+    assert cli("logs", "far", "-n", "1").out == "000 demo1 | tick\n001 demo2 | tick\n"
+    assert cli("rm", "far").code == 2
+    stopped = cli("stop", "far", "--grace", "5s")
+    assert stopped.code == 0, stopped.err
+    assert json.loads(cli("ps", "--json").out)["runs"] == []
+    assert cli("logs", "far", "--no-prefix").out.splitlines().count("tick") == 2
+    assert cli("stop", "far").code == 0
+    assert cli("rm", "--purge", "-y", "far").code == 0
+
+
+def test_plan_contacts_the_hosts_and_starts_nothing(cli: Any, demo_home: Path) -> None:
+    """`plan` and `run --dry-run` print the same plan; as JSON it is the versioned object."""
+    words = ("--name", "p", "-H", "demo1", "--", "true")
+    shown = cli("plan", *words)
+    assert shown.code == 0, shown.err
+    assert cli("run", "--dry-run", *words).out == shown.out
+    assert json.loads(cli("plan", "-o", "json", *words).out)["run_id"] == "p"
+    assert json.loads(cli("ps", "--json").out)["runs"] == []

@@ -1,0 +1,145 @@
+"""What `run` and `plan` ask for, read before anything is contacted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from distui.cli import settings
+from distui.cli.options import AFTER
+from distui.cli.order import Order, read_order, run_name
+from distui.errors import DistuiError
+
+JOB = """\
+version: 1
+name: smoke
+image: img
+hosts: node[01-03]
+env: {A: file, B: file}
+command: [python, train.py]
+"""
+
+
+@pytest.fixture
+def order(home: Path) -> Any:
+    """Reads an order: `order("job.yaml", host=("node01",), env=("A=1",))`."""
+    Path("hosts.yaml").write_text("version: 1\nhosts:\n  node[01-04]: {labels: {n: x}}\n")
+    Path("job.yaml").write_text(JOB)
+
+    def read(job: str | None = "job.yaml", words: tuple[str, ...] = (), *, told: Any = None, **flags: Any) -> Order:
+        ctx = click.Context(click.Command("run"), obj=dict(told or {}))
+        ctx.meta[AFTER] = words
+        return read_order(ctx, settings.of(ctx), job, flags)
+
+    return read
+
+
+def test_the_job_s_hosts_and_the_command_line_s(order: Any) -> None:
+    """-H wins over the job's hosts, --nnodes takes the first of them."""
+    assert [p.name for p in order().picks] == ["node01", "node02", "node03"]
+    assert [p.name for p in order(nnodes=2).picks] == ["node01", "node02"]
+    assert [p.name for p in order(told={"host": ("node04:0-1,node02",)}).picks] == ["node04", "node02"]
+    assert order(told={"host": ("node04:0-1",)}).picks[0].gpus == (0, 1)
+
+
+def test_flags_take_the_place_of_job_keys(order: Any) -> None:
+    """Each flag sets its key; -e adds to the job's env; words after -- go to the command."""
+    found = order(
+        words=("--lr", "0.1"),
+        image="other",
+        fabric="tcp",
+        launcher="torchrun",
+        master_port=29400,
+        gpus_per_node="2",
+        pull="never",
+        on_fail="wait",
+        env=("A=flag",),
+        set_=("stop_grace=5s",),
+    ).job
+
+    assert (found.image, found.fabric.kind, found.launcher, found.master_port) == ("other", "tcp", "torchrun", 29400)
+    assert (found.gpus_per_host, found.pull, found.on_fail, found.stop_grace) == (2, "never", "wait", 5.0)
+    assert found.env == {"A": "flag", "B": "file"}
+    assert found.command == ("python", "train.py", "--lr", "0.1")
+
+
+def test_a_job_without_a_file(order: Any) -> None:
+    """A command after -- is a job; its name comes from --name or the command."""
+    found = order(None, ("python", "train.py"), told={"host": ("node01",)}, image="img", name="Try_1")
+
+    assert found.job.command == ("python", "train.py")
+    assert found.run_id == "Try_1"
+    assert order(None, ("sh", "x.sh"), told={"host": ("node01",)}, image="img").run_id.startswith("x-")
+
+
+def test_env_variables_come_from_flags_files_and_the_caller(order: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-e NAME` copies the caller's value; --env-file is read as docker reads it; -e wins over it."""
+    monkeypatch.setenv("MINE", "here")
+    Path("vars").write_text("# comment\n\nC=from file \nA=file2\n")
+    found = order(env=("MINE", "A=flag"), env_file=("vars",)).job
+
+    assert found.env == {"A": "flag", "B": "file", "MINE": "here", "C": "from file "}
+
+
+def test_secrets_never_reach_the_job(order: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret's value comes from the caller or --env-file and is kept out of env; a missing one is named."""
+    Path("job.yaml").write_text(JOB + "secrets: [HF_TOKEN, KEY]\n")
+    Path("vars").write_text("KEY=k\n")
+    monkeypatch.setenv("HF_TOKEN", "t")
+    found = order(env_file=("vars",))
+    assert found.secrets == {"HF_TOKEN": "t", "KEY": "k"}
+    assert "KEY" not in found.job.env
+
+    monkeypatch.delenv("HF_TOKEN")
+    with pytest.raises(DistuiError, match="HF_TOKEN"):
+        order(env_file=("vars",))
+
+
+def test_jobs_are_found_by_name(order: Any) -> None:
+    """`run smoke` finds jobs/smoke.yaml."""
+    Path("jobs").mkdir()
+    Path("job.yaml").rename("jobs/smoke.yaml")
+    assert order("smoke").job.name == "smoke"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"job": "nope.yaml"}, "there is no such file"),
+        ({"told": {"host": ("node09",)}}, "node09"),
+        ({"nnodes": 9}, "only 3 hosts"),
+        ({"env": ("=x",)}, "NAME=VALUE"),
+        ({"env": ("NOT_SET_ANYWHERE",)}, "is not set here"),
+        ({"set_": ("x",)}, "KEY=VALUE"),
+        ({"launcher": "mpirun"}, "--launcher"),
+        ({"image": ""}, "image"),
+        ({"name": "a b;c"}, "not usable"),
+        ({"env_file": ("none",)}, "none"),
+    ],
+)
+def test_bad_orders_are_exit_2(order: Any, arguments: dict[str, Any], said: str) -> None:
+    """Each mistake is one error that names it, before anything is contacted."""
+    with pytest.raises(DistuiError, match=said) as caught:
+        order(**arguments)
+    assert caught.value.exit_code == 2
+
+
+def test_run_names_fit() -> None:
+    """A made-up name is the job's and four letters, never longer than a run's name may be."""
+    assert len({run_name("j") for _ in range(50)}) > 40
+    assert len(run_name("j" * 63)) == 63
+
+
+def test_unreachable_hosts_are_exit_4_and_nothing_is_started(cli: Any, fake_hosts: Any, home: Path) -> None:
+    """All dead hosts are named with reason and hint; no run is recorded."""
+    fake_hosts()
+    done = cli("run", "-H", "a,b", "--image", "i", "--", "true")
+
+    assert done.code == 4
+    assert "2 of 2 hosts can't be used, nothing was started" in done.err
+    assert "a refuses connections" in done.err
+    assert "try: ssh -v b" in done.err
+    assert not (home / ".local/state/distui/runs").exists()

@@ -1,0 +1,282 @@
+"""What a run looks like: lines with prefixes, status lines, the report, NDJSON, and slow or absent readers."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distui.cli import words
+from distui.cli.console import Console, table, use_colour
+from distui.cli.outlet import Outlet
+from distui.cli.phrases import duration, span
+from distui.cli.printer import HeadlessPrinter, LineWriter, LogView, NdjsonPrinter, ResultPrinter
+from distui.cli.ranks import Prefixes
+from distui.run.events import (
+    Failure,
+    FailureFound,
+    HostChanged,
+    LogLine,
+    LogLines,
+    Notice,
+    PhaseBegun,
+    RankChanged,
+    RunEnded,
+    RunOpened,
+    StopAsked,
+)
+from distui.run.state import RunState, apply
+
+OPENED = RunOpened(1.0, "llm-7f3", "llm", "env", "img", {0: "a", 13: "node02"}, {0: (0,), 1: (13,)}, log_dir="/runs/x")
+FAILURE = Failure(13, "node02", 1, "exit 1", "the GPU ran out of memory", "smaller batch", ("Traceback", "boom"))
+
+
+def lines(rank: int | None, *texts: str, host: str = "node02") -> LogLines:
+    return LogLines(2.0, 1, rank, host, tuple(LogLine("stdout", t, "2026-01-02T03:04:05.000000000Z") for t in texts))
+
+
+def fold(*events: Any) -> RunState:
+    state = RunState()
+    for event in events:
+        state = apply(state, event)
+    return state
+
+
+class Pipe:
+    """A pipe with a console and an outlet on its writing end."""
+
+    def __init__(self) -> None:
+        self.read_fd, self.write_fd = os.pipe()
+        self.err = io.StringIO()
+        self.outlet = Outlet(self.write_fd)
+        self.console = Console(io.StringIO(), self.err, False, False, 0)
+
+    def text(self) -> str:
+        """All that was written; closes both ends."""
+        os.close(self.write_fd)
+        with os.fdopen(self.read_fd, "rb") as file:
+            return file.read().decode()
+
+
+def test_lines_carry_rank_and_host() -> None:
+    """`013 node02 | text`, hosts padded to one width, the launcher's own words as `---`."""
+    writer = LineWriter(LogView(), colour=False)
+    writer.open(OPENED.ranks)
+
+    assert writer.bytes(13, "node02", lines(13, "x", "y").lines) == b"013 node02 | x\n013 node02 | y\n"
+    assert writer.bytes(0, "a", lines(0, "x").lines) == b"000 a      | x\n"
+    assert writer.bytes(None, "a", lines(None, "x").lines) == b"--- a      | x\n"
+
+
+def test_line_options() -> None:
+    """--no-prefix, --timestamps and --stderr change what a line looks like and which are shown."""
+    stamped = LineWriter(LogView(prefix=False, timestamps=True), colour=False)
+    assert stamped.bytes(0, "a", lines(0, "x").lines) == b"2026-01-02T03:04:05.000000000Z x\n"
+    unstamped = (LogLine("stdout", "x"),)
+    assert stamped.bytes(0, "a", unstamped, at=0.0) == b"1970-01-01T00:00:00.000Z x\n"
+    errors = LineWriter(LogView(prefix=False, stderr_only=True), colour=False)
+    assert errors.bytes(0, "a", (LogLine("stdout", "x"), LogLine("stderr", "y"))) == b"y\n"
+
+
+def test_colours_are_stable_and_end_with_the_prefix() -> None:
+    """The same rank has the same colour in every run, and a rank's own colours do not leak."""
+    first, second = Prefixes({3: "h"}, colour=True), Prefixes({3: "h", 9: "longer"}, colour=True)
+    assert first.of(3, "h").partition("m")[0] == second.of(3, "h").partition("m")[0]
+    writer = LineWriter(LogView(prefix=False), colour=True)
+    assert writer.bytes(0, "h", (LogLine("stdout", "\x1b[31mred"),)) == b"\x1b[31mred\x1b[0m\n"
+
+
+@given(st.text(max_size=80).filter(lambda t: "\n" not in t))
+def test_nothing_a_rank_prints_steers_the_terminal(text: str) -> None:
+    """Whatever a line holds, what reaches the terminal is one line without control characters."""
+    written = LineWriter(LogView(prefix=False), colour=False).bytes(0, "h", (LogLine("stdout", text),)).decode()
+
+    assert written.endswith("\n")
+    shown = written[:-1].replace("\t", "")
+    assert not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in shown)
+
+
+async def test_headless_output() -> None:
+    """Logs go to stdout, distui's own words to stderr; --rank chooses lines."""
+    pipe = Pipe()
+    printer = HeadlessPrinter(pipe.console, pipe.outlet, LogView(ranks=frozenset({13})))
+    batch = (OPENED, PhaseBegun(1.0, "connect", "2 hosts"), lines(13, "hello"), lines(0, "other", host="a"))
+    state = fold(*batch)
+    ended = RunEnded(9.0, "succeeded", 0, log_dir="/runs/x", took=7.25)
+
+    await printer.feed(batch, state)
+    await printer.finish(ended, apply(state, ended))
+
+    assert pipe.text() == "013 node02 | hello\n"
+    assert pipe.err.getvalue().splitlines() == [
+        "distui: starting llm-7f3: 2 ranks on a,node02",
+        "distui: logs in /runs/x",
+        "distui: connecting: 2 hosts",
+        "",
+        "SUCCEEDED  llm-7f3  2 ranks  after 7.2 s  exit 0",
+        "  logs   /runs/x",
+    ]
+
+
+async def test_a_reader_that_leaves_is_told_once_and_ends_nothing() -> None:
+    """After `| head` has left, feeding goes on in silence, and stderr says where the logs are."""
+    pipe = Pipe()
+    os.close(pipe.read_fd)
+    printer = HeadlessPrinter(pipe.console, pipe.outlet, LogView())
+    state = fold(OPENED)
+    for _ in range(3):
+        await printer.feed((lines(13, "x"),), state)
+        await pipe.outlet.drain(5)
+    os.close(pipe.write_fd)
+
+    assert pipe.outlet.error is not None
+    assert pipe.err.getvalue().count("the run goes on, its logs are in /runs/x") == 1
+
+
+async def test_a_paused_reader_does_not_block_the_loop() -> None:
+    """Writing waits for a reader that does not read, the loop goes on, and `abandon` ends the wait."""
+    pipe = Pipe()
+    writing = asyncio.ensure_future(pipe.outlet.write(b"x" * (8 << 20)))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not writing.done()
+    pipe.outlet.abandon()
+    await writing
+    os.close(pipe.read_fd)
+    await pipe.outlet.drain(5)
+    os.close(pipe.write_fd)
+
+
+async def test_ndjson_ends_with_the_result() -> None:
+    """Every event is an object a line; the last one is the result; lines of other ranks are left out."""
+    pipe = Pipe()
+    printer = NdjsonPrinter(pipe.outlet, LogView(ranks=frozenset({13})))
+    ended = RunEnded(9.0, "failed", 1, FAILURE, took=7.0)
+    batch = (OPENED, lines(13, "a", "b"), lines(0, "c"), ended)
+    state = fold(*batch)
+
+    await printer.feed(batch, state)
+    await printer.finish(ended, state)
+
+    values = [json.loads(line) for line in pipe.text().splitlines()]
+    assert [v["type"] for v in values] == ["run", "log", "log", "result"]
+    assert {v["run"] for v in values} == {"llm-7f3"}
+    assert values[-1]["first_failure"]["rank"] == 13
+
+
+async def test_json_is_only_the_result() -> None:
+    """With -o json stdout holds one value."""
+    pipe = Pipe()
+    ended = RunEnded(9.0, "succeeded", 0)
+    state = fold(OPENED, ended)
+    printer = ResultPrinter(pipe.console)
+    await printer.feed((OPENED, lines(13, "x"), ended), state)
+    await printer.finish(ended, state)
+    pipe.text()
+
+    assert isinstance(pipe.console.out, io.StringIO)
+    assert json.loads(pipe.console.out.getvalue())["type"] == "result"
+
+
+def test_equal_changes_become_one_line() -> None:
+    """32 ranks that start to run are one line; different ends are told apart."""
+    started = [RankChanged(1.0, r, "h", "running") for r in range(32)]
+    ended = [
+        RankChanged(2.0, 0, "h", "exited", 0, words="exit 0"),
+        RankChanged(2.0, 1, "h", "exited", 3, words="exit 3"),
+        RankChanged(2.0, 2, "h", "exited", 0, words="exit 0"),
+    ]
+
+    assert [text for text, _ in words.of_batch([*started, *ended])] == [
+        "distui: ranks 0-31 running",
+        "distui: ranks 0,2 ended: exit 0",
+        "distui: rank 1 on h ended: exit 3",
+    ]
+
+
+def test_events_in_words() -> None:
+    """Lost hosts, failures, stops and notices say what, where and what happens next."""
+    events = [
+        HostChanged(1.0, "a", "up"),
+        HostChanged(1.0, "a", "lost", "timed out"),
+        HostChanged(1.0, "a", "back"),
+        FailureFound(1.0, FAILURE),
+        StopAsked(1.0, "failure", 30.0),
+        StopAsked(1.0, "user", 0.0),
+        Notice(1.0, "warning", "disk is full", "a"),
+    ]
+
+    assert [text for text, _ in words.of_batch(events)] == [
+        "distui: a lost: timed out; its ranks may live, trying again",
+        "distui: a is back",
+        "distui: rank 13 on node02 failed first: exit 1",
+        "distui: stopping all ranks (a rank failed), killing what is left after 30 s",
+        "distui: killing all ranks (asked to)",
+        "distui: warning: a: disk is full",
+    ]
+
+
+def test_the_report_of_a_failure() -> None:
+    """Result, who failed first, why, what to do, its last lines, logs and what is left."""
+    ended = RunEnded(9.0, "failed", 1, FAILURE, log_dir="/runs/x", leftovers=("container 1234 on a",), took=190.0)
+
+    assert [text for text, _ in words.report(ended, fold(OPENED, ended))] == [
+        "",
+        "FAILED  llm-7f3  2 ranks  after 3m 10s  exit 1",
+        "  first  rank 13 on node02: exit 1",
+        "  cause  the GPU ran out of memory",
+        "  try    smaller batch",
+        "  said   | Traceback",
+        "         | boom",
+        "  logs   /runs/x",
+        "  left   container 1234 on a",
+    ]
+
+
+def test_the_report_of_lost_contact_names_hosts_and_the_way_back() -> None:
+    """When nobody knows how a run goes on, the hosts are named and both commands are there."""
+    ended = RunEnded(9.0, "unknown", 6, log_dir="/runs/x", took=1.0)
+    state = fold(OPENED, RankChanged(2.0, 13, "node02", "lost"), ended)
+    text = "\n".join(t for t, _ in words.report(ended, state))
+
+    assert "node02 (ranks 13): what runs there may still run" in text
+    assert "`distui attach llm-7f3`" in text
+    assert "`distui stop llm-7f3`" in text
+
+
+@given(st.sets(st.integers(0, 300)))
+def test_spans_name_every_rank_once(ranks: set[int]) -> None:
+    """A span read back gives the same ranks."""
+    parts = [p.split("-") for p in span(ranks).split(",") if p]
+    assert sorted(r for p in parts for r in range(int(p[0]), int(p[-1]) + 1)) == sorted(ranks)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.04, "0.0 s"), (9.96, "10 s"), (59.7, "60 s"), (190, "3m 10s"), (4364, "1h 12m")]
+)
+def test_durations_for_people(value: float, text: str) -> None:
+    """Two figures are enough."""
+    assert duration(value) == text
+
+
+def test_colour_rules() -> None:
+    """--color wins, then NO_COLOR, FORCE_COLOR, TERM=dumb and the terminal."""
+    assert use_colour("always", {"NO_COLOR": "1"}, False)
+    assert not use_colour("never", {"FORCE_COLOR": "1"}, True)
+    assert not use_colour("auto", {"NO_COLOR": "1", "FORCE_COLOR": "1", "TERM": "xterm"}, True)
+    assert use_colour("auto", {"FORCE_COLOR": "1"}, False)
+    assert not use_colour("auto", {"TERM": "dumb"}, True)
+    assert use_colour("auto", {"TERM": "xterm"}, True)
+    assert not use_colour("auto", {"TERM": "xterm"}, False)
+
+
+def test_tables_are_plain_columns() -> None:
+    """Columns two blanks apart, empty cells as `-`, cut at the terminal's edge."""
+    assert table(("A", "BB"), [("x", ""), ("long", "y")]) == ["A     BB", "x     -", "long  y"]
+    assert table(("A",), [("abcdefgh",)], width=5)[1] == "abcd…"

@@ -1,0 +1,184 @@
+"""Runs recorded here: ps, show, logs, wait and rm without a single host."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distui.cli import runs
+from distui.cli.loglines import Wanted, parse_grep, parse_since
+from distui.errors import UsageError
+from distui.facts.host import Trouble
+from distui.run.discover import Found
+from distui.run.events import Failure, LogLine, RankChanged, RunEnded, RunOpened
+from distui.run.store import Journal, RunStore, StoredRun
+
+
+def plan(run: str) -> dict[str, Any]:
+    tasks = [{"index": r, "ranks": [r], "host": f"h{r}"} for r in (0, 1)]
+    return {"run_id": run, "job": "smoke", "owner": "me@here", "world_size": 2, "launcher": "env", "tasks": tasks}
+
+
+@pytest.fixture
+def store(home: Path) -> RunStore:
+    return RunStore(home / ".local/state/distui")
+
+
+def record(store: RunStore, run: str = "r1", *, ended: RunEnded | None = None) -> StoredRun:
+    """A run of two ranks as the controller would have recorded it."""
+    stored = store.create(run)
+    stored.write_plan(plan(run))
+    journal = Journal(stored)
+    journal.write([RunOpened(1.0, run, "smoke", "env", None, {0: "h0", 1: "h1"}, {0: (0,), 1: (1,)})])
+    journal.write([RankChanged(2.0, 1, "h1", "exited", 3, words="exit 3")])
+    if ended is not None:
+        journal.write([ended])
+    journal.close()
+    for rank in (0, 1):
+        stored.rank_log(rank).write_bytes(b"".join(b"line %d of %d\n" % (i, rank) for i in range(5)))
+    return stored
+
+
+FAILED = RunEnded(9.0, "failed", 1, Failure(1, "h1", 3, "exit 3", excerpt=("boom",)), took=8.0)
+
+
+def test_ps_lists_what_is_recorded(cli: Any, store: RunStore) -> None:
+    """-a shows ended runs with their first failure; without it there is nothing alive; JSON has the documented keys."""
+    record(store, ended=FAILED)
+
+    assert "r1" not in cli("ps").out
+    row = cli("ps", "-a").out.splitlines()[1].split()
+    assert row[:5] == ["r1", "smoke", "failed", "1", "h[0-1]"]
+    assert "r1 h1 exit 3" in cli("ps", "-a").out
+    (run,) = json.loads(cli("ps", "-a", "--json").out)["runs"]
+    assert {"run", "job", "state", "hosts", "ranks"} <= set(run)
+    assert (run["run"], run["state"], run["hosts"], run["ranks"]) == ("r1", "failed", ["h0", "h1"], 2)
+    assert cli("ps", "-a", "-q").out == "r1\n"
+    assert cli("ps", "-q").out == ""
+
+
+def test_ps_survives_torn_files(cli: Any, store: RunStore) -> None:
+    """A run whose files were cut at any byte is still listed, and nothing fails."""
+    stored = record(store, ended=FAILED)
+    events = (stored.path / "events.ndjson").read_bytes()
+    for cut in range(0, len(events), 37):
+        (stored.path / "events.ndjson").write_bytes(events[:cut])
+        assert json.loads(cli("ps", "-a", "--json").out)["runs"][0]["run"] == "r1"
+    (stored.path / "plan.json").write_bytes(b'{"torn')
+    assert cli("ps", "-a").code == 0
+
+
+def test_a_run_without_an_end_is_gone_or_unknown(store: RunStore) -> None:
+    """No result here and none of its hosts knows it: gone. A host that did not answer: unknown."""
+    row = runs.stored_row(record(store))
+    assert runs.joined(Found((), {}), [row])[0].state == "gone"
+    assert runs.joined(Found((), {"h1": Trouble("timeout", "late")}), [row])[0].state == "unknown"
+
+
+def test_show_tells_ranks_and_the_first_failure(cli: Any, store: RunStore) -> None:
+    """`show` has every rank with its state, and the failure with its last lines."""
+    record(store, ended=FAILED)
+    done = cli("show", "r1")
+
+    assert done.code == 0
+    assert "rank 1 on h1 failed first: exit 3" in done.out
+    assert "| boom" in done.out
+    assert re.search(r"^1 +h1 +exited +3 +exit 3$", done.out, re.M)
+    tasks = json.loads(cli("show", "r1", "--json").out)["tasks"]
+    assert [(t["rank"], t["state"]) for t in tasks] == [(0, "waiting"), (1, "exited")]
+
+
+def test_logs_of_an_ended_run(cli: Any, store: RunStore) -> None:
+    """Rank after rank with prefix; --rank, -n, --grep and --no-prefix choose."""
+    record(store, ended=FAILED)
+
+    assert cli("logs", "r1").out.splitlines()[0] == "000 h0 | line 0 of 0"
+    assert len(cli("logs", "r1").out.splitlines()) == 10
+    assert cli("logs", "r1", "-n", "1").out.splitlines() == ["000 h0 | line 4 of 0", "001 h1 | line 4 of 1"]
+    assert cli("logs", "r1", "--rank", "1", "--grep", "line [02]", "--no-prefix").out == "line 0 of 1\nline 2 of 1\n"
+    assert cli("logs", "r1", "-f", "-n", "0").out == ""
+    wrong = cli("logs", "r1", "--rank", "7")
+    assert wrong.code == 2
+    assert "ranks 0 to 1" in wrong.err
+    assert cli("logs", "r1", "--grep", "(").code == 2
+
+
+def test_logs_keep_a_last_line_without_newline(cli: Any, store: RunStore) -> None:
+    """What a rank printed last is shown, newline or not; bytes that are no UTF-8 do no harm."""
+    record(store, ended=FAILED).rank_log(0).write_bytes(b"one\n\xff\xfetwo")
+    assert cli("logs", "r1", "--rank", "0", "--no-prefix").out == "one\n\ufffd\ufffdtwo\n"
+
+
+def test_wait_for_an_ended_run_exits_as_it_did(cli: Any, store: RunStore) -> None:
+    """The exit code is the run's; attach says that it has ended."""
+    record(store, ended=FAILED)
+    assert cli("wait", "r1").code == 1
+    attached = cli("attach", "r1")
+    assert attached.code == 1
+    assert "has ended: failed" in attached.err
+
+
+@pytest.mark.parametrize("verb", ["show", "logs", "attach", "wait", "stop", "kill", "rm"])
+def test_an_unknown_run_is_exit_7_with_the_nearest_name(cli: Any, store: RunStore, verb: str) -> None:
+    """A name that is nowhere is named, with the one that was meant."""
+    record(store, "llm-7f3", ended=FAILED)
+    done = cli(verb, "llm-7f4")
+
+    assert done.code == 7
+    assert "did you mean 'llm-7f3'" in done.err
+
+
+@pytest.mark.parametrize("name", ["../x", "", ".hidden", "-x", "a/b", "x" * 64])
+def test_names_that_are_none_are_exit_2(cli: Any, name: str) -> None:
+    """A run's name can't lead out of the runs' folder."""
+    assert cli("show", "--", name).code == 2 or cli("show", name).code == 2
+    with pytest.raises(UsageError):
+        runs.check_name(name)
+
+
+def test_a_followed_run_is_not_attached_twice(cli: Any, store: RunStore) -> None:
+    """The lock says that a process here follows the run; rm and attach refuse, and say what to do."""
+    stored = record(store)
+    lock = os.open(stored.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        assert runs.is_followed(stored)
+        attached = cli("attach", "r1")
+        assert attached.code == 2
+        assert "`distui logs -f r1`" in attached.err
+        assert cli("rm", "r1").code == 2
+    finally:
+        os.close(lock)
+    assert not runs.is_followed(stored)
+
+
+def test_rm_purge_deletes_the_folder_when_told_twice(cli: Any, store: RunStore) -> None:
+    """Off a terminal --purge needs -y; then the run's folder is gone."""
+    stored = record(store, ended=FAILED)
+    refused = cli("rm", "--purge", "r1")
+    assert refused.code == 2
+    assert "-y" in refused.err
+    assert stored.path.exists()
+    assert cli("rm", "--purge", "-y", "r1").code == 0
+    assert not stored.path.exists()
+
+
+def test_since_compares_with_the_engine_s_stamps() -> None:
+    """A duration or a time becomes a stamp of the engine's form; lines without a stamp count as new."""
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert parse_since("5m", now) == "2026-01-02T02:59:05.000000000Z"
+    assert parse_since("2026-01-02T00:00:00+01:00", now) == "2026-01-01T23:00:00.000000000Z"
+    with pytest.raises(UsageError):
+        parse_since("yesterday", now)
+    wanted = Wanted(since=parse_since("5m", now), grep=parse_grep("x"))
+    assert wanted.line(LogLine("stdout", "x", "2026-01-02T03:00:00.000000001Z"))
+    assert not wanted.line(LogLine("stdout", "x", "2026-01-02T02:00:00.000000001Z"))
+    assert wanted.line(LogLine("stdout", "x"))
+    assert not wanted.line(LogLine("stdout", "y"))
