@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from distui.facts.host import HostFacts
-from distui.plan.model import PlanProblem
-from distui.plan.placement import Place
+from distui.plan.model import HostNetwork, PlanProblem
+from distui.plan.placement import Place, busy_words, is_busy
 from distui.plan.rendezvous import placeholders_in
 from distui.spec.inventory import EngineName, Host, Inventory
 from distui.spec.job import Backend, Job
@@ -119,6 +119,22 @@ def check_gpu_map(job: Job, inventory: Inventory) -> list[PlanProblem]:
         for name in job.gpus_by_host
         if inventory.get(name) is None
     ]
+
+
+def check_preflight(job: Job, places: Sequence[Place], networks: Sequence[HostNetwork]) -> list[PlanProblem]:
+    """What the job's `preflight:` asks for beyond what is always checked (ssh, engine, image, ports).
+
+    `gpus_idle` turns the warning about a GPU in use into a refusal, `ib` a fall-back to TCP.
+    """
+    found: list[PlanProblem] = []
+    if "gpus_idle" in job.preflight:
+        busy = [(p.host.name, g) for p in places for g in p.gpus if is_busy(g)]
+        hint = "wait, take other GPUs, or leave gpus_idle out of preflight:"
+        found += [PlanProblem(host, f"GPU {g.index} is {busy_words(g)}", hint) for host, g in busy]
+    if "ib" in job.preflight:
+        hint = "see `distui probe`, or leave ib out of preflight:"
+        found += [PlanProblem(n.host, "has no InfiniBand for this run", hint) for n in networks if n.fabric == "tcp"]
+    return found
 
 
 def warn_job(job: Job, places: Sequence[Place], backend: Backend) -> list[str]:

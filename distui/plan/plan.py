@@ -135,6 +135,7 @@ def _planned(job: Job, placement: Placement, who: _Id, notes: _Notes) -> RunPlan
     notes.add(found.problems, found.warnings, found.reasons)
     without_container = any(p.host.engine == "process" for p in places)
     notes.add(*check_env(job, process=without_container, world_size=placement.world_size))
+    notes.problems += checks.check_preflight(job, places, routes.networks)
     notes.warnings += checks.warn_job(job, places, backend)
     if notes.problems:
         return notes.no_plan()

@@ -228,7 +228,7 @@ COURSE = (
     Key(
         "preflight",
         ListOf(leaves.known_word("check", PREFLIGHT), "a list of checks"),
-        "Checks to make before the start.",
+        "Checks that refuse instead of warning: gpus_idle, ib. ssh, docker, image and ports are always checked.",
     ),
 )
 JOB = Record(

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from distui.facts.host import Gpu, GpuProcess, Gpus, HostFacts, Trouble
+from distui.plan.checks import check_preflight
 from distui.plan.machines import check_machines
+from distui.plan.model import HostNetwork
 from distui.plan.placement import Candidate, Placement, is_busy, place
 from distui.spec.inventory import Host
 from distui.spec.job import Job, RankLayout
@@ -217,3 +219,17 @@ def test_one_machine_under_two_names_is_not_booked_twice() -> None:
     assert str(problem).startswith("b: is the same machine as a, and both would use GPU 1")
     assert twice("docker", ((0,), (1,))) == ((), ("a and b are the same machine under two names",))
     assert twice("process", (None, None)) == ((), ())
+
+
+def test_preflight_words_turn_warnings_into_refusals() -> None:
+    """`preflight: [gpus_idle, ib]` refuses a GPU in use and a run without InfiniBand; without it they pass."""
+    busy = gpu(0, processes=(GpuProcess(7, "python", 900),))
+    places = place(Job("j", gpus_per_host=1), (candidate(gpus=[busy]),)).places
+    over_tcp = (HostNetwork("a", "10.0.0.1", "eth0", "tcp"),)
+
+    found = check_preflight(Job("j", preflight=("gpus_idle", "ib")), places, over_tcp)
+
+    assert [p.host for p in found] == ["a", "a"]
+    assert "pid 7" in found[0].message
+    assert "InfiniBand" in found[1].message
+    assert check_preflight(Job("j"), places, over_tcp) == []
