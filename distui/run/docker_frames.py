@@ -92,28 +92,28 @@ class FrameParser:
     def feed(self, data: bytes) -> Batch:
         """The records that `data` completes. Raises BadFrame when these are no frames."""
         buf = self._rest + data if self._rest else data
-        heads: list[tuple[int, int, bytes]] = []
+        streams: list[int] = []
+        stamps: list[bytes] = []
         pieces: list[bytes] = []
-        pos = self._parse(buf, heads, pieces)
+        pos = self._parse(buf, streams, stamps, pieces)
         self._rest = buf[pos:]
-        if not heads:
-            return Batch()
-        streams, _, stamps = zip(*heads, strict=True)
-        return Batch(streams, stamps, tuple(pieces))
+        return Batch(tuple(streams), tuple(stamps), tuple(pieces))
 
-    def _parse(self, buf: bytes, heads: list[tuple[int, int, bytes]], pieces: list[bytes]) -> int:
-        unpack, add_head, add_piece = _FRAME.unpack_from, heads.append, pieces.append
+    def _parse(self, buf: bytes, streams: list[int], stamps: list[bytes], pieces: list[bytes]) -> int:
+        """Columns, not a tuple each: thousands of live tuples would set the garbage collector off."""
+        unpack, add_stream, add_stamp, add_piece = _FRAME.unpack_from, streams.append, stamps.append, pieces.append
         pos, end = 0, len(buf)
         last_start = end - _FRAME.size
         while pos <= last_start:
-            head = unpack(buf, pos)
-            after = pos + 8 + head[1]
+            stream, length, stamp = unpack(buf, pos)
+            after = pos + 8 + length
             if after > end:
                 break
-            if not 0 < head[0] < _DAEMON or head[1] < _SHORTEST:
+            if length < _SHORTEST or not 0 < stream < _DAEMON:
                 pos = self._odd(buf, pos)
                 continue
-            add_head(head)
+            add_stream(stream)
+            add_stamp(stamp)
             add_piece(buf[pos + 39 : after])
             pos = after
         while end - pos >= 8 and pos + 8 + _SHORT.unpack_from(buf, pos)[1] <= end:

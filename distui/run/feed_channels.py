@@ -20,6 +20,11 @@ _LOOK = 1.0
 
 _BEGIN = b"distui-begin\n"
 
+_FOLLOW = 'tail -c "+$0" -f "$1" & cat >/dev/null; kill 0'
+"""Ends with its stdin: a `tail -f` alone would outlive the connection (FAULTS M22). sshd makes the group."""
+
+_READ_REST = 'exec tail -c "+$0" "$1"'
+
 
 class ChannelStream(Stream):
     """A stream that is one channel, read by a task of its own."""
@@ -110,7 +115,7 @@ class TailStream(ChannelStream):
 
     async def follow(self) -> None:
         """Follow until told that the file is complete, then read its rest."""
-        self._channel = await self._session.open(self._argv("-f"))
+        self._channel = await self._session.open(self._argv(_FOLLOW))
         pouring = asyncio.ensure_future(self.pour(self._channel, _BEGIN))
         waiting = asyncio.ensure_future(self._complete.wait())
         try:
@@ -124,13 +129,12 @@ class TailStream(ChannelStream):
             await pouring
         await self._channel.close()
         if not ended:
-            self._channel = await self._session.open(self._argv("-q"))
+            self._channel = await self._session.open(self._argv(_READ_REST))
             await self.pour(self._channel, _BEGIN)
         self.take_end({"offset": self._offset} if self._complete.is_set() else {"missing": True})
 
-    def _argv(self, option: str) -> tuple[str, ...]:
-        script = 'echo distui-begin; exec tail "$0" -c "+$1" "$2"'
-        return ("sh", "-c", script, option, str(self._offset + 1), self._path)
+    def _argv(self, script: str) -> tuple[str, ...]:
+        return ("sh", "-c", f"echo distui-begin; {script}", str(self._offset + 1), self._path)
 
 
 class ChannelFeed:

@@ -27,7 +27,7 @@ from distui.session import Session
 
 Reader = ContainerReader | ProcessReader | PodmanReader
 
-_ASK_ENGINE_EVERY = 10.0
+_ASK_ENGINE_EVERY = 15.0
 _SHORT_LIFE, _DEATHS = 10.0, 3
 """A helper that ends within so many seconds, more often than that in a row, is not started again."""
 
@@ -90,12 +90,12 @@ class HostFollower:
             self._spawn(self._read(reader, self._feed))
 
     async def drained(self) -> None:
-        """Wait until every task given so far is drained or removed. Raises what made `run` fail."""
-        while not all(reader.done for reader in self._readers):
-            self._finished.clear()
-            await self._finished.wait()
+        """Wait until every task given so far is drained or removed, or `close`. Raises what made `run` fail."""
+        while not self._stop.is_set() and not all(reader.done for reader in self._readers):
             if self._failure is not None:
                 raise self._failure
+            self._finished.clear()
+            await self._finished.wait()
 
     async def run(self) -> None:
         """Follow until closed. Raises HostError when the link gives up, and what `emit` raises."""
@@ -112,6 +112,7 @@ class HostFollower:
     async def close(self) -> None:
         """End `run` and the host's side of it; what was emitted stays counted. Idempotent."""
         self._stop.set()
+        self._finished.set()
         if self._feed is not None:
             await self._feed.close()
 
@@ -322,8 +323,7 @@ class HostFollower:
             for reader in self._readers:
                 if isinstance(reader, ContainerReader):
                     reader.cursor.distrust_clock()
-            if self._feed is not None:
-                self._spawn(self._say("the host's clock was set back: logs are read from the start after a cut"))
+            self._spawn(self._say("the host's clock was set back: logs are read from the start after a cut"))
 
     async def _emit(self, event: FollowEvent) -> None:
         async with self._emitting:

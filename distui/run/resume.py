@@ -201,19 +201,18 @@ class Cursor:
 
     def _count(self, batch: Batch) -> None:
         point = self._point
-        top, low = max(batch.stamps), min(batch.stamps)
-        distrust = self._went_back(batch, low)
-        self._newer = _counted(self._newer, batch)
+        span = _Span.of(batch)
+        self._newer = _counted(self._newer, batch, span)
         at = (batch.last(STDOUT), batch.last(STDERR))
         self._point = replace(
             point,
             written=point.written + sum(map(len, batch.pieces)),
-            base=_counted(point.base, batch),
-            mark=_counted(point.mark, batch),
-            top=_counted(point.top if top <= point.top.stamp else Mark(top), batch),
+            base=_counted(point.base, batch, span),
+            mark=_counted(point.mark, batch, span),
+            top=_counted_at(point.top if span.top <= point.top.stamp else Mark(span.top), batch),
             last=(_seen(batch, at[0], point.last[0]), _seen(batch, at[1], point.last[1])),
             open=(_left_open(batch, at[0], point.open[0]), _left_open(batch, at[1], point.open[1])),
-            distrust=distrust,
+            distrust=self._went_back(batch, span.low),
         )
 
     def _went_back(self, batch: Batch, low: bytes) -> bytes:
@@ -243,16 +242,40 @@ class Cursor:
         self._newer = point.top
 
 
-def _counted(mark: Mark, batch: Batch) -> Mark:
-    """The mark with the batch's records added that lie at or after it."""
-    if not mark.stamp or min(batch.stamps) >= mark.stamp:
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """What is needed of a batch again and again: its smallest and greatest stamp, and records per stream."""
+
+    low: bytes
+    top: bytes
+    out: int
+    err: int
+
+    @classmethod
+    def of(cls, batch: Batch) -> _Span:
         out = batch.streams.count(STDOUT)
-        return Mark(mark.stamp, mark.out + out, mark.err + len(batch) - out)
-    if max(batch.stamps) < mark.stamp:
+        return cls(min(batch.stamps), max(batch.stamps), out, len(batch) - out)
+
+
+def _counted(mark: Mark, batch: Batch, span: _Span) -> Mark:
+    """The mark with the batch's records added that lie at or after it."""
+    if span.low >= mark.stamp:
+        return Mark(mark.stamp, mark.out + span.out, mark.err + span.err)
+    if span.top < mark.stamp:
         return mark
     hits = [s for s, at in zip(batch.streams, batch.stamps, strict=True) if at >= mark.stamp]
     out = hits.count(STDOUT)
     return Mark(mark.stamp, mark.out + out, mark.err + len(hits) - out)
+
+
+def _counted_at(top: Mark, batch: Batch) -> Mark:
+    """The mark of the greatest stamp with the records added that have just that one: nearly always one."""
+    count, at = batch.stamps.count(top.stamp), -1
+    for _ in range(count):
+        at = batch.stamps.index(top.stamp, at + 1)
+        out = batch.streams[at] == STDOUT
+        top = Mark(top.stamp, top.out + out, top.err + (not out))
+    return top
 
 
 def _seen(batch: Batch, at: int | None, before: Seen | None) -> Seen | None:

@@ -1,0 +1,167 @@
+"""One host's connection: made when needed, made again when lost, never in a hurry after a refusal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from distui.errors import HostAuthError, HostError, HostUnreachable, SessionLost
+from distui.run import link as link_module
+from distui.run.link import HostLink
+from distui.session import Completed
+
+
+class FakeSession:
+    """Answers, or breaks at once."""
+
+    def __init__(self, number: int, broken: bool = False) -> None:
+        self.number = number
+        self.broken = broken
+        self.closed = False
+        self.ran: list[tuple[str, ...]] = []
+
+    async def run(self, argv: Sequence[str], **options: Any) -> Completed:
+        self.ran.append(tuple(argv))
+        if self.broken:
+            raise SessionLost("h", "h: gone")
+        return Completed(tuple(argv), 0, b"%d" % self.number, b"")
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class FakeConnector:
+    """Gives what it was told, in order; an error is raised."""
+
+    def __init__(self, *results: FakeSession | HostError) -> None:
+        self.results = list(results)
+        self.asked = 0
+
+    async def connect(self, host: str) -> Any:
+        self.asked += 1
+        result = self.results.pop(0) if len(self.results) > 1 else self.results[0]
+        if isinstance(result, HostError):
+            raise result
+        return result
+
+    async def close(self) -> None:
+        return None
+
+
+@pytest.fixture
+def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Sleeps of the link, which take no time."""
+    taken: list[float] = []
+    sleep = asyncio.sleep
+
+    async def nap(seconds: float) -> None:
+        taken.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(link_module.asyncio, "sleep", nap)
+    return taken
+
+
+def make(connector: FakeConnector, told: list[tuple[str, str]] | None = None, **options: Any) -> HostLink:
+    return HostLink(
+        connector,
+        "h",
+        on_change=(lambda state, reason: told.append((state, reason))) if told is not None else None,
+        jitter=lambda: 0.0,
+        **options,
+    )
+
+
+async def test_waits_double_up_to_fifteen_seconds(naps: list[float]) -> None:
+    """A host that is down is not hammered, and found again soon enough."""
+    down = HostUnreachable("h", "h: refused", code="refused")
+    link = make(FakeConnector(*[down] * 7, FakeSession(1)))
+    assert (await link.session()).number == 1  # type: ignore[attr-defined]
+    assert naps == [0.5, 1, 2, 4, 8, 15, 15]
+    await link.close()
+
+
+async def test_everybody_shares_one_login(naps: list[float]) -> None:
+    """Ten commands at once make one connection."""
+    connector = FakeConnector(FakeSession(1))
+    link = make(connector)
+    sessions = await asyncio.gather(*(link.session() for _ in range(10)))
+    assert connector.asked == 1
+    assert len({id(s) for s in sessions}) == 1
+    await link.close()
+
+
+async def test_a_refused_first_login_is_told_at_once(naps: list[float]) -> None:
+    """Waiting will not heal it, and trying again fast locks the address out."""
+    link = make(FakeConnector(HostAuthError("h", "h: no key fits")))
+    with pytest.raises(HostAuthError):
+        await link.session()
+    await link.close()
+
+
+async def test_after_a_refusal_in_mid_run_it_waits_a_minute(naps: list[float]) -> None:
+    """The run's connection was good once: go on, slowly."""
+    first = FakeSession(1)
+    link = make(FakeConnector(first, HostAuthError("h", "h: no key fits"), FakeSession(2)))
+    link.lost(await link.session(), SessionLost("h", "h: cut"))
+    assert (await link.session()).number == 2  # type: ignore[attr-defined]
+    assert naps == [0, 60]
+    await link.close()
+
+
+async def test_give_up_raises_the_last_error(naps: list[float]) -> None:
+    """With a limit of nothing there is one try."""
+    link = make(FakeConnector(HostUnreachable("h", "h: refused")))
+    with pytest.raises(HostUnreachable):
+        await link.session(give_up=0)
+    await link.close()
+
+
+async def test_changes_are_told_once_with_the_reason(naps: list[float]) -> None:
+    """up, lost, back; news of an old session changes nothing."""
+    told: list[tuple[str, str]] = []
+    first = FakeSession(1)
+    link = make(FakeConnector(first, FakeSession(2)), told)
+    old = await link.session()
+    link.lost(old, SessionLost("h", "h: cut"))
+    link.lost(old, SessionLost("h", "h: cut again"))
+    await link.session()
+    link.lost(old, SessionLost("h", "h: late"))
+    assert told == [("up", ""), ("lost", "h: cut"), ("back", "")]
+    await link.close()
+    assert first.closed
+
+
+async def test_only_idempotent_commands_are_sent_again(naps: list[float]) -> None:
+    """Nobody knows whether the other ones ran."""
+    link = make(FakeConnector(FakeSession(1, broken=True), FakeSession(2)))
+    assert (await link.run(("true",), idempotent=True)).text == "2"
+    await link.close()
+    link = make(FakeConnector(FakeSession(1, broken=True), FakeSession(2)))
+    with pytest.raises(SessionLost):
+        await link.run(("docker", "run"))
+    assert (await link.run(("true",))).text == "2"
+    await link.close()
+
+
+async def test_a_command_that_always_breaks_the_connection_is_not_sent_for_ever(naps: list[float]) -> None:
+    """Five times, then the error."""
+    session = FakeSession(1, broken=True)
+    link = make(FakeConnector(session))
+    with pytest.raises(SessionLost):
+        await link.run(("kill-ssh",), idempotent=True)
+    assert len(session.ran) == 5
+    await link.close()
+
+
+async def test_close_ends_those_who_wait(naps: list[float]) -> None:
+    """Nobody hangs on a link that is closed."""
+    link = make(FakeConnector(HostUnreachable("h", "h: refused")))
+    waiting = asyncio.ensure_future(link.session())
+    await asyncio.sleep(0)
+    await link.close()
+    with pytest.raises(SessionLost):
+        await waiting

@@ -1,0 +1,481 @@
+"""The whole follower on this machine: the real helper as a child, and a stand-in for dockerd that can misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import struct
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from distui.errors import HostCommandError, SessionLost
+from distui.run import helper
+from distui.run.docker_frames import since, stamp_at
+from distui.run.feed import EngineAccess, EngineDown, Feed, get_json
+from distui.run.feed_helper import open_helper
+from distui.run.follow import HostFollower
+from distui.run.followed import Back, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
+from distui.run.link import HostLink
+from distui.session import Completed
+
+START = 1_795_226_874_000_000_000
+
+
+class Channel:
+    """A child's pipes or a socket, as a ByteChannel that a test can cut."""
+
+    def __init__(self, reader: Any, writer: Any, process: Any = None) -> None:
+        self.reader, self.writer, self.process = reader, writer, process
+        self.cut = False
+
+    async def read(self, limit: int = 65536) -> bytes:
+        data = await self.reader.read(limit)
+        if self.cut:
+            raise SessionLost("here", "here: cut")
+        return bytes(data)
+
+    async def write(self, data: bytes) -> None:
+        if self.cut:
+            raise SessionLost("here", "here: cut")
+        with suppress(ConnectionError):
+            self.writer.write(data)
+            await self.writer.drain()
+
+    async def write_eof(self) -> None:
+        self.writer.write_eof()
+
+    def stderr_tail(self) -> bytes:
+        return b""
+
+    async def wait(self) -> int:
+        return await self.process.wait() if self.process else 0
+
+    async def close(self) -> None:
+        self.writer.close()
+        if self.process:
+            await self.process.wait()
+
+
+class Session:
+    """This machine as a host."""
+
+    host = "here"
+    connected_ms = 0.0
+
+    def __init__(self) -> None:
+        self.channels: list[Channel] = []
+
+    async def run(self, argv: Sequence[str], **options: Any) -> Completed:
+        process = await asyncio.create_subprocess_exec(*argv, stdout=-1, stderr=-1)
+        out, err = await process.communicate()
+        return Completed(tuple(argv), process.returncode or 0, out, err)
+
+    async def open(self, argv: Sequence[str]) -> Channel:
+        python = {"python3": sys.executable}
+        words = [python.get(word, word) for word in argv]
+        process = await asyncio.create_subprocess_exec(*words, stdin=-1, stdout=-1, start_new_session=True)
+        return self._keep(Channel(process.stdout, process.stdin, process))
+
+    async def open_unix(self, path: str) -> Channel:
+        try:
+            return self._keep(Channel(*await asyncio.open_unix_connection(path)))
+        except OSError as error:
+            raise HostCommandError("here", str(error), code="forward_refused") from None
+
+    def cut(self) -> None:
+        """The connection breaks, with everything on it."""
+        for channel in self.channels:
+            channel.cut = True
+            channel.writer.close()
+        self.channels.clear()
+
+    async def close(self) -> None:
+        for channel in self.channels:
+            await channel.close()
+
+    def _keep(self, channel: Channel) -> Channel:
+        self.channels.append(channel)
+        return channel
+
+
+class Connector:
+    """Always connects at once."""
+
+    def __init__(self) -> None:
+        self.session = Session()
+
+    async def connect(self, host: str) -> Any:
+        self.session = Session()
+        return self.session
+
+    async def close(self) -> None:
+        return None
+
+
+@dataclass
+class Docker:
+    """A daemon with one container: serves what `file` holds, follows it, and can be stopped."""
+
+    path: Path
+    file: list[tuple[int, int, bytes]] = field(default_factory=list)
+    code: int | None = None
+    gone: bool = False
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    server: Any = None
+    open: set[Any] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
+
+    def say(self, data: bytes, stream: int = 1, at: float = 0.0) -> None:
+        """One record, `at` seconds after the start."""
+        self.file.append((stream, START + int(at * 1e9) + len(self.file), data))
+        self.tell()
+
+    def end(self, code: int) -> None:
+        self.code = code
+        self.tell()
+
+    def tell(self) -> None:
+        self.news.set()
+        self.news = asyncio.Event()
+
+    async def start(self) -> None:
+        self.server = await asyncio.start_unix_server(self.serve, self.path)
+
+    async def stop(self) -> None:
+        self.server.close()
+        for writer in self.open:
+            writer.close()
+        self.tell()
+        self.path.unlink(missing_ok=True)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open.add(writer)
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            request = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
+            self.asked.append(request)
+            await self.answer(urlsplit(request), writer)
+        self.open.discard(writer)
+        writer.close()
+
+    async def answer(self, url: Any, writer: asyncio.StreamWriter) -> None:
+        if url.path == "/version":
+            writer.write(b"HTTP/1.0 200 OK\r\n\r\n{}")
+        elif self.gone and url.path.startswith("/containers"):
+            writer.write(b'HTTP/1.0 404 Not Found\r\n\r\n{"message":"No such container"}')
+        elif url.path.endswith("/json"):
+            writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + json.dumps(self.inspect()).encode())
+        elif url.path.endswith("/logs"):
+            writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
+            await self.logs(parse_qs(url.query), writer)
+        else:
+            writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
+            while writer in self.open and not writer.is_closing():
+                await self.news.wait()
+
+    async def logs(self, query: dict[str, list[str]], writer: asyncio.StreamWriter) -> None:
+        asked, at = query.get("since", [""])[0], 0
+        while not writer.is_closing():
+            for stream, stamp, data in self.file[at:]:
+                body = stamp_at(stamp) + b" " + data
+                if not asked or since(stamp_at(stamp)) >= asked:
+                    writer.write(struct.pack(">BxxxI", stream, len(body)) + body)
+            at = len(self.file)
+            await writer.drain()
+            if self.code is not None or query["follow"] == ["0"]:
+                return
+            await self.news.wait()
+
+    def inspect(self) -> dict[str, Any]:
+        running = self.code is None
+        state = {"Status": "running" if running else "exited", "Running": running, "ExitCode": self.code or 0}
+        return {"State": {**state, "StartedAt": "2026-11-21T02:07:54Z"}}
+
+
+@dataclass
+class Taken:
+    """What was emitted."""
+
+    events: list[FollowEvent] = field(default_factory=list)
+    log: bytearray = field(default_factory=bytearray)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, event: FollowEvent) -> None:
+        self.events.append(event)
+        if isinstance(event, Records):
+            self.log += event.batch.data
+        self.news.set()
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not reached():
+                self.news.clear()
+                await self.news.wait()
+
+    def story(self) -> list[FollowEvent]:
+        return [e for e in self.events if not isinstance(e, Records | Sampled)]
+
+    def names(self) -> list[str]:
+        return [type(e).__name__ for e in self.story()]
+
+
+@pytest.fixture
+async def docker(tmp_path: Path) -> AsyncIterator[Docker]:
+    daemon = Docker(tmp_path / "docker.sock")
+    await daemon.start()
+    yield daemon
+    await daemon.stop()
+
+
+@asynccontextmanager
+async def following(
+    engine: EngineAccess, taken: Taken, ref: str = "c1"
+) -> AsyncIterator[tuple[HostFollower, Connector]]:
+    connector = Connector()
+    link = HostLink(connector, "here", jitter=lambda: 0.0)
+    follower = HostFollower(link, engine, taken, run_id="r", targets=[FollowTarget(0, ref)])
+    running = asyncio.ensure_future(follower.run())
+    try:
+        async with asyncio.timeout(30):
+            yield follower, connector
+    finally:
+        await follower.close()
+        await asyncio.gather(running, return_exceptions=True)
+        await link.close()
+
+
+def access(docker: Docker) -> EngineAccess:
+    return EngineAccess("docker", ("docker",), str(docker.path))
+
+
+async def test_a_log_cut_again_and_again_comes_whole_and_once(docker: Docker) -> None:
+    """Lines go on while the connection is away, and are not doubled when it is back."""
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, connector):
+        for n in range(12):
+            docker.say(b"%d\n" % n, at=n / 2)
+            await taken.until(lambda n=n: taken.log.endswith(b"%d\n" % n))
+            if n % 3 == 2:
+                connector.session.cut()
+        docker.say(b"last", stream=2, at=7)
+        docker.end(3)
+        await follower.drained()
+    assert bytes(taken.log) == b"".join(b"%d\n" % n for n in range(12)) + b"last"
+    assert taken.names() == ["Lost", "Back"] * 4 + ["Exited", "Drained"]
+
+
+async def test_a_daemon_that_goes_and_comes_is_lost_and_back(docker: Docker) -> None:
+    """Nothing is said to have ended while nobody can know."""
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        docker.say(b"one\n")
+        await taken.until(lambda: bytes(taken.log) == b"one\n")
+        await docker.stop()
+        await taken.until(lambda: taken.names() == ["Lost"])
+        docker.say(b"two\n")
+        docker.end(0)
+        await docker.start()
+        await follower.drained()
+    assert bytes(taken.log) == b"one\ntwo\n"
+    assert taken.names() == ["Lost", "Back", "Exited", "Drained"]
+    assert [e.what for e in taken.story() if isinstance(e, Lost | Back)] == ["engine", "engine"]
+
+
+async def test_a_log_emptied_on_the_host_is_announced(docker: Docker) -> None:
+    """What is newer is still read, nothing twice."""
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, connector):
+        docker.say(b"one\n")
+        docker.say(b"two\n")
+        await taken.until(lambda: bytes(taken.log) == b"one\ntwo\n")
+        docker.file.clear()
+        docker.say(b"three\n", at=5)
+        connector.session.cut()
+        await taken.until(lambda: bytes(taken.log) == b"one\ntwo\nthree\n")
+        docker.end(0)
+        await follower.drained()
+    assert next(e.text for e in taken.events if isinstance(e, Note)).startswith("the log was rotated, truncated")
+
+
+async def test_a_container_that_disappears_is_removed(docker: Docker) -> None:
+    """404 is neither success nor failure."""
+    docker.gone = True
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        await follower.drained()
+    assert taken.names() == ["Removed"]
+
+
+async def test_a_killed_helper_is_started_again_on_the_same_connection(docker: Docker) -> None:
+    """The connection was not lost, and no byte."""
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, connector):
+        docker.say(b"one\n")
+        await taken.until(lambda: bytes(taken.log) == b"one\n")
+        session = connector.session
+        session.channels[0].process.kill()
+        docker.say(b"two\n", at=1)
+        await taken.until(lambda: bytes(taken.log) == b"one\ntwo\n")
+        docker.end(0)
+        await follower.drained()
+        assert connector.session is session
+    assert taken.names() == ["Note", "Exited", "Drained"]
+
+
+async def test_without_python3_the_socket_is_forwarded(docker: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fall-back is said, with its reason."""
+    monkeypatch.setattr(helper, "start", lambda: ("sh", "-c", "echo no python3; exit 127"))
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, connector):
+        docker.say(b"one\n")
+        await taken.until(lambda: bytes(taken.log) == b"one\n")
+        connector.session.cut()
+        docker.say(b"two\n", at=1)
+        docker.end(5)
+        await follower.drained()
+        assert follower.feed is not None
+        assert follower.feed.kind == "socket"
+    assert bytes(taken.log) == b"one\ntwo\n"
+    assert "no python3" in next(e.text for e in taken.events if isinstance(e, Note))
+
+
+async def test_a_slow_reader_slows_the_feed_and_loses_nothing(docker: Docker) -> None:
+    """Back-pressure, not memory and not loss."""
+
+    class Slow(Taken):
+        async def __call__(self, event: FollowEvent) -> None:
+            await asyncio.sleep(0)
+            await super().__call__(event)
+
+    taken = Slow()
+    for n in range(2000):
+        docker.say(b"%d" % n + b"x" * 8000 + b"\n")
+    docker.end(0)
+    async with following(access(docker), taken) as (follower, _):
+        await follower.drained()
+    assert bytes(taken.log) == b"".join(data for _, _, data in docker.file)
+
+
+async def test_an_error_of_the_taker_ends_the_follower(docker: Docker) -> None:
+    """A full disk here must not look like silence there."""
+
+    async def full(event: FollowEvent) -> None:
+        raise OSError(28, "No space left on device")
+
+    docker.say(b"one\n")
+    connector = Connector()
+    follower = HostFollower(
+        HostLink(connector, "here"), access(docker), full, run_id="r", targets=[FollowTarget(0, "c")]
+    )
+    with pytest.raises(OSError, match="No space"):
+        await follower.run()
+    with pytest.raises(OSError, match="No space"):
+        await follower.drained()
+    await connector.session.close()
+
+
+PROCESS = EngineAccess("process", ())
+
+
+def task_folder(tmp_path: Path, log: bytes, pid: int) -> Path:
+    folder = tmp_path / "task-0"
+    folder.mkdir()
+    (folder / "log").write_bytes(log)
+    (folder / "pid").write_text(f"{pid}\n")
+    return folder
+
+
+@pytest.mark.parametrize("python", [True, False])
+async def test_a_process_s_log_is_read_to_its_end_after_the_exit_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: bool
+) -> None:
+    """With the helper and with `tail` alone: any bytes, and a last line without newline."""
+    if not python:
+        monkeypatch.setattr(helper, "start", lambda: ("sh", "-c", "exit 127"))
+    taken, folder = Taken(), task_folder(tmp_path, b"\x00one\r\xff\n", os.getpid())
+    async with following(PROCESS, taken, str(folder)) as (follower, connector):
+        await taken.until(lambda: bytes(taken.log) == b"\x00one\r\xff\n")
+        connector.session.cut()
+        with (folder / "log").open("ab") as log:
+            log.write(b"two")
+        (folder / "new").write_text("9 1795226874473189101")
+        (folder / "new").rename(folder / "exit")
+        await follower.drained()
+    assert bytes(taken.log) == b"\x00one\r\xff\ntwo"
+    assert next(e.code for e in taken.events if isinstance(e, Exited)) == 9
+
+
+async def test_a_truncated_process_log_is_announced_and_read_on(tmp_path: Path) -> None:
+    """Somebody's `>log` loses lines, but not silently."""
+    taken, folder = Taken(), task_folder(tmp_path, b"a long first line\n", os.getpid())
+    async with following(PROCESS, taken, str(folder)) as (follower, _):
+        await taken.until(lambda: bool(taken.log))
+        (folder / "log").write_bytes(b"new\n")
+        await taken.until(lambda: taken.log.endswith(b"new\n"))
+        (folder / "exit").write_text("0 1")
+        await follower.drained()
+    assert [e.text for e in taken.events if isinstance(e, Note)] == [
+        "the log file was truncated on the host, lines may be missing"
+    ]
+
+
+@asynccontextmanager
+async def helper_feed(engine: EngineAccess) -> AsyncIterator[tuple[Feed, Session]]:
+    session = Session()
+    feed = await open_helper(session, engine, metrics=False)  # type: ignore[arg-type]
+    try:
+        async with asyncio.timeout(20):
+            yield feed, session
+    finally:
+        await feed.close()
+
+
+async def test_many_commands_at_once_keep_their_answers_apart() -> None:
+    """Ids, statuses and stderr; numbers of closed pipes are used again all the time."""
+    async with helper_feed(PROCESS) as (feed, _):
+
+        async def one(n: int) -> tuple[bytes, Any, Any]:
+            stream = await feed.execute(("sh", "-c", f"echo err{n} >&2; echo out{n}; exit {n}"))
+            body = await stream.rest()
+            return body, stream.ended and stream.ended["status"], stream.ended and stream.ended["stderr"]
+
+        answers = await asyncio.gather(*(one(n) for n in range(40)))
+    assert answers == [(b"out%d\n" % n, n, f"err{n}") for n in range(40)]
+
+
+async def test_what_can_t_be_started_or_opened_is_said() -> None:
+    """An error under its own id; the helper lives on."""
+    async with helper_feed(EngineAccess("docker", ("docker",), "/no/such.sock")) as (feed, _):
+        stream = await feed.execute(("/no/such/program",))
+        assert await stream.rest() == b""
+        assert "No such file" in str(stream.ended)
+        with pytest.raises(EngineDown, match="No such file"):
+            await get_json(feed, "/version")
+        assert await (await feed.execute(("echo", "alive"))).rest() == b"alive\n"
+
+
+async def test_the_helper_s_children_end_with_it() -> None:
+    """Also when the helper is killed and can do nothing about it."""
+    async with helper_feed(PROCESS) as (feed, session):
+        stream = await feed.execute(("sh", "-c", "echo $$; exec sleep 1000"))
+        child = int(await stream.read())
+        session.channels[0].process.kill()
+        await feed.lost
+    async with asyncio.timeout(5):
+        while alive(child):  # noqa: ASYNC110 - another process tells nobody that it ended
+            await asyncio.sleep(0)
+
+
+def alive(pid: int) -> bool:
+    """Whether it runs; a zombie that nobody waits for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,180 @@
+"""Figures, podman's log, inspect and the helper's frames: text and bytes in, values out."""
+
+from __future__ import annotations
+
+import ast
+import json
+import struct
+from importlib import resources
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distui.run import helper
+from distui.run.container import container_state
+from distui.run.cri import CriParser
+from distui.run.feed import EngineAccess
+from distui.run.follow_file import process_exit
+from distui.run.frames import Frame, FrameReader, NoHelper
+from distui.run.onhost.wire import GREETING
+from distui.run.samples import Sampler
+
+
+def frame(ident: int, kind: bytes, payload: bytes) -> bytes:
+    return struct.pack(">IHcx", len(payload), ident, kind) + payload
+
+
+@given(st.binary(max_size=40), st.lists(st.tuples(st.integers(0, 65535), st.binary(max_size=30))), st.integers(1, 50))
+def test_frames_follow_the_greeting_whatever_a_login_shell_printed(
+    noise: bytes, payloads: list[tuple[int, bytes]], size: int
+) -> None:
+    """Cut anywhere, behind any noise."""
+    data = noise + GREETING + b"".join(frame(ident, b"D", payload) for ident, payload in payloads)
+    reader = FrameReader()
+    got = [f for start in range(0, len(data), size) for f in reader.feed(data[start : start + size])]
+    assert got == [Frame(ident, b"D", payload) for ident, payload in payloads]
+
+
+def test_a_login_that_only_prints_is_no_helper() -> None:
+    """Memory stays bounded."""
+    reader = FrameReader()
+    with pytest.raises(NoHelper):
+        for _ in range(40):
+            list(reader.feed(b"y\n" * 20_000))
+
+
+def test_the_helper_is_written_in_python_3_6() -> None:
+    """Old hosts have old Pythons; annotations there are text."""
+    for name in ("wire", "sources", "files", "metrics", "main"):
+        text = resources.files("distui.run.onhost").joinpath(f"{name}.py").read_text()
+        ast.parse(text, feature_version=(3, 6))
+        assert "from __future__" not in text
+
+
+def test_the_start_is_words_every_shell_reads_alike() -> None:
+    """No backslash, `!` or newline; the number of bytes is exact."""
+    argv = helper.start()
+    assert not set('\\!\n$`"') & set("".join(argv))
+    assert argv[-1].endswith(f"({len(helper.program())}))")
+
+
+def told(**changes: Any) -> dict[str, Any]:
+    base = {
+        "wall": 1000.0,
+        "boot": 50.0,
+        "cpu": [100, 200],
+        "load": "0.58",
+        "memory": ["1048576", "524288"],
+        "net": {"eth0": [1000, 2000]},
+        "ib": {"mlx5_0:1": ["10", "20"], "mlx5_1:1": ["", ""]},
+        "amd": [],
+        "disks": {"/": [5, 10], "/gone": []},
+        "gpus": {"rows": [], "error": ""},
+    }
+    return {**base, **changes}
+
+
+def test_rates_are_per_second_of_the_boot_clock_and_unknown_at_first() -> None:
+    """A wall clock that jumps makes no traffic."""
+    sampler = Sampler()
+    first = sampler.take(told())
+    assert (first.net["eth0"].rx_rate, first.cpu_pct) == (None, None)
+    later = told(wall=0.0, boot=52.0, cpu=[150, 300], net={"eth0": [3000, 2000]}, ib={"mlx5_0:1": ["110", "20"]})
+    second = sampler.take(later)
+    assert (second.net["eth0"].rx_rate, second.net["eth0"].tx_rate, second.cpu_pct) == (1000.0, 0.0, 50.0)
+    assert (second.ib["mlx5_0:1"].rx_bytes, second.ib["mlx5_0:1"].rx_rate) == (440, 200.0)
+    assert (first.memory_total_mib, first.memory_available_mib, dict(first.disks)) == (1024, 512, {"/": (5, 10)})
+    assert "mlx5_1:1" not in first.ib
+
+
+def test_counters_that_fell_give_no_rate() -> None:
+    """The interface was made anew, or the host booted."""
+    sampler = Sampler()
+    sampler.take(told())
+    assert sampler.take(told(boot=51.0, net={"eth0": [5, 5]})).net["eth0"].rx_rate is None
+
+
+def test_gpu_words_for_unknown_are_none_and_rows_are_in_order() -> None:
+    """`[N/A]` and `ERR!` are not 0."""
+    rows = ["10, GPU-b, 7, 100, 81559, 41, 70.5", "2, GPU-a, [N/A], [N/A], 81559, ERR!, [Not Supported]", "junk"]
+    sample = Sampler().take(told(gpus={"rows": rows, "error": "Unable to determine"}))
+    assert [g.index for g in sample.gpus] == [2, 10]
+    assert (sample.gpus[0].utilization_pct, sample.gpus[0].memory_used_mib, sample.gpus[0].power_w) == (None,) * 3
+    assert (sample.gpus[1].utilization_pct, sample.gpus[1].memory_used_mib, sample.gpus[1].power_w) == (7.0, 100, 70.5)
+    assert sample.gpu_problem == "Unable to determine"
+
+
+def test_amd_gpus_come_from_the_kernel_in_its_units() -> None:
+    """Bytes, thousandths of a degree, millionths of a watt; a missing file is unknown."""
+    sample = Sampler().take(told(amd=[["12", "1073741824", "17163091968", "41000", ""]]))
+    gpu = sample.gpus[0]
+    assert (gpu.utilization_pct, gpu.memory_used_mib, gpu.temperature_c, gpu.power_w) == (12.0, 1024, 41.0, None)
+
+
+POD = (
+    b"2026-11-21T03:00:00.1+00:00 stdout F one\n"
+    b"2026-11-21T03:00:00.2+00:00 stderr P two and\n"
+    b"2026-11-21T03:00:00.3+00:00 stderr F  more\n"
+    b"garbage\n"
+    b"2026-11-21T03:00:00.4+00:00 stdout F \n"
+)
+
+
+@given(st.integers(1, 120))
+def test_podman_s_lines_may_be_cut_anywhere_and_are_counted_whole(size: int) -> None:
+    """P goes on without a newline; the offset never points into a line."""
+    parser = CriParser()
+    parts = [parser.feed(POD[start : start + size]) for start in range(0, len(POD), size)]
+    records = [r for part in parts for r in part.batch.records()]
+    assert [(r.stream, r.data) for r in records] == [(1, b"one\n"), (2, b"two and"), (2, b" more\n"), (1, b"\n")]
+    assert (sum(p.size for p in parts), sum(p.bad for p in parts)) == (len(POD), 1)
+
+
+def inspected(**state: Any) -> dict[str, Any]:
+    base = {"Status": "exited", "Running": False, "ExitCode": 3, "StartedAt": "2026-11-21T02:07:54.5Z"}
+    return {"State": {**base, "FinishedAt": "0001-01-01T00:00:00Z", **state}}
+
+
+@pytest.mark.parametrize(
+    ("state", "begun", "ended"),
+    [
+        ({}, True, True),
+        ({"Status": "running", "Running": True, "ExitCode": 0}, True, False),
+        ({"Status": "paused", "Running": True}, True, False),
+        ({"Status": "restarting", "Running": True}, True, False),
+        ({"Status": "created", "ExitCode": 0}, False, False),
+        ({"Status": "created", "ExitCode": 127, "Error": "no such file"}, True, True),
+        ({"Status": "dead"}, True, True),
+    ],
+)
+def test_what_has_begun_and_what_has_ended(state: dict[str, Any], begun: bool, ended: bool) -> None:
+    """`created` with an error was never startable; without one it only waits."""
+    told_state = container_state(inspected(**state))
+    assert (told_state.begun, told_state.ended) == (begun, ended)
+
+
+def test_the_exit_says_code_times_and_memory() -> None:
+    """The engines' year 1 is no time."""
+    exited = container_state(inspected(OOMKilled=True, ExitCode=137)).exited(4)
+    assert (exited.task, exited.code, exited.oom, exited.state) == (4, 137, True, "exited")
+    assert (exited.started_at, exited.finished_at) == (1795226874.5, None)
+
+
+@pytest.mark.parametrize("text", ["", "1", "x 2", "1 2 3", "0 soon"])
+def test_an_exit_file_that_makes_no_sense_is_no_exit_code(text: str) -> None:
+    """Unknown, never 0."""
+    exited = process_exit(0, text)
+    assert (exited.code, exited.state) == (None, "lost")
+
+
+def test_an_exit_file_gives_code_and_time() -> None:
+    """Written by the supervisor as `code finished_ns`."""
+    exited = process_exit(0, "137 1795226874473189101\n")
+    assert (exited.code, exited.finished_at) == (137, 1795226874.473189101)
+
+
+def test_engine_access_is_docker_s_usual_one_by_default() -> None:
+    """Only the kind must be said."""
+    assert json.dumps(EngineAccess("docker").command) == '["docker"]'
