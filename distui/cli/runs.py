@@ -40,11 +40,13 @@ class RunRow:
     failure: Mapping[str, Any] | None = None
     here: bool = False
     log_dir: str = ""
+    on_hosts: bool = False
+    """Whether its tasks were just seen on a host, running or ended."""
 
     @property
     def live(self) -> bool:
         """Whether something of it may still be on a host."""
-        return self.state != "gone" and (self.state not in ENDED or not self.here)
+        return self.on_hosts or (self.state != "gone" and self.state not in ENDED)
 
 
 def row_json(row: RunRow) -> dict[str, Any]:
@@ -114,6 +116,7 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
         failure=recorded.failure if recorded else None,
         here=recorded is not None,
         log_dir=recorded.log_dir if recorded else "",
+        on_hosts=True,
     )
 
 

@@ -45,6 +45,10 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     if not hosts and not rows and not told.json:
         out.say("distui: no hosts to ask (no hosts.yaml, no -H), and no runs are recorded here", "dim")
     show(out, told, rows, found)
+    for row in rows:
+        if row.on_hosts and row.state in ("failed", "succeeded", "ended"):
+            text = f"distui: {row.run} has ended but is still on its hosts; `distui wait {row.run}` reads its logs"
+            out.say(f"{text} and cleans up", "dim")
     return ExitCode.UNREACHABLE if hosts and len(found.unreachable) == len(hosts) else ExitCode.OK
 
 
