@@ -115,10 +115,35 @@ def confirm(console: Console, settings: Settings, question: str, *, default: boo
     """
     if settings["yes"]:
         return True
+    _ask(console, settings, question, default=default)
+    return _is_yes(sys.stdin.readline(), default=default)
+
+
+async def confirm_async(console: Console, settings: Settings, question: str, *, default: bool = False) -> bool:
+    """As `confirm`, in an event loop: connections stay alive meanwhile, and Ctrl-C is an answer."""
+    import asyncio
+
+    if settings["yes"]:
+        return True
+    _ask(console, settings, question, default=default)
+    loop, fd = asyncio.get_running_loop(), sys.stdin.fileno()
+    ready = asyncio.Event()
+    loop.add_reader(fd, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(fd)
+    return _is_yes(os.read(fd, 4096).decode("utf-8", "replace"), default=default)
+
+
+def _ask(console: Console, settings: Settings, question: str, *, default: bool) -> None:
     if settings["no_input"] or not sys.stdin.isatty():
         raise UsageError(f"{question} There is no terminal to answer on", hint="give -y to say yes")
-    choices = "[Y/n]" if default else "[y/N]"
-    console.err.write(f"{question} {choices} ")
+    console.err.write(f"{question} {'[Y/n]' if default else '[y/N]'} ")
     console.err.flush()
-    answer = sys.stdin.readline().strip().lower()
-    return answer in ("y", "yes") if answer else default
+
+
+def _is_yes(answer: str, *, default: bool) -> bool:
+    """The answer; end of file is a no, an empty line the default."""
+    word = answer.strip().lower()
+    return word in ("y", "yes") if word or not answer else default

@@ -20,6 +20,7 @@ class Rows:
     """Formats one host a row; widths are fixed beforehand, since rows are printed as hosts answer."""
 
     def __init__(self, names: Sequence[str], *, wide: bool = False) -> None:
+        self._wide = wide
         self._columns = HEADER + WIDE if wide else HEADER
         self._name = max([4, *map(len, names)])
 
@@ -34,7 +35,7 @@ class Rows:
             row = f"{name.ljust(self._name)}  down      {message}"
             return [row, f"{' ' * self._name}  try: {result.error.hint}"] if result.error.hint else [row]
         cells = _cells(result) | {"NAME": name}
-        return [self._line(cells), *(f"{' ' * self._name}  ! {text}" for text in warnings(result))]
+        return [self._line(cells), *(f"{' ' * self._name}  ! {text}" for text in warnings(result, minor=self._wide))]
 
     def _line(self, cells: dict[str, str]) -> str:
         shown = [(cells[c] or "-").ljust(self._name if c == "NAME" else _WIDTHS[c]) for c in self._columns]
@@ -118,8 +119,8 @@ def engine(found: Engine) -> str:
     return f"{found.kind} {'.'.join((found.server or found.client or '?').split('.')[:2])}"
 
 
-def warnings(facts: HostFacts) -> Iterator[str]:
-    """What is wrong with a host that answered, one sentence each."""
+def warnings(facts: HostFacts, *, minor: bool = False) -> Iterator[str]:
+    """What is wrong with a host that answered, one sentence each; with `minor` also what distui copes with."""
     if facts.gpu.problem:
         yield _sentence("GPUs", facts.gpu.problem.message, facts.gpu.problem.hint)
     for gpu in facts.gpu.gpus:
@@ -133,7 +134,7 @@ def warnings(facts: HostFacts) -> Iterator[str]:
     if facts.clock_offset_ms is not None and abs(facts.clock_offset_ms) > CLOCK_LIMIT_MS + (facts.rtt_ms or 0):
         ahead = "ahead" if facts.clock_offset_ms > 0 else "behind"
         yield f"its clock is {abs(facts.clock_offset_ms) / 1000:.2f} s {ahead}; run ntp or chrony there"
-    if facts.name_is_loopback:
+    if minor and facts.name_is_loopback:
         yield "its own name resolves to 127.0.x.1, which breaks gloo; distui names an interface instead"
     yield from facts.warnings
 

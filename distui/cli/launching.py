@@ -142,12 +142,10 @@ def exit_code(ended: RunEnded, *, exit_first: bool) -> int:
 
 async def run(connector: Connector, told: Settings, out: Console, order: Order, how: How) -> int:
     """All of it: ask, plan, confirm on a terminal, start, follow."""
-    import asyncio
-
     from distui.cli.planview import confirm_plan
 
     prepared = await prepare(connector, told, out, order)
-    if not await asyncio.to_thread(confirm_plan, out, told, prepared.plan):
+    if not await confirm_plan(out, told, prepared.plan):
         out.say("distui: not started")
         return ExitCode.INTERRUPTED
     ended = await start(connector, told, out, order, prepared, how)

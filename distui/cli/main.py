@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run distui with `argv` (the process's own by default) and return its exit code. Never raises."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _open_missing_streams()
     try:
         status = _call(words)
         sys.stdout.flush()
@@ -30,6 +31,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _crashed(exc, words)
 
 
+def _open_missing_streams() -> None:
+    """A caller may close stdout or stderr altogether (`>&-`); then nobody wants to read them."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for the life of the process
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+
+
 def _call(words: list[str]) -> int:
     import click
 
@@ -38,8 +47,8 @@ def _call(words: list[str]) -> int:
     try:
         status = build().main(args=words, prog_name="distui", standalone_mode=False, obj={})
         return status if isinstance(status, int) else ExitCode.OK
-    except SystemExit:  # click's way out when stdout was closed under it
-        return _quiet_end()
+    except SystemExit as exc:  # click's way out of completion, and (1) when stdout was closed under it
+        return _quiet_end() if exc.code == 1 else ExitCode.OK
     except click.exceptions.Exit as exc:
         return exc.exit_code
     except click.Abort:  # click's word for Ctrl-C

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from distui.config import COLORS, OUTPUTS, seconds
 from distui.errors import UsageError
@@ -13,8 +14,9 @@ from distui.errors import UsageError
 if TYPE_CHECKING:
     FloatParam = click.ParamType[float]
     RanksParam = click.ParamType[frozenset[int]]
+    TextParam = click.ParamType[str]
 else:  # click 8.1 has no type parameter here
-    FloatParam = RanksParam = click.ParamType
+    FloatParam = RanksParam = TextParam = click.ParamType
 
 C = TypeVar("C", bound=click.Command)
 
@@ -54,8 +56,61 @@ class RanksType(RanksParam):
         return frozenset(ranks)
 
 
+class RunType(TextParam):
+    """A run's name; completes to the runs recorded here."""
+
+    name = "run"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """See click."""
+        import os
+
+        from distui.config import paths
+
+        try:
+            names = sorted(p.name for p in paths(os.environ).runs.iterdir())
+        except OSError:
+            names = []
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+class HostsType(TextParam):
+    """A set of hosts; completes to hosts and groups of the inventory."""
+
+    name = "set"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """See click."""
+        from distui.cli import settings, wiring
+
+        try:
+            found = wiring.maybe_inventory(settings.of(ctx))
+        except UsageError:
+            found = None
+        names = [h.name for h in found.hosts] + [f"@{g}" for g in found.groups] if found is not None else []
+        done, comma, last = incomplete.rpartition(",")
+        return [CompletionItem(done + comma + name) for name in names if name.startswith(last)]
+
+
+class JobType(TextParam):
+    """A job file; completes to files, and to the jobs in ./jobs by name."""
+
+    name = "job"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """See click."""
+        from pathlib import Path
+
+        known = [p.stem for p in sorted(Path("jobs").glob("*.yaml"))] if "/" not in incomplete else []
+        jobs = [CompletionItem(name) for name in known if name.startswith(incomplete)]
+        return [*jobs, CompletionItem(incomplete, type="file")]
+
+
 DURATION = DurationType()
 RANKS = RanksType()
+RUN = RunType()
+HOSTS = HostsType()
+JOB = JobType()
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -82,7 +137,14 @@ def global_options() -> list[click.Option]:
 
     return [
         option("-i", "--hosts-file", metavar="F", help="Inventory instead of ./hosts.yaml."),
-        option("-H", "--host", multiple=True, metavar="SET", help="Hosts: node[01-04], @group, node01:0-3. Repeats."),
+        option(
+            "-H",
+            "--host",
+            type=HOSTS,
+            multiple=True,
+            metavar="SET",
+            help="Hosts: node[01-04], @group, node01:0-3. Repeats.",
+        ),
         option("-l", "--label", multiple=True, metavar="K=V", help="Hosts that carry a label. Repeats."),
         option("--hostfile", metavar="F", help="Hosts from lines `host slots=N`."),
         option("-o", "--output", type=click.Choice(OUTPUTS), help="Form of the output."),

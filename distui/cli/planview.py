@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from distui.cli.console import Console, confirm
+from distui.cli.console import Console, confirm_async
 from distui.cli.phrases import counted
 from distui.cli.settings import Settings
 
@@ -29,7 +29,7 @@ def text_width(out: Console) -> int:
     return max(60, min(out.width or 100, 120))
 
 
-def confirm_plan(out: Console, told: Settings, plan: RunPlan) -> bool:
+async def confirm_plan(out: Console, told: Settings, plan: RunPlan) -> bool:
     """Whether to start. Only a terminal is asked; scripts and -y go ahead."""
     from distui.plan.render import render_text
 
@@ -37,5 +37,5 @@ def confirm_plan(out: Console, told: Settings, plan: RunPlan) -> bool:
     if not asked:
         return True
     out.warn(render_text(plan, width=text_width(out)).rstrip())
-    hosts = counted(len(plan.hosts), "host")
-    return confirm(out, told, f"Start {plan.run_id}: {counted(plan.world_size, 'rank')} on {hosts}?", default=True)
+    what = f"{counted(plan.world_size, 'rank')} on {counted(len(plan.hosts), 'host')}"
+    return await confirm_async(out, told, f"Start {plan.run_id}: {what}?", default=True)

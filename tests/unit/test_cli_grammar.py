@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from distui.cli.app import VERBS
 from distui.cli.crash import report
+from distui.config import KEYS
+from distui.errors import ExitCode
 
 
 def test_help_names_every_verb_and_exit_code(cli: Any) -> None:
@@ -120,3 +123,33 @@ print(done.returncode, repr(done.stderr))
 def test_completion_scripts(cli: Any, shell: str) -> None:
     """Each shell gets a script that calls distui for the words."""
     assert "_DISTUI_COMPLETE" in cli("completion", shell).out
+
+
+def test_the_page_about_the_command_line_is_complete() -> None:
+    """docs/cli.md names every verb, every exit code and every setting."""
+    page = (Path(__file__).resolve().parents[2] / "docs/cli.md").read_text()
+
+    for verb in VERBS:
+        assert f"`{verb}" in page or f"distui {verb}" in page or f" `{verb} " in page, verb
+    assert all(f"| {int(code)} " in page or f"{int(code)}," in page or f", {int(code)} " in page for code in ExitCode)
+    assert all(f"`{key}`" in page for key in KEYS)
+
+
+@pytest.mark.parametrize(
+    ("words", "at", "expected"),
+    [
+        ("distui p", 1, "probe"),
+        ("distui logs r", 2, "run-1"),
+        ("distui probe n", 2, "node01"),
+        ("distui ps --js", 2, "--json"),
+    ],
+)
+def test_completion_knows_verbs_runs_hosts_and_options(
+    cli: Any, home: Path, monkeypatch: pytest.MonkeyPatch, words: str, at: int, expected: str
+) -> None:
+    """What the shell's script asks is answered from files here, without contacting a host."""
+    Path("hosts.yaml").write_text("version: 1\nhosts:\n  node01: {}\n")
+    (home / ".local/state/distui/runs/run-1").mkdir(parents=True)
+    for name, value in (("_DISTUI_COMPLETE", "bash_complete"), ("COMP_WORDS", words), ("COMP_CWORD", str(at))):
+        monkeypatch.setenv(name, value)
+    assert f"plain,{expected}" in cli().out.splitlines()

@@ -8,7 +8,7 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
-from distui.cli.options import verb
+from distui.cli.options import RUN, verb
 from distui.cli.order import FOLLOW_OPTIONS, with_options
 from distui.cli.phrases import duration
 from distui.errors import UsageError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @verb("attach")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.option("--headless", is_flag=True, help="Without the terminal UI: logs on stdout.")
 @with_options(FOLLOW_OPTIONS)
 @click.option("--exit-first", is_flag=True, help="Exit as the first failed rank did, instead of 1.")

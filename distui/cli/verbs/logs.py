@@ -8,7 +8,7 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
-from distui.cli.options import RANKS, verb
+from distui.cli.options import RANKS, RUN, verb
 from distui.errors import ExitCode, NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @verb("logs")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is printed, until the run ends.")
 @click.option("--rank", "ranks", type=RANKS, metavar="SET", help="Only these ranks: 0,4-7.")
 @click.option("-n", "--tail", type=click.IntRange(0), metavar="N", help="The last N lines of each rank.")

@@ -8,7 +8,7 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import wiring
-from distui.cli.options import verb
+from distui.cli.options import JOB, verb
 from distui.cli.order import PLAN_OPTIONS, Order, read_order, told_of, with_options
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @verb("plan", words=True)
-@click.argument("job", required=False)
+@click.argument("job", type=JOB, required=False)
 @click.option("--full", is_flag=True, help="With every variable and label of every task.")
 @with_options(PLAN_OPTIONS)
 @click.pass_context

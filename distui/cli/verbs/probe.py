@@ -13,7 +13,7 @@ import click
 from distui.cli import console as consoles
 from distui.cli import settings, wiring
 from distui.cli.console import Console
-from distui.cli.options import DURATION, verb
+from distui.cli.options import DURATION, HOSTS, verb
 from distui.cli.settings import Settings
 from distui.errors import ExitCode
 
@@ -26,7 +26,7 @@ Results = dict[str, "ProbeResult"]
 
 
 @verb("probe")
-@click.argument("sets", metavar="[SET]...", nargs=-1)
+@click.argument("sets", metavar="[SET]...", type=HOSTS, nargs=-1)
 @click.option("--watch", type=DURATION, metavar="DUR", is_flag=False, flag_value="2s", help="Again every DUR [2s].")
 @click.option("--save", is_flag=True, help="Keep the facts in distui's cache folder.")
 @click.option("--parallel", type=click.IntRange(1, 9999), metavar="N", help="Hosts contacted at once [64].")

@@ -9,7 +9,7 @@ import click
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
 from distui.cli.console import Console, confirm
-from distui.cli.options import verb
+from distui.cli.options import RUN, verb
 from distui.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @verb("rm")
-@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+@click.argument("names", metavar="RUN...", type=RUN, nargs=-1, required=True)
 @click.option("--purge", is_flag=True, help="Also delete the run's folder here, with its logs.")
 @click.pass_context
 def command(ctx: click.Context, names: tuple[str, ...], purge: bool) -> int:

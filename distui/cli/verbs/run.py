@@ -8,7 +8,7 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import wiring
-from distui.cli.options import verb
+from distui.cli.options import JOB, verb
 from distui.cli.order import FOLLOW_OPTIONS, PLAN_OPTIONS, Order, read_order, told_of, with_options
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @verb("run", words=True)
-@click.argument("job", required=False)
+@click.argument("job", type=JOB, required=False)
 @click.option("--headless", is_flag=True, help="Without the terminal UI: logs on stdout.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and end.")
 @click.option("-d", "--detach", is_flag=True, help="Start, print the run's name and end; the run goes on.")

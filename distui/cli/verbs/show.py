@@ -11,7 +11,7 @@ import click
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
 from distui.cli.console import Console
-from distui.cli.options import verb
+from distui.cli.options import RUN, verb
 from distui.cli.settings import Settings
 from distui.cli.verbs.ps import took, when
 
@@ -33,7 +33,7 @@ class RankRow:
 
 
 @verb("show")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.option("--plan", "plan_too", is_flag=True, help="With the plan it was started from.")
 @click.pass_context
 def command(ctx: click.Context, run: str, plan_too: bool) -> int:

@@ -8,8 +8,8 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
-from distui.cli.console import Console, confirm
-from distui.cli.options import DURATION, verb
+from distui.cli.console import Console, confirm_async
+from distui.cli.options import DURATION, RUN, verb
 from distui.cli.phrases import counted
 from distui.errors import ExitCode
 
@@ -23,7 +23,7 @@ DRAIN_SECONDS = 60.0
 
 
 @verb("stop")
-@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+@click.argument("names", metavar="RUN...", type=RUN, nargs=-1, required=True)
 @click.option("--grace", type=DURATION, metavar="DUR", help="Between SIGTERM and SIGKILL [the job's stop_grace].")
 @click.pass_context
 def command(ctx: click.Context, names: tuple[str, ...], grace: float | None) -> int:
@@ -35,7 +35,7 @@ def command(ctx: click.Context, names: tuple[str, ...], grace: float | None) -> 
 
 
 @verb("kill")
-@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+@click.argument("names", metavar="RUN...", type=RUN, nargs=-1, required=True)
 @click.pass_context
 def kill(ctx: click.Context, names: tuple[str, ...]) -> int:
     """Kill runs on all their hosts at once with SIGKILL, then clean up as stop does."""
@@ -53,8 +53,6 @@ def _end(told: Settings, names: tuple[str, ...], grace: float | None, word: str)
 
 
 async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float | None, word: str) -> int:
-    import asyncio
-
     from distui.cli.attaching import take_up
 
     async with wiring.connected(told, place.hosts) as connector:
@@ -63,14 +61,14 @@ async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float
             out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")
             return ExitCode.OK
         live = await take_up(told, connector, place)
-        if not await asyncio.to_thread(_agreed, told, out, live, word):
+        if not await _agreed(told, out, live, word):
             return ExitCode.INTERRUPTED
         if place.stored is not None and runs.is_followed(place.stored):
             return await _beside(connector, out, place, live, grace)
         return await _own(told, connector, out, place, live, grace)
 
 
-def _agreed(told: Settings, out: Console, live: Live, word: str) -> bool:
+async def _agreed(told: Settings, out: Console, live: Live, word: str) -> bool:
     """Somebody else's run is only ended when that is said twice."""
     from distui.cli.launching import owner
 
@@ -78,7 +76,7 @@ def _agreed(told: Settings, out: Console, live: Live, word: str) -> bool:
     if found.owner in ("", owner()):
         return True
     ranks = counted(found.world_size, "rank")
-    return confirm(out, told, f"{found.run} belongs to {found.owner} ({ranks}). {word.capitalize()} it?")
+    return await confirm_async(out, told, f"{found.run} belongs to {found.owner} ({ranks}). {word.capitalize()} it?")
 
 
 async def _own(

@@ -8,7 +8,7 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
-from distui.cli.options import verb
+from distui.cli.options import RUN, verb
 from distui.cli.verbs.attach import ended_before
 from distui.errors import ContactLost, ExitCode
 
@@ -21,7 +21,7 @@ POLL_SECONDS = 1.0
 
 
 @verb("wait")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.option("--for", "goal", type=click.Choice(["finished", "running"]), default="finished", help="[finished]")
 @click.pass_context
 def command(ctx: click.Context, run: str, goal: str) -> int:
