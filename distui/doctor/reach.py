@@ -18,6 +18,9 @@ from distui.session import ByteChannel, Session
 
 _GREETING = b"DISTUI-REACH:"
 
+SLACK = 20.0
+"""Seconds beyond the time-outs of the connections themselves: for starting python3 on a slow host."""
+
 PROGRAM = r"""
 import json, signal, socket, sys, threading
 signal.alarm(60)
@@ -90,15 +93,23 @@ class ReachReport:
 
 async def prove(sessions: Mapping[str, Session], endpoints: Sequence[Endpoint], *, timeout: float = 4.0) -> ReachReport:
     """Try every pair of hosts at once; takes about `timeout` seconds when something does not answer."""
-    async with asyncio.timeout(timeout * 2 + 20):
-        trials = [_Trial(sessions[e.host], e) for e in endpoints]
-        try:
-            await asyncio.gather(*(t.listen() for t in trials))
-            listening = [t for t in trials if t.port]
-            await asyncio.gather(*(t.connect([p for p in listening if p is not t], timeout) for t in listening))
-        finally:
-            await asyncio.gather(*(t.close() for t in trials))
+    limit = timeout * 2 + SLACK
+    trials = [_Trial(sessions[e.host], e) for e in endpoints]
+    try:
+        async with asyncio.timeout(limit):
+            await _try_all(trials, timeout)
+    except TimeoutError:
+        for trial in trials:
+            trial.give_up(limit)
+    finally:
+        await asyncio.gather(*(t.close() for t in trials))
     return _report(trials)
+
+
+async def _try_all(trials: Sequence[_Trial], timeout: float) -> None:
+    await asyncio.gather(*(t.listen() for t in trials))
+    listening = [t for t in trials if t.port]
+    await asyncio.gather(*(t.connect([p for p in listening if p is not t], timeout) for t in listening))
 
 
 class _Trial:
@@ -111,6 +122,7 @@ class _Trial:
         self.problem: ReachProblem | None = None
         self.unproved = False
         self.results: Mapping[str, str] = {}
+        self._asked = False
         self._channel: ByteChannel | None = None
         self._buffer = b""
 
@@ -118,6 +130,7 @@ class _Trial:
         """Start the program and have it listen; notes what goes wrong."""
         code = PROGRAM.encode()
         boot = f"import sys;exec(sys.stdin.buffer.read({len(code)}).decode())"
+        self._asked = True
         try:
             self._channel = await self.session.open(("python3", "-c", boot))
             ask = {"addr": self.endpoint.addr, "port": self.endpoint.port}
@@ -131,7 +144,14 @@ class _Trial:
         else:
             self.problem = self._cannot_listen(str(answer.get("error", "no answer")))
 
+    def give_up(self, seconds: float) -> None:
+        """Time is up: a host that was asked and has not answered is a problem."""
+        if self._asked:
+            words = f"did not answer the reachability check within {seconds:.0f} s"
+            self.problem = ReachProblem(self.endpoint.host, "", words, f"is {self.endpoint.host} overloaded?")
+
     def _failed(self, exc: HostError) -> None:
+        self._asked = False
         if exc.code == "no_python":
             self.unproved = True
         else:
@@ -145,6 +165,7 @@ class _Trial:
     async def connect(self, peers: Sequence[_Trial], timeout: float) -> None:
         """Connect to all peers from this host's data address."""
         assert self._channel is not None
+        self._asked = True
         go = {"peers": [(p.endpoint.host, p.endpoint.addr, p.port) for p in peers], "timeout": timeout}
         try:
             await self._channel.write(json.dumps(go).encode() + b"\n")
@@ -160,12 +181,20 @@ class _Trial:
             if newline:
                 self._buffer = rest
                 if (start := line.find(_GREETING)) >= 0:
-                    return dict(json.loads(line[start + len(_GREETING) :]))
+                    return self._read(line[start + len(_GREETING) :])
                 continue
             more = await self._channel.read()
             if not more:
                 raise await self._ended()
             self._buffer = (self._buffer + more)[-1_000_000:]
+
+    def _read(self, line: bytes) -> dict[str, Any]:
+        self._asked = False
+        try:
+            return dict(json.loads(line))
+        except (ValueError, TypeError) as exc:
+            words = "the reachability check's answer can't be read"
+            raise HostCommandError(self.endpoint.host, words, code="rubbish") from exc
 
     async def _ended(self) -> HostCommandError:
         assert self._channel is not None

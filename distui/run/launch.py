@@ -72,7 +72,9 @@ async def _unless_stopped(run: RunController, work: Awaitable[None]) -> None:
 
 
 def _interrupted(run: RunController) -> LaunchRefused:
-    return LaunchRefused(("stopped before anything was started",), run.requests.exit)
+    """A stop was asked for, or the terminal was closed: there is no run yet that could live on without it."""
+    code = ExitCode.TERMINATED if run.requests.stop is None else run.requests.exit
+    return LaunchRefused(("stopped before anything was started",), code)
 
 
 async def _phase(run: RunController, name: str, detail: str = "") -> None:
@@ -133,8 +135,9 @@ async def _check_reach(run: RunController) -> None:
     try:
         sessions = {host: await h.link.session() for host, h in run.hosts.items()}
         report = await prove(sessions, endpoints)
-    except (TimeoutError, HostError) as exc:
-        raise LaunchRefused([f"the reachability check did not finish: {exc}"], ExitCode.CHECK_FAILED) from exc
+    except HostError as exc:
+        words = f"the reachability check did not finish: {_sentence(exc)}"
+        raise LaunchRefused([words], ExitCode.CHECK_FAILED) from exc
     if report.unproved:
         text = f"no python3 on {', '.join(report.unproved)}: that its peers reach it is not proved"
         await run.emit(Notice(run.clock(), "warning", text))

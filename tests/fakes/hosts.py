@@ -1,0 +1,208 @@
+"""Hosts in memory behind distui's Connector: files, a Docker, and failures on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from distui.errors import HostCommandError, HostError, SessionLost
+from distui.session import Completed
+from fakes.engine import FakeEngine
+
+Answer = Completed | Exception | Callable[[tuple[str, ...]], Completed]
+
+
+class FakeHost:
+    """One host. `fails` maps a verb (see `verb_of`) to what happens instead; `gates` holds verbs up until set."""
+
+    def __init__(self, name: str, home: str = "/home/u") -> None:
+        self.name = name
+        self.home = home
+        self.files: dict[str, bytes] = {}
+        self.engine = FakeEngine(name, self.files)
+        self.ran: list[tuple[str, ...]] = []
+        self.puts: list[tuple[str, bytes, int]] = []
+        self.fails: dict[str, Answer] = {}
+        self.gates: dict[str, asyncio.Event] = {}
+        self.at: dict[str, asyncio.Event] = {}
+        """Set when a verb that has a gate is reached."""
+        self.logins = 0
+        self.open_sessions = 0
+        self.python = True
+        self.cannot_listen = ""
+        self.unreachable: dict[str, str] = {}
+        """Peer -> why it can't be reached from here."""
+        self.news: asyncio.Queue[Any] = asyncio.Queue()
+        """What the follower is to tell beside what the containers do."""
+
+    @property
+    def containers(self) -> list[Any]:
+        """The engine's containers."""
+        return self.engine.containers
+
+    def verbs(self) -> list[str]:
+        """What was done here, in order."""
+        return [verb_of(argv) for argv in self.ran]
+
+    def hold(self, verb: str) -> asyncio.Event:
+        """Make `verb` wait; the event returned is set when it is reached, `gates[verb].set()` lets it go."""
+        self.gates[verb] = asyncio.Event()
+        self.at[verb] = asyncio.Event()
+        return self.at[verb]
+
+    async def step(self, verb: str, argv: tuple[str, ...]) -> Completed | None:
+        """Record, wait, and fail as told; None to go on."""
+        self.ran.append(argv)
+        if verb in self.gates:
+            self.at[verb].set()
+            await self.gates[verb].wait()
+        await asyncio.sleep(0)
+        answer = self.fails.get(verb)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(argv) if callable(answer) else answer
+
+    async def run(self, argv: tuple[str, ...]) -> Completed:
+        """One command."""
+        if (answer := await self.step(verb_of(argv), argv)) is not None:
+            return answer
+        match argv:
+            case ("docker", *_):
+                return self.engine.run(argv)
+            case ("rm", "-f", "--", path):
+                self.files.pop(path, None)
+            case ("cat", path):
+                if path not in self.files:
+                    return Completed(argv, 1, b"", f"cat: {path}: No such file or directory\n".encode())
+                return Completed(argv, 0, self.files[path], b"")
+            case ("sh", "-c", script, "sh", folder) if script.startswith("rm -rf"):
+                for path in [p for p in self.files if p.startswith(f"{folder}/")]:
+                    del self.files[path]
+            case ("sh", "-c", script) if "$HOME" in script:
+                return Completed(argv, 0, self.home.encode(), b"")
+            case _:
+                raise AssertionError(f"{self.name} does not know {argv}")
+        return Completed(argv, 0, b"", b"")
+
+
+def verb_of(argv: Sequence[str]) -> str:
+    """`ps`, `inspect`, `image`, `pull`, `run`, `stop`, `kill`, `rm` for docker; else forget, cat, folder, home, put, reach."""
+    match tuple(argv):
+        case ("docker", verb, *_):
+            return verb
+        case ("rm", "-f", "--", _):
+            return "forget"
+        case ("python3", "-c", _):
+            return "reach"
+        case ("sh", "-c", script, *_):
+            return "folder" if script.startswith("rm -rf") else "home"
+        case (verb, *_):
+            return verb
+    raise AssertionError(argv)
+
+
+class FakeSession:
+    """A connection to a FakeHost."""
+
+    connected_ms = 1.0
+
+    def __init__(self, host: FakeHost) -> None:
+        self._host = host
+        self.closed = False
+        host.open_sessions += 1
+
+    @property
+    def host(self) -> str:
+        return self._host.name
+
+    async def run(self, argv: Sequence[str], **_: Any) -> Completed:
+        self._alive()
+        return await self._host.run(tuple(argv))
+
+    async def run_script(self, script: str, **_: Any) -> Completed:
+        raise AssertionError("no script is sent by a run")
+
+    async def open(self, argv: Sequence[str]) -> ReachChannel:
+        self._alive()
+        assert tuple(argv[:2]) == ("python3", "-c"), argv
+        await self._host.step("reach", tuple(argv))
+        return ReachChannel(self._host)
+
+    async def open_unix(self, path: str) -> Any:
+        raise HostCommandError(self.host, "forwarding refused", code="forward_refused")
+
+    async def put(self, path: str, data: bytes, *, mode: int = 0o600) -> None:
+        self._alive()
+        await self._host.step("put", ("put", path))
+        self._host.puts.append((path, data, mode))
+        self._host.files[path] = data
+
+    async def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._host.open_sessions -= 1
+
+    def _alive(self) -> None:
+        if self.closed:
+            raise SessionLost(self.host, f"{self.host}: closed")
+
+
+class ReachChannel:
+    """Answers as the reachability program does, from what the FakeHost says of itself and its peers."""
+
+    def __init__(self, host: FakeHost) -> None:
+        self._host = host
+        self._answers: asyncio.Queue[bytes] = asyncio.Queue()
+        self._asked = 0
+        self.closed = False
+        if not host.python:
+            self._answers.put_nowait(b"")
+
+    async def write(self, data: bytes) -> None:
+        if not self._host.python:
+            return
+        self._asked += 1
+        ask = json.loads(data.splitlines()[-1])
+        if self._asked == 1:
+            self._say({"error": self._host.cannot_listen} if self._host.cannot_listen else {"port": ask["port"] or 999})
+        else:
+            self._say({"peers": {name: self._host.unreachable.get(name, "") for name, _, _ in ask["peers"]}})
+
+    def _say(self, value: object) -> None:
+        self._answers.put_nowait(b"Welcome to this host\nDISTUI-REACH:" + json.dumps(value).encode() + b"\n")
+
+    async def read(self, limit: int = 65536) -> bytes:
+        return await self._answers.get()
+
+    async def write_eof(self) -> None:
+        return
+
+    def stderr_tail(self) -> bytes:
+        return b"" if self._host.python else b"sh: 1: exec: python3: not found\n"
+
+    async def wait(self) -> int:
+        return 0 if self._host.python else 127
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class FakeConnector:
+    """Connects to FakeHosts. `down` are hosts that can't be reached, with the error."""
+
+    def __init__(self, *hosts: FakeHost) -> None:
+        self.hosts = {h.name: h for h in hosts}
+        self.down: dict[str, HostError] = {}
+        self.closed = False
+
+    async def connect(self, host: str) -> Any:
+        await asyncio.sleep(0)
+        if host in self.down:
+            raise self.down[host]
+        self.hosts[host].logins += 1
+        return FakeSession(self.hosts[host])
+
+    async def close(self) -> None:
+        self.closed = True

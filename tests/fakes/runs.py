@@ -1,0 +1,177 @@
+"""Whole runs over hosts in memory: plans, a follower that watches the fake containers, and a driven controller."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distui.facts.host import Address, Engine, HostFacts, Nic
+from distui.plan.model import RunPlan
+from distui.plan.plan import plan
+from distui.run import watch as watch_module
+from distui.run.controller import RunController
+from distui.run.docker_frames import Batch
+from distui.run.events import Event, RunEnded
+from distui.run.followed import Drained, Exited, FollowEvent, FollowTarget, Note, Records, Removed
+from distui.run.link import HostLink
+from distui.run.resume import ResumePoint
+from distui.run.store import RunStore
+from distui.spec.inventory import Host, HostPick, Inventory
+from distui.spec.job import Job
+from fakes.hosts import FakeConnector, FakeHost
+
+
+def facts_of(name: str, number: int = 11, **more: Any) -> HostFacts:
+    """What a probe finds on a fake host."""
+    return HostFacts(
+        host=name,
+        hostname=name,
+        home="/home/u",
+        machine_id=f"m-{name}",
+        nics=(Nic("eth0", "ethernet", True, 1500, addresses=(Address(f"10.0.0.{number}", 24),)),),
+        engine=Engine("docker", ("docker",)),
+        default_route_nic="eth0",
+        **more,
+    )
+
+
+def plan_for(*names: str, run_id: str = "r1", facts: Mapping[str, HostFacts] | None = None, **job: Any) -> RunPlan:
+    """The plan of a small job on these hosts."""
+    given = {"image": "img:1", "command": ("true",), "stop_grace": 5.0} | job
+    known = facts or {name: facts_of(name, 11 + i) for i, name in enumerate(names)}
+    inventory = Inventory(tuple(Host(name) for name in names))
+    picks = tuple(HostPick(name) for name in names)
+    made = plan(Job("j", **given), inventory, picks, known, run_id=run_id, owner="ann@desk", version="0")
+    assert isinstance(made, RunPlan), made
+    return made
+
+
+class FakeFollower:
+    """Tells what the fake containers of one host do, and whatever is put into its host's `news`."""
+
+    def __init__(self, host: FakeHost, emit: Callable[[FollowEvent], Awaitable[None]], targets: Sequence[FollowTarget]):
+        self._host = host
+        self._take = emit
+        self._targets = tuple(targets)
+        self._emitting = asyncio.Lock()
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until closed; raises what `emit` or the news raise."""
+        work = [asyncio.create_task(self._task(t)) for t in self._targets]
+        work += [asyncio.create_task(self._news()), asyncio.create_task(self._stop.wait())]
+        try:
+            while not self._stop.is_set():
+                done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+                work = [task for task in work if task not in done]
+        finally:
+            for task in work:
+                task.cancel()
+            await asyncio.gather(*work, return_exceptions=True)
+
+    async def close(self) -> None:
+        """End `run`."""
+        self._stop.set()
+
+    async def emit(self, event: FollowEvent) -> None:
+        """One at a time, as the real one promises."""
+        async with self._emitting:
+            await self._take(event)
+
+    async def _task(self, target: FollowTarget) -> None:
+        container = next((c for c in self._host.containers if c.id == target.ref), None)
+        if container is None:
+            await self.emit(Removed(target.task))
+            return
+        await container.ended.wait()
+        if container.status == "gone":
+            await self.emit(Removed(target.task))
+            return
+        if said := self._host.files.get(f"log-{target.task}"):
+            pieces = tuple(said.splitlines(keepends=True))
+            batch = Batch((1,) * len(pieces), (b"",) * len(pieces), pieces)
+            await self.emit(Records(target.task, batch, ResumePoint(written=len(said))))
+        await self.emit(Exited(target.task, container.code, "exited", container.oom, finished_at=time.time()))
+        await self.emit(Drained(target.task, ResumePoint()))
+
+    async def _news(self) -> None:
+        while True:
+            news = await self._host.news.get()
+            if isinstance(news, Exception):
+                raise news
+            await self.emit(news)
+
+
+class Cluster:
+    """Fake hosts h1, h2 ... and runs on them."""
+
+    def __init__(self, folder: Path, count: int = 2) -> None:
+        self.hosts = [FakeHost(f"h{i + 1}") for i in range(count)]
+        self.connector = FakeConnector(*self.hosts)
+        self.store = RunStore(folder)
+        self.events: list[Event] = []
+
+    @property
+    def names(self) -> list[str]:
+        """Their names."""
+        return [h.name for h in self.hosts]
+
+    def plan(self, **job: Any) -> RunPlan:
+        """A plan over all hosts, one rank each."""
+        return plan_for(*self.names, **job)
+
+    def controller(self, plan: RunPlan, **options: Any) -> RunController:
+        """A controller with a fresh folder here."""
+        stored = self.store.adopt(plan.run_id)
+        options.setdefault("facts", {name: facts_of(name) for name in plan.hosts})
+        return RunController(plan, connector=self.connector, stored=stored, **options)
+
+    async def drive(self, controller: RunController, meanwhile: Awaitable[None] | None = None) -> RunEnded:
+        """Run it to its end, with something else going on; all events are in `events`."""
+        async with asyncio.timeout(20), controller:
+            beside = asyncio.ensure_future(meanwhile) if meanwhile is not None else None
+            async for batch in controller.batches():
+                self.events += batch
+            if beside is not None:
+                await beside
+        assert isinstance(self.events[-1], RunEnded)
+        return self.events[-1]
+
+    async def run(self, plan: RunPlan, meanwhile: Awaitable[None] | None = None, **options: Any) -> RunEnded:
+        """Make a controller and drive it."""
+        return await self.drive(self.controller(plan, **options), meanwhile)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """The events of one kind."""
+        return [e for e in self.events if isinstance(e, kind)]
+
+    def said(self) -> str:
+        """All notices as one text."""
+        return "\n".join(e.text for e in self.events if type(e).__name__ == "Notice")
+
+    def left(self) -> list[str]:
+        """What is still on the hosts."""
+        return [f"{h.name}: {c.name}" for h in self.hosts for c in h.containers] + [
+            f"{h.name}: {path}" for h in self.hosts for path in h.files if not path.startswith("log-")
+        ]
+
+
+def use_fake_follower(monkeypatch: pytest.MonkeyPatch, connector: FakeConnector) -> None:
+    """Put FakeFollower in the place of the real one, which has tests of its own."""
+
+    def make(
+        link: HostLink, access: object, emit: Any, *, targets: Sequence[FollowTarget], **_: object
+    ) -> FakeFollower:
+        return FakeFollower(connector.hosts[link.host], emit, targets)
+
+    monkeypatch.setattr(watch_module, "HostFollower", make)
+
+
+__all__ = ["Cluster", "FakeFollower", "Note", "facts_of", "plan_for", "use_fake_follower"]

@@ -1,0 +1,368 @@
+"""From plan to started tasks: what is checked before anything starts, and that a failed start leaves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from distui.errors import HostAuthError, HostCommandError, HostUnreachable, SessionLost
+from distui.run.events import PhaseBegun, RankChanged, StopAsked, TaskStarted
+from distui.session import Completed
+from fakes.hosts import FakeHost
+from fakes.runs import Cluster, use_fake_follower
+
+STARTING = {"put", "run"}
+"""Verbs that change a host."""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Three hosts whose programs end with 0 at once."""
+    made = Cluster(tmp_path, 3)
+    use_fake_follower(monkeypatch, made.connector)
+    for number, host in enumerate(made.hosts):
+        host.engine.exits[number] = 0
+    return made
+
+
+def refused(argv: str, words: str, status: int = 1) -> Completed:
+    """The engine's refusal."""
+    return Completed((argv,), status, b"", words.encode() + b"\n")
+
+
+def touched(host: FakeHost) -> set[str]:
+    """What changed the host."""
+    return STARTING & set(host.verbs())
+
+
+async def test_steps_in_order_and_nothing_left(cluster: Cluster) -> None:
+    """Connect, check, image, push, start, follow, clean up: each on all hosts before the next begins."""
+    ended = await cluster.run(cluster.plan())
+
+    assert (ended.outcome, ended.exit, ended.leftovers) == ("succeeded", 0, ())
+    phases = [e.phase for e in cluster.of(PhaseBegun)]
+    assert phases == ["connect", "check", "image", "push", "start", "follow", "cleanup"]
+    assert [e.host for e in sorted(cluster.of(TaskStarted), key=lambda e: e.task)] == ["h1", "h2", "h3"]
+    assert cluster.left() == []
+    assert [h.open_sessions for h in cluster.hosts] == [0, 0, 0]
+    for host in cluster.hosts:
+        verbs = host.verbs()
+        assert verbs.index("ps") < verbs.index("reach") < verbs.index("image") < verbs.index("put") < verbs.index("run")
+
+
+async def test_no_host_is_touched_before_all_are_checked(cluster: Cluster) -> None:
+    """While one host's image is still being looked up, no other host has got a file or a container."""
+    reached = cluster.hosts[2].hold("image")
+
+    async def look() -> None:
+        await reached.wait()
+        await asyncio.sleep(0.02)
+        assert [touched(h) for h in cluster.hosts] == [set(), set(), set()]
+        cluster.hosts[2].gates["image"].set()
+
+    assert (await cluster.run(cluster.plan(), look())).exit == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (HostUnreachable("h2", "h2 refuses connections", hint="is sshd running?", code="refused"), "refuses"),
+        (HostAuthError("h2", "h2 accepts none of the keys", hint="ssh-copy-id h2"), "ssh-copy-id h2"),
+    ],
+)
+async def test_a_host_out_of_reach_stops_the_launch(cluster: Cluster, error: HostUnreachable, words: str) -> None:
+    """Exit 4 with the reason and hint; no other host is touched."""
+    cluster.connector.down["h2"] = error
+    ended = await cluster.run(cluster.plan())
+
+    assert (ended.outcome, ended.exit) == ("launch_failed", 4)
+    assert words in cluster.said()
+    assert all(touched(h) == set() for h in cluster.hosts)
+    assert cluster.left() == []
+
+
+async def test_every_host_out_of_reach_is_named(cluster: Cluster) -> None:
+    """All failures at once, not one per try."""
+    for name in ("h1", "h3"):
+        cluster.connector.down[name] = HostUnreachable(name, f"{name} does not answer", code="timeout")
+    await cluster.run(cluster.plan())
+
+    assert "h1 does not answer" in cluster.said()
+    assert "h3 does not answer" in cluster.said()
+
+
+async def test_a_name_in_use_names_its_owner(cluster: Cluster) -> None:
+    """A run of that name on one host: exit 3, whose it is, and what to do; it is left alone."""
+    twin = Cluster(Path(cluster.store.root) / "twin", 3)
+    twin.hosts[1].files["/home/u/env"] = b"A=1\n"
+    plan = cluster.plan()
+    host = cluster.hosts[1]
+    host.files[plan.tasks[1].env_file] = b""
+    host.engine.exits.clear()
+    assert host.engine.run(plan.tasks[1].start).ok
+    host.files.clear()
+    ended = await cluster.run(plan)
+
+    assert (ended.outcome, ended.exit) == ("launch_failed", 3)
+    for word in ("h2", "r1", "ann@desk", "job j", "running", "--name", "distui stop r1"):
+        assert word in cluster.said()
+    assert [c.status for c in host.containers] == ["running"]
+    assert all(touched(h) == set() for h in cluster.hosts)
+
+
+async def test_a_broken_engine_stops_the_launch(cluster: Cluster) -> None:
+    """The engine's class of failure in words, before anything starts."""
+    cluster.hosts[0].fails["ps"] = refused("ps", "Cannot connect to the Docker daemon. Is the docker daemon running?")
+    ended = await cluster.run(cluster.plan())
+
+    assert (ended.outcome, ended.exit) == ("launch_failed", 3)
+    assert "h1: the container engine's daemon does not run" in cluster.said()
+    assert all(touched(h) == set() for h in cluster.hosts)
+
+
+# images
+
+
+async def test_a_missing_image_is_pulled_where_it_is_missing(cluster: Cluster) -> None:
+    """`pull: missing` pulls on that host only."""
+    one, two, three = cluster.hosts
+    two.engine.registry = dict(two.engine.images)
+    two.engine.images = {}
+    assert (await cluster.run(cluster.plan())).exit == 0
+    assert ["pull" in h.verbs() for h in (one, two, three)] == [False, True, False]
+
+
+async def test_pull_always_pulls_everywhere(cluster: Cluster) -> None:
+    """`pull: always` asks the registry on each host."""
+    for host in cluster.hosts:
+        host.engine.registry = dict(host.engine.images)
+    assert (await cluster.run(cluster.plan(pull="always"))).exit == 0
+    assert all("pull" in h.verbs() for h in cluster.hosts)
+
+
+async def test_a_missing_image_that_may_not_be_pulled(cluster: Cluster) -> None:
+    """`pull: never` names the hosts that lack it; exit 3."""
+    cluster.hosts[0].engine.images = {}
+    cluster.hosts[2].engine.images = {}
+    ended = await cluster.run(cluster.plan(pull="never"))
+
+    assert ended.exit == 3
+    assert "image img:1 is not on h1, h3" in cluster.said()
+    assert all(touched(h) == set() for h in cluster.hosts)
+
+
+async def test_a_pull_that_fails(cluster: Cluster) -> None:
+    """The registry's answer in words; exit 3 and nothing started."""
+    cluster.hosts[1].engine.images = {}
+    ended = await cluster.run(cluster.plan())
+
+    assert ended.exit == 3
+    assert "can't pull img:1 on h2: the image is not there" in cluster.said()
+    assert "manifest unknown" in cluster.said()
+    assert all(touched(h) == set() for h in cluster.hosts)
+
+
+async def test_different_images_of_one_name_are_a_warning(cluster: Cluster) -> None:
+    """The run goes on; both ids are shown."""
+    cluster.hosts[1].engine.images["img:1"] = "sha256:" + "b" * 64
+    assert (await cluster.run(cluster.plan())).exit == 0
+    assert "image img:1 is not the same on all hosts" in cluster.said()
+    assert "h2 bbbbbbbbbbbb" in cluster.said()
+
+
+# reachability
+
+
+async def test_a_peer_out_of_reach_stops_the_launch(cluster: Cluster) -> None:
+    """Who can't reach whom at which address, and why; exit 3."""
+    cluster.hosts[0].unreachable["h3"] = "No route to host"
+    ended = await cluster.run(cluster.plan())
+
+    assert ended.exit == 3
+    assert "h1: can't reach h3 at 10.0.0.13:999 from 10.0.0.11: No route to host" in cluster.said()
+    assert all(touched(h) == set() for h in cluster.hosts)
+
+
+async def test_hosts_without_python_are_a_warning(cluster: Cluster) -> None:
+    """What could not be proved is said, and the run goes on."""
+    cluster.hosts[1].python = False
+    assert (await cluster.run(cluster.plan())).exit == 0
+    assert "no python3 on h2" in cluster.said()
+
+
+async def test_a_check_that_never_answers_says_so(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A time-out has words, and the hosts that did not answer."""
+    from distui.doctor import reach
+
+    monkeypatch.setattr(reach, "SLACK", -7.9)
+    cluster.hosts[1].hold("reach")
+    ended = await cluster.run(cluster.plan())
+
+    assert ended.exit == 3
+    assert "h2: did not answer the reachability check within 0 s" in cluster.said()
+
+
+async def test_without_preflight_nothing_is_tried(cluster: Cluster) -> None:
+    """--no-preflight leaves the proof out."""
+    assert (await cluster.run(cluster.plan(), preflight=False)).exit == 0
+    assert not any("reach" in h.verbs() for h in cluster.hosts)
+
+
+# rolling back
+
+
+async def test_one_start_that_fails_undoes_all(cluster: Cluster) -> None:
+    """Exit 5: the engine's words with the host; started containers and all env files are gone again."""
+    for host in cluster.hosts:
+        host.engine.exits.clear()
+    words = "docker: Error response from daemon: could not select device driver"
+    cluster.hosts[2].fails["run"] = refused("run", words, 125)
+    ended = await cluster.run(cluster.plan())
+
+    assert (ended.outcome, ended.exit, ended.leftovers) == ("launch_failed", 5, ())
+    assert "can't start" in cluster.said()
+    assert "h3" in cluster.said()
+    assert "no NVIDIA runtime" in cluster.said()
+    assert cluster.left() == []
+    assert [h.open_sessions for h in cluster.hosts] == [0, 0, 0]
+
+
+async def test_a_started_task_that_was_never_confirmed_is_removed(cluster: Cluster) -> None:
+    """The connection breaks under `docker run`: the container may be there, so it is looked for and removed."""
+    host = cluster.hosts[1]
+
+    def started_and_lost(argv: tuple[str, ...]) -> Completed:
+        host.engine.run(argv)
+        raise SessionLost("h2", "h2: connection lost")
+
+    host.fails["run"] = started_and_lost
+    ended = await cluster.run(cluster.plan())
+
+    assert (ended.exit, ended.leftovers) == (5, ())
+    assert cluster.left() == []
+
+
+async def test_a_full_disk_at_the_env_file(cluster: Cluster) -> None:
+    """Exit 5 with the host's words; nothing was started, nothing is left."""
+    words = "h2: can't write /home/u/env: No space left on device"
+    cluster.hosts[1].fails["put"] = HostCommandError("h2", words, hint="look at the free space")
+    ended = await cluster.run(cluster.plan())
+
+    assert ended.exit == 5
+    assert "No space left on device" in cluster.said()
+    assert not any("run" in h.verbs() for h in cluster.hosts)
+    assert cluster.left() == []
+
+
+async def test_what_cannot_be_undone_is_named(cluster: Cluster) -> None:
+    """A host that breaks away during the roll-back is named with what may be on it."""
+    lost = SessionLost("h1", "h1: connection lost")
+    cluster.hosts[2].fails["run"] = refused("run", "boom", 125)
+    cluster.hosts[0].fails["rm"] = HostCommandError("h1", "h1: docker does not answer", code="command_timeout")
+    ended = await cluster.run(cluster.plan())
+
+    assert ended.exit == 5
+    assert [left for left in ended.leftovers if "h1" in left and "docker does not answer" in left], lost
+
+
+# stopping meanwhile
+
+
+async def test_a_stop_before_the_start(cluster: Cluster) -> None:
+    """Ctrl-C while the image is pulled: 130, no container was ever made."""
+    for host in cluster.hosts:
+        host.engine.registry = dict(host.engine.images)
+    reached = cluster.hosts[1].hold("pull")
+    controller = cluster.controller(cluster.plan(pull="always"))
+
+    async def stop() -> None:
+        await reached.wait()
+        controller.request_stop("user")
+
+    ended = await cluster.drive(controller, stop())
+    assert (ended.outcome, ended.exit) == ("stopped", 130)
+    assert "before anything was started" in cluster.said()
+    assert all(touched(h) == set() for h in cluster.hosts)
+
+
+async def test_a_stop_while_starting(cluster: Cluster) -> None:
+    """Ctrl-C between two starts: what was begun is finished, then undone; 130 and nothing is left."""
+    for host in cluster.hosts:
+        host.engine.exits.clear()
+    reached = cluster.hosts[1].hold("run")
+    controller = cluster.controller(cluster.plan())
+
+    async def stop() -> None:
+        await reached.wait()
+        await cluster.hosts[0].engine.born.wait()
+        controller.request_stop("user")
+        cluster.hosts[1].gates["run"].set()
+
+    ended = await cluster.drive(controller, stop())
+    assert (ended.outcome, ended.exit, ended.leftovers) == ("stopped", 130, ())
+    assert cluster.left() == []
+    assert cluster.of(StopAsked) == []
+
+
+async def test_a_terminal_closed_before_the_start(cluster: Cluster) -> None:
+    """There is no run yet that could live on: nothing is started, and that is said."""
+    reached = cluster.hosts[1].hold("image")
+    controller = cluster.controller(cluster.plan())
+
+    async def leave() -> None:
+        await reached.wait()
+        controller.request_detach()
+
+    ended = await cluster.drive(controller, leave())
+    assert (ended.outcome, ended.exit) == ("stopped", 143)
+    assert "before anything was started" in cluster.said()
+    assert cluster.left() == []
+
+
+async def test_detach_returns_once_all_have_started(cluster: Cluster) -> None:
+    """--detach: exit 0, containers run on, env files are gone, no follower was begun."""
+    for host in cluster.hosts:
+        host.engine.exits.clear()
+    ended = await cluster.run(cluster.plan(), detach=True)
+
+    assert (ended.outcome, ended.exit) == ("detached", 0)
+    assert [c.status for h in cluster.hosts for c in h.containers] == ["running"] * 3
+    assert [f for h in cluster.hosts for f in h.files] == []
+    states = [e.state for e in cluster.of(RankChanged)]
+    assert sorted(states) == ["running"] * 3 + ["starting"] * 3
+
+
+# secrets
+
+
+async def test_a_secret_is_in_the_env_file_and_nowhere_else(cluster: Cluster) -> None:
+    """Its value reaches the container; no event, argv, stored file or left file has it; the env file was 0600."""
+    plan = cluster.plan(secrets=("HF_TOKEN",))
+    seen: list[dict[str, str]] = []
+
+    def start(argv: tuple[str, ...]) -> Completed:
+        done = cluster.hosts[0].engine.run(argv)
+        seen.append(cluster.hosts[0].containers[-1].env)
+        return done
+
+    cluster.hosts[0].fails["run"] = start
+    assert (await cluster.run(plan, secrets={"HF_TOKEN": "hunter2"})).exit == 0
+
+    assert seen[0]["HF_TOKEN"] == "hunter2"
+    assert {mode for h in cluster.hosts for _, _, mode in h.puts} == {0o600}
+    told = [repr(cluster.events), *(repr(h.ran) for h in cluster.hosts), repr(plan)]
+    told += [p.read_text() for p in cluster.store.root.rglob("*") if p.is_file()]
+    assert not [text for text in told if "hunter2" in text]
+    assert cluster.left() == []
+
+
+async def test_a_secret_that_is_not_set(cluster: Cluster) -> None:
+    """A missing secret is named, never started without."""
+    ended = await cluster.run(cluster.plan(secrets=("HF_TOKEN",)), secrets={})
+
+    assert ended.outcome == "launch_failed"
+    assert "secret HF_TOKEN is not set" in cluster.said()
+    assert not any("run" in h.verbs() for h in cluster.hosts)
+    assert cluster.left() == []
