@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from distui.run.docker_frames import STDERR, Batch
 from distui.run.events import LogLine
 from distui.run.lines import LineAssembler, Stream, text_of
 from distui.run.store import StoredRun, open_private, write_private
+from distui.run.times import Stamps, pack, times_of
 
 Splitter = Callable[[bytes], Sequence[tuple[int | None, bytes]]]
 """A line of several ranks -> its pieces, each with its rank (None: the launcher's own words)."""
@@ -35,9 +37,21 @@ class Written:
 
 
 class TaskLog:
-    """The log files of one task. With several ranks in a task, `split` tells whose a line is."""
+    """The log files of one task. With several ranks in a task, `split` tells whose a line is.
 
-    def __init__(self, run: StoredRun, task: int, ranks: Sequence[int], split: Splitter | None = None) -> None:
+    `offset` is how far the host's clock is ahead of ours, in seconds; `clock` times lines without a stamp.
+    """
+
+    def __init__(
+        self,
+        run: StoredRun,
+        task: int,
+        ranks: Sequence[int],
+        split: Splitter | None = None,
+        *,
+        offset: float = 0.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._run = run
         self._task = task
         self._ranks = tuple(ranks)
@@ -45,8 +59,12 @@ class TaskLog:
         self._split = split
         self._assembler = LineAssembler()
         self._pieces: dict[int | None, LineAssembler] = {}
-        self._files: dict[int | None, IO[bytes]] = {}
+        self._files: dict[Path, IO[bytes]] = {}
         self._stamps: dict[Stream, bytes] = {}
+        self._offset = offset
+        self._clock = clock
+        self._moments = Stamps()
+        self._open_ended: set[int | None] = set()
         self.error: OSError | None = None
         """Set when a file could not be written; from then on nothing is written and nothing more is counted."""
 
@@ -64,11 +82,13 @@ class TaskLog:
         return resume
 
     def _own_files(self) -> Iterator[Path]:
-        if self._only is not None:
-            yield self._run.rank_log(self._only)
-            return
-        yield self._run.node_log(self._task)
-        yield from (self._run.rank_log(rank) for rank in self._ranks)
+        ranks: Sequence[int | None] = (None, *self._ranks) if self._only is None else (self._only,)
+        for rank in ranks:
+            yield self._log(rank)
+            yield times_of(self._log(rank))
+
+    def _log(self, rank: int | None) -> Path:
+        return self._run.node_log(self._task) if rank is None else self._run.rank_log(rank)
 
     def feed(self, batch: Batch) -> list[Written]:
         """Write what whole lines `batch` completes; returns them grouped by rank, in order."""
@@ -108,17 +128,28 @@ class TaskLog:
             groups.append((rank, [seen], [line]))
 
     def _write(self, groups: list[Group]) -> list[Written]:
-        for rank, _, lines in groups:
+        for rank, lines, pieces in groups:
+            moments = self._said(rank, lines, pieces)
             if self.error is None:
-                self._append(rank, b"".join(lines))
+                self._append(self._log(rank), b"".join(pieces))
+                self._append(times_of(self._log(rank)), pack(moments))
         return [Written(rank, tuple(lines)) for rank, lines, _ in groups]
 
-    def _append(self, rank: int | None, data: bytes) -> None:
+    def _said(self, rank: int | None, lines: list[LogLine], pieces: list[bytes]) -> list[float]:
+        """When each line that begins among `pieces` was said, on our clock."""
+        moments = []
+        for line, piece in zip(lines, pieces, strict=True):
+            if rank not in self._open_ended:
+                at = self._moments.parse(line.stamp)
+                moments.append(self._clock() if at is None else at - self._offset)
+            (self._open_ended.discard if piece.endswith(b"\n") else self._open_ended.add)(rank)
+        return moments
+
+    def _append(self, path: Path, data: bytes) -> None:
         try:
-            file = self._files.get(rank)
+            file = self._files.get(path)
             if file is None:
-                path = self._run.node_log(self._task) if rank is None else self._run.rank_log(rank)
-                file = self._files[rank] = open_private(path)
+                file = self._files[path] = open_private(path)
             file.write(data)
             file.flush()
         except OSError as exc:

@@ -3,7 +3,7 @@
 <run>/plan.json        the plan as it was started (no secrets)
 <run>/events.ndjson    every event but log lines and samples
 <run>/metrics.ndjson   samples, one line a second and host
-<run>/logs/            rank-00013.log, and node-00001.log for torchrun's own words
+<run>/logs/            rank-00013.log, and node-00001.log for torchrun's own words; .times beside each (`times.py`)
 <run>/follow/          per task: how far its log has been read (`logs.py`)
 <run>/lock             held by the process that follows the run
 """

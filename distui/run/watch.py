@@ -127,7 +127,12 @@ class Watch:
         self._missing: dict[str, set[str]] = {}
         self._announced: Failure | None = None
         self._blamed: int | None = None
-        self.tracks = {t.index: TaskTrack(t, TaskLog(stored, t.index, t.ranks, _splitter(plan, t))) for t in plan.tasks}
+        self.tracks = {t.index: TaskTrack(t, self._log(stored, t)) for t in plan.tasks}
+
+    def _log(self, stored: StoredRun, task: Task) -> TaskLog:
+        offset = (self._offset_ms(task.host) or 0.0) / 1000
+        split = _splitter(self.plan, task)
+        return TaskLog(stored, task.index, task.ranks, split, offset=offset, clock=self._clock)
 
     # What the controller asks
 

@@ -1,0 +1,72 @@
+"""When each line of a log file was said: a file of its own beside it, eight bytes a line, on our clock.
+
+Line `n` of `rank-00013.log` was said at the n-th little-endian double of `rank-00013.times`: UTC seconds since the
+epoch, the engine's stamp minus the host's clock offset. Engines that stamp nothing (processes) give the moment the
+line arrived. The log itself stays byte for byte what the rank wrote.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from datetime import datetime
+from pathlib import Path
+
+WIDTH = 8
+
+
+def times_of(log: Path) -> Path:
+    """The file of times that belongs to a log file."""
+    return log.with_suffix(".times")
+
+
+class Stamps:
+    """Reads an engine's stamps (RFC 3339, any offset from UTC) fast: lines of one second share all but the fraction."""
+
+    def __init__(self) -> None:
+        self._second = ""
+        self._at = 0.0
+
+    def parse(self, stamp: str) -> float | None:
+        """UTC seconds; None when it is no stamp."""
+        fraction = stamp[19:-1]
+        if not stamp.endswith("Z") or (fraction and fraction[0] != "."):
+            return _slowly(stamp)
+        try:
+            if stamp[:19] != self._second:
+                self._at = datetime.fromisoformat(stamp[:19] + "+00:00").timestamp()
+                self._second = stamp[:19]
+            return self._at + (float(fraction) if len(fraction) > 1 else 0.0)
+        except ValueError:
+            return None
+
+
+def _slowly(stamp: str) -> float | None:
+    if len(stamp) < 20:  # without an offset from UTC nobody knows when that is
+        return None
+    try:
+        at = datetime.fromisoformat(stamp)
+    except ValueError:
+        return None
+    return at.timestamp() if at.tzinfo is not None else None
+
+
+def pack(moments: list[float]) -> bytes:
+    """Times as they stand in the file."""
+    return struct.pack(f"<{len(moments)}d", *moments)
+
+
+def read_times(path: Path, first: int, count: int) -> array[float]:
+    """Times of `count` lines from line `first` on; shorter where the file is, empty without one."""
+    found: array[float] = array("d")
+    try:
+        with path.open("rb", buffering=0) as file:
+            file.seek(first * WIDTH)
+            data = file.read(count * WIDTH)
+    except OSError:
+        return found
+    found.frombytes(data[: len(data) // WIDTH * WIDTH])
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found
