@@ -181,7 +181,7 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     took = "" if goes_on else f"after {duration(ended.took)}"
     code = "" if goes_on else f"exit {ended.exit}"
     yield "  ".join(p for p in (word, state.run, ranks, took, code) if p), style
-    if failure is not None and ended.outcome != "succeeded":
+    if failure is not None and _explains(failure, ended):
         yield from _failure(failure)
     if ended.log_dir and ended.outcome != "launch_failed":
         yield f"  logs   {ended.log_dir}", ""
@@ -191,6 +191,15 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
         yield safe(f"  left   {left}"), "yellow"
     if ended.outcome in ("detached", "unknown"):
         yield from still_running(state.run)
+
+
+_STOP_CODES = frozenset({130, 137, 143})
+"""What SIGINT, SIGKILL and SIGTERM leave: in a run that was stopped no failure to explain."""
+
+
+def _explains(failure: Failure, ended: RunEnded) -> bool:
+    """Whether the failure says something about how the run ended."""
+    return ended.outcome != "succeeded" and not (ended.outcome == "stopped" and failure.exit in _STOP_CODES)
 
 
 def _failure(failure: Failure) -> Iterator[Line]:

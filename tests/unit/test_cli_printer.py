@@ -239,6 +239,13 @@ def test_the_report_of_a_failure() -> None:
     ]
 
 
+def test_a_stop_is_no_failure_to_explain() -> None:
+    """A rank that ended by the stop's own signal is not reported as the first failure; one that failed before is."""
+    for code, shown in ((143, False), (3, True)):
+        ended = RunEnded(9.0, "stopped", 130, Failure(13, "node02", code, "words"), took=1.0)
+        assert any("first" in text for text, _ in words.report(ended, fold(OPENED, ended))) == shown
+
+
 def test_the_report_of_lost_contact_names_hosts_and_the_way_back() -> None:
     """When nobody knows how a run goes on, the hosts are named and both commands are there."""
     ended = RunEnded(9.0, "unknown", 6, log_dir="/runs/x", took=1.0)
