@@ -10,7 +10,6 @@ from distui.run.events import HostSampled, LogLine, LogLines, Notice
 from distui.run.logs import TaskLog
 from distui.run.store import Journal, RunStore, StoredRun, state_root
 
-
 STAMP = "2026-11-21T01:02:03.000000001Z"
 
 
