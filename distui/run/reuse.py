@@ -29,7 +29,10 @@ class ReusingConnector:
 
     async def close(self) -> None:
         """Really close everything."""
+        shelved = list(self._shelf.values())
         self._shelf.clear()
+        for session in shelved:
+            await session.close()
         await self._inner.close()
 
 
