@@ -123,6 +123,13 @@ class HostSampled:
     net: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Interface -> (received, sent) bytes per second."""
     disk_free: int | None = None
+    cpu_pct: float | None = None
+    load: float | None = None
+    """Load average of the last minute."""
+    memory_total_mib: int | None = None
+    memory_available_mib: int | None = None
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """Interface or `hca:port` -> errors counted since the boot."""
 
 
 @dataclass(frozen=True, slots=True)

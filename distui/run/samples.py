@@ -46,6 +46,8 @@ class Sample:
     """`hca:port` -> traffic of that RDMA port, which no network interface counts."""
     disks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Path -> (free, total) bytes."""
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """Interface or `hca:port` -> errors counted since the boot."""
 
 
 class Sampler:
@@ -72,6 +74,7 @@ class Sampler:
             net=_traffic(told["net"], last.get("net", {}), seconds),
             ib=_traffic(_ib_bytes(told["ib"]), _ib_bytes(last.get("ib", {})), seconds),
             disks={path: (pair[0], pair[1]) for path, pair in told["disks"].items() if pair},
+            errors=told.get("errors", {}),
         )
 
 

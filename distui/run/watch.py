@@ -100,7 +100,8 @@ def _sampled(at: float, host: str, sample: Sample) -> HostSampled:
         if t.rx_rate is not None and t.tx_rate is not None and name != "lo"
     }
     free = min((pair[0] for pair in sample.disks.values()), default=None)
-    return HostSampled(at, host, gpus, net, free)
+    memory = (sample.memory_total_mib, sample.memory_available_mib)
+    return HostSampled(at, host, gpus, net, free, sample.cpu_pct, sample.load, *memory, sample.errors)
 
 
 class Watch:

@@ -104,6 +104,7 @@ def measure(disks: "list[str]") -> "dict[str, Any]":
         "load": read("/proc/loadavg").split(" ")[0],
         "memory": [memory.get(name, "").strip().split(" ")[0] for name in ("MemTotal", "MemAvailable")],
         "net": measure_net(),
+        "errors": measure_errors(),
         "ib": {path.split("/")[4] + ":" + path.split("/")[6]: measure_ib(path) for path in glob.glob(IB_PORTS)},
         "amd": [measure_amd(path) for path in sorted(glob.glob(AMD_CARDS))],
         "disks": {path: measure_disk(path) for path in disks},
@@ -111,6 +112,7 @@ def measure(disks: "list[str]") -> "dict[str, Any]":
 
 
 IB_PORTS = "/sys/class/infiniband/*/ports/*"
+IB_ERRORS = ("symbol_error", "link_downed", "link_error_recovery", "port_rcv_errors", "port_xmit_discards")
 AMD_CARDS = "/sys/class/drm/card*/device/gpu_busy_percent"
 
 
@@ -128,6 +130,16 @@ def measure_net() -> "dict[str, list[int]]":
 def measure_ib(port: str) -> "list[str]":
     """What a port received and sent, in the counters' own unit of four bytes."""
     return [read(port + "/counters/port_" + name + "_data").strip() for name in ("rcv", "xmit")]
+
+
+def measure_errors() -> "dict[str, int]":
+    """Interface or `hca:port` -> errors received and sent since the boot."""
+    rows = [line.split(":", 1) for line in read("/proc/net/dev").splitlines()[2:]]
+    found = {name.strip(): int(rest.split()[2]) + int(rest.split()[10]) for name, rest in rows}
+    for port in glob.glob(IB_PORTS):
+        texts = [read(port + "/counters/" + name).strip() for name in IB_ERRORS]
+        found[port.split("/")[4] + ":" + port.split("/")[6]] = sum(int(text) for text in texts if text.isdigit())
+    return found
 
 
 def measure_amd(busy: str) -> "list[str]":

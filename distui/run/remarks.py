@@ -1,0 +1,92 @@
+"""What is worth a look at a host, in sentences: value, threshold, how long, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from distui.facts.host import HostFacts
+from distui.run.board import HOT_C, WARM_C, GpuLane, HostBoard
+from distui.run.links import links
+
+IDLE_S = 900.0
+"""Seconds a GPU of a run may do nothing before it is remarked (all-smi's 15 minutes)."""
+CLOCK_MS = 50.0
+"""Clocks further off than this are remarked (UX 2.6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing to look at: `watch` or `wrong`, what, and what to do about it or what it means."""
+
+    level: Literal["watch", "wrong"]
+    text: str
+    hint: str = ""
+
+
+def remarks(host: HostBoard, now: float) -> list[Remark]:
+    """Everything worth a look at this host, what is wrong first."""
+    if host.status not in ("up", "lost"):
+        return []
+    found = [*_gpus(host, now), *_links(host), *(_machine(host.facts) if host.facts else ())]
+    return sorted(found, key=lambda r: r.level != "wrong")
+
+
+def _gpus(host: HostBoard, now: float) -> Iterator[Remark]:
+    if host.facts and host.facts.gpu.problem:
+        problem = host.facts.gpu.problem
+        yield Remark("wrong", f"GPUs: {problem.message}", problem.hint)
+    for lane in host.lanes():
+        yield from _gpu(host, lane, now)
+
+
+def _gpu(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
+    if lane.facts and lane.facts.problem:
+        yield Remark("wrong", f"GPU {lane.index}: {lane.facts.problem.message}", lane.facts.problem.hint)
+    heat = lane.temperature
+    if heat is not None and heat > WARM_C:
+        limit = HOT_C if heat > HOT_C else WARM_C
+        since = f" for {_minutes(now - lane.warm_since)}" if lane.warm_since and now - lane.warm_since >= 60 else ""
+        yield Remark(
+            "wrong" if heat > HOT_C else "watch", f"GPU {lane.index} at {heat:.0f} °C, above {limit:.0f} °C{since}"
+        )
+    owner = host.owner(lane)
+    if owner.use and lane.idle_since and now - lane.idle_since > IDLE_S:
+        words = f"GPU {lane.index} idle for {_minutes(now - lane.idle_since)} while {owner.use.run} has it"
+        yield Remark("watch", words)
+    for process in owner.foreign:
+        who = f"{process.user} " if process.user else ""
+        size = f", {process.memory_mib / 1024:.1f} GB" if process.memory_mib else ""
+        program = process.name.split()[0].rpartition("/")[2] if process.name.split() else "a process"
+        yield Remark("watch", f"GPU {lane.index}: {who}{program} (pid {process.pid}{size}) is of no run")
+
+
+def _minutes(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _links(host: HostBoard) -> Iterator[Remark]:
+    found = links(host)
+    rails = [x for x in found if x.infiniband]
+    for link in rails:
+        if not link.up:
+            left = f"{sum(x.up for x in rails)} of {len(rails)} rails are left"
+            yield Remark("watch", f"{link.device or link.name} is {link.state}", f"{left}; check cable and switch port")
+    for link in found:
+        if link.new_errors:
+            yield Remark("watch", f"{link.name} counts errors: {link.new_errors} more since we look")
+
+
+def _machine(facts: HostFacts) -> Iterator[Remark]:
+    if facts.engine.problem:
+        yield Remark("wrong", f"{facts.engine.kind}: {facts.engine.problem.message}", facts.engine.problem.hint)
+    offset = facts.clock_offset_ms
+    if offset is not None and abs(offset) > CLOCK_MS + (facts.rtt_ms or 0):
+        side = "ahead" if offset > 0 else "behind"
+        yield Remark("watch", f"its clock is {abs(offset) / 1000:.2f} s {side}", "run ntp or chrony there")
+    if facts.name_is_loopback:
+        words = "its own name resolves to 127.0.x.1, which breaks gloo"
+        yield Remark("watch", words, "distui names an interface instead")
+    yield from (Remark("watch", text) for text in facts.warnings)
