@@ -140,12 +140,10 @@ async def connected(told: Settings, hosts: Sequence[Host]) -> AsyncIterator[Conn
     """A connector whose sessions are reused from one step to the next; everything is closed at the end."""
     from distui.run.reuse import ReusingConnector
 
-    inner = make_connector(told, hosts)
-    connector = ReusingConnector(inner)
+    connector = ReusingConnector(make_connector(told, hosts))
     try:
         yield connector
     finally:
-        await inner.close()  # first: it knows its sessions only as long as the shelf holds them
         await connector.close()
 
 

@@ -128,12 +128,10 @@ async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int
         out.say(f"distui: made {count} hosts with ssh servers: {where}")
         found = _inventory(demo, docker=docker)
         order = Order(job, found, tuple(HostPick(h.name) for h in found.hosts), {}, run_name("demo"))
-        inner = demo.connector()
-        connector = ReusingConnector(inner)
+        connector = ReusingConnector(demo.connector())
         try:
             return await _train(told, out, connector, order)
         finally:
-            await inner.close()
             await connector.close()
 
 
