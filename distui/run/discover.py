@@ -114,9 +114,19 @@ async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | N
             continue
         for task in answer:
             tasks.setdefault(task.labels.run, []).append(task)
+    tasks = {name: _each_once(found) for name, found in tasks.items()}
     runs = [FoundRun(name, tuple(sorted(found, key=lambda t: t.labels.task))) for name, found in tasks.items()]
     runs.sort(key=lambda r: r.started or 0, reverse=True)
     return Found(tuple(runs), unreachable)
+
+
+def _each_once(found: Sequence[FoundTask]) -> list[FoundTask]:
+    """Tasks told by two names of one engine count once, under the name they were started on."""
+    by_id: dict[str, FoundTask] = {}
+    for task in found:
+        if task.id not in by_id or task.labels.host == task.host:
+            by_id[task.id] = task
+    return list(by_id.values())
 
 
 async def _ask(connector: Connector, host: Host, run: str | None) -> tuple[FoundTask, ...] | Trouble:

@@ -52,14 +52,22 @@ class HostRun:
 
     async def holder(self) -> str:
         """Who already has a run of this name on this host, in words; empty when nobody."""
-        found = await self.found()
+        found = await self._told()
         if not found:
             return ""
         labels = found[0].labels
         return f"of {labels.owner or '?'}, job {labels.job or '?'}, {len(found)} task(s), {found[0].status}"
 
     async def found(self) -> tuple[FoundTask, ...]:
-        """The tasks of this run that the host knows of, whatever their state."""
+        """This host's tasks of the run that its engine knows of, whatever their state.
+
+        Two names may lead to one engine (the demo's hosts share this machine's): the other's tasks are not ours.
+        """
+        ours = {task.index for task in self.tasks}
+        return tuple(task for task in await self._told() if task.labels.task in ours)
+
+    async def _told(self) -> tuple[FoundTask, ...]:
+        """Every task of this run that the host's engine knows of."""
         first = self.first
         return await list_tasks(self._again, self.host, first.engine, first.engine_command, run=self.plan.run_id)
 

@@ -83,7 +83,7 @@ def _job(folder: Path, *, epochs: int, image: str | None) -> Job:
         backend="gloo",
         fabric=Fabric("tcp"),
         command=(
-            "python" if image else sys.executable,
+            "python3" if image else sys.executable,
             str(place / "mnist.py"),
             *arguments,
             "--epochs",
