@@ -6,6 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from distui.errors import DistuiError
+from distui.plan.labels import format_ranks
+from distui.plan.model import Task
 from distui.run.events import Notice, PhaseBegun
 from distui.run.host_run import HostRun
 
@@ -16,14 +18,24 @@ if TYPE_CHECKING:
 async def clean_up(run: RunController) -> tuple[str, ...]:
     """Remove what the run left on its hosts; returns what may still be there, in words."""
     unread = run.watch.unread_tasks()
-    for index in sorted(unread):
-        text = f"the log of task {index} is not complete here: its container is kept"
-        await run.emit(Notice(run.clock(), "warning", text))
+    for task in run.plan.tasks:
+        if task.index in unread:
+            await run.emit(Notice(run.clock(), "warning", _kept(task)))
     if run.keep:
         unread = frozenset(t.index for t in run.plan.tasks)
     await run.emit(PhaseBegun(run.clock(), "cleanup"))
     await _remove_rendezvous(run)
     return await _on_all(run, keep=unread)
+
+
+def _kept(task: Task) -> str:
+    """What became of a task whose log could not be written here, and how to get the log."""
+    run = task.labels["distui.run"]
+    ranks = f"rank{'s' * (len(task.ranks) != 1)} {format_ranks(task.ranks)}"
+    return (
+        f"the log of {ranks} on {task.host} is not complete here, so its container is kept: "
+        f"`distui logs -t {run}` prints it from the host, `distui stop {run}` removes it"
+    )
 
 
 async def roll_back(run: RunController) -> tuple[str, ...]:

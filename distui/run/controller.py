@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from distui.errors import DistuiError, ExitCode, HostError
+from distui.errors import CheckFailed, DistuiError, ExitCode, HostError
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
 from distui.run.cleanup import clean_up
@@ -111,12 +111,21 @@ class RunController:
     ) -> None:
         """Let go of the hosts. A run that did not end lives on there."""
         assert self._driver is not None
+        unread = asyncio.create_task(self._discard())
         if not self._driver.done():
             self.request_detach()
             self._driver.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._driver
-        await asyncio.gather(*(h.link.close() for h in self.hosts.values()))
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._driver
+        finally:
+            unread.cancel()
+            await asyncio.gather(*(h.link.close() for h in self.hosts.values()))
+
+    async def _discard(self) -> None:
+        """Take what nobody reads any more: a full queue would hold the followers up, which must end by themselves."""
+        while True:
+            await self._queue.get()
 
     async def batches(self) -> AsyncIterator[tuple[Event, ...]]:
         """Events as they come, some 50 ms of them at a time; ends after the batch that holds RunEnded."""
@@ -151,8 +160,7 @@ class RunController:
             try:
                 self._journal.write((event,))
             except OSError as exc:
-                self._journal.close()
-                self._journal = None
+                self._close_journal()
                 await self._notice("error", f"can't write {self.stored.path}: {exc.strerror}; the run goes on")
         await self._queue.put(event)
 
@@ -162,22 +170,41 @@ class RunController:
 
     async def _drive(self) -> None:
         """The whole run, from the first event to the last."""
+        with contextlib.ExitStack() as held:
+            try:
+                self._open(held)
+            except DistuiError as exc:
+                await self._give_up(exc, "unknown" if self.adopted else "launch_failed")
+                return
+            try:
+                await self.emit(self._opened())
+                await self.emit(await self._run())
+            except DistuiError as exc:
+                await self._give_up(exc, "unknown")
+            except Exception:
+                await self._notice("error", "a bug in distui ended the controller; the run may live on")
+                await self.emit(self._ended("unknown", ExitCode.BUG))
+                raise
+
+    def _open(self, held: contextlib.ExitStack) -> None:
+        """Take the run's lock and begin its journal. Raises UsageError or CheckFailed."""
         try:
-            with self.stored.followed():
-                self._journal = Journal(self.stored)
-                try:
-                    await self.emit(self._opened())
-                    await self.emit(await self._run())
-                finally:
-                    if self._journal is not None:
-                        self._journal.close()
-        except DistuiError as exc:
-            await self._notice("error", exc.message + (f" ({exc.hint})" if exc.hint else ""))
-            await self.emit(self._ended("unknown", exc.exit_code))
-        except Exception:
-            await self._notice("error", "a bug in distui ended the controller; the run may live on")
-            await self.emit(self._ended("unknown", ExitCode.BUG))
-            raise
+            held.enter_context(self.stored.followed())
+            self._journal = Journal(self.stored)
+        except OSError as exc:
+            hint = "free some space there, or set XDG_STATE_HOME to a folder on another disk"
+            raise CheckFailed(f"can't write {self.stored.path}: {exc.strerror}", hint=hint) from exc
+        held.callback(self._close_journal)
+
+    def _close_journal(self) -> None:
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    async def _give_up(self, error: DistuiError, outcome: RunOutcome) -> None:
+        await self._notice("error", error.message + (f" ({error.hint})" if error.hint else ""))
+        code = ExitCode.CONTACT_LOST if isinstance(error, HostError) else error.exit_code
+        await self.emit(self._ended(outcome, code))
 
     def _opened(self) -> RunOpened:
         plan = self.plan
@@ -217,7 +244,7 @@ class RunController:
             await host.connect()
             await host.find()
         except HostError as exc:
-            await self.emit(HostChanged(self.clock(), host.host, "lost", exc.message))
+            await self.watch.unmet(host.host, exc.message)
         else:
             await self.emit(HostChanged(self.clock(), host.host, "up"))
 
@@ -280,7 +307,7 @@ class RunController:
 
     async def _finish(self) -> RunEnded:
         """Everything is read: clean up the hosts and give the verdict."""
-        stopped_by = await self.watch.stopped_elsewhere(self.hosts)
+        stopped_by = await self.watch.stopped_elsewhere()
         leftovers = await clean_up(self)
         failure = self.watch.failure()
         await self.watch.announce(failure)
@@ -294,7 +321,7 @@ class RunController:
             if self.watch.all_succeeded():
                 return "succeeded", ExitCode.OK
             return "stopped", self.requests.exit
-        if stopped_by:
+        if stopped_by and not failed:
             return "stopped", ExitCode.TERMINATED
         return ("failed", ExitCode.RANK_FAILED) if failed else ("succeeded", ExitCode.OK)
 

@@ -50,8 +50,12 @@ def corrected(finished_at: float | None, offset_ms: float | None, *, otherwise: 
 
 
 def stopped_by_us(exit: Exit, at: float, stop_began: float | None, doubt: float) -> bool:
-    """Whether an end is the effect of our own stop: after it began, and with a stop's exit status."""
-    return stop_began is not None and at >= stop_began - doubt and exit.code in STOP_CODES and not exit.oom
+    """Whether an end is the effect of a stop: any status after it began (torchrun ends with 1 on SIGTERM, a program
+    that saves its state with 0), within `doubt` before it only with a stop's own status. Out of memory never is.
+    """
+    if stop_began is None or exit.oom or exit.code is None:
+        return False
+    return at >= stop_began - (doubt if exit.code in STOP_CODES else 0.0)
 
 
 def first_failure(evidence: Sequence[Evidence], announced: int | None = None) -> tuple[int, Failure] | None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 from distui.errors import DistuiError
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan, Task
 from distui.plan.process import task_folder
-from distui.plan.torchrun import split_pieces
 from distui.run.diagnose import exit_words
 from distui.run.events import (
     Event,
@@ -42,49 +38,17 @@ from distui.run.followed import (
     Sampled,
 )
 from distui.run.host_run import HostRun
-from distui.run.logs import Splitter, TaskLog, Written
+from distui.run.logs import TaskLog, Written
 from distui.run.resume import ResumePoint
 from distui.run.samples import Sample
 from distui.run.store import StoredRun
-from distui.run.verdict import CLOCK_DOUBT, Evidence, Exit, corrected, first_failure, stopped_by_us
+from distui.run.track import TaskTrack, splitter
+from distui.run.verdict import CLOCK_DOUBT, STOP_CODES, Evidence, Exit, corrected, first_failure, stopped_by_us
 
-TAIL_LINES = 200
 CHECKPOINT_SECONDS = 1.0
 
-TaskPhase = Literal["planned", "running", "exited", "drained", "removed"]
-
-
-@dataclass(slots=True)
-class TaskTrack:
-    """One task as it is followed."""
-
-    task: Task
-    log: TaskLog
-    phase: TaskPhase = "planned"
-    exit: Exit | None = None
-    never_started: bool = False
-    exit_at: float = 0.0
-    """When it ended, in our clock."""
-    saved_at: float = 0.0
-    unsaved: ResumePoint | None = None
-    tails: dict[int | None, deque[str]] = field(default_factory=dict)
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will come of it."""
-        return self.phase in ("drained", "removed")
-
-    def remember(self, written: Iterable[Written]) -> None:
-        """Keep the last lines of each rank for the diagnosis."""
-        for group in written:
-            tail = self.tails.setdefault(group.rank, deque(maxlen=TAIL_LINES))
-            tail.extend(line.text[:2000] for line in group.lines[-TAIL_LINES:])
-
-
-def _splitter(plan: RunPlan, task: Task) -> Splitter | None:
-    if plan.launcher != "torchrun":
-        return None
-    return lambda line: split_pieces(line, task.ranks)
+STOP_SLACK = 5.0
+"""Seconds by which ranks may end before the one that told of a stop from elsewhere."""
 
 
 def _sampled(at: float, host: str, sample: Sample) -> HostSampled:
@@ -124,6 +88,10 @@ class Watch:
         self._clock = clock
         self.broken = False
         """Whether a follower ended with an error; it is raised where `following` ends."""
+        self.stopped_by = ""
+        """Who stopped the run from elsewhere, as far as known."""
+        self._hosts: Mapping[str, HostRun] = {}
+        self._unmet: set[str] = set()
         self._lost_since: dict[str, float] = {}
         self._missing: dict[str, set[str]] = {}
         self._announced: Failure | None = None
@@ -132,7 +100,7 @@ class Watch:
 
     def _log(self, stored: StoredRun, task: Task) -> TaskLog:
         offset = (self._offset_ms(task.host) or 0.0) / 1000
-        split = _splitter(self.plan, task)
+        split = splitter(self.plan, task)
         return TaskLog(stored, task.index, task.ranks, split, offset=offset, clock=self._clock)
 
     # What the controller asks
@@ -148,8 +116,8 @@ class Watch:
         return bool(self._evidence())
 
     def all_succeeded(self) -> bool:
-        """Whether every task ended with status 0."""
-        return all(t.exit is not None and not t.exit.bad for t in self.tracks.values())
+        """Whether every task had ended with status 0 before any stop."""
+        return all(t.exit is not None and not t.exit.bad and not self._ours(t) for t in self.tracks.values())
 
     def live_tasks(self) -> frozenset[int]:
         """Tasks that have not ended, as far as is known."""
@@ -193,14 +161,23 @@ class Watch:
             self._announced = failure
             await self._emit(FailureFound(self._clock(), failure))
 
-    async def stopped_elsewhere(self, hosts: Mapping[str, HostRun]) -> str:
-        """Who stopped the run from another machine; empty when nobody did."""
-        for host in hosts.values():
-            with contextlib.suppress(DistuiError):
-                if words := await host.stopped_by():
-                    await self._emit(Notice(self._clock(), "info", f"stopped by {words}", host.host))
-                    return words
-        return ""
+    async def stopped_elsewhere(self) -> str:
+        """Who stopped the run from another machine, after asking all hosts at once; empty when nobody did."""
+        if not self.stopped_by:
+            await asyncio.gather(*(self._ask_who(host) for host in self._hosts))
+        return self.stopped_by
+
+    async def _ask_who(self, host: str) -> None:
+        with contextlib.suppress(DistuiError):
+            words = await self._hosts[host].stopped_by()
+            if words and not self.stopped_by:
+                self.stopped_by = words
+                await self._emit(Notice(self._clock(), "info", f"stopped by {words}", host))
+
+    async def unmet(self, host: str, reason: str) -> None:
+        """A host of an adopted run is out of reach from the start; its follower's first word brings it back."""
+        self._unmet.add(host)
+        await self._lost(host, Lost("host", reason))
 
     # Following
 
@@ -208,6 +185,7 @@ class Watch:
     async def following(self, hosts: Mapping[str, HostRun], *, adopted: bool) -> AsyncIterator[None]:
         """One follower a host while the block runs. Raises what a follower could not bear."""
         self.starting()
+        self._hosts = hosts
         followers = [await self._follower(host, adopted=adopted) for host in hosts.values()]
         running = [asyncio.create_task(self._run(follower)) for follower in followers]
         try:
@@ -251,6 +229,9 @@ class Watch:
         return FollowTarget(task.index, ref, ResumePoint.from_json(saved) if saved else None)
 
     async def _take(self, host: str, event: FollowEvent) -> None:
+        if host in self._unmet and not isinstance(event, Lost):
+            self._unmet.discard(host)
+            await self._back(host, Back("host"))
         match event:
             case Records():
                 await self._records(self.tracks[event.task], event)
@@ -282,13 +263,15 @@ class Watch:
             track.unsaved = None
 
     async def _show(self, track: TaskTrack, written: list[Written]) -> None:
-        had_error = track.log.error is not None
         track.remember(written)
         for group in written:
             task = track.task
             await self._emit(LogLines(self._clock(), task.index, group.rank, task.host, group.lines))
-        if track.log.error is not None and not had_error:
-            await self._emit(Notice(self._clock(), "error", f"can't write the log: {track.log.error}"))
+        if track.log.error is not None and not track.said_error:
+            track.said_error = True
+            why = f"can't write the log of {track.task.name}: {track.log.error.strerror}"
+            stays = f"the run goes on, and the log stays on {track.task.host}"
+            await self._emit(Notice(self._clock(), "error", f"{why}; {stays}"))
 
     async def _exited(self, track: TaskTrack, event: Exited) -> None:
         if track.exit is not None:
@@ -299,8 +282,17 @@ class Watch:
         track.never_started = event.state == "never_started"
         track.exit_at = corrected(event.finished_at, offset, otherwise=self._clock())
         track.phase = "exited"
+        if event.code in STOP_CODES and not event.oom:
+            await self._maybe_stopped(track)
         await self._say_ended(track)
         self.changed.set()
+
+    async def _maybe_stopped(self, track: TaskTrack) -> None:
+        """It ended as stopped ones do, but not by us: read who did now, for they remove their word soon."""
+        if self.stop_began is None:
+            await self._ask_who(track.task.host)
+            if self.stopped_by:
+                self.begin_stop(track.exit_at)
 
     async def _say_ended(self, track: TaskTrack) -> None:
         assert track.exit is not None
@@ -310,7 +302,7 @@ class Watch:
         if exit.oom:
             state = "oom"
         elif self._ours(track):
-            state, words = "stopped", f"stopped by distui (exit {exit.code})"
+            state, words = "stopped", f"stopped by {self.stopped_by or 'distui'} (exit {exit.code})"
         elif track.never_started:
             state = "never_started"
         elif exit.code is not None and exit.code > 128:
@@ -334,9 +326,12 @@ class Watch:
         if track.exit is None:
             track.exit = Exit(None, error=words)
             track.exit_at = self._clock()
+            await self._maybe_stopped(track)
+            state: RankPhase = "stopped" if self.stopped_by else "removed"
+            words = f"stopped and removed by {self.stopped_by}" if self.stopped_by else words
             for rank in task.ranks:
-                await self._emit(RankChanged(self._clock(), rank, task.host, "removed", words=words))
-        else:
+                await self._emit(RankChanged(self._clock(), rank, task.host, state, words=words))
+        elif not self.stopped_by:
             await self._emit(Notice(self._clock(), "warning", f"{task.name}: {words}", task.host))
         self.changed.set()
 
@@ -380,7 +375,10 @@ class Watch:
 
     def _ours(self, track: TaskTrack) -> bool:
         assert track.exit is not None
-        return stopped_by_us(track.exit, track.exit_at, self.stop_began, self._doubt(track.task.host))
+        if self.stopped_by and track.phase == "removed":
+            return True
+        slack = STOP_SLACK if self.stopped_by else 0.0
+        return stopped_by_us(track.exit, track.exit_at, self.stop_began, self._doubt(track.task.host) + slack)
 
     def _evidence(self) -> list[Evidence]:
         """The tasks that ended badly by themselves."""

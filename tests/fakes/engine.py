@@ -11,9 +11,8 @@ from typing import Any
 
 from distui.session import Completed
 
-VALUE_FLAGS = frozenset(
-    "--name --label --log-driver --log-opt --network --ipc --shm-size --ulimit --env-file --pull -v -w --user".split()
-)
+VALUE_FLAGS = {"--name", "--label", "--log-driver", "--log-opt", "--network", "--ipc", "--shm-size", "--ulimit"}
+VALUE_FLAGS |= {"--env-file", "--pull", "-v", "-w", "--user"}
 ID = "sha256:" + "a" * 64
 
 

@@ -88,7 +88,7 @@ class FakeHost:
 
 
 def verb_of(argv: Sequence[str]) -> str:
-    """`ps`, `inspect`, `image`, `pull`, `run`, `stop`, `kill`, `rm` for docker; else forget, cat, folder, home, put, reach."""
+    """Docker's own verb (`ps`, `run` ...), or forget, cat, folder, home, put, reach for what is no docker."""
     match tuple(argv):
         case ("docker", verb, *_):
             return verb

@@ -86,7 +86,7 @@ class FakeFollower:
             await self._take(event)
 
     async def _task(self, target: FollowTarget) -> None:
-        container = next((c for c in self._host.containers if c.id == target.ref), None)
+        container = next((c for c in self._host.containers if target.ref in (c.id, c.name)), None)
         if container is None:
             await self.emit(Removed(target.task))
             return

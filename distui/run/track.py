@@ -1,0 +1,54 @@
+"""One task of a run as its watcher sees it: its log, its end, its last lines."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from distui.plan.model import RunPlan, Task
+from distui.plan.torchrun import split_pieces
+from distui.run.logs import Splitter, TaskLog, Written
+from distui.run.resume import ResumePoint
+from distui.run.verdict import Exit
+
+TAIL_LINES = 200
+
+TaskPhase = Literal["planned", "running", "exited", "drained", "removed"]
+
+
+@dataclass(slots=True)
+class TaskTrack:
+    """One task as it is followed."""
+
+    task: Task
+    log: TaskLog
+    phase: TaskPhase = "planned"
+    exit: Exit | None = None
+    never_started: bool = False
+    exit_at: float = 0.0
+    """When it ended, in our clock."""
+    saved_at: float = 0.0
+    unsaved: ResumePoint | None = None
+    said_error: bool = False
+    """Whether it was said that its log can't be written here."""
+    tails: dict[int | None, deque[str]] = field(default_factory=dict)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.phase in ("drained", "removed")
+
+    def remember(self, written: Iterable[Written]) -> None:
+        """Keep the last lines of each rank for the diagnosis."""
+        for group in written:
+            tail = self.tails.setdefault(group.rank, deque(maxlen=TAIL_LINES))
+            tail.extend(line.text[:2000] for line in group.lines[-TAIL_LINES:])
+
+
+def splitter(plan: RunPlan, task: Task) -> Splitter | None:
+    """How lines of a task with several ranks are told apart; None when it has one."""
+    if plan.launcher != "torchrun":
+        return None
+    return lambda line: split_pieces(line, task.ranks)

@@ -1,0 +1,466 @@
+"""A run from its first event to its last: outcomes, stops, lost hosts, stops from elsewhere, full disks."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from distui.errors import ExitCode, HostCommandError, HostUnreachable
+from distui.run import controller as controller_module
+from distui.run.controller import Limits, RunController
+from distui.run.events import (
+    FailureFound,
+    HostChanged,
+    LogLines,
+    Notice,
+    PhaseBegun,
+    RankChanged,
+    RunEnded,
+    RunOpened,
+    StopAsked,
+)
+from distui.run.followed import Back, Drained, Exited, Lost, Note, Removed
+from distui.run.resume import ResumePoint
+from distui.session import Completed
+from fakes.runs import Cluster, use_fake_follower
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Two hosts whose programs run until they are stopped."""
+    made = Cluster(tmp_path, 2)
+    use_fake_follower(monkeypatch, made.connector)
+    return made
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that the run does by itself."""
+    while not condition():  # noqa: ASYNC110 - values change in many places, and nothing is timed
+        await asyncio.sleep(0.002)
+
+
+def running(cluster: Cluster) -> Callable[[], bool]:
+    """Whether the run is being followed."""
+    return lambda: any(isinstance(e, PhaseBegun) and e.phase == "follow" for e in cluster.events)
+
+
+def states(cluster: Cluster) -> dict[int, str]:
+    """The last state of each rank."""
+    return {e.rank: e.state for e in cluster.of(RankChanged)}
+
+
+async def test_all_ranks_succeed(cluster: Cluster) -> None:
+    """Exit 0; the first event opens the run, the last ends it, the journal holds them all and no log lines."""
+    for task, host in enumerate(cluster.hosts):
+        host.engine.exits[task] = 0
+        host.files[f"log-{task}"] = b"hello\nend without newline"
+    ended = await cluster.run(cluster.plan())
+
+    assert (ended.outcome, ended.exit, ended.failure, ended.leftovers) == ("succeeded", 0, None, ())
+    assert isinstance(cluster.events[0], RunOpened)
+    lines = [(e.rank, line.text) for e in cluster.of(LogLines) for line in e.lines]
+    assert sorted(lines) == [(r, t) for r in (0, 1) for t in ("end without newline", "hello")]
+    stored = [e["type"] for e in cluster.store.need("r1").events()]
+    assert (stored[0], stored[-1]) == ("run", "result")
+    assert "log" not in stored
+    assert cluster.store.need("r1").rank_log(1).read_bytes() == b"hello\nend without newline"
+
+
+async def test_a_rank_that_fails_stops_the_rest(cluster: Cluster) -> None:
+    """Exit 1; the failed rank is named, the other is stopped by us and not blamed; nothing is left."""
+    cluster.hosts[1].engine.exits[1] = 3
+    cluster.hosts[1].files["log-1"] = b"boom\n"
+    ended = await cluster.run(cluster.plan())
+
+    assert (ended.outcome, ended.exit) == ("failed", 1)
+    assert ended.failure is not None
+    assert (ended.failure.rank, ended.failure.host, ended.failure.words) == (1, "h2", "exit 3")
+    assert ended.failure.excerpt == ("boom",)
+    assert states(cluster) == {0: "stopped", 1: "exited"}
+    (asked,) = cluster.of(StopAsked)
+    assert (asked.reason, asked.grace) == ("failure", 5.0)
+    assert cluster.left() == []
+
+
+@pytest.mark.parametrize("code", [0, 1, 143])
+async def test_ranks_that_end_after_our_stop_are_stopped(cluster: Cluster, code: int) -> None:
+    """However a program ends on SIGTERM (torchrun with 1, one that saves its state with 0), we stopped it: 130."""
+    controller = cluster.controller(cluster.plan())
+
+    async def stop() -> None:
+        await until(running(cluster))
+        for host in cluster.hosts:
+            host.containers[0].stop_code = code
+        controller.request_stop("user")
+
+    ended = await cluster.drive(controller, stop())
+    assert (ended.outcome, ended.exit, ended.failure) == ("stopped", 130, None)
+    assert states(cluster) == {0: "stopped", 1: "stopped"}
+    assert cluster.of(FailureFound) == []
+    assert cluster.left() == []
+
+
+async def test_on_fail_wait_lets_the_others_go_on(cluster: Cluster) -> None:
+    """`on_fail: wait` stops nobody."""
+    cluster.hosts[1].engine.exits[1] = 3
+
+    async def finish() -> None:
+        await until(lambda: bool(cluster.of(FailureFound)))
+        assert cluster.hosts[0].containers[0].status == "running"
+        cluster.hosts[0].containers[0].end(0)
+
+    ended = await cluster.run(cluster.plan(on_fail="wait"), finish())
+    assert (ended.outcome, ended.exit) == ("failed", 1)
+    assert cluster.of(StopAsked) == []
+
+
+async def test_a_second_stop_kills(cluster: Cluster) -> None:
+    """SIGTERM ignored: asking again with grace 0 sends SIGKILL while the first still waits."""
+    for host in cluster.hosts:
+        host.hold("stop")
+    controller = cluster.controller(cluster.plan())
+
+    async def stop() -> None:
+        await until(running(cluster))
+        controller.request_stop("user")
+        await cluster.hosts[0].at["stop"].wait()
+        controller.request_stop("user", grace=0)
+
+    ended = await cluster.drive(controller, stop())
+    assert (ended.outcome, ended.exit) == ("stopped", 130)
+    assert [e.grace for e in cluster.of(StopAsked)] == [5.0, 0]
+    assert all("kill" in h.verbs() for h in cluster.hosts)
+    assert cluster.left() == []
+
+
+async def test_a_host_that_refuses_to_stop_is_said(cluster: Cluster) -> None:
+    """The engine's words; the other hosts are stopped all the same."""
+    words = Completed(("docker",), 1, b"", b"Cannot connect to the Docker daemon\n")
+    cluster.hosts[0].fails["stop"] = words
+    controller = cluster.controller(cluster.plan())
+
+    async def stop() -> None:
+        await until(running(cluster))
+        controller.request_stop("user")
+        await until(lambda: "can't stop" in cluster.said())
+        cluster.hosts[0].containers[0].end(143)
+
+    ended = await cluster.drive(controller, stop())
+    assert ended.exit == 130
+    assert "daemon does not run" in cluster.said()
+
+
+async def test_timeout_stops_the_run(cluster: Cluster) -> None:
+    """--timeout: exit 124."""
+    ended = await cluster.run(cluster.plan(), limits=Limits(run=0.0))
+
+    assert (ended.outcome, ended.exit) == ("stopped", int(ExitCode.TIMEOUT))
+    assert [e.reason for e in cluster.of(StopAsked)] == ["timeout"]
+    assert cluster.left() == []
+
+
+async def test_a_detach_leaves_the_run_alone(cluster: Cluster) -> None:
+    """Exit 0; containers run on."""
+    controller = cluster.controller(cluster.plan())
+
+    async def leave() -> None:
+        await until(running(cluster))
+        controller.request_detach()
+
+    ended = await cluster.drive(controller, leave())
+    assert (ended.outcome, ended.exit) == ("detached", 0)
+    assert [c.status for h in cluster.hosts for c in h.containers] == ["running", "running"]
+    assert not any(v in ("stop", "kill", "rm") for h in cluster.hosts for v in h.verbs())
+
+
+async def test_a_reader_that_goes_away_ends_the_controller(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaving the context with the queue full and nobody reading ends; the run lives on."""
+    monkeypatch.setattr(controller_module, "QUEUE_EVENTS", 30)
+    controller = cluster.controller(cluster.plan())
+    async with asyncio.timeout(10):
+        async with controller:
+            await until(lambda: len(cluster.hosts[1].containers) > 0)
+            for number in range(100):
+                cluster.hosts[0].news.put_nowait(Note(f"note {number}"))
+            await until(controller._queue.full)
+    assert [c.status for h in cluster.hosts for c in h.containers] == ["running", "running"]
+
+
+# lost and back
+
+
+async def test_a_lost_host_comes_back(cluster: Cluster) -> None:
+    """Its rank is lost, not ended, and runs again when the host is back."""
+    host = cluster.hosts[1]
+
+    async def cut() -> None:
+        await until(running(cluster))
+        host.news.put_nowait(Lost("host", "h2: connection lost"))
+        host.news.put_nowait(Lost("engine", "no answer"))
+        host.news.put_nowait(Back("host"))
+        await until(lambda: len(cluster.of(HostChanged)) >= 4)
+        assert states(cluster)[1] == "lost"
+        host.news.put_nowait(Back("engine"))
+        await until(lambda: states(cluster)[1] == "running")
+        for one in cluster.hosts:
+            one.containers[0].end(0)
+
+    ended = await cluster.run(cluster.plan(), cut())
+    assert (ended.outcome, ended.exit) == ("succeeded", 0)
+    changes = [(e.state, e.reason) for e in cluster.of(HostChanged) if e.host == "h2"]
+    assert changes == [
+        ("up", ""),
+        ("lost", "h2: connection lost"),
+        ("lost", "its engine does not answer: no answer"),
+        ("back", ""),
+    ]
+    assert [e.state for e in cluster.of(RankChanged) if e.rank == 1][-3:-1] == ["lost", "running"]
+
+
+async def test_a_host_that_stays_lost_leaves_the_run_unknown(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit 6, with the host named in what may be left; the others are cleaned up."""
+    monkeypatch.setattr("distui.run.host_run.GIVE_UP", 0.0)
+    host = cluster.hosts[1]
+
+    async def cut() -> None:
+        await until(running(cluster))
+        host.fails |= dict.fromkeys(("ps", "cat"), HostUnreachable("h2", "h2 does not answer"))
+        host.news.put_nowait(Lost("host", "h2: connection lost"))
+        cluster.hosts[0].containers[0].end(0)
+
+    ended = await cluster.run(cluster.plan(), cut(), limits=Limits(lost=0.05))
+    assert (ended.outcome, ended.exit) == ("unknown", 6)
+    assert [left for left in ended.leftovers if left.startswith("h2: may still have rank1")]
+    assert cluster.hosts[0].containers == []
+    assert [c.status for c in host.containers] == ["running"]
+
+
+async def test_a_follower_that_cannot_go_on_is_no_success(cluster: Cluster) -> None:
+    """An error of the follower ends the controller with `unknown`, and the run lives on."""
+
+    async def fail() -> None:
+        await until(running(cluster))
+        cluster.hosts[0].news.put_nowait(HostCommandError("h1", "h1: no channel", code="command"))
+
+    ended = await cluster.run(cluster.plan(), fail())
+    assert (ended.outcome, ended.exit) == ("unknown", int(ExitCode.CONTACT_LOST))
+    assert "h1: no channel" in cluster.said()
+    assert [c.status for h in cluster.hosts for c in h.containers] == ["running", "running"]
+
+
+async def test_a_bug_is_raised_after_it_was_said(cluster: Cluster) -> None:
+    """The reader gets a last event, and the caller the exception for its crash file."""
+
+    async def fail() -> None:
+        await until(running(cluster))
+        cluster.hosts[0].news.put_nowait(ZeroDivisionError("oops"))
+
+    with pytest.raises(ZeroDivisionError):
+        await cluster.run(cluster.plan(), fail())
+    last = cluster.events[-1]
+    assert isinstance(last, RunEnded)
+    assert (last.outcome, last.exit) == ("unknown", 70)
+
+
+# ends in words
+
+
+@pytest.mark.parametrize(
+    ("event", "state", "words"),
+    [
+        (Exited(1, 137, "exited", oom=True), "oom", "out of memory: the kernel killed it (exit 137)"),
+        (Exited(1, 139, "exited"), "killed", "killed by SIGSEGV (segmentation fault), exit 139"),
+        (Exited(1, 127, "never_started", error="exec: nope"), "never_started", "command not found (exit 127)"),
+        (Exited(1, None, "lost"), "exited", "its supervisor is gone"),
+        (Exited(1, 3, "exited"), "exited", "exit 3"),
+    ],
+)
+async def test_ends_in_words(cluster: Cluster, event: Exited, state: str, words: str) -> None:
+    """Each way to end has its own state and words, and makes the run fail naming that rank."""
+
+    async def tell() -> None:
+        await until(running(cluster))
+        cluster.hosts[1].news.put_nowait(event)
+        cluster.hosts[1].news.put_nowait(Drained(1, ResumePoint()))
+
+    ended = await cluster.run(cluster.plan(), tell())
+    (changed,) = [e for e in cluster.of(RankChanged) if e.rank == 1 and e.state == state]
+    assert words in changed.words
+    assert (ended.outcome, ended.exit) == ("failed", 1)
+    assert ended.failure is not None
+    assert (ended.failure.rank, ended.failure.host) == (1, "h2")
+
+
+async def test_a_container_removed_by_somebody_else(cluster: Cluster) -> None:
+    """The rank is `removed`; the run fails and says so."""
+
+    async def remove() -> None:
+        await until(running(cluster))
+        cluster.hosts[1].engine.drop(cluster.hosts[1].containers[0])
+
+    ended = await cluster.run(cluster.plan(), remove())
+    assert (ended.outcome, ended.exit) == ("failed", 1)
+    assert states(cluster) == {0: "stopped", 1: "removed"}
+    assert ended.failure is not None
+    assert ended.failure.words == "its container was removed by somebody else"
+
+
+async def test_a_container_removed_after_its_end_is_a_warning(cluster: Cluster) -> None:
+    """Its exit was seen: the result stands."""
+
+    async def tell() -> None:
+        await until(running(cluster))
+        cluster.hosts[0].containers[0].end(0)
+        cluster.hosts[1].news.put_nowait(Exited(1, 0, "exited"))
+        cluster.hosts[1].news.put_nowait(Removed(1))
+
+    ended = await cluster.run(cluster.plan(), tell())
+    assert (ended.outcome, ended.exit) == ("succeeded", 0)
+    assert "removed by somebody else" in cluster.said()
+
+
+# stopped from elsewhere
+
+
+async def test_a_stop_from_elsewhere_is_no_failure(cluster: Cluster) -> None:
+    """`distui stop` by somebody leaves word on the host: 143 and who it was, though containers ended with 143."""
+
+    async def stop() -> None:
+        await until(running(cluster))
+        for host in cluster.hosts:
+            host.files[
+                f"{host.containers[0].labels and '/home/u'}/.local/state/distui/hosts/{host.name}/r1/stopped"
+            ] = b"bob@laptop"
+            host.containers[0].end(143)
+
+    ended = await cluster.run(cluster.plan(), stop())
+    assert (ended.outcome, ended.exit) == ("stopped", 143)
+    assert "stopped by bob@laptop" in cluster.said()
+    assert cluster.of(StopAsked) == []
+    assert cluster.left() == []
+
+
+async def test_word_of_a_stop_is_read_before_its_author_cleans_up(cluster: Cluster) -> None:
+    """The run's folder is removed by the one who stops soon after: the word is read as soon as a rank ends."""
+
+    async def stop() -> None:
+        await until(running(cluster))
+        one, two = cluster.hosts
+        path = "/home/u/.local/state/distui/hosts/h1/r1/stopped"
+        one.files[path] = b"bob@laptop"
+        one.containers[0].end(143)
+        await until(lambda: "stopped by bob@laptop" in cluster.said())
+        del one.files[path]
+        assert cluster.of(StopAsked) == []
+        two.containers[0].end(143)
+
+    ended = await cluster.run(cluster.plan(), stop())
+    assert (ended.outcome, ended.exit) == ("stopped", 143)
+
+
+# the folder here
+
+
+async def test_a_full_disk_here_stops_the_journal_and_not_the_run(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One clear notice; the run goes on to its end."""
+    for task, host in enumerate(cluster.hosts):
+        host.engine.exits[task] = 0
+
+    def full(self: object, events: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("distui.run.store.Journal.write", full)
+    ended = await cluster.run(cluster.plan())
+    assert (ended.outcome, ended.exit) == ("succeeded", 0)
+    errors = [e.text for e in cluster.of(Notice) if e.level == "error"]
+    assert len(errors) == 1
+    assert "No space left on device" in errors[0]
+
+
+async def test_a_log_that_cannot_be_written_keeps_its_container(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of a log is lost: the container stays and the notice says where the rest is and what to do."""
+    for task, host in enumerate(cluster.hosts):
+        host.engine.exits[task] = 0
+        host.files[f"log-{task}"] = b"hello\n"
+    plan = cluster.plan()
+    stored = cluster.store.adopt("r1")
+    stored.rank_log(0).mkdir()
+    ended = await cluster.run(plan)
+
+    assert (ended.outcome, ended.exit) == ("succeeded", 0)
+    assert [c.task for h in cluster.hosts for c in h.containers] == [0]
+    assert "can't write the log" in cluster.said()
+    assert "rank 0 on h1" in cluster.said()
+    assert "distui logs -t r1" in cluster.said()
+
+
+async def test_a_run_is_followed_once(cluster: Cluster) -> None:
+    """A second controller for the same folder is refused before it touches a host."""
+    plan = cluster.plan()
+    with cluster.store.adopt("r1").followed():
+        ended = await cluster.run(plan)
+    assert ended.exit == 2
+    assert "already followed here by process" in cluster.said()
+    assert [h.ran for h in cluster.hosts] == [[], []]
+
+
+async def test_adopting_meets_what_runs(cluster: Cluster) -> None:
+    """A run left alone is followed by another controller to its end; a host out of reach counts once it is back."""
+    plan = cluster.plan()
+    await cluster.run(plan, detach=True)
+    cluster.events.clear()
+    cluster.connector.down["h2"] = HostUnreachable("h2", "h2 does not answer")
+
+    async def finish() -> None:
+        await until(running(cluster))
+        assert states(cluster)[1] == "lost"
+        del cluster.connector.down["h2"]
+        for host in cluster.hosts:
+            host.containers[0].end(0)
+
+    ended = await cluster.run(plan, finish(), adopted=True)
+    assert (ended.outcome, ended.exit) == ("succeeded", 0)
+    assert [e.state for e in cluster.of(HostChanged) if e.host == "h2"] == ["lost", "back"]
+    assert cluster.left() == []
+
+
+async def test_adopting_gives_a_dead_host_up(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that never answers is given up after the same time as one that is lost later."""
+    monkeypatch.setattr("distui.run.host_run.GIVE_UP", 0.0)
+    plan = cluster.plan()
+    await cluster.run(plan, detach=True)
+    cluster.events.clear()
+    cluster.connector.down["h2"] = HostUnreachable("h2", "h2 does not answer")
+    cluster.hosts[0].containers[0].end(0)
+    ended = await cluster.run(plan, adopted=True, limits=Limits(lost=0.05))
+
+    assert (ended.outcome, ended.exit) == ("unknown", 6)
+    assert states(cluster) == {0: "exited", 1: "lost"}
+
+
+async def test_results_are_json(cluster: Cluster) -> None:
+    """The stored result is what `show` and `wait` read."""
+    for task, host in enumerate(cluster.hosts):
+        host.engine.exits[task] = 0
+    began = time.time()
+    await cluster.run(cluster.plan())
+    result = cluster.store.need("r1").result()
+    assert result is not None
+    assert json.dumps(result)
+    assert (result["state"], result["exit"], result["leftovers"]) == ("succeeded", 0, [])
+    assert 0 <= result["took_s"] <= time.time() - began + 1
+
+
+def test_the_controller_is_no_thread() -> None:
+    """One task drives a run; asking for a stop is a plain call that may come from a signal handler."""
+    assert not asyncio.iscoroutinefunction(RunController.request_stop)
