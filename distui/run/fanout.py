@@ -1,0 +1,83 @@
+"""One run's events for any number of readers that come and go: the run never waits for a reader.
+
+Log lines and samples are not kept for a slow reader, since both are on disk; everything else is kept for ever, so
+that a reader who comes late first gets the whole story.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from distui.run.events import Event, HostSampled, LogLines, RunEnded
+from distui.run.state import RunState, apply
+
+MOST_WAITING = 4000
+"""Events that may wait for one reader before its log lines and samples are dropped."""
+
+
+class _Reader:
+    """What waits for one reader."""
+
+    def __init__(self, told: Sequence[Event]) -> None:
+        self.waiting: list[Event] = list(told)
+        self.woken = asyncio.Event()
+        if self.waiting:
+            self.woken.set()
+
+    def give(self, batch: Sequence[Event]) -> None:
+        self.waiting += batch
+        if len(self.waiting) > MOST_WAITING:
+            self.waiting = [event for event in self.waiting if _kept(event)]
+        self.woken.set()
+
+    def take(self) -> tuple[Event, ...]:
+        self.woken.clear()
+        taken, self.waiting = tuple(self.waiting), []
+        return taken
+
+
+class Fanout:
+    """Folds the state of a run and hands its events on."""
+
+    def __init__(self) -> None:
+        self.state = RunState()
+        self.told: list[Event] = []
+        self._readers: set[_Reader] = set()
+        self._closed = False
+
+    def put(self, batch: Sequence[Event]) -> None:
+        """Take the next events of the run."""
+        for event in batch:
+            self.state = apply(self.state, event)
+        self.told += filter(_kept, batch)
+        for reader in self._readers:
+            reader.give(batch)
+        if any(isinstance(event, RunEnded) for event in batch):
+            self.close()
+
+    def close(self) -> None:
+        """No more events will come: every reader ends after what waits for it."""
+        self._closed = True
+        for reader in self._readers:
+            reader.woken.set()
+
+    async def batches(self) -> AsyncIterator[tuple[Event, ...]]:
+        """What has happened so far but log lines and samples, then everything as it comes, to the end."""
+        reader = _Reader(self.told)
+        self._readers.add(reader)
+        try:
+            while True:
+                if not self._closed:
+                    await reader.woken.wait()
+                batch = reader.take()
+                if batch:
+                    yield batch
+                elif self._closed:
+                    return
+        finally:
+            self._readers.discard(reader)
+
+
+def _kept(event: Event) -> bool:
+    return not isinstance(event, LogLines | HostSampled)

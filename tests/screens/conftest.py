@@ -1,0 +1,51 @@
+"""Fixtures of the screens' tests: a desk of values (`fakes.py`), a followed run, the app over them."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from fakes import FakeDesk, FakeLive, history, settle
+from tui.app import DistuiApp
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeDesk:
+    """A desk with six hosts and some history."""
+    for name in ("NO_COLOR", "TEXTUAL_THEME"):
+        monkeypatch.delenv(name, raising=False)
+    made = FakeDesk(tmp_path)
+    made.rows = history(made)
+    return made
+
+
+@pytest.fixture
+def live(desk: FakeDesk) -> FakeLive:
+    """The run llm-7f3 of 2 hosts x 8 ranks, followed, nothing has happened yet."""
+    return desk.follow(desk.plan())
+
+
+Open = Callable[..., contextlib.AbstractAsyncContextManager[tuple[DistuiApp, Any]]]
+
+
+@pytest.fixture
+def open_app(desk: FakeDesk) -> Open:
+    """Opens the app over `desk`: `async with open_app((80, 24), start="runs") as (app, pilot)`."""
+
+    @contextlib.asynccontextmanager
+    async def opened_app(
+        size: tuple[int, int] = (120, 36), *, start: Any = "hosts", **more: Any
+    ) -> AsyncIterator[tuple[DistuiApp, Any]]:
+        app = DistuiApp(desk, start=start, **more)
+        async with app.run_test(size=size) as pilot:
+            await settle(pilot)
+            yield app, pilot
+
+    return opened_app

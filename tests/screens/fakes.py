@@ -1,0 +1,382 @@
+"""A desk made of values for the tests of screens: six hosts, four runs, two job files, nothing over ssh."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from distui.errors import NotFound, SpecError
+from distui.facts.host import (
+    Address,
+    Disk,
+    Engine,
+    Gpu,
+    GpuProcess,
+    Gpus,
+    HostDown,
+    HostFacts,
+    IbPort,
+    Nic,
+    ProbeResult,
+    Trouble,
+)
+from distui.plan.model import NoPlan, RunPlan
+from distui.plan.plan import plan
+from distui.plan.serialize import to_json
+from distui.run.discover import Found
+from distui.run.events import (
+    Event,
+    Failure,
+    GpuReading,
+    HostChanged,
+    HostSampled,
+    LogLine,
+    LogLines,
+    PhaseBegun,
+    RankChanged,
+    RunEnded,
+    RunOpened,
+    StopReason,
+    TaskStarted,
+)
+from distui.run.fanout import Fanout
+from distui.run.state import RunState
+from distui.run.store import Journal, RunStore, StoredRun
+from distui.spec.inventory import Host, HostPick, Inventory
+from distui.spec.job import Job
+from distui.spec.read_job import read_job
+from tui.app import DistuiApp
+from tui.desk import Draft, HostNews, JobFile, RunRow
+
+NODES = ("node01", "node02", "node03", "node04", "node05", "gw1")
+JOB = """\
+version: 1
+name: llm-pretrain
+image: nvcr.io/nvidia/pytorch:25.01-py3
+ranks: {per_host: 8}
+gpus_per_host: 8
+command: [python, train.py, --rank, "{rank}", --world-size, "{world_size}", --init-method, "{init_method}"]
+"""
+BROKEN = "version: 1\nname: broken\nimagee: x\ncommand: [python]\n"
+NOW = 1_760_000_000.0
+
+
+def gpu(index: int, *, busy: float = 0.0, heat: float = 34.0, owner: str = "") -> Gpu:
+    """One H100."""
+    processes = (GpuProcess(4000 + index, owner, 77_000, f"GPU-{index}"),) if owner else ()
+    return Gpu(
+        index, f"GPU-{index}", "NVIDIA H100 80GB HBM3", "nvidia", 81_559, int(busy * 800), busy, heat,
+        90 + busy * 6, "550.90", False, f"0000:{index:02x}:00.0", processes,
+    )  # fmt: skip
+
+
+def facts(name: str, number: int, *, gpus: int = 8, ib: int = 8, **more: Any) -> HostFacts:
+    """A healthy host with GPUs and InfiniBand."""
+    nics = [Nic("eno1", "ethernet", True, 1500, speed_mbps=10_000, addresses=(Address(f"10.0.0.{number}", 24),))]
+    nics += [
+        Nic(f"ib{i}", "infiniband", True, 4092, speed_mbps=400_000, addresses=(Address(f"10.10.{i}.{number}", 24),))
+        for i in range(ib)
+    ]
+    base = HostFacts(
+        host=name, hostname=name, kernel="6.8.0", arch="x86_64", os="Ubuntu 24.04", user="ubuntu", uid=1000,
+        home="/home/ubuntu", machine_id=f"machine-{name}", boot_id=f"boot-{name}", cpus=192, cpu_model="EPYC 9654",
+        memory_total_mib=1_500_000, memory_available_mib=1_400_000,
+        disks=(Disk("/", 400 << 30, 900 << 30), Disk("/data", 1200 << 30, 3000 << 30)),
+        clock_offset_ms=3.0, rtt_ms=2.0, connect_ms=60.0, python3="3.12.3", nics=tuple(nics),
+        ib=tuple(IbPort(f"mlx5_{i}", 1, "ACTIVE", "InfiniBand", 400.0, f"ib{i}") for i in range(ib)),
+        gpu=Gpus(tuple(gpu(i) for i in range(gpus))),
+        engine=Engine("docker", ("docker",), "27.3", "27.3", True, "/var/run/docker.sock"),
+        default_route_nic="eno1", rdma_devices=bool(ib), memlock_kib=-1,
+    )  # fmt: skip
+    return dataclasses.replace(base, **more)
+
+
+def lab_facts() -> dict[str, ProbeResult]:
+    """What the six hosts say: two busy, one with a dead rail, one half used, one refused, one without GPUs."""
+    found: dict[str, ProbeResult] = {}
+    for number, name in enumerate(("node01", "node02"), 1):
+        cards = tuple(gpu(i, busy=96.0, heat=84.0 if (name, i) == ("node02", 5) else 70.0, owner="python")
+                      for i in range(8))  # fmt: skip
+        found[name] = facts(name, number, gpu=Gpus(cards))
+    ports = facts("node03", 3).ib
+    found["node03"] = facts("node03", 3, ib=8)
+    found["node03"] = dataclasses.replace(
+        found["node03"], ib=(*ports[:3], dataclasses.replace(ports[3], state="DOWN"), *ports[4:])
+    )
+    found["node04"] = facts("node04", 4, gpu=Gpus(tuple(gpu(i, busy=60.0 if i < 4 else 0.0) for i in range(8))))
+    found["node05"] = HostDown(
+        "node05", Trouble("auth", "publickey refused: offered ~/.ssh/id_ed25519 as ubuntu", "ssh -v node05")
+    )
+    found["gw1"] = facts("gw1", 9, gpus=0, ib=0, rtt_ms=41.0, cpus=32, memory_total_mib=128_000)
+    return found
+
+
+def sample(host: str, at: float = NOW, *, busy: float = 96.0, count: int = 8) -> HostSampled:
+    """One second of a host."""
+    cards = tuple(GpuReading(i, busy, 77_900, 81_559, 70.0 + i, 610.0) for i in range(count))
+    net = {"eno1": (12e6, 9e6)} | {f"ib{i}": (2.66e9, 2.61e9) for i in range(8 if count else 0)}
+    return HostSampled(at, host, cards, net, 1200 << 30)
+
+
+def opened(made: RunPlan, at: float, log_dir: str) -> RunOpened:
+    """The first event of a run of this plan."""
+    ranks = {rank: task.host for task in made.tasks for rank in task.ranks}
+    return RunOpened(
+        at, made.run_id, made.job, made.launcher, made.image, ranks, {t.index: t.ranks for t in made.tasks},
+        log_dir=log_dir,
+    )  # fmt: skip
+
+
+def launching(made: RunPlan, at: float, log_dir: str = "") -> list[Event]:
+    """From the first event to every rank running."""
+    told: list[Event] = [opened(made, at, log_dir), PhaseBegun(at + 0.1, "connect")]
+    told += [HostChanged(at + 0.2, host, "up") for host in made.hosts]
+    told += [PhaseBegun(at + 0.5, "start")]
+    told += [TaskStarted(at + 1, t.index, t.host, f"{t.index:012x}") for t in made.tasks]
+    told += [RankChanged(at + 1.5, rank, t.host, "running") for t in made.tasks for rank in t.ranks]
+    return [*told, PhaseBegun(at + 2, "follow")]
+
+
+def failing(made: RunPlan, at: float, rank: int = 13, log_dir: str = "") -> list[Event]:
+    """Rank 13 fails, the others are stopped, the run ends."""
+    hosts = {r: t.host for t in made.tasks for r in t.ranks}
+    failure = Failure(
+        rank, hosts[rank], 1, "exit 1", "CUDA error: uncorrectable ECC error encountered",
+        "leave GPU 5 out or reset it",
+        ("Traceback (most recent call last):", "torch.AcceleratorError: CUDA error"), at,
+    )  # fmt: skip
+    others = [r for r in hosts if r != rank]
+    told: list[Event] = [RankChanged(at, rank, hosts[rank], "exited", 1, words="exit 1")]
+    told += [RankChanged(at + 2.4, r, hosts[r], "stopped", 143, words="stopped") for r in others]
+    return [*told, RunEnded(at + 4, "failed", 1, failure, log_dir, (), at + 4 - NOW)]
+
+
+def lines(made: RunPlan, rank: int, at: float, *texts: str) -> LogLines:
+    """Lines of one rank."""
+    task = next(t for t in made.tasks if rank in t.ranks)
+    return LogLines(at, task.index, rank, task.host, tuple(LogLine("stdout", text) for text in texts))
+
+
+@dataclasses.dataclass
+class FakeLive:
+    """A followed run: `feed` is what the hosts do; stops and detaches are noted in `asked`."""
+
+    plan: RunPlan
+    stored: StoredRun
+    fan: Fanout = dataclasses.field(default_factory=Fanout)
+    asked: list[tuple[str, Any]] = dataclasses.field(default_factory=list)
+
+    @property
+    def state(self) -> RunState:
+        return self.fan.state
+
+    def batches(self) -> AsyncIterator[tuple[Event, ...]]:
+        return self.fan.batches()
+
+    def request_stop(self, reason: StopReason, *, grace: float | None = None) -> None:
+        self.asked.append(("stop", grace))
+
+    def request_detach(self) -> None:
+        self.asked.append(("detach", None))
+
+    async def feed(self, *events: Event) -> None:
+        """Let this happen: log lines reach the log files first, as in a real run."""
+        for event in events:
+            if isinstance(event, LogLines) and event.rank is not None:
+                self.stored.log_dir.mkdir(parents=True, exist_ok=True)
+                with self.stored.rank_log(event.rank).open("a") as file:
+                    file.writelines(f"{line.stamp} {line.text}\n" if line.stamp else f"{line.text}\n"
+                                    for line in event.lines)  # fmt: skip
+        self.fan.put(events)
+        await asyncio.sleep(0)
+
+
+class FakeDesk:
+    """The desk of the app's tests. `calls` records what it was asked to do, in order."""
+
+    def __init__(self, folder: Path, *, readonly: bool = False, hosts: Sequence[str] = NODES) -> None:
+        self.title = "lab/hosts.yaml"
+        self.owner = "alice@laptop"
+        self.readonly = readonly
+        self.hosts = tuple(Host(name) for name in hosts)
+        self.answers = {name: result for name, result in lab_facts().items() if name in hosts}
+        self.found: dict[str, ProbeResult] = {}
+        self.calls: list[tuple[Any, ...]] = []
+        self.store = RunStore(folder / "state")
+        self.rows: list[RunRow] = []
+        self.live: dict[str, FakeLive] = {}
+        self.stream: asyncio.Queue[HostNews] = asyncio.Queue()
+        self.inventory = Inventory(self.hosts)
+        self.folder = folder
+        self.job_texts = {"llm-pretrain": JOB, "broken": BROKEN}
+        self.error: Exception | None = None
+        """Raised by whatever is asked over the network next."""
+
+    # What the app asks.
+
+    async def probe(self, names: Sequence[str], on_result: Callable[[str, ProbeResult], None]) -> None:
+        self.calls.append(("probe", *names))
+        for name in names:
+            self.found[name] = self.answers[name]
+            on_result(name, self.answers[name])
+
+    @property
+    def facts(self) -> Mapping[str, ProbeResult]:
+        return self.found
+
+    async def news(self) -> AsyncIterator[HostNews]:
+        while True:
+            yield await self.stream.get()
+            self.stream.task_done()
+
+    def jobs(self) -> tuple[JobFile, ...]:
+        found = []
+        for name, text in self.job_texts.items():
+            path = self.folder / f"{name}.yaml"
+            path.write_text(text)
+            draft = self.draft(text, str(path))
+            found.append(JobFile(path, name, draft.problems))
+        return tuple(found)
+
+    def draft(self, text: str, path: str, name: str | None = None) -> Draft:
+        try:
+            return Draft(read_job(text, path, environ={}, name=name))
+        except SpecError as error:
+            return Draft(None, error.problems)
+
+    def preview(self, job: Job, picks: Sequence[HostPick], *, run_id: str) -> RunPlan | NoPlan:
+        return plan(
+            job, self.inventory, picks, self.found, run_id=run_id, owner=self.owner, version="0.1.0",
+            started="2026-01-01T00:00:00Z",
+        )  # fmt: skip
+
+    def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
+        return tuple(HostPick(name) for name in marked or ("node01", "node02"))
+
+    def run_name(self, job: str) -> str:
+        return f"{job[:8]}-new"
+
+    async def launch(self, job: Job, plan: RunPlan) -> FakeLive:
+        self.calls.append(("launch", plan.run_id, plan.hosts))
+        self._fail()
+        return self.follow(plan)
+
+    async def attach(self, run: str) -> FakeLive:
+        self.calls.append(("attach", run))
+        self._fail()
+        if run not in self.live:
+            raise NotFound(f"there is no run '{run}'", hint="`distui ps -a` lists the runs")
+        return self.live[run]
+
+    def replay(self, run: str) -> FakeLive:
+        self.calls.append(("replay", run))
+        return self.live[run]
+
+    @property
+    def following(self) -> Mapping[str, FakeLive]:
+        return {name: live for name, live in self.live.items() if live.state.ended is None}
+
+    async def runs(self) -> tuple[tuple[RunRow, ...], Found]:
+        self.calls.append(("runs",))
+        self._fail()
+        return tuple(self.rows), Found((), {})
+
+    async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
+        self.calls.append(("stop", run, grace))
+        self._fail()
+        return ()
+
+    async def prune(self, run: str) -> None:
+        self.calls.append(("prune", run))
+        self._fail()
+        self.rows = [row for row in self.rows if row.run != run]
+
+    # What tests do.
+
+    def _fail(self) -> None:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+    def plan(self, run: str = "llm-7f3", hosts: Sequence[str] = ("node01", "node02")) -> RunPlan:
+        """The plan of the job of these tests, 8 ranks on each host."""
+        draft = self.draft(JOB, "llm-pretrain.yaml")
+        assert draft.job is not None
+        before, self.found = self.found, dict(self.answers)
+        for host in hosts:
+            self.found[host] = facts(host, NODES.index(host) + 1)
+        made = self.preview(draft.job, [HostPick(host) for host in hosts], run_id=run)
+        self.found = before
+        assert isinstance(made, RunPlan), made
+        return made
+
+    def follow(self, made: RunPlan) -> FakeLive:
+        """Follow a run of this plan."""
+        stored = self.store.get(made.run_id) or self.store.create(made.run_id)
+        stored.write_plan(to_json(made))
+        self.live[made.run_id] = FakeLive(made, stored)
+        return self.live[made.run_id]
+
+    def record(self, made: RunPlan, told: Sequence[Event]) -> StoredRun:
+        """Write a run's folder as the controller does."""
+        live = self.follow(made)
+        journal = Journal(live.stored)
+        journal.write(told)
+        journal.close()
+        live.fan.put(tuple(told))
+        return live.stored
+
+    async def say(self, *news: HostNews) -> None:
+        """Let hosts say something, and wait until the app has taken it."""
+        for one in news:
+            self.stream.put_nowait(one)
+        await self.stream.join()
+
+
+def history(desk: FakeDesk) -> list[RunRow]:
+    """Four rows of history, one of them alive."""
+    failure = Failure(13, "node02", 1, "exit 1", "CUDA error: an illegal memory access was encountered")
+    nodes = ("node01", "node02")
+    return [
+        RunRow("llm-7f3", "llm-pretrain", "running", nodes, 16, "alice@laptop", time.time() - 4364, live=True,
+               recorded=True, size=5 << 20),
+        RunRow("vit-2b1", "vit", "running", ("node04",), 4, "bob@desk", time.time() - 900, live=True),
+        RunRow("llm-7f2", "llm-pretrain", "failed", nodes, 16, "alice@laptop", NOW, 190.0, 1, failure,
+               recorded=True, size=1 << 20),
+        RunRow("gloo-01a", "gloo-smoke", "succeeded", ("gw1",), 2, "alice@laptop", NOW - 86400, 41.0, 0,
+               recorded=True, size=20 << 10),
+    ]  # fmt: skip
+
+
+async def settle(pilot: Any) -> None:
+    """Until what was asked is shown: workers that end have ended, news have reached the screen."""
+    await pilot.pause()
+    await pilot.pause()
+    pilot.app._show_news()
+    await pilot.pause()
+
+
+def screen_text(app: DistuiApp) -> str:
+    """What is on the screen, as text, one line a row."""
+    width, height = app.size
+    strips = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip)[:width].rstrip() for strip in strips[:height])
+
+
+def shot(app: DistuiApp, name: str) -> None:
+    """Keep a picture of the screen in $DISTUI_SHOTS, when that is set (SVG, and PNG where rsvg-convert is)."""
+    folder = os.environ.get("DISTUI_SHOTS")
+    if not folder:
+        return
+    path = Path(folder) / f"{name}.svg"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(app.export_screenshot(simplify=True))
+    if shutil.which("rsvg-convert"):
+        subprocess.run(["rsvg-convert", "-w", "1600", "-o", str(path.with_suffix(".png")), str(path)], check=True)

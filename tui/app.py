@@ -1,0 +1,468 @@
+"""The app: four views over one desk. It shows and asks; runs are owned by the desk, outside of it.
+
+Start it with the desk open around it: `async with desk: await DistuiApp(desk).run_async()`.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+from textual.app import App
+from textual.binding import BindingType
+from textual.dom import DOMNode
+from textual.filter import LineFilter, NoColor
+from textual.screen import Screen
+
+from distui.errors import DistuiError
+from distui.run.board import Board
+from distui.run.discover import Found
+from distui.run.uses import uses_of
+from tui import theme as themes
+from tui.actions import Action, bindings
+from tui.base import View, ViewName, work
+from tui.desk import Desk, HostNews, JobFile, LiveRun, RunRow
+from tui.glyphs import ASCII, UNICODE, Glyphs
+from tui.keys import actions_here
+from tui.theme import Palette
+
+NEWS_EVERY = 0.5
+"""Seconds between two repaints for news of the hosts."""
+RUNS_EVERY = 10.0
+"""Seconds between two questions for the runs on the hosts."""
+
+
+class DistuiApp(App[int]):
+    """The terminal UI. `start` names what is opened first: a view, or a run that is followed."""
+
+    TITLE = "distui"
+    ENABLE_COMMAND_PALETTE = True
+    PAUSE_GC_ON_SCROLL = True
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        Action("view_hosts", "Hosts", ("1",), "Global", "hosts", help="The hosts; `:hosts TEXT` filters them."),
+        Action("view_jobs", "Jobs", ("2",), "Global", "jobs", help="The job files."),
+        Action("view_runs", "Runs", ("3",), "Global", "runs", help="Runs, live and ended."),
+        Action("view_doctor", "Doctor", ("4",), "Global", "doctor", help="What would break on which host."),
+        Action("help", "help", ("question_mark",), "Global", "help", footer=True, help="What can be pressed here."),
+        Action("command", "command", ("colon",), "Global", help="Type a command, with completion and history."),
+        Action("command_palette", "palette", ("ctrl+p",), "Global", "palette", help="Find an action by its name."),
+        Action("theme", "theme", ("T",), "Global", "theme", help="Next theme; `:theme NAME` chooses one."),
+        Action("back", "back", ("escape",), "Global", "back", help="To where you came from."),
+        Action("leave", "back or quit", ("q",), "Global", "q", help="Back; at the top, quit. Runs keep going."),
+        Action("copy_or_hint", "copy", ("ctrl+c",), "Global", help="Copy what is selected."),
+        Action(
+            "leave_now", "quit", ("ctrl+q",), "Global", "quit", help="Quit, after a question when runs are followed."
+        ),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
+
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        start: ViewName | LiveRun = "hosts",
+        theme: str = "",
+        ascii: bool = False,
+        keymap: Mapping[str, str] | None = None,
+    ) -> None:
+        self.DEFAULT_MODE = start if isinstance(start, str) else "runs"  # type: ignore[misc]  # read by __init__
+        super().__init__()
+        self.desk = desk
+        self.board = Board(desk.hosts)
+        self.rows: tuple[RunRow, ...] = ()
+        self.found = Found((), {})
+        self.runs_known = False
+        self.glyphs: Glyphs = ASCII if ascii else UNICODE
+        self.keymap: Mapping[str, str] = dict(keymap or {})
+        self.opening = start
+        self.bug: Exception | None = None
+        self.command_history: list[str] = []
+        self._changed: set[str] = set()
+        self._runs_changed = False
+        self._look: tuple[str, Palette] | None = None
+        for found in themes.THEMES:
+            self.register_theme(found)
+        self.theme = self._first_theme(theme)
+
+    # Colours.
+
+    def _first_theme(self, wanted: str) -> str:
+        if self.no_color:
+            return "ansi-dark"
+        name = themes.SHORT_NAMES.get(wanted, wanted)
+        return name if name in self.available_themes else themes.DARK.name
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """See textual: distui's own variables, made from the theme's."""
+        return themes.variables(self.current_theme)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """See textual. With NO_COLOR nothing has a colour; weights and reverse stay."""
+        return [NoColor()] if self.no_color else super().get_line_filters()
+
+    @property
+    def look(self) -> Palette:
+        """The styles of the theme in use."""
+        if self._look is None or self._look[0] != self.theme:
+            self._look = (self.theme, themes.palette(self.current_theme, self.get_css_variables()))
+        return self._look[1]
+
+    # Start and end.
+
+    def on_mount(self) -> None:
+        """Ask the hosts, listen to them, and open what was asked for."""
+        if self.keymap:
+            self.set_keymap(dict(self.keymap))
+        self.theme_changed_signal.subscribe(self, self._theme_changed)
+        self.set_interval(NEWS_EVERY, self._show_news)
+        self.set_interval(RUNS_EVERY, self._ask_runs_again)
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        """After the first paint."""
+        if not self.is_headless:
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(50_000, 20, 100)  # full collections are the tail of the latency (docs/tui.md)
+        if not isinstance(self.opening, str):
+            self.open_run(self.opening)
+        self.probe([host.name for host in self.desk.hosts])
+        work(self, self._listen(), name="news")
+        self.ask_runs()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """See textual. Errors raised on purpose are told; a bug ends the app without a traceback on the screen."""
+        if isinstance(error, DistuiError):
+            self.tell_error(error)
+        elif self.is_headless:
+            super()._handle_exception(error)
+        else:
+            self.bug = self.bug or error
+            self.exit(70)
+
+    async def run_action(
+        self,
+        action: Any,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """See textual. The one place where read-only refuses, and where errors of actions become words."""
+        name = action if isinstance(action, str) else action[1]
+        known = next((a for a in actions_here(self.screen) if a.id == name), None)
+        if known is not None and known.changes and self.desk.readonly:
+            self.tell(f"{known.title} is refused: distui was started read-only", level="warning")
+            return True
+        try:
+            return await super().run_action(action, default_namespace, namespaces)
+        except DistuiError as error:
+            self.tell_error(error)
+            return True
+
+    # Words.
+
+    def tell(self, words: str, *, level: Literal["info", "warning", "error"] = "info") -> None:
+        """Say something in the corner of the screen."""
+        severity: dict[str, Literal["information", "warning", "error"]] = {"warning": "warning", "error": "error"}
+        self.notify(
+            words, severity=severity.get(level, "information"), markup=False, timeout=4 if level == "info" else 9
+        )
+
+    def tell_error(self, error: DistuiError) -> None:
+        """An error in words: what is wrong, and what to do."""
+        self.tell(error.message + (f"\ntry: {error.hint}" if error.hint else ""), level="error")
+
+    async def confirm(self, title: str, lines: Sequence[str], yes: str) -> bool:
+        """Ask before something changes; Cancel has the focus. Call it from a worker."""
+        from tui.screens.confirm import Confirm
+
+        return await self.push_screen_wait(Confirm(title, tuple(lines), yes)) == "yes"
+
+    def copy(self, text: str) -> None:
+        """Into the clipboard of the terminal (OSC 52)."""
+        self.copy_to_clipboard(text)
+        self.tell("copied" if text.count("\n") < 1 else f"copied {text.count(chr(10)) + 1} lines")
+
+    # The board.
+
+    def probe(self, names: Sequence[str]) -> None:
+        """Probe hosts beside everything else; rows fill in as they answer."""
+
+        def answered(name: str, result: Any) -> None:
+            self.board.probed(name, result, time.time())
+            self._changed.add(name)
+
+        self.board.probing(names)
+        self._changed.update(names)
+        work(self, self.desk.probe(names, answered), name="probe", alone=False)
+
+    async def _listen(self) -> None:
+        async for news in self.desk.news():
+            self.take_news(news)
+
+    def take_news(self, news: HostNews) -> None:
+        """Put news on the board; the screen is told with the next tick."""
+        if news.sample is not None:
+            self.board.sampled(news.sample)
+        elif news.state != "sample":
+            self.board.connection(news.host, news.state, news.reason, time.time())
+        self._changed.add(news.host)
+
+    def ask_runs(self) -> None:
+        """Ask the hosts which runs they know."""
+        work(self, self._take_runs(), name="runs")
+
+    def _ask_runs_again(self) -> None:
+        if self.current_mode in ("hosts", "runs") and isinstance(self.screen, View):
+            self.ask_runs()
+
+    async def _take_runs(self) -> None:
+        self.rows, self.found = await self.desk.runs()
+        self.runs_known = True
+        self.take_uses()
+        self._show_news()
+
+    def take_uses(self) -> None:
+        """Which GPU which run uses, from the runs followed here and those found on the hosts."""
+        living = [live for live in self.desk.following.values() if live.state.ended is None]
+        followed = [(live.plan, live.state.containers, live.state.started) for live in living]
+        self.board.used(uses_of(followed, self.found))
+        self._runs_changed = True
+
+    def _show_news(self) -> None:
+        """Tell the view that is shown, at most every half second."""
+        if not self._changed and not self._runs_changed:
+            return
+        shown = self.top_view
+        if shown is not None and shown.is_running:
+            changed, self._changed, self._runs_changed = frozenset(self._changed), set(), False
+            shown.news(changed)
+
+    @property
+    def top_view(self) -> View | None:
+        """The screen under any dialog."""
+        found = (screen for screen in reversed(self.screen_stack) if isinstance(screen, View))
+        return next(found, None)
+
+    def _theme_changed(self, theme: object) -> None:
+        for screen in self.screen_stack:
+            screen.refresh(layout=True)
+            for widget in screen.query("*"):
+                widget.refresh()
+
+    # Where one is.
+
+    def show_view(self, name: ViewName) -> None:
+        """Switch to one of the four views; each keeps its place."""
+        self.switch_mode(name)
+
+    def _open(self, mode: ViewName, module: str, kind: str, *given: Any) -> None:
+        """Push a screen of `tui.screens` in a view; imported only now, since start-up time counts."""
+        from importlib import import_module
+
+        made: Screen[None] = getattr(import_module(f"tui.screens.{module}"), kind)(*given)
+        if self.current_mode != mode:
+            self.switch_mode(mode)
+        self.push_screen(made)
+
+    def open_host(self, name: str) -> None:
+        """Everything about one host."""
+        self._open("hosts", "host_detail", "HostDetailScreen", name)
+
+    def open_launch(self, job: JobFile | None, marked: tuple[str, ...]) -> None:
+        """The launch form and its plan."""
+        self._open("jobs", "launch", "LaunchScreen", job, marked)
+
+    def open_run(self, live: LiveRun) -> None:
+        """The run view of a run that is followed, or played again; an open one is taken up."""
+        self.switch_mode("runs")
+        for screen in list(self.screen_stack[1:]):
+            shown = getattr(screen, "live", None)
+            if shown is live:
+                while self.screen is not screen:
+                    self.pop_screen()
+                return
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+        self._open("runs", "run", "RunScreen", live)
+
+    def follow_run(self, run: str) -> None:
+        """Open a run by name: followed if it lives, else played again from its folder."""
+        work(self, self._follow_run(run), name="attach")
+
+    async def _follow_run(self, run: str) -> None:
+        row = next((row for row in self.rows if row.run == run), None)
+        lives = run in self.desk.following or (row.live if row is not None else True)
+        if lives or (row is not None and not row.recorded):
+            self.open_run(await self.desk.attach(run))
+        else:
+            self.open_run(self.desk.replay(run))
+
+    def open_text(self, title: str, text: str) -> None:
+        """A text to read: a plan, a diff, raw JSON."""
+        from tui.screens.text import TextScreen
+
+        self.push_screen(TextScreen(title, text))
+
+    # Actions.
+
+    def action_view(self, name: str) -> None:
+        """A tab was clicked."""
+        self.switch_mode(name)
+
+    def action_view_hosts(self) -> None:
+        """The first view."""
+        self.show_view("hosts")
+
+    def action_view_jobs(self) -> None:
+        """The second view."""
+        self.show_view("jobs")
+
+    def action_view_runs(self) -> None:
+        """The third view."""
+        self.show_view("runs")
+
+    def action_view_doctor(self) -> None:
+        """The fourth view."""
+        self.show_view("doctor")
+
+    def action_help(self) -> None:
+        """The keys of this place."""
+        from tui.screens.help import HelpScreen
+
+        self.push_screen(HelpScreen(self.screen))
+
+    def action_command(self) -> None:
+        """The row for typed commands."""
+        if isinstance(self.screen, View):
+            self.screen.open_command()
+
+    def action_theme(self) -> None:
+        """The next of dark, light, and the terminal's own colours."""
+        order = ("distui-dark", "distui-light", "ansi-dark")
+        at = order.index(self.theme) if self.theme in order else -1
+        self.theme = order[(at + 1) % len(order)]
+
+    async def action_back(self) -> None:
+        """Leave this screen for the one below."""
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    async def action_leave(self) -> None:
+        """Back; at the top of a view, quit."""
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+        else:
+            await self.action_leave_now()
+
+    async def action_leave_now(self) -> None:
+        """Quit: at once when no run is followed, else after a question."""
+        if not any(live.state.ended is None for live in self.desk.following.values()):
+            self.exit(0)
+            return
+        self.run_worker(self._ask_and_leave(), name="quit", group="quit", exclusive=True)
+
+    async def _ask_and_leave(self) -> None:
+        from tui.screens.quit import QuitScreen
+
+        living = {name: live for name, live in self.desk.following.items() if live.state.ended is None}
+        match await self.push_screen_wait(QuitScreen(living, readonly=self.desk.readonly)):
+            case "detach":
+                self.exit(0)
+            case "stop":
+                for live in living.values():
+                    live.request_stop("user")
+                self.tell("stopping; distui quits when the hosts are clean, q again leaves at once")
+                self._leave_when_stopped(living)
+            case _:
+                pass
+
+    def _leave_when_stopped(self, living: Mapping[str, LiveRun]) -> None:
+        """Quit as soon as every run that was to be stopped has ended."""
+
+        def look() -> None:
+            if all(live.state.ended is not None for live in living.values()):
+                timer.stop()
+                self.exit(0)
+
+        timer = self.set_interval(0.2, look)
+
+    def action_copy_or_hint(self) -> None:
+        """Copy a selection; without one say how to quit."""
+        selected = self.screen.get_selected_text()
+        if selected:
+            self.copy(selected)
+        else:
+            self.tell("q to quit; runs keep going")
+
+    # Commands typed after `:` that take an argument.
+
+    def command_hosts(self, argument: str) -> None:
+        """`:hosts /TEXT` filters the hosts."""
+        self._filtered("hosts", argument)
+
+    def command_runs(self, argument: str) -> None:
+        """`:runs /TEXT` filters the runs."""
+        self._filtered("runs", argument)
+
+    def command_jobs(self, argument: str) -> None:
+        """`:jobs /TEXT` filters the jobs."""
+        self._filtered("jobs", argument)
+
+    def _filtered(self, name: ViewName, argument: str) -> None:
+        self.show_view(name)
+        if argument:
+            self.call_after_refresh(partial(self._filter, argument.lstrip("/").strip()))
+
+    def _filter(self, text: str) -> None:
+        if isinstance(self.screen, View):
+            self.screen.filter_text = text
+            self.screen.filter_changed()
+            self.screen.refresh_bars()
+
+    def command_theme(self, argument: str) -> None:
+        """`:theme NAME`."""
+        name = themes.SHORT_NAMES.get(argument, argument)
+        if not argument:
+            self.action_theme()
+        elif name in self.available_themes:
+            self.theme = name
+        else:
+            known = ", ".join(sorted([*themes.SHORT_NAMES, *self.available_themes]))
+            self.tell(f"there is no theme {argument}; themes are {known}", level="warning")
+
+    def command_run(self, argument: str) -> None:
+        """`:run NAME` opens a run."""
+        if argument:
+            self.follow_run(argument)
+        else:
+            self.show_view("runs")
+
+    def command_host(self, argument: str) -> None:
+        """`:host NAME` opens a host."""
+        if argument in self.board.hosts:
+            self.open_host(argument)
+        else:
+            self.tell(f"there is no host {argument!r} in {self.desk.title}", level="warning")
+
+
+def _mode(module: str, kind: str) -> Callable[[], Screen[Any]]:
+    """A view's first screen, imported when the view is opened."""
+
+    def make() -> Screen[Any]:
+        from importlib import import_module
+
+        made: Screen[Any] = getattr(import_module(f"tui.screens.{module}"), kind)()
+        return made
+
+    return make
+
+
+DistuiApp.MODES = {
+    "hosts": _mode("hosts", "HostsScreen"),
+    "jobs": _mode("jobs", "JobsScreen"),
+    "runs": _mode("runs", "RunsScreen"),
+    "doctor": _mode("doctor", "DoctorScreen"),
+}

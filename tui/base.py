@@ -1,0 +1,277 @@
+"""What every screen is made from, and how screens reach the desk, the app's news and each other.
+
+Screens know the app only by `AppLike`: what is here can be used without importing `tui.app`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.dom import DOMNode
+from textual.events import DescendantFocus
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.worker import Worker
+
+from distui.errors import DistuiError
+from tui.actions import Action, bindings
+from tui.bars import Crumbs, FilterBar, KeyBar, TopBar
+from tui.glyphs import Glyphs
+from tui.keys import actions_here
+from tui.paint import Line
+from tui.theme import Palette
+
+if TYPE_CHECKING:
+    from distui.run.board import Board
+    from distui.run.discover import Found
+    from tui.desk import Desk, JobFile, LiveRun, RunRow
+
+WIDTHS = [(0, "-w0"), (80, "-w80"), (100, "-w100"), (120, "-w120"), (180, "-w180")]
+HEIGHTS = [(0, "-h0"), (24, "-h24"), (30, "-h30"), (45, "-h45")]
+"""Classes a screen has from so many columns and rows on; just one of each."""
+
+ViewName = Literal["hosts", "jobs", "runs", "doctor"]
+
+FILTER = Action("filter", "filter", ("slash",), "View", footer=True, help="Show only rows that contain the text.")
+"""For screens with a list: they get `filter_text` and `filter_changed`."""
+
+
+class AppLike(Protocol):
+    """What screens may use of the app."""
+
+    desk: Desk
+    board: Board
+    rows: tuple[RunRow, ...]
+    found: Found
+    runs_known: bool
+    glyphs: Glyphs
+    keymap: Mapping[str, str]
+
+    @property
+    def look(self) -> Palette: ...
+
+    def tell(self, words: str, *, level: Literal["info", "warning", "error"] = "info") -> None: ...
+
+    def tell_error(self, error: DistuiError) -> None: ...
+
+    async def confirm(self, title: str, lines: Sequence[str], yes: str) -> bool: ...
+
+    def probe(self, names: Sequence[str]) -> None: ...
+
+    def ask_runs(self) -> None: ...
+
+    def show_view(self, name: ViewName) -> None: ...
+
+    def open_host(self, name: str) -> None: ...
+
+    def open_launch(self, job: JobFile | None, marked: tuple[str, ...]) -> None: ...
+
+    def open_run(self, live: LiveRun) -> None: ...
+
+    def follow_run(self, run: str) -> None: ...
+
+    def open_text(self, title: str, text: str) -> None: ...
+
+    def copy(self, text: str) -> None: ...
+
+
+def app_of(node: DOMNode) -> AppLike:
+    """The app as screens and widgets may use it."""
+    return cast(AppLike, node.app)
+
+
+def desk_of(node: DOMNode) -> Desk:
+    """Everything the app may ask of the core."""
+    return app_of(node).desk
+
+
+def look_of(node: DOMNode) -> Palette:
+    """The styles of the theme in use."""
+    return app_of(node).look
+
+
+def glyphs_of(node: DOMNode) -> Glyphs:
+    """The signs in use."""
+    return app_of(node).glyphs
+
+
+def work(node: DOMNode, job: Coroutine[Any, Any, None], *, name: str, group: str = "", alone: bool = True) -> None:
+    """Do `job` beside the screen. What it raises on purpose is told in words; it ends with the node.
+
+    Jobs of one group replace each other (`alone`). Runs must not live in here: the desk owns them.
+    """
+
+    async def guarded() -> None:
+        try:
+            await job
+        except DistuiError as error:
+            app_of(node).tell_error(error)
+
+    node.run_worker(guarded(), name=name, group=group or name, exclusive=alone)
+
+
+class View(Screen[None]):
+    """A full screen: bar, crumbs and headline, the body, and the keys at the bottom.
+
+    Subclasses set `VIEW`, `ACTIONS` and `BINDINGS = bindings(ACTIONS)`, compose `compose_body`, and write `crumbs`
+    and `headline`. `action_ID` does an action; `command_WORD(argument)`, where it exists, does its `:` command.
+    """
+
+    VIEW: ClassVar[ViewName] = "hosts"
+    ACTIONS: ClassVar[tuple[Action, ...]] = ()
+    BINDINGS: ClassVar[list[BindingType]] = []
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    DEFAULT_CSS = """
+    View { background: $background; color: $foreground; }
+    View > Crumbs { margin: 1 0 1 0; }
+    View.-h0 > Crumbs, View.-h24 > Crumbs { margin: 0; }
+    View > #body { height: 1fr; width: 1fr; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filter_text = ""
+        self.main_focus: Widget | None = None
+        """The widget of the body that had the keys last."""
+
+    def compose(self) -> ComposeResult:
+        """See textual."""
+        yield TopBar()
+        yield Crumbs()
+        with Vertical(id="body"):
+            yield from self.compose_body()
+        from tui.commands import CommandBar
+
+        yield FilterBar()
+        yield CommandBar()
+        yield KeyBar()
+
+    def compose_body(self) -> ComposeResult:
+        """What is between crumbs and keys."""
+        yield from ()
+
+    # What subclasses say.
+
+    @property
+    def crumbs(self) -> tuple[str, ...]:
+        """Where one is; the last part is bold."""
+        return (self.VIEW.title(),)
+
+    def after_crumbs(self, line: Line, look: Palette) -> None:
+        """Words right after the crumbs, such as a run's state."""
+
+    def headline(self, line: Line, look: Palette) -> None:
+        """Paint the totals at the right of the crumbs."""
+
+    def filter_changed(self) -> None:
+        """`filter_text` has changed; repaint."""
+
+    def news(self, hosts: frozenset[str]) -> None:
+        """Something of these hosts is new on the board, or the list of runs is (empty set). At most every 0.5 s,
+        and only while the screen is shown; also called when it is shown again."""
+
+    # What they may use.
+
+    @property
+    def desk(self) -> Desk:
+        """Everything the app may ask of the core."""
+        return desk_of(self)
+
+    @property
+    def board(self) -> Board:
+        """What the hosts said last."""
+        return app_of(self).board
+
+    @property
+    def look(self) -> Palette:
+        """The styles of the theme in use."""
+        return app_of(self).look
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The signs in use."""
+        return app_of(self).glyphs
+
+    @property
+    def keymap(self) -> Mapping[str, str]:
+        """Action id -> keys, where the config file moved them."""
+        return app_of(self).keymap
+
+    def refresh_bars(self) -> None:
+        """Repaint crumbs, headline and keys."""
+        for kind in (TopBar, Crumbs, KeyBar):
+            for bar in self.query(kind):
+                bar.refresh()
+
+    def work(self, job: Coroutine[Any, Any, None], *, name: str, group: str = "", alone: bool = True) -> None:
+        """See `work`."""
+        work(self, job, name=name, group=group, alone=alone)
+
+    # Behaviour.
+
+    def on_screen_resume(self) -> None:
+        """What came in while it was hidden."""
+        self.news(frozenset(host.name for host in self.desk.hosts))
+        self.refresh_bars()
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """The keys at hand follow the focus."""
+        if self.query_one("#body") in event.widget.ancestors:
+            self.main_focus = event.widget
+        for bar in self.query(KeyBar):
+            bar.refresh()
+
+    def on_filter_bar_changed(self, event: FilterBar.Changed) -> None:
+        """The filter's text; when it is done the list has the keys again."""
+        self.filter_text = event.text
+        self.filter_changed()
+        self.refresh_bars()
+        if event.done:
+            self.focus_back()
+
+    def focus_back(self) -> None:
+        """Give the keys back to what had them before a filter or a command was typed."""
+        if self.main_focus is not None and self.main_focus.is_attached:
+            self.main_focus.focus()
+        else:
+            self.focus_main()
+
+    def open_command(self, text: str = "") -> None:
+        """Open the row for typed commands."""
+        from tui.commands import CommandBar
+
+        self.query_one(CommandBar).open(text)
+
+    def focus_main(self) -> None:
+        """Give the keys to the screen's main widget: the first in the body that takes them."""
+        for widget in self.query("#body *"):
+            if widget.focusable:
+                widget.focus()
+                return
+
+    def action_filter(self) -> None:
+        """Open the filter row."""
+        self.query_one(FilterBar).open(self.filter_text)
+
+    async def action_do(self, name: str) -> None:
+        """Do one of the actions at hand, where it belongs: the focused widget, what it lies in, the screen, the app."""
+        start: DOMNode = self.focused or self
+        for node in start.ancestors_with_self:
+            if hasattr(node, f"action_{name}"):
+                await self.app.run_action(name, default_namespace=node)
+                return
+
+    def find_action(self, word: str) -> Action | None:
+        """The action at hand with that id or `:` command."""
+        return next((a for a in actions_here(self) if word in (a.command, a.id)), None)
+
+
+__all__ = [
+    "FILTER", "Action", "AppLike", "Line", "View", "ViewName", "Worker",
+    "app_of", "bindings", "desk_of", "glyphs_of", "look_of", "work",
+]  # fmt: skip

@@ -1,0 +1,100 @@
+"""The help made from the registry: as rows for the overlay, as a table for the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tui.actions import Action, Group
+from tui.keys import keys_of
+from tui.paint import Line
+from tui.theme import Palette
+
+ORDER: tuple[Group, ...] = ("View", "Logs", "Layout", "Move", "Global")
+
+TITLES: Mapping[Group, str] = {
+    "Move": "Move",
+    "View": "Here",
+    "Logs": "Logs",
+    "Layout": "Layout",
+    "Change": "Touches the hosts",
+    "Global": "Everywhere",
+}
+
+
+def matches(action: Action, keys: Sequence[str], wanted: str) -> bool:
+    """Whether the text typed into the help is in the action's keys, title, command or help."""
+    words = f"{' '.join(keys)} {action.title} :{action.command} {action.help} {action.id}".lower()
+    return wanted.lower().strip() in words
+
+
+def help_rows(
+    actions: Sequence[Action], keymap: Mapping[str, str], look: Palette, width: int, wanted: str = ""
+) -> list[Line]:
+    """The rows of the overlay: groups in columns, what touches hosts apart at the end."""
+    shown = [(a, keys_of(a, keymap)) for a in actions if a.keys]
+    shown = [(a, keys) for a, keys in shown if matches(a, keys, wanted)]
+    columns = 2 if width >= 70 else 1
+    cell = width // columns - 2
+    blocks = [_block(group, shown, look, cell) for group in ORDER]
+    rows = _beside([b for b in blocks if b], columns, cell)
+    return rows + _changes(shown, look, width, space=bool(rows))
+
+
+def _block(group: Group, shown: Sequence[tuple[Action, tuple[str, ...]]], look: Palette, width: int) -> list[Line]:
+    own = [(a, keys) for a, keys in shown if a.group == group and not a.changes]
+    if not own:
+        return []
+    lines = [Line().put(TITLES[group], look.bold)]
+    for action, keys in own:
+        line = Line().gap(2).put(" ".join(keys[:2]), look.key, width=max(13, len(" ".join(keys[:2])))).gap(1)
+        lines.append(line.put(_words(action), look.muted).cut(width))
+    return [*lines, Line()]
+
+
+def _words(action: Action) -> str:
+    words = action.help or action.title
+    return words[:1].lower() + words[1:].rstrip(".") if words[1:2].islower() else words.rstrip(".")
+
+
+def _beside(blocks: Sequence[list[Line]], columns: int, width: int) -> list[Line]:
+    """Blocks in columns, each put where there is least so far."""
+    stacks: list[list[Line]] = [[] for _ in range(columns)]
+    for block in blocks:
+        min(stacks, key=len).extend(block)
+    rows = []
+    for number in range(max(map(len, stacks), default=0)):
+        row = Line()
+        for column, stack in enumerate(stacks):
+            row.gap(column * (width + 3) - row.width)
+            if number < len(stack):
+                row.add(stack[number])
+        rows.append(row)
+    while rows and not rows[-1].plain.strip():
+        rows.pop()
+    return rows
+
+
+def _changes(shown: Sequence[tuple[Action, tuple[str, ...]]], look: Palette, width: int, *, space: bool) -> list[Line]:
+    own = [(a, keys) for a, keys in shown if a.changes]
+    if not own:
+        return []
+    head = Line().put(TITLES["Change"], look.bold)
+    head.rule(width - 20, look.rule).gap(2).put("always asks first", look.muted)
+    rows = [Line()] * space + [head.cut(width)]
+    for action, keys in own:
+        line = Line().gap(2).put(f" {keys[0]} ", look.chip).gap(2).put(action.title, look.text, width=16).gap(1)
+        rows.append(line.put(_words(action) if action.help else "", look.muted).cut(width))
+    return rows
+
+
+def keys_table(places: Sequence[tuple[str, Sequence[Action]]]) -> str:
+    """The tables of docs/tui.md: one for each place, as Markdown."""
+    parts = []
+    for title, actions in places:
+        rows = [f"### {title}", "", "| keys | command | does |", "| --- | --- | --- |"]
+        for action in actions:
+            keys = " ".join(f"`{key}`" for key in keys_of(action, {}))
+            does = (action.help or action.title).rstrip(".") + (" (asks first)" if action.changes else "")
+            rows.append(f"| {keys} | {f'`:{action.command}`' if action.command else ''} | {does} |")
+        parts.append("\n".join(rows).replace("`|`", "`\\|`"))
+    return "\n\n".join(parts) + "\n"

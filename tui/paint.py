@@ -1,0 +1,110 @@
+"""Paints one row of cells: pieces of text with a style, in columns, never wider than asked.
+
+Widgets that draw by line (`render_line`) build a `Line` and turn it into Textual's Strip. Text from hosts goes
+through `safe` first, so that nothing in it can steer a terminal.
+"""
+
+from __future__ import annotations
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from distui.run.lines import safe
+
+NOTHING = Style()
+
+
+def cut(text: str, width: int, mark: str = "…") -> str:
+    """`text` in at most `width` cells; a longer one ends in `mark`."""
+    if cell_len(text) <= width:
+        return text
+    if width <= cell_len(mark):
+        return set_cell_size(text, max(0, width))
+    return set_cell_size(text, width - cell_len(mark)).rstrip() + mark
+
+
+class Line:
+    """One row being painted, from left to right. Every method returns the line, so that calls chain."""
+
+    __slots__ = ("pieces", "width")
+
+    def __init__(self) -> None:
+        self.pieces: list[tuple[str, Style]] = []
+        self.width = 0
+
+    def put(
+        self, text: object, style: Style = NOTHING, *, width: int | None = None, right: bool = False, click: str = ""
+    ) -> Line:
+        """Append text; with `width` in a column of so many cells, `right` aligned if asked.
+
+        `click` is a Textual action (`screen.open`) done when the text is clicked.
+        """
+        words = safe(str(text))
+        if width is not None:
+            words = _fit(words, width, right=right)
+        if words:
+            self.pieces.append((words, style + Style.from_meta({"@click": click}) if click else style))
+            self.width += cell_len(words)
+        return self
+
+    def gap(self, cells: int = 2) -> Line:
+        """Append empty cells."""
+        return self.put(" " * max(0, cells))
+
+    def to(self, column: int) -> Line:
+        """Fill up to a column; at least one space when something is there already."""
+        return self.gap(column - self.width if column > self.width else 1)
+
+    def rule(self, until: int, style: Style, glyph: str = "─") -> Line:
+        """A space and a thin rule up to a column, if there is room."""
+        if until - self.width > 2:
+            self.gap(1).put(glyph * (until - self.width), style)
+        return self
+
+    def add(self, other: Line) -> Line:
+        """Append another line's pieces."""
+        self.pieces += other.pieces
+        self.width += other.width
+        return self
+
+    def ends_with(self, other: Line, width: int, *, gap: int = 2) -> Line:
+        """Append `other` so that it ends at `width`; this line is cut when both do not fit."""
+        room = width - other.width - gap
+        if self.width > room:
+            self.cut(max(0, room))
+        return self.gap(width - other.width - self.width).add(other)
+
+    def cut(self, width: int) -> Line:
+        """Cut to at most `width` cells; what was longer ends in an ellipsis."""
+        if self.width <= width:
+            return self
+        kept: list[tuple[str, Style]] = []
+        room = width
+        for text, style in self.pieces:
+            size = cell_len(text)
+            if size > room or (size == room and room > 0 and (text, style) != self.pieces[-1]):
+                kept.append((cut(text + "  ", room), style))
+                room = 0
+                break
+            kept.append((text, style))
+            room -= size
+        self.pieces, self.width = kept, sum(cell_len(t) for t, _ in kept)
+        return self
+
+    @property
+    def plain(self) -> str:
+        """The text without its styles."""
+        return "".join(text for text, _ in self.pieces)
+
+    def strip(self, width: int, base: Style = NOTHING) -> Strip:
+        """The row in exactly `width` cells over the style `base`."""
+        segments = [Segment(text, base + style) for text, style in self.pieces]
+        return Strip(segments, self.width).adjust_cell_length(width, base)
+
+
+def _fit(text: str, width: int, *, right: bool) -> str:
+    text = cut(text, width)
+    missing = " " * (width - cell_len(text))
+    return missing + text if right else text + missing

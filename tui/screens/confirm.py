@@ -1,0 +1,81 @@
+"""The question before something changes: exact targets, and Cancel has the focus."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+
+BOX = """
+{kind} {{ align: center middle; background: $background 60%; }}
+{kind}:ansi {{ background: ansi_default; }}
+{kind} > Vertical {{
+    width: 76; max-width: 100%; height: auto; max-height: 100%; background: $panel; padding: 1 3;
+}}
+{kind}.-h0 > Vertical {{ padding: 0 1; }}
+{kind} .title {{ text-style: bold; height: auto; }}
+{kind} .lines {{ height: auto; max-height: 1fr; margin: 1 0; color: $muted; }}
+{kind}.-h0 .lines {{ margin: 0; }}
+{kind} Horizontal {{ height: 1; align-horizontal: right; }}
+{kind} Button {{ border: none; height: 1; min-width: 10; margin: 0 0 0 2; background: $rule; color: $foreground; }}
+{kind} Button:focus {{ background: $accent; color: $background; text-style: bold; }}
+{kind}:ansi Button:focus {{ background: ansi_default; color: ansi_default; text-style: bold reverse; }}
+"""
+"""How dialogs look, with `kind` as the class's name."""
+
+HEIGHTS = [(0, "-h0"), (14, "-h14")]
+
+
+class Dialog(ModalScreen[str]):
+    """A question with buttons in a row; `esc`, `n` and `q` answer nothing. Dismisses with a button's id, or ""."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,n,q", "answer('')", show=False),
+        Binding("right,l,down,j", "app.focus_next", show=False),
+        Binding("left,h,up,k", "app.focus_previous", show=False),
+    ]
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    DEFAULT_CSS = BOX.format(kind="Dialog")
+
+    def __init__(self, title: str, lines: tuple[str, ...], buttons: tuple[tuple[str, str], ...]) -> None:
+        super().__init__()
+        self.asked = title
+        self.lines = lines
+        self.buttons = buttons
+
+    def compose(self) -> ComposeResult:
+        """See textual."""
+        with Vertical():
+            yield Static(self.asked, classes="title", markup=False)
+            with VerticalScroll(classes="lines", can_focus=False):
+                yield Static("\n".join(self.lines), markup=False)
+            with Horizontal():
+                for name, label in self.buttons:
+                    yield Button(label, id=name, compact=True)
+
+    def on_mount(self) -> None:
+        """The first button has the focus: the harmless one."""
+        self.query(Button).first().focus()
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        """Answer."""
+        self.dismiss(event.button.id or "")
+
+    def action_answer(self, word: str) -> None:
+        """Answer by key."""
+        self.dismiss(word)
+
+
+class Confirm(Dialog):
+    """Yes or no; dismisses with `yes` or ""."""
+
+    def __init__(self, title: str, lines: tuple[str, ...], yes: str) -> None:
+        super().__init__(title, lines, (("cancel", "Cancel"), ("yes", yes)))
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        """Cancel is no answer."""
+        self.dismiss("yes" if event.button.id == "yes" else "")

@@ -1,0 +1,235 @@
+"""A list of rows with a cursor, drawn by line: only what is visible is painted, however long the list is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.style import Style
+from textual.binding import BindingType
+from textual.events import Click, Resize
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from tui.actions import Action, bindings
+from tui.base import glyphs_of, look_of
+from tui.paint import Line
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: what it stands for, and whether the cursor may be on it. Headings have an empty key."""
+
+    key: str
+    plain: bool = False
+    """A heading, a rule or an empty row: the cursor passes over it."""
+
+
+Painter = Callable[[int, int, bool], Line]
+"""(row number, width in cells, whether the cursor is on it) -> the row. Column 0 belongs to the cursor."""
+
+MOVES = (
+    Action("down", "down", ("j", "down"), "Move"),
+    Action("up", "up", ("k", "up"), "Move"),
+    Action("first", "first", ("g", "home"), "Move"),
+    Action("last", "last", ("G", "end"), "Move"),
+    Action("half_down", "half a page down", ("ctrl+d",), "Move"),
+    Action("half_up", "half a page up", ("ctrl+u",), "Move"),
+    Action("page_down", "a page down", ("ctrl+f", "pagedown"), "Move"),
+    Action("page_up", "a page up", ("ctrl+b", "pageup"), "Move"),
+)
+
+
+class RowList(ScrollView, can_focus=True):
+    """Rows painted by `painter`. Keeps the cursor on the same key when rows come, go or move."""
+
+    ACTIONS: ClassVar[tuple[Action, ...]] = (*MOVES, Action("choose", "open", ("enter",), "Move"))
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
+    DEFAULT_CSS = """
+    RowList { height: 1fr; width: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
+    """
+
+    class Chosen(Message):
+        """Enter, or a second click on the row of `key`."""
+
+        def __init__(self, rows: RowList, key: str) -> None:
+            super().__init__()
+            self.rows = rows
+            self.key = key
+
+        @property
+        def control(self) -> RowList:
+            """The list, for `@on` with a selector."""
+            return self.rows
+
+    class Moved(Message):
+        """The cursor is on the row of `key` now ("" when there is none)."""
+
+        def __init__(self, rows: RowList, key: str) -> None:
+            super().__init__()
+            self.rows = rows
+            self.key = key
+
+        @property
+        def control(self) -> RowList:
+            """The list, for `@on` with a selector."""
+            return self.rows
+
+    def __init__(self, painter: Painter, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.painter = painter
+        self.rows: tuple[Row, ...] = ()
+        self.at = 0
+
+    # The rows.
+
+    @property
+    def key(self) -> str:
+        """The key under the cursor; "" when there is none."""
+        return self.rows[self.at].key if self.rows and not self.rows[self.at].plain else ""
+
+    def set_rows(self, rows: Sequence[Row | str]) -> None:
+        """Show other rows; the cursor stays on its key, else near where it was."""
+        before = self.key
+        self.rows = tuple(row if isinstance(row, Row) else Row(row) for row in rows)
+        same = next((i for i, row in enumerate(self.rows) if row.key == before and not row.plain), None)
+        self.at = self._free(self.at if same is None else same, 1)
+        self._measure()
+        if self.key != before:
+            self.post_message(self.Moved(self, self.key))
+
+    def repaint(self, keys: Sequence[str] = ()) -> None:
+        """Paint the rows of these keys again, all of them when none is named."""
+        if not keys:
+            self.refresh()
+            return
+        for i, row in enumerate(self.rows):
+            if row.key in keys:
+                self._repaint_row(i)
+
+    def go(self, key: str) -> None:
+        """Put the cursor on the row of `key`, if there is one."""
+        for i, row in enumerate(self.rows):
+            if row.key == key and not row.plain:
+                self._move_to(i)
+                return
+
+    # Drawing.
+
+    def _measure(self) -> None:
+        self.virtual_size = Size(self.scrollable_content_region.width, len(self.rows))
+        self.refresh()
+
+    def on_resize(self, event: Resize) -> None:
+        """The rows are as wide as the list."""
+        self._measure()
+        self._show_cursor()
+
+    def render_line(self, y: int) -> Strip:
+        """See textual's line API."""
+        number, width = y + self.scroll_offset.y, self.scrollable_content_region.width
+        base = self.rich_style
+        if number >= len(self.rows):
+            return Strip.blank(width, base)
+        here = number == self.at and not self.rows[number].plain
+        look = look_of(self)
+        if here and self.has_focus_within:
+            base += look.cursor_row
+        line = self.painter(number, width, here)
+        if not here:
+            return line.cut(width).strip(width, base)
+        mark = Line().put(glyphs_of(self).cursor, look.accent)
+        first = line.pieces[0] if line.pieces else ("", Style())
+        if first[0].startswith(" "):
+            line.pieces[0] = (first[0][1:], first[1])
+            line.width -= 1
+        return mark.add(line).cut(width).strip(width, base)
+
+    def _repaint_row(self, number: int) -> None:
+        y = number - self.scroll_offset.y
+        if 0 <= y < self.size.height:
+            self.refresh(Region(0, y, self.size.width, 1))
+
+    # Moving.
+
+    def _free(self, at: int, step: int) -> int:
+        """The nearest row the cursor may be on, first in the direction of `step`."""
+        at = max(0, min(at, len(self.rows) - 1))
+        for direction in (step, -step):
+            i = at
+            while 0 <= i < len(self.rows):
+                if not self.rows[i].plain:
+                    return i
+                i += direction
+        return at
+
+    def _move_to(self, at: int, step: int = 1) -> None:
+        if not self.rows:
+            return
+        before, self.at = self.at, self._free(at, step)
+        self._show_cursor()
+        if before != self.at:
+            self._repaint_row(before)
+            self._repaint_row(self.at)
+            self.post_message(self.Moved(self, self.key))
+
+    def _show_cursor(self) -> None:
+        """Scroll so far that the cursor is seen; headings right above it, too."""
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        first = self.at
+        while first > 0 and self.rows[first - 1].plain:
+            first -= 1
+        if first < top and height:
+            self.scroll_to(y=first if self.at - first < height else self.at, animate=False)
+        elif height and self.at >= top + height:
+            self.scroll_to(y=self.at - height + 1, animate=False)
+
+    def action_down(self) -> None:
+        """One row down."""
+        self._move_to(self.at + 1)
+
+    def action_up(self) -> None:
+        """One row up."""
+        self._move_to(self.at - 1, -1)
+
+    def action_first(self) -> None:
+        """The first row."""
+        self._move_to(0)
+
+    def action_last(self) -> None:
+        """The last row."""
+        self._move_to(len(self.rows) - 1, -1)
+
+    def action_half_down(self) -> None:
+        """Half a page down."""
+        self._move_to(self.at + max(1, self.size.height // 2))
+
+    def action_half_up(self) -> None:
+        """Half a page up."""
+        self._move_to(self.at - max(1, self.size.height // 2), -1)
+
+    def action_page_down(self) -> None:
+        """A page down."""
+        self._move_to(self.at + max(1, self.size.height - 1))
+
+    def action_page_up(self) -> None:
+        """A page up."""
+        self._move_to(self.at - max(1, self.size.height - 1), -1)
+
+    def action_choose(self) -> None:
+        """Open the row under the cursor."""
+        if self.key:
+            self.post_message(self.Chosen(self, self.key))
+
+    def on_click(self, event: Click) -> None:
+        """A click moves the cursor; a second one on the same row opens it."""
+        number = event.y + self.scroll_offset.y
+        if not 0 <= number < len(self.rows) or self.rows[number].plain:
+            return
+        if number == self.at and event.chain >= 2:
+            self.action_choose()
+        else:
+            self._move_to(number)
