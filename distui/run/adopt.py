@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from distui.errors import DistuiError
+from distui.errors import DistuiError, UsageError
 from distui.plan.labels import TaskLabels
 from distui.plan.model import RunPlan, Task
 from distui.plan.serialize import from_json
@@ -26,7 +26,7 @@ def plan_of(found: FoundRun, stored: StoredRun | None, hosts: Sequence[Host]) ->
     if value is not None:
         try:
             plan = from_json(value)
-        except (ValueError, KeyError, TypeError):
+        except (UsageError, ValueError, KeyError, TypeError, AttributeError):
             plan = None
         if plan is not None and plan.run_id == found.run and plan.hash == found.tasks[0].labels.plan:
             return plan

@@ -15,6 +15,7 @@ from distui.facts.engine import classify
 from distui.facts.host import Trouble
 from distui.plan import docker, process
 from distui.plan.labels import TaskLabels, task_from_labels
+from distui.plan.plan import run_folder as planned_folder
 from distui.session import Completed, Connector
 from distui.spec.inventory import EngineName, Host
 
@@ -153,7 +154,9 @@ async def list_tasks(
     if not ids:
         return ()
     told = await run_argv(docker.inspect(engine_command, ids))
-    found = (_container(host, value) for value in _json_list(told.text))
+    if not told.ok and classify(told.error_text, told.status).code != "no_such_container":
+        raise _refused(host, told)
+    found = (_container(host, value) for value in _json_list(host, told))
     return tuple(task for task in found if task is not None)
 
 
@@ -162,12 +165,15 @@ def _refused(host: str, done: Completed) -> HostCommandError:
     return HostCommandError(host, trouble.message, hint=trouble.hint, code=trouble.code)
 
 
-def _json_list(text: str) -> list[dict[str, Any]]:
-    """`inspect` prints what it found even when a container vanished meanwhile (exit 1)."""
+def _json_list(host: str, told: Completed) -> list[dict[str, Any]]:
+    """What `inspect` found; it prints that also when a container vanished meanwhile (exit 1).
+
+    An answer that can't be read is an error: "no containers" would be believed, and the run with them.
+    """
     try:
-        value = json.loads(text or "[]")
-    except ValueError:
-        return []
+        value = json.loads(told.text or "[]")
+    except ValueError as exc:
+        raise HostCommandError(host, f"{host}: the engine's answer can't be read", code="rubbish") from exc
     return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
 
@@ -224,7 +230,7 @@ async def home_of(run_argv: Runner, host: str) -> str:
 
 def run_folder(home: str, labels: TaskLabels) -> str:
     """The run's folder on the host: by the name the host had when the run was started."""
-    return f"{home.rstrip('/')}/.local/state/distui/hosts/{labels.host}/{labels.run}"
+    return planned_folder(home, labels.host, labels.run)
 
 
 def _process(host: str, home: str, told: process.ProcessState) -> FoundTask | None:

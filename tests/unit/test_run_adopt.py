@@ -1,0 +1,155 @@
+"""Taking up a run: the stored plan when it is the run's own, else one from labels; stopping it from afar."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from distui.errors import HostUnreachable
+from distui.plan.model import RunPlan
+from distui.plan.serialize import to_json
+from distui.run.adopt import ids_of, plan_of, stop_found
+from distui.run.discover import FoundRun, find_runs
+from distui.session import Completed
+from distui.spec.inventory import Host
+from fakes.runs import Cluster, plan_for, use_fake_follower
+
+HOSTS = [Host("h1"), Host("h2")]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Two hosts."""
+    made = Cluster(tmp_path, 2)
+    use_fake_follower(monkeypatch, made.connector)
+    return made
+
+
+async def detached(cluster: Cluster, **job: object) -> tuple[RunPlan, FoundRun]:
+    """A run that was started and left, as it is found again."""
+    plan = cluster.plan(**job)
+    await cluster.run(plan, detach=True)
+    cluster.events.clear()
+    (found,) = (await find_runs(cluster.connector, HOSTS)).runs
+    return plan, found
+
+
+async def test_the_stored_plan_of_the_same_run_is_used(cluster: Cluster) -> None:
+    """All of it, with env and start lines."""
+    plan, found = await detached(cluster)
+    stored = cluster.store.need("r1")
+    stored.write_plan(to_json(plan))
+    assert plan_of(found, stored, HOSTS) == plan
+
+
+@pytest.mark.parametrize("stored", ["none", "torn", "foreign shape", "another run's"])
+async def test_without_its_own_plan_it_is_rebuilt_from_labels(cluster: Cluster, stored: str) -> None:
+    """Enough to follow, stop and clean up: tasks, ranks, grace, policy; never another run's plan."""
+    plan, found = await detached(cluster, stop_grace=7.0, on_fail="wait")
+    folder = cluster.store.need("r1")
+    match stored:
+        case "torn":
+            (folder.path / "plan.json").write_text('{"run_id": "r1"')
+        case "foreign shape":
+            (folder.path / "plan.json").write_text('{"run_id": "r1", "tasks": 7}')
+        case "another run's":
+            folder.write_plan(to_json(dataclasses.replace(plan, hash="0" * 12, stop_grace=99.0)))
+    made = plan_of(found, folder, HOSTS)
+
+    assert (made.run_id, made.job, made.owner, made.hash) == ("r1", "j", "ann@desk", plan.hash)
+    assert (made.stop_grace, made.on_fail, made.world_size) == (7.0, "wait", 2)
+    assert [(t.index, t.host, t.ranks, t.container) for t in made.tasks] == [
+        (t.index, t.host, t.ranks, t.container) for t in plan.tasks
+    ]
+    assert all(t.start == () and t.env == {} for t in made.tasks)
+
+
+async def test_a_rebuilt_plan_is_enough_to_follow_and_clean_up(cluster: Cluster) -> None:
+    """From another machine: followed to the end, verdict, nothing left, also not the run's folder."""
+    _, found = await detached(cluster)
+    for host in cluster.hosts:
+        host.files[f"/home/u/.local/state/distui/hosts/{host.name}/r1/env-0"] = b"A=1"
+        host.containers[0].end(0)
+    ended = await cluster.run(plan_of(found, None, HOSTS), adopted=True)
+
+    assert (ended.outcome, ended.exit, ended.leftovers) == ("succeeded", 0, ())
+    assert cluster.left() == []
+
+
+async def test_ids_are_the_engine_s(cluster: Cluster) -> None:
+    """Task index to full id."""
+    _, found = await detached(cluster)
+    assert ids_of(found) == {i: h.containers[0].id for i, h in enumerate(cluster.hosts)}
+
+
+# stopping from afar
+
+
+async def test_a_stop_from_afar_stops_and_removes_everything(cluster: Cluster) -> None:
+    """Word of who stops is there before the stop, and all is gone after it."""
+    plan, found = await detached(cluster)
+    report = await stop_found(cluster.connector, found, plan, who="bob@laptop", grace=5.0)
+
+    assert (dict(report.errors), report.leftovers) == ({}, ())
+    assert cluster.left() == []
+    for host in cluster.hosts:
+        verbs = host.verbs()
+        assert verbs.index("put", verbs.index("run")) < verbs.index("stop") < verbs.index("rm")
+        assert (f"/home/u/.local/state/distui/hosts/{host.name}/r1/stopped", b"bob@laptop", 0o600) in host.puts
+        assert host.open_sessions == 0
+
+
+async def test_a_kill_from_afar(cluster: Cluster) -> None:
+    """Grace 0 is SIGKILL at once."""
+    plan, found = await detached(cluster)
+    await stop_found(cluster.connector, found, plan, who="b", grace=0)
+    assert all("kill" in h.verbs() and "stop" not in h.verbs() for h in cluster.hosts)
+    assert cluster.left() == []
+
+
+async def test_a_stop_that_leaves_removal_to_the_follower(cluster: Cluster) -> None:
+    """Where another distui follows, containers and the word stay for it."""
+    plan, found = await detached(cluster)
+    await stop_found(cluster.connector, found, plan, who="b", grace=5.0, remove=False)
+    assert [c.status for h in cluster.hosts for c in h.containers] == ["exited", "exited"]
+    assert all(any(f.endswith("/stopped") for f in h.files) for h in cluster.hosts)
+
+
+async def test_a_stop_repeated_is_fine(cluster: Cluster) -> None:
+    """Nothing is left to stop: no error."""
+    plan, found = await detached(cluster)
+    await stop_found(cluster.connector, found, plan, who="b", grace=5.0)
+    report = await stop_found(cluster.connector, found, plan, who="b", grace=5.0)
+    assert (dict(report.errors), report.leftovers) == ({}, ())
+    assert cluster.left() == []
+
+
+async def test_hosts_that_fail_are_named_and_others_stopped(cluster: Cluster) -> None:
+    """One host out of reach, or an engine that refuses, leaves the others' stop as it is."""
+    plan, found = await detached(cluster)
+    cluster.connector.down["h1"] = HostUnreachable("h1", "h1 does not answer")
+    report = await stop_found(cluster.connector, found, plan, who="b", grace=5.0)
+    assert dict(report.errors) == {"h1": "h1 does not answer"}
+    assert cluster.hosts[1].containers == []
+
+    del cluster.connector.down["h1"]
+    cluster.hosts[0].fails["stop"] = Completed((), 1, b"", b"Cannot connect to the Docker daemon")
+    report = await stop_found(cluster.connector, found, plan, who="b", grace=5.0)
+    assert "daemon does not run" in report.errors["h1"]
+
+
+async def test_what_cannot_be_removed_is_named(cluster: Cluster) -> None:
+    """A container that stays after `rm` is told with its host."""
+    plan, found = await detached(cluster)
+    cluster.hosts[0].fails["rm"] = Completed((), 1, b"", b"device or resource busy")
+    report = await stop_found(cluster.connector, found, plan, who="b", grace=5.0)
+    (left,) = report.leftovers
+    assert left.startswith("h1: docker ")
+    assert "(run r1, task 0, exited)" in left
+
+
+def test_a_plan_of_fakes_is_a_plan() -> None:
+    """The helper above makes what the planner makes."""
+    assert plan_for("h1").hosts == ("h1",)

@@ -1,0 +1,217 @@
+"""Runs found by labels on the hosts: states, times, hosts that don't answer, answers that can't be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from distui.errors import HostCommandError, HostUnreachable
+from distui.plan import process
+from distui.plan.labels import task_from_labels
+from distui.run.discover import FoundRun, find_runs, list_tasks, rfc3339, run_folder
+from distui.session import Completed
+from distui.spec.inventory import Host
+from fakes.engine import Container
+from fakes.hosts import FakeConnector, FakeHost
+from fakes.runs import plan_for
+
+H1, H2 = Host("h1"), Host("h2")
+
+
+def started(*names: str, run_id: str = "r1") -> tuple[FakeConnector, list[FakeHost]]:
+    """Hosts on which a run was started."""
+    hosts = [FakeHost(name) for name in names]
+    for host, task in zip(hosts, plan_for(*names, run_id=run_id).tasks, strict=True):
+        host.files[task.env_file] = b""
+        assert host.engine.run(task.start).ok
+        host.files.clear()
+    return FakeConnector(*hosts), hosts
+
+
+def failing(words: str, out: str = "", status: int = 1) -> Completed:
+    """A command that failed."""
+    return Completed(("docker",), status, out.encode(), words.encode())
+
+
+async def test_a_run_is_found_with_all_its_labels() -> None:
+    """Name, job, owner, world size, hosts, start: everything `ps` shows comes from the hosts."""
+    connector, hosts = started("h1", "h2")
+    found = await find_runs(connector, [H1, H2])
+
+    (run,) = found.runs
+    assert (run.run, run.job, run.owner, run.world_size) == ("r1", "j", "ann@desk", 2)
+    assert (run.hosts, run.state) == (("h1", "h2"), "running")
+    assert run.started == 1767225600.5
+    assert found.get("r1") is run
+    assert found.get("r2") is None
+    assert [h.open_sessions for h in hosts] == [0, 0]
+
+
+async def test_only_the_run_asked_for() -> None:
+    """With a name, other runs and containers of others are left out."""
+    connector, (host,) = started("h1")
+    host.containers.append(Container("c" * 64, "db", {"app": "db"}, "pg", {}))
+    assert (await find_runs(connector, [H1], run="other")).runs == ()
+    assert len((await find_runs(connector, [H1], run="r1")).runs) == 1
+    assert len((await find_runs(connector, [H1])).runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("codes", "state"),
+    [
+        ((None, None), "running"),
+        ((0, None), "partial"),
+        ((0, 0), "succeeded"),
+        ((0, 3), "failed"),
+        ((143, 137), "ended"),
+        ((0, 143), "ended"),
+    ],
+)
+async def test_states(codes: Sequence[int | None], state: str) -> None:
+    """What the hosts tell of all tasks together."""
+    connector, hosts = started("h1", "h2")
+    for host, code in zip(hosts, codes, strict=True):
+        if code is not None:
+            host.containers[0].end(code)
+    (run,) = (await find_runs(connector, [H1, H2])).runs
+    assert run.state == state
+
+
+async def test_a_host_that_does_not_answer_is_named() -> None:
+    """Its reason and hint are kept; the other's tasks are there."""
+    connector, _ = started("h1", "h2")
+    connector.down["h2"] = HostUnreachable("h2", "h2 does not answer", hint="ping h2", code="timeout")
+    found = await find_runs(connector, [H1, H2])
+
+    assert [t.host for t in found.runs[0].tasks] == ["h1"]
+    trouble = found.unreachable["h2"]
+    assert (trouble.code, trouble.message, trouble.hint) == ("timeout", "h2 does not answer", "ping h2")
+
+
+async def test_a_broken_engine_is_no_empty_host() -> None:
+    """A daemon that is down is said, never taken for "nothing runs here"."""
+    connector, hosts = started("h1", "h2")
+    hosts[0].fails["ps"] = failing("Cannot connect to the Docker daemon")
+    hosts[1].fails["inspect"] = failing("Cannot connect to the Docker daemon", out="[]")
+    found = await find_runs(connector, [H1, H2])
+
+    assert found.runs == ()
+    assert {name: t.code for name, t in found.unreachable.items()} == {"h1": "daemon_down", "h2": "daemon_down"}
+
+
+async def test_a_container_that_vanishes_meanwhile() -> None:
+    """Gone between `ps` and `inspect`: the others are told."""
+    connector, (host,) = started("h1")
+    host.fails["ps"] = Completed(("docker",), 0, f"{host.containers[0].id}\n{'d' * 64}\n".encode(), b"")
+    (run,) = (await find_runs(connector, [H1])).runs
+    assert len(run.tasks) == 1
+
+
+@pytest.mark.parametrize("text", ["[{", "\x00", "Welcome!"])
+async def test_an_answer_that_cannot_be_read(text: str) -> None:
+    """It is an error and not an empty list."""
+    connector, (host,) = started("h1")
+    host.fails["inspect"] = Completed(("docker",), 0, text.encode(), b"")
+    with pytest.raises(HostCommandError, match="can't be read"):
+        await list_tasks((await connector.connect("h1")).run, "h1", "docker", ("docker",))
+
+
+@pytest.mark.parametrize("value", ["7", '{"a": 1}', "[1, null]", "[{}]", '[{"Config": null, "State": null}]'])
+async def test_odd_answers_hold_no_tasks(value: str) -> None:
+    """JSON of another shape has no tasks in it."""
+    connector, (host,) = started("h1")
+    host.fails["inspect"] = Completed(("docker",), 0, value.encode(), b"")
+    assert await list_tasks((await connector.connect("h1")).run, "h1", "docker", ("docker",)) == ()
+
+
+async def test_two_names_of_one_host() -> None:
+    """A machine that the inventory has twice tells its tasks once, under the name they were started on."""
+    connector, (host,) = started("h1")
+    connector.hosts["alias"] = host
+    for order in ([H1, Host("alias")], [Host("alias"), H1]):
+        (run,) = (await find_runs(connector, order)).runs
+        assert [t.host for t in run.tasks] == ["h1"]
+
+
+async def test_newest_run_first() -> None:
+    """Runs are sorted by their start."""
+    connector, (host,) = started("h1")
+    task = plan_for("h1", run_id="r2").tasks[0]
+    host.files[task.env_file] = b""
+    host.engine.run(task.start)
+    old = host.containers[0].told()
+    old["State"]["StartedAt"] = "2020-01-01T00:00:00Z"
+    host.fails["inspect"] = Completed((), 0, json.dumps([old, host.containers[1].told()]).encode(), b"")
+    assert [r.run for r in (await find_runs(connector, [H1])).runs] == ["r2", "r1"]
+
+
+async def test_processes_are_found_by_their_folders() -> None:
+    """Engine `process`: the same questions, answered by the folders in the login's home."""
+    labels = dict(plan_for("h1").tasks[0].labels) | {"distui.engine": "process"}
+    told = {"state": "exited", "folder_index": 0, "exit": 3, "started_ns": 10**18, "finished_ns": 2 * 10**18}
+    asked: list[tuple[str, ...]] = []
+
+    async def run(argv: Sequence[str]) -> Completed:
+        asked.append(tuple(argv))
+        out = b"/home/u" if len(asked) == 1 else json.dumps(told | {"labels": labels}).encode() + b"\nrubbish\n"
+        return Completed(tuple(argv), 0, out, b"")
+
+    (task,) = await list_tasks(run, "h1", "process", ())
+    assert asked[1] == process.list_tasks("/home/u")
+    assert task.id == "/home/u/.local/state/distui/hosts/h1/r1/task-0"
+    assert (task.running, task.exit, task.started, task.finished) == (False, 3, 1e9, 2e9)
+
+
+async def test_a_login_without_a_home_cannot_have_processes() -> None:
+    """It is said in words."""
+
+    async def run(argv: Sequence[str]) -> Completed:
+        return Completed(tuple(argv), 0, b"", b"")
+
+    with pytest.raises(HostCommandError, match="no home folder"):
+        await list_tasks(run, "h1", "process", ())
+
+
+@pytest.mark.parametrize("name", ["h1", "fe80::1", "a b", ".."])
+def test_the_folder_is_the_one_the_plan_made(name: str) -> None:
+    """Whatever the host is called, it is found again where the plan has put it."""
+    task = plan_for(name).tasks[0] if name in ("h1", "fe80::1") else None
+    labels = task_from_labels(dict(plan_for("h1").tasks[0].labels) | {"distui.host": name})
+    assert labels is not None
+    folder = run_folder("/home/u", labels)
+    assert task is None or folder == task.run_dir
+    assert folder.startswith("/home/u/.local/state/distui/hosts/")
+    assert "/../" not in folder
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2026-01-01T00:00:00.5Z", 1767225600.5),
+        ("2026-01-01T00:00:00.123456789Z", 1767225600.123456),
+        ("2026-01-01T01:00:00+01:00", 1767225600.0),
+        ("2026-01-01 01:00:00.25 +0100 CET", 1767225600.25),
+        ("0001-01-01T00:00:00Z", None),
+        ("", None),
+        ("yesterday", None),
+    ],
+)
+def test_times_of_engines(text: str, value: float | None) -> None:
+    """Docker's and podman's forms; the zero time is no time."""
+    assert rfc3339(text) == value
+
+
+def test_the_words_of_a_task() -> None:
+    """For lists of what is left."""
+
+    async def tasks() -> Any:
+        connector, _ = started("h1")
+        return (await find_runs(connector, [H1])).runs[0]
+
+    import asyncio
+
+    run: FoundRun = asyncio.run(tasks())
+    assert run.tasks[0].words == f"docker {run.tasks[0].id[:12]} (run r1, task 0, running)"

@@ -1,0 +1,220 @@
+"""What the followers of a run say, as knowledge and events: logs, checkpoints, clocks, figures, lost hosts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distui.facts.host import HostFacts
+from distui.plan.model import RunPlan
+from distui.run.docker_frames import Batch
+from distui.run.events import Event, FailureFound, GpuReading, HostSampled, LogLines, Notice, RankChanged
+from distui.run.followed import Back, Drained, Exited, FollowEvent, Lost, Note, Records, Removed, Sampled
+from distui.run.host_run import HostRun
+from distui.run.resume import ResumePoint
+from distui.run.samples import GpuSample, Sample, Traffic
+from distui.run.store import RunStore, StoredRun
+from distui.run.watch import Watch
+from fakes.hosts import FakeConnector, FakeHost
+from fakes.runs import facts_of, plan_for, use_fake_follower
+
+
+class Watched:
+    """A watch over hosts in memory that is told what its followers would say."""
+
+    def __init__(self, folder: Path, plan: RunPlan, facts: Mapping[str, HostFacts] | None = None) -> None:
+        self.plan = plan
+        self.now = 100.0
+        self.events: list[Event] = []
+        self.stored: StoredRun = RunStore(folder).adopt(plan.run_id)
+        self.fakes = {name: FakeHost(name) for name in plan.hosts}
+        self.connector = FakeConnector(*self.fakes.values())
+        self.hosts = {name: HostRun(name, plan, self.connector) for name in plan.hosts}
+        known = facts or {name: facts_of(name) for name in plan.hosts}
+        self.watch = Watch(plan, emit=self._emit, stored=self.stored, facts=known, clock=lambda: self.now)
+
+    async def _emit(self, event: Event) -> None:
+        self.events.append(event)
+
+    async def tell(self, *news: tuple[str, FollowEvent], adopted: bool = False) -> None:
+        """Follow, tell each (host, event), and stop following."""
+        async with self.watch.following(self.hosts, adopted=adopted):
+            for host, event in news:
+                await self.watch._take(host, event)
+        await asyncio.gather(*(h.link.close() for h in self.hosts.values()))
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        """Events of one kind."""
+        return [e for e in self.events if isinstance(e, kind)]
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes a Watched; followers say only what tests tell."""
+
+    def build(plan: RunPlan, facts: Mapping[str, HostFacts] | None = None) -> Watched:
+        made = Watched(tmp_path, plan, facts)
+        for fake, task in zip(made.fakes.values(), plan.tasks, strict=False):
+            fake.files[task.env_file] = b""
+            assert fake.engine.run(task.start).ok
+        use_fake_follower(monkeypatch, made.connector)
+        return made
+
+    return build
+
+
+def records(task: int, text: bytes, at: int = 0) -> Records:
+    """Lines of one task, all on stdout."""
+    pieces = tuple(text.splitlines(keepends=True))
+    return Records(task, Batch((1,) * len(pieces), (b"",) * len(pieces), pieces), ResumePoint(written=at or len(text)))
+
+
+async def test_lines_reach_file_and_event_once(make: Any) -> None:
+    """A line that comes in pieces is one line; the last one needs no newline."""
+    watched = make(plan_for("h1"))
+    await watched.tell(
+        ("h1", records(0, b"one\ntw")),
+        ("h1", records(0, b"o\nthree")),
+        ("h1", Exited(0, 0, "exited")),
+        ("h1", Drained(0, ResumePoint())),
+    )
+    assert [line.text for e in watched.of(LogLines) for line in e.lines] == ["one", "two", "three"]
+    assert watched.stored.rank_log(0).read_bytes() == b"one\ntwo\nthree"
+    assert watched.watch.settled
+    assert watched.watch.all_succeeded()
+
+
+async def test_another_controller_goes_on_where_this_one_stopped(make: Any) -> None:
+    """The checkpoint pairs the file's length with the follower's point; what came after it is cut and read again."""
+    plan = plan_for("h1")
+    watched = make(plan)
+    await watched.tell(("h1", records(0, b"one\n", 4)))
+    with watched.stored.rank_log(0).open("ab") as file:
+        file.write(b"tw")
+    again = make(plan)
+    await again.tell(("h1", records(0, b"two\n", 8)), adopted=True)
+    assert again.stored.rank_log(0).read_bytes() == b"one\ntwo\n"
+
+
+async def test_torchrun_s_lines_go_to_their_ranks(make: Any) -> None:
+    """One container, two ranks: each has its own log; the launcher's words have theirs."""
+    from distui.spec.job import RankLayout
+
+    plan = plan_for("h1", launcher="torchrun", ranks=RankLayout(per_host=2), command=("t.py",))
+    watched = make(plan)
+    await watched.tell(("h1", records(0, b"[default0]:hello\n[default1]:world\nW torch warns\n")))
+    assert watched.stored.rank_log(0).read_bytes() == b"hello\n"
+    assert watched.stored.rank_log(1).read_bytes() == b"world\n"
+    assert watched.stored.node_log(0).read_bytes() == b"W torch warns\n"
+    assert [(e.rank, e.host) for e in watched.of(LogLines)] == [(0, "h1"), (1, "h1"), (None, "h1")]
+
+
+async def test_the_first_failure_is_by_our_clock(make: Any) -> None:
+    """h2's clock is 20 s ahead: its rank failed before h1's though its stamp is later and its news came last."""
+    facts = {"h1": facts_of("h1"), "h2": facts_of("h2", 12, clock_offset_ms=20_000.0, rtt_ms=4.0)}
+    watched = make(plan_for("h1", "h2", facts=facts), facts)
+    await watched.tell(
+        ("h1", Exited(0, 1, "exited", finished_at=90.0)),
+        ("h1", Drained(0, ResumePoint())),
+        ("h2", Exited(1, 3, "exited", finished_at=105.0)),
+        ("h2", Drained(1, ResumePoint())),
+    )
+    named = [(e.failure.rank, e.failure.at) for e in watched.of(FailureFound)]
+    assert named == [(0, 90.0), (1, 85.0)]
+    failure = watched.watch.failure()
+    assert (failure.rank, failure.exit) == (1, 3)
+
+
+async def test_a_failure_is_announced_once(make: Any) -> None:
+    """The same failure again is no news."""
+    watched = make(plan_for("h1"))
+    await watched.tell(
+        ("h1", Exited(0, 3, "exited", finished_at=90.0)),
+        ("h1", Exited(0, 3, "exited", finished_at=90.0)),
+        ("h1", Drained(0, ResumePoint())),
+        ("h1", Drained(0, ResumePoint())),
+    )
+    assert len(watched.of(FailureFound)) == 1
+    assert [e.state for e in watched.of(RankChanged)] == ["exited"]
+
+
+async def test_a_host_is_back_when_all_of_it_is(make: Any) -> None:
+    """Host and engine may both be lost; its ranks run again when both answer."""
+    watched = make(plan_for("h1", "h2"))
+    await watched.tell(
+        ("h2", Lost("engine", "no answer")),
+        ("h2", Lost("host", "gone")),
+        ("h2", Back("engine")),
+    )
+    assert [e.state for e in watched.of(RankChanged)] == ["lost"]
+    watched.now = 160.0
+    assert watched.watch.lost_longer_than(60)
+    assert not watched.watch.lost_longer_than(61)
+    await watched.tell(("h2", Back("host")))
+    assert [e.state for e in watched.of(RankChanged)] == ["lost", "running"]
+    assert not watched.watch.lost_longer_than(0)
+
+
+async def test_a_lost_host_whose_tasks_are_over_is_not_waited_for(make: Any) -> None:
+    """Nothing more is expected of it."""
+    watched = make(plan_for("h1"))
+    await watched.tell(
+        ("h1", Exited(0, 0, "exited")),
+        ("h1", Drained(0, ResumePoint())),
+        ("h1", Lost("host", "gone")),
+    )
+    watched.now += 1e6
+    assert not watched.watch.lost_longer_than(1)
+    assert [e.state for e in watched.of(RankChanged)] == ["exited"]
+
+
+async def test_what_is_known_of_tasks(make: Any) -> None:
+    """Live, unknown and removed ones are told apart."""
+    watched = make(plan_for("h1", "h2", "h3"))
+    assert watched.watch.live_tasks() == {0, 1, 2}
+    await watched.tell(("h1", Exited(0, 0, "exited")), ("h2", Removed(1)))
+    assert watched.watch.live_tasks() == {2}
+    assert watched.watch.unknown_tasks() == {2}
+    assert not watched.watch.settled
+    assert watched.watch.failed
+
+
+async def test_notes_and_words_of_the_host(make: Any) -> None:
+    """A note is a warning with its host."""
+    watched = make(plan_for("h1"))
+    await watched.tell(("h1", Note("followed without python3")))
+    (notice,) = watched.of(Notice)
+    assert (notice.level, notice.host, notice.text) == ("warning", "h1", "followed without python3")
+
+
+async def test_a_bug_while_following_is_raised_where_following_ends(make: Any) -> None:
+    """And `broken` wakes whoever waits."""
+    watched = make(plan_for("h1"))
+    watched.fakes["h1"].news.put_nowait(ZeroDivisionError("oops"))
+    with pytest.raises(ZeroDivisionError):
+        async with watched.watch.following(watched.hosts, adopted=False):
+            await watched.watch.changed.wait()
+            assert watched.watch.broken
+    await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
+
+
+async def test_figures(make: Any) -> None:
+    """GPUs, rates and free disk of a sample become one event; loopback and unknown rates are left out."""
+    sample = Sample(
+        at=1.0,
+        gpus=(GpuSample(1, "GPU-x", 95.0, 10, 80, 60.0, 300.0),),
+        net={"eth0": Traffic(5, 5, 10.0, 20.0), "lo": Traffic(5, 5, 1.0, 1.0), "eth1": Traffic(5, 5)},
+        ib={"mlx5_0:1": Traffic(5, 5, 30.0, 40.0)},
+        disks={"/": (100, 200), "/data": (50, 200)},
+    )
+    watched = make(plan_for("h1"))
+    await watched.tell(("h1", Sampled(sample)), ("h1", Sampled(Sample(2.0))))
+    first, last = watched.of(HostSampled)
+    assert first.gpus == (GpuReading(1, 95.0, 10, 80, 60.0, 300.0),)
+    assert dict(first.net) == {"eth0": (10.0, 20.0), "mlx5_0:1": (30.0, 40.0)}
+    assert first.disk_free == 50
+    assert (last.gpus, dict(last.net), last.disk_free) == ((), {}, None)
