@@ -287,11 +287,14 @@ class Board:
     def probing(self, names: Iterable[str]) -> None:
         """These hosts are being probed now."""
         for name in names:
-            self.hosts[name].probing = True
+            if name in self.hosts:
+                self.hosts[name].probing = True
 
     def probed(self, name: str, result: ProbeResult, at: float) -> None:
         """A probe ended. Old facts stay when it failed."""
-        host = self.hosts[name]
+        host = self.hosts.get(name)
+        if host is None:
+            return
         host.probing = False
         match result:
             case HostDown(error=error):
@@ -303,7 +306,9 @@ class Board:
 
     def connection(self, name: str, state: Literal["up", "lost", "back"], reason: str, at: float) -> None:
         """What became of a host's live connection. A host that never answered keeps the probe's better words."""
-        host = self.hosts[name]
+        host = self.hosts.get(name)
+        if host is None:
+            return
         if state != "lost":
             host.seen = at
             host.trouble, host.lost = None, False

@@ -1,0 +1,264 @@
+"""The first screen: what have I got, what is busy, what is broken."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.events import Resize
+
+from distui.run.board import HostBoard
+from tui import host_lines, host_rows, select, shell
+from tui.base import FILTER, Action, View, app_of, bindings
+from tui.host_text import described
+from tui.paint import Line
+from tui.theme import Palette
+from tui.widgets.host_table import HostTable
+from tui.widgets.painted import Painted
+from tui.widgets.rows import RowList
+
+PREVIEW_LEAST = 6
+"""Rows below which a preview says too little."""
+BESIDE_FROM = 190
+"""Cells from which a long list gets its preview beside it."""
+LIST_BESIDE = 120
+"""Cells of the list then."""
+
+
+class HostsScreen(View):
+    """One row per host, live; below it what is known of the host under the cursor."""
+
+    VIEW = "hosts"
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        Action("describe", "describe", ("d",), "View", "describe", footer=True, help="All about the host in words."),
+        Action("shell", "shell", ("s",), "View", "ssh", footer=True, help="An ssh shell on the host."),
+        Action("probe", "probe", ("p", "r"), "View", "probe", footer=True, help="Ask the marked hosts again, or this."),
+        FILTER,
+        Action("sort", "sort", ("o",), "View", "sort", help="By file, host, state, util, mem, heat, net, run."),
+        Action("reverse", "reverse order", ("O",), "View"),
+        Action("preview", "preview", ("v",), "Layout", help="The preview: as there is room, always, never."),
+        Action("back", "undo filter, marks", ("escape",), "Global", help="Undo the filter, then the marks."),
+        Action(
+            "launch", "run here", ("R",), "Change", "launch", changes=True, footer=True,
+            help="Choose a job for the marked hosts; nothing starts before it is confirmed.",
+        ),
+    )  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
+    DEFAULT_CSS = """
+    HostsScreen #list { height: auto; width: 1fr; }
+    HostsScreen #table { height: 1; }
+    HostsScreen #preview { height: 1fr; margin-top: 1; }
+    HostsScreen.-beside #body { layout: horizontal; }
+    HostsScreen.-beside #list { width: 120; height: 1fr; }
+    HostsScreen.-beside #preview { width: 1fr; height: 1fr; margin: 0; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sort, self.reverse, self.preview_mode = "file", False, "auto"
+        self._shown: dict[str, HostBoard] = {}
+        self._columns: host_rows.Columns | None = None
+        self._stale = False
+
+    # What is on it.
+
+    def compose_body(self) -> ComposeResult:
+        """See View."""
+        with Container(id="list"):
+            yield Painted(self._head, id="head")
+            yield HostTable(self._paint, id="table")
+        yield Painted(self._preview, id="preview")
+
+    def on_mount(self) -> None:
+        """Samples are painted once a second, however many come."""
+        self.set_interval(1.0, self._tick)
+        self._arrange()
+
+    @property
+    def table(self) -> HostTable:
+        """The list."""
+        return self.query_one(HostTable)
+
+    @property
+    def host(self) -> HostBoard | None:
+        """The host under the cursor."""
+        return self._shown.get(self.table.key)
+
+    @property
+    def crumbs(self) -> tuple[str, ...]:
+        """See View."""
+        return ("Hosts", f"/{self.filter_text}" if self.filter_text.strip() else "all")
+
+    def after_crumbs(self, line: Line, look: Palette) -> None:
+        """Order and marks."""
+        words = select.sort_words(self.sort, self.reverse)
+        if words:
+            line.gap(2).put(words, look.muted)
+        if self.table.marks:
+            line.gap(2).put(f"{len(self.table.marks)} marked", look.key)
+
+    def headline(self, line: Line, look: Palette) -> None:
+        """The totals are the headline."""
+        bar = 16 if self.size.width >= 110 else 0
+        line.add(host_rows.totals(self.board.totals(), look, self.glyphs, bar=bar))
+
+    # News.
+
+    def news(self, hosts: frozenset[str]) -> None:
+        """A host that answered or broke is shown at once, samples with the next second."""
+        board, known = self.board.hosts, self._shown
+        changed = any(name not in known or board[name].sample is None for name in hosts if name in board)
+        self._stale = True
+        if changed or not hosts:
+            self._tick()
+
+    def _tick(self) -> None:
+        if not self.is_current and self._shown:
+            return
+        self._stale = False
+        self._arrange()
+        self.table.repaint()
+        self.query_one("#head", Painted).repaint()
+        self.query_one("#preview", Painted).repaint()
+        self.refresh_bars()
+
+    def filter_changed(self) -> None:
+        """See View."""
+        self._tick()
+
+    def on_resize(self, event: Resize) -> None:
+        """Columns and preview fold with the window."""
+        self.call_after_refresh(self._arrange)
+
+    # Layout.
+
+    def _arrange(self) -> None:
+        """Which rows, which columns, and where the preview is."""
+        hosts = select.chosen(
+            self.board.hosts.values(), select.Filter(self.filter_text), self.sort, reverse=self.reverse
+        )
+        self._shown = {h.name: h for h in hosts}
+        names = list(self._shown)
+        if names != [row.key for row in self.table.rows]:
+            self.table.set_rows(names)
+        self._place(len(names))
+        self._columns = self._fitting(hosts)
+
+    def _fitting(self, hosts: list[HostBoard]) -> host_rows.Columns:
+        remark = any(host_rows.fabric(h, self.glyphs)[1] for h in hosts if h.status == "up")
+        most = max((len(h.gpus) for h in hosts), default=0)
+        width = LIST_BESIDE if self.has_class("-beside") else self.size.width
+        return host_rows.columns(width, self._shown, most_gpus=most, remark=remark)
+
+    def _place(self, count: int) -> None:
+        body = self.query_one("#body")
+        room = max(1, body.size.height - 1)
+        left = room - count - 1
+        beside = self.size.width >= BESIDE_FROM and left < PREVIEW_LEAST and self.preview_mode != "never"
+        below = not beside and self.preview_mode != "never" and (
+            left >= PREVIEW_LEAST or (self.preview_mode == "always" and room > 2 * PREVIEW_LEAST)
+        )  # fmt: skip
+        self.set_class(beside, "-beside")
+        self.query_one("#preview").display = bool(count) and (beside or below)
+        height = min(count, room - PREVIEW_LEAST * 2) if below and left < PREVIEW_LEAST else min(count, room)
+        self.table.styles.height = max(1, height)
+
+    # Painting.
+
+    def _head(self, width: int, height: int) -> list[Line]:
+        if self._columns is None:
+            return []
+        if not self._shown:
+            return [Line().gap(4).put("no host matches the filter; esc undoes it", self.look.muted)]
+        return [host_rows.header(self._columns, self.look, self.glyphs)]
+
+    def _paint(self, number: int, width: int, here: bool) -> Line:
+        host = self._shown.get(self.table.rows[number].key)
+        if host is None or self._columns is None:
+            return Line()
+        return host_rows.row(host, self._columns, self.look, self.glyphs, time.time(), bold=here)
+
+    def _preview(self, width: int, height: int) -> list[Line]:
+        if self.host is None:
+            return []
+        return host_lines.preview(self.host, width, height, self.look, self.glyphs, time.time())
+
+    # Keys.
+
+    def on_row_list_moved(self, event: RowList.Moved) -> None:
+        """The preview follows the cursor."""
+        self.query_one("#preview", Painted).repaint()
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        """Open the host."""
+        app_of(self).open_host(event.key)
+
+    def on_host_table_marked(self, event: HostTable.Marked) -> None:
+        """The crumbs count them."""
+        self.refresh_bars()
+
+    def action_describe(self) -> None:
+        """All about the host in words."""
+        if self.host is not None:
+            app_of(self).open_text(self.host.name, described(self.host, time.time()))
+
+    def action_shell(self) -> None:
+        """An ssh shell; the app comes back when it ends."""
+        if self.host is not None:
+            shell.outside(self.app, shell.ssh_argv(self.desk, self.host.spec))
+
+    def action_probe(self) -> None:
+        """Ask again; old values stay until the answer is there."""
+        names = self.table.targets
+        app_of(self).probe(names)
+        self._tick()
+
+    def action_sort(self) -> None:
+        """The next order."""
+        self.sort = select.next_sort(self.sort)
+        self._tick()
+
+    def command_sort(self, argument: str) -> None:
+        """`:sort util`."""
+        if argument in select.SORTS:
+            self.sort = argument
+            self._tick()
+        elif argument:
+            app_of(self).tell(f"orders are {', '.join(select.SORTS)}", level="warning")
+        else:
+            self.action_sort()
+
+    def complete_sort(self) -> tuple[str, ...]:
+        """What `:sort` takes."""
+        return select.SORTS
+
+    def action_reverse(self) -> None:
+        """The other way round."""
+        self.reverse = not self.reverse
+        self._tick()
+
+    def action_preview(self) -> None:
+        """As there is room, always, never."""
+        order = ("auto", "always", "never")
+        self.preview_mode = order[(order.index(self.preview_mode) + 1) % 3]
+        app_of(self).tell(
+            {"auto": "preview where there is room", "always": "preview on", "never": "preview off"}[self.preview_mode]
+        )
+        self._tick()
+
+    async def action_back(self) -> None:
+        """Undo the filter, then the marks."""
+        if self.filter_text:
+            self.filter_text = ""
+            self._tick()
+        elif self.table.marks:
+            self.table.action_unmark()
+        else:
+            await self.app.run_action("back", default_namespace=self.app)
+
+    def action_launch(self) -> None:
+        """The launch screen on the marked hosts."""
+        app_of(self).open_launch(None, self.table.targets)
