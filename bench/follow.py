@@ -24,12 +24,11 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "tests")]
 
-from lab.lab import Lab  # type: ignore[import-not-found,unused-ignore]  # noqa: E402
-
 from distui.run.feed import EngineAccess  # noqa: E402
 from distui.run.follow import HostFollower  # noqa: E402
 from distui.run.followed import FollowEvent, FollowTarget, Records  # noqa: E402
 from distui.run.link import HostLink  # noqa: E402
+from lab.lab import Lab  # type: ignore[import-not-found,unused-ignore]  # noqa: E402
 from remote.pool import SshConnector  # noqa: E402
 from remote.targets import Target  # noqa: E402
 

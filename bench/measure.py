@@ -1,0 +1,116 @@
+"""What a command or a piece of work costs: seconds by the clock and seconds of CPU, taken in turns with its rivals."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+REPO = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds by the clock and seconds of CPU; for a command its own and those of all children it waited for."""
+
+    wall: float
+    cpu: float
+
+
+class Failed(Exception):
+    """A rival did not do what it was asked; the message quotes it."""
+
+
+def command(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path = REPO,
+    input: bytes = b"",
+    expect: str = "",
+) -> Spent:
+    """Run `argv` to its end. Raises Failed when it ends badly or does not print `expect`."""
+    return _run(argv, env, cwd, input, expect)[0]
+
+
+def by_its_clock(argv: Sequence[str], *, env: Mapping[str, str], input: bytes = b"") -> Spent:
+    """What a client of ours says it spent: without the start of Python and imports. Raises Failed."""
+    said = _run(argv, env, REPO, input, "wall")[1]
+    return Spent(**json.loads(said.splitlines()[-1]))
+
+
+def _run(argv: Sequence[str], env: Mapping[str, str] | None, cwd: Path, input: bytes, expect: str) -> tuple[Spent, str]:
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(input)
+        stdin.seek(0)
+        began = time.monotonic()
+        program = subprocess.Popen(
+            argv, env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=cwd
+        )
+        assert program.stdout is not None
+        with program.stdout:
+            said = program.stdout.read().decode("utf-8", "replace")
+        _, status, usage = os.wait4(program.pid, 0)
+    wall = time.monotonic() - began
+    program.returncode = os.waitstatus_to_exitcode(status)
+    if program.returncode or expect not in said:
+        raise Failed(f"{shlex.join(argv)[:120]} ended with {program.returncode}: ... {said.strip()[-200:]}")
+    return Spent(wall, usage.ru_utime + usage.ru_stime), said
+
+
+def here(work: Callable[[], object]) -> Spent:
+    """Do `work` in this process, with the garbage of others out of the way."""
+    gc.collect()
+    cpu, began = time.process_time(), time.monotonic()
+    work()
+    return Spent(time.monotonic() - began, time.process_time() - cpu)
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """One way to do a thing. `take` does it once."""
+
+    name: str
+    take: Callable[[], Spent]
+
+
+def in_turns(rivals: Sequence[Rival], rounds: int) -> dict[str, list[Spent]]:
+    """Every rival once a round, so that what else this machine does hits all of them alike; one more round to warm up.
+
+    A rival that fails is left out, and its failure printed.
+    """
+    taken: dict[str, list[Spent]] = {rival.name: [] for rival in rivals}
+    broken: set[str] = set()
+    for turn in range(rounds + 1):
+        for rival in rivals:
+            if rival.name in broken:
+                continue
+            try:
+                spent = rival.take()
+            except Failed as error:
+                broken.add(rival.name)
+                print(f"  {rival.name}: not measured: {error}")
+                continue
+            if turn:
+                taken[rival.name].append(spent)
+    return {name: samples for name, samples in taken.items() if name not in broken}
+
+
+def middle(samples: Sequence[Spent]) -> Spent:
+    """The median of each."""
+    return Spent(statistics.median(s.wall for s in samples), statistics.median(s.cpu for s in samples))
+
+
+def ratio(mine: Sequence[Spent], other: Sequence[Spent]) -> Spent:
+    """The median over the rounds of mine / other: what disturbs a round disturbs both halves of its ratio."""
+    pairs = list(zip(mine, other, strict=True))
+    wall = statistics.median(a.wall / max(b.wall, 1e-6) for a, b in pairs)
+    return Spent(wall, statistics.median(a.cpu / max(b.cpu, 1e-6) for a, b in pairs))
