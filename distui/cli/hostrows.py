@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -31,8 +32,7 @@ class Rows:
     def of(self, name: str, result: ProbeResult) -> list[str]:
         """The host's row, and below it, indented, what is wrong with it."""
         if isinstance(result, HostDown):
-            message = result.error.message.removeprefix(f"{name}: ").removeprefix(f"{name} ")
-            row = f"{name.ljust(self._name)}  down      {message}"
+            row = f"{name.ljust(self._name)}  down      {reason(result)}"
             return [row, f"{' ' * self._name}  try: {result.error.hint}"] if result.error.hint else [row]
         cells = _cells(result) | {"NAME": name}
         return [self._line(cells), *(f"{' ' * self._name}  ! {text}" for text in warnings(result, minor=self._wide))]
@@ -40,6 +40,12 @@ class Rows:
     def _line(self, cells: dict[str, str]) -> str:
         shown = [(cells[c] or "-").ljust(self._name if c == "NAME" else _WIDTHS[c]) for c in self._columns]
         return "  ".join(shown).rstrip()
+
+
+def reason(down: HostDown) -> str:
+    """Why a host is down, for a row that begins with its name: `10.0.0.7 refuses connections`."""
+    message = down.error.message.removeprefix(f"{down.host}: ").removeprefix(f"{down.host} ")
+    return re.sub(r"^\((\S+)\) ", r"\1 ", message)
 
 
 def _cells(facts: HostFacts) -> dict[str, str]:
@@ -89,13 +95,14 @@ def gpu_name(gpu: Gpu) -> str:
 
 
 def gpus(facts: HostFacts) -> str:
-    """`8xH100-80GB 96%`, `no GPU`, or `driver!` when the driver does not answer."""
+    """`8xH100-80GB 96%`, `7xH100-80GB+1! 96%` with a broken one, `no GPU`, `driver!` when the driver is silent."""
     found = facts.gpu.gpus
     if not found:
         return "driver!" if facts.gpu.problem else "no GPU"
-    kinds = "+".join(f"{n}x{name}" for name, n in Counter(gpu_name(g) for g in found).items())
+    good = [g for g in found if not g.problem]
+    kinds = "+".join(f"{n}x{name}" for name, n in Counter(gpu_name(g) for g in good or found).items())
     loads = [g.utilization_pct for g in found if g.utilization_pct is not None]
-    broken = "!" if any(g.problem for g in found) else ""
+    broken = "" if len(good) == len(found) else f"+{len(found) - len(good)}!" if good else "!"
     return f"{kinds}{broken}" + (f" {sum(loads) / len(loads):.0f}%" if loads else "")
 
 
