@@ -29,6 +29,7 @@ from distui.run.events import (
     StopAsked,
     TaskStarted,
 )
+from distui.run.pages import Pages
 
 LIVE: frozenset[RankPhase] = frozenset({"waiting", "starting", "running", "lost"})
 """States in which a rank may still do something."""
@@ -79,9 +80,9 @@ class RunState:
     started: float | None = None
     log_dir: str = ""
     adopted: bool = False
-    ranks: Mapping[int, RankState] = field(default_factory=dict)
+    ranks: Pages[RankState] = field(default_factory=Pages)
     hosts: Mapping[str, HostState] = field(default_factory=dict)
-    containers: Mapping[int, str] = field(default_factory=dict)
+    containers: Pages[str] = field(default_factory=Pages)
     failure: Failure | None = None
     stopping: StopAsked | None = None
     ended: RunEnded | None = None
@@ -111,7 +112,7 @@ def apply(state: RunState, event: Event) -> RunState:
         case HostChanged():
             return _with_host(state, event)
         case TaskStarted():
-            return replace(state, containers={**state.containers, event.task: event.id})
+            return replace(state, containers=state.containers.with_entry(event.task, event.id))
         case RankChanged():
             return _with_rank(state, event)
         case LogLines():
@@ -139,7 +140,7 @@ def _opened(state: RunState, event: RunOpened) -> RunState:
         started=event.at,
         log_dir=event.log_dir,
         adopted=event.adopted,
-        ranks=ranks,
+        ranks=Pages(ranks),
         hosts={h: HostState(h) for h in dict.fromkeys(event.ranks.values())},
         stopping=None,
         ended=None,
@@ -156,7 +157,7 @@ def _with_host(state: RunState, event: HostChanged) -> RunState:
 def _with_rank(state: RunState, event: RankChanged) -> RunState:
     rank = state.ranks.get(event.rank, RankState(event.rank, event.host, event.rank))
     changed = replace(rank, state=event.state, exit=event.exit, oom=event.oom, words=event.words, since=event.at)
-    return replace(state, ranks={**state.ranks, event.rank: changed})
+    return replace(state, ranks=state.ranks.with_entry(event.rank, changed))
 
 
 def _with_lines(state: RunState, event: LogLines) -> RunState:
@@ -169,4 +170,4 @@ def _with_lines(state: RunState, event: LogLines) -> RunState:
         last_line=event.lines[-1].text[-500:],
         last_line_at=event.at,
     )
-    return replace(state, ranks={**state.ranks, event.rank: changed})
+    return replace(state, ranks=state.ranks.with_entry(event.rank, changed))
