@@ -49,15 +49,20 @@ def gbytes(rate: float | None) -> str:
     return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
 
 
-def rate(value: float | None) -> tuple[str, str]:
-    """Bytes per second as (number, unit), decimal as networks count: `("12", "MB/s")`."""
-    if value is None:
-        return "-", ""
-    for unit in ("B/s", "kB/s", "MB/s"):
-        if value < 999.5:
-            return f"{value:.0f}", unit
-        value /= 1000
-    return (f"{value:.2f}" if value < 9.995 else f"{value:.1f}"), "GB/s"
+_UNITS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
+
+
+def rates(*values: float | None) -> tuple[list[str], str]:
+    """Bytes per second in the one unit that fits the largest, decimal as networks count: (["12", "9"], "MB/s")."""
+    known = [v for v in values if v is not None]
+    factor, unit = next((u for u in _UNITS if max(known, default=0.0) >= u[0] * 0.9995), _UNITS[-1])
+    return ["-" if v is None else _rate(v / factor, unit) for v in values], unit
+
+
+def _rate(value: float, unit: str) -> str:
+    if unit != "GB/s":
+        return f"{value:.0f}"
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}"
 
 
 def speed(mbps: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from distui.facts.host import HostFacts
 from distui.plan.labels import format_ranks
@@ -71,26 +72,60 @@ def freshness(host: HostBoard, now: float, palette: Palette) -> Line:
     return Line().put(figures.ago(seconds), palette.watch if late else palette.faint)
 
 
-def link_line(
-    link: Link, palette: Palette, glyphs: Glyphs, *, name: int, bar: int, device: int = 0, full: bool = False
-) -> Line:
-    """One link: name, speed, history, what comes and goes; errors only when there are some (`full`: always)."""
-    line = Line().put(cut(link.name, name), palette.text if link.up else palette.watch, width=name).gap(1)
-    if device:
-        line.put(cut(link.device, device), palette.muted, width=device).gap(1)
-    line.put(_speed(link, glyphs), palette.muted, width=9, right=not link.members > 1).gap(2)
+@dataclass(frozen=True, slots=True)
+class LinkColumns:
+    """Width of each column of a link in cells; 0 is folded."""
+
+    name: int
+    device: int
+    speed: int
+    bar: int
+
+    @property
+    def width(self) -> int:
+        """All of it, with the rates and their unit."""
+        return sum(w + 1 for w in (self.name, self.device, self.speed, self.bar) if w) + 21
+
+
+def link_columns(found: Sequence[Link], room: int, *, device: bool = False) -> LinkColumns:
+    """The columns for these links; the bar takes what is left, the device folds first."""
+    name = min(14, max([4, *(len(x.name) for x in found)]))
+    speed = 9 if any(x.members > 1 for x in found) else 5
+    wide = min(8, max([0, *(len(x.device) for x in found)])) if device else 0
+    for shown in (wide, 0):
+        bare = LinkColumns(name, shown, speed, 0)
+        bar = room - bare.width - 1
+        if bar >= 6 or not shown:
+            return LinkColumns(name, shown, speed, max(0, min(bar, 60)) if bar >= 4 else 0)
+    raise AssertionError("the loop above returns")
+
+
+def link_line(link: Link, at: LinkColumns, palette: Palette, glyphs: Glyphs, *, errors: bool = False) -> Line:
+    """One link: name, speed, history, what comes and goes; errors when there are new ones (`errors`: always)."""
+    line = Line().put(link.name, palette.text if link.up else palette.watch, width=at.name).gap(1)
+    if at.device:
+        line.put(link.device, palette.muted, width=at.device).gap(1)
+    line.put(_speed(link, glyphs), palette.muted, width=at.speed, right=at.speed < 9).gap(1)
     if not link.up:
         return line.put(f"{link.state} {glyphs.remark}", palette.watch)
-    if bar:
-        top = max([v for v in link.history if v is not None] or [0.0]) or 1.0
-        scale = max(1.4 * top, (link.gbps or 0) * link.members * 1e9 / 8 * 0.02)
-        figures.spark(line, palette, glyphs, link.history, bar, scale, 60).gap(1)
-    _rates(line, link, palette)
-    if link.errors and (full or link.new_errors):
-        line.gap(2).put(f"err {link.errors:,}", palette.watch if link.new_errors else palette.muted)
-    elif full and link.errors is not None:
-        line.gap(2).put("err 0", palette.faint)
+    if at.bar:
+        figures.spark(line, palette, glyphs, link.history, at.bar, _scale(link), 60).gap(1)
+    (rx, tx), unit = figures.rates(link.rx, link.tx)
+    for label, shown in (("rx", rx), ("tx", tx)):
+        line.put(f"{label} ", palette.faint)
+        line.put(shown, palette.faint if shown in ("0", "-") else palette.text, width=4, right=True).gap(1)
+    line.put(unit if link.rx is not None else "", palette.faint, width=4)
+    if link.new_errors:
+        line.gap(2).put(f"{link.new_errors:,} new errors", palette.watch)
+    elif errors:
+        line.gap(2).put("-" if link.errors is None else f"{link.errors:,}", palette.faint, width=8, right=True)
     return line
+
+
+def _scale(link: Link) -> float:
+    """What fills the bar: a bit above the most seen lately, but never so little that noise looks like work."""
+    top = max((v for v in link.history if v is not None), default=0.0)
+    return max(1.4 * top, (link.gbps or 0.0) * link.members * 1e9 / 8 * 0.02, 1.0)
 
 
 def _speed(link: Link, glyphs: Glyphs) -> str:
@@ -99,27 +134,19 @@ def _speed(link: Link, glyphs: Glyphs) -> str:
     return f"{link.members} {glyphs.times} {link.gbps:g}" if link.members > 1 else f"{link.gbps:g}G"
 
 
-def _rates(line: Line, link: Link, palette: Palette) -> None:
-    for label, value in (("rx", link.rx), ("tx", link.tx)):
-        number, unit = figures.rate(value)
-        quiet = value is None or value < 500
-        line.put(f"{label} ", palette.faint).put(number, palette.faint if quiet else palette.text, width=4, right=True)
-        line.put(f" {unit}", palette.faint, width=5).gap(1)
-
-
-def network(host: HostBoard, width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
-    """Its links in one or two columns, rails of one kind as one."""
-    found = [x for x in grouped(links(host)) if x.up or x.infiniband]
-    across = 2 if width >= 110 and len(found) > 1 else 1
-    each = (width - 2) // across
-    name = min(14, max([6, *(len(x.name) for x in found)]))
-    cells = [link_line(x, palette, glyphs, name=name, bar=max(0, min(16, each - name - 42))) for x in found]
+def network(found: Sequence[Link], width: int, palette: Palette, glyphs: Glyphs, *, device: bool = False) -> list[Line]:
+    """Links in one or two columns, down the first and then the second."""
+    shown = [x for x in found if x.up or x.infiniband]
+    across = 2 if width >= 100 and len(shown) > 1 else 1
+    each = (width - 3) // across
+    at = link_columns(shown, min(each - 1, 64), device=device)
+    cells = [link_line(x, at, palette, glyphs).cut(each - 1) for x in shown]
+    half = -(-len(cells) // across)
     lines: list[Line] = []
-    for i in range(0, len(cells), across):
-        line = Line().gap(2)
-        for cell in cells[i : i + across]:
-            line.to(2 + (each if line.width > 2 else 0)) if line.width > 2 else None
-            line.add(cell.cut(each - 2))
+    for i in range(half):
+        line = Line().gap(2).add(cells[i])
+        if i + half < len(cells):
+            line.gap(2 + each - line.width).add(cells[i + half])
         lines.append(line)
     return lines
 
@@ -165,7 +192,7 @@ def preview(host: HostBoard, width: int, height: int, palette: Palette, glyphs: 
     if host.status in ("down", "lost"):
         return [head, Line(), *_why(host, width, palette, glyphs)][:height]
     gpus = _gpus(host, width, palette, glyphs)
-    net = network(host, width, palette, glyphs)
+    net = network(grouped(links(host)), width, palette, glyphs)
     found = remark_lines(remarks(host, now), width, palette, glyphs)
     runs = run_lines(host, now, palette, glyphs)
     sections = [("", gpus), ("Network", net), ("Run" if runs else "Remarks", [*runs, *found])]

@@ -1,0 +1,182 @@
+"""The tabs of a host: what their rows are and how one is painted, and what is drawn below them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from distui.facts.host import GpuProcess
+from distui.plan.labels import format_ranks
+from distui.run.board import GpuLane, HostBoard
+from distui.run.links import Link, grouped, links
+from distui.run.remarks import remarks
+from tui import figures
+from tui.glyphs import Glyphs
+from tui.host_lines import link_columns, link_line, network, remark_lines, title
+from tui.host_rows import process_words
+from tui.paint import Line
+from tui.theme import Palette
+from tui.widgets.history_plot import area, beside
+
+TABS = ("gpu", "net", "procs", "containers", "facts")
+NAMES = {"gpu": "GPU", "net": "Net", "procs": "Procs", "containers": "Containers", "facts": "Facts"}
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process on a GPU of the host."""
+
+    gpu: int
+    process: GpuProcess
+
+
+def processes(host: HostBoard) -> list[Process]:
+    """All of them, as the last probe found them."""
+    return [Process(x.index, p) for x in host.lanes() for p in (x.facts.processes if x.facts else ())]
+
+
+def process_header(palette: Palette) -> Line:
+    """The heads."""
+    faint = palette.faint
+    line = Line().gap(1).put("PID", faint, width=8, right=True).gap(2).put("USER", faint, width=10).gap(2)
+    line.put("PROGRAM", faint, width=24).gap(2).put("GPU", faint, width=3, right=True).gap(2)
+    return (
+        line.put("MEMORY", faint, width=9, right=True).gap(2).put("CONTAINER", faint, width=12).gap(2).put("RUN", faint)
+    )
+
+
+def process_row(host: HostBoard, found: Process, palette: Palette, *, bold: bool) -> Line:
+    """One process; one that is of no run is remarked."""
+    p = found.process
+    line = Line().gap(1).put(p.pid, palette.bold if bold else palette.text, width=8, right=True).gap(2)
+    line.put(p.user or "-", palette.text if p.user else palette.faint, width=10).gap(2)
+    line.put(process_words(None, p.name), palette.text, width=24).gap(2)
+    line.put(found.gpu, palette.muted, width=3, right=True).gap(2)
+    size = "-" if p.memory_mib is None else f"{p.memory_mib / 1024:.1f}"
+    line.put(size, palette.text, width=6, right=True).put(" GB", palette.faint).gap(2)
+    line.put((p.container or "-")[:12], palette.muted if p.container else palette.faint, width=12).gap(2)
+    owner = host.owner(host.gpus[found.gpu])
+    use = host.use_of(p.container) or (owner.use if host.belongs(p, owner.use) else None)
+    if use is None:
+        return line.put("of no run !", palette.watch)
+    ranks = use.gpus.get(found.gpu) or use.ranks
+    return line.put(use.run, palette.text).put(f" rank {format_ranks(ranks)}" if ranks else "", palette.muted)
+
+
+def container_header(palette: Palette) -> Line:
+    """The heads."""
+    faint = palette.faint
+    line = Line().gap(2).put("RUN", faint, width=16).gap(2).put("TASK", faint, width=4, right=True).gap(2)
+    line.put("RANKS", faint, width=10).gap(2).put("GPUS", faint, width=8).gap(2).put("ENGINE", faint, width=8).gap(2)
+    return line.put("CONTAINER", faint, width=12).gap(2).put("SINCE", faint, width=12).gap(2).put("JOB", faint)
+
+
+def container_row(host: HostBoard, number: int, now: float, palette: Palette, *, bold: bool) -> Line:
+    """One task of a run."""
+    use = host.uses[number]
+    line = Line().gap(2).put(use.run, palette.bold if bold else palette.text, width=16).gap(2)
+    line.put(use.task, palette.muted, width=4, right=True).gap(2)
+    line.put(format_ranks(use.ranks) or "-", palette.text, width=10).gap(2)
+    line.put(format_ranks(sorted(use.gpus)) or "-", palette.text, width=8).gap(2)
+    line.put(use.engine, palette.muted, width=8).gap(2)
+    line.put(use.container[:12] or "-", palette.muted, width=12).gap(2)
+    since = "-" if use.started is None else figures.span(now - use.started)
+    return line.put(since, palette.text, width=12).gap(2).put(use.job, palette.muted)
+
+
+def link_header(found: Sequence[Link], width: int, palette: Palette) -> Line:
+    """The heads."""
+    at = link_columns(found, width - 40, device=True)
+    line = Line().gap(2).put("LINK", palette.faint, width=at.name).gap(1)
+    if at.device:
+        line.put("DEVICE", palette.faint, width=at.device).gap(1)
+    line.put("SPEED", palette.faint, width=at.speed).gap(1)
+    if at.bar:
+        line.put("LAST 60 S", palette.faint, width=at.bar).gap(1)
+    line.put("RECEIVED, SENT", palette.faint, width=20).gap(2)
+    return line.put("ERRORS", palette.faint, width=8, right=True).gap(2).put("ADDRESS", palette.faint)
+
+
+def link_row(found: Sequence[Link], number: int, width: int, palette: Palette, glyphs: Glyphs) -> Line:
+    """One port or interface with its errors and addresses."""
+    link, at = found[number], link_columns(found, width - 40, device=True)
+    line = Line().gap(2).add(link_line(link, at, palette, glyphs, errors=True))
+    line.gap(max(2, 2 + at.width + 12 - line.width))
+    words = [*link.addresses[:2], *(["default route"] if link.default else [])]
+    return line.put("  ".join(words) or "-", palette.muted if words else palette.faint)
+
+
+def below_gpu(
+    host: HostBoard, lane: GpuLane | None, width: int, height: int, palette: Palette, glyphs: Glyphs, now: float
+) -> list[Line]:
+    """Under the GPUs: the last five minutes of the one under the cursor and of the network, links, remarks."""
+    found = links(host)
+    looks = remark_lines(remarks(host, now), width, palette, glyphs, most=3)
+    net = network(found, width, palette, glyphs, device=True)
+    tail = [Line(), *looks] if looks else []
+    shown = [x for x in found if x.up or x.infiniband]
+    errors = sum(x.errors or 0 for x in found)
+    end = (
+        Line()
+        .put(f"{len(shown)} links, ", palette.faint)
+        .put(f"{errors:,} errors", palette.muted if errors else palette.faint)
+    )
+    head = title("Network", width, palette, glyphs, facts=_data_path(host), end=end)
+    full = [Line(), head, Line(), *net]
+    for middle in (full, [head, *net], []):
+        left = height - len(middle) - len(tail)
+        if left >= 6:
+            return [*_plots(host, lane, found, width, min(left, 14), palette, glyphs), *middle, *tail]
+    return [*looks, *([head, *net] if len(looks) + len(net) < height else [])][:height]
+
+
+def _data_path(host: HostBoard) -> list[str]:
+    ports = host.ib_ports()
+    active = [p for p in ports if p.active]
+    return [f"{len(active)} of {len(ports)} InfiniBand ports ACTIVE"] if ports else []
+
+
+def _plots(
+    host: HostBoard,
+    lane: GpuLane | None,
+    found: Sequence[Link],
+    width: int,
+    height: int,
+    palette: Palette,
+    glyphs: Glyphs,
+) -> list[Line]:
+    """GPU at the left, traffic of the main link at the right; below 100 cells only one of them."""
+    rows = height - 3
+    wide = (width - 4) // 2 if width >= 100 else width
+    traffic = grouped([x for x in found if x.up])
+    right = _traffic(traffic[0], wide, rows, palette, glyphs) if traffic else []
+    if lane is None:
+        return [Line(), *right]
+    left = _utilisation(lane, wide, rows, palette, glyphs)
+    return [Line(), *(beside(left, right, wide + 2) if width >= 100 else left)]
+
+
+def _utilisation(lane: GpuLane, width: int, rows: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
+    end = Line().put(figures.percent(lane.utilization).rstrip("%"), palette.bold).put(" %", palette.faint)
+    head = title(f"GPU {lane.index}", width, palette, glyphs, facts=["utilisation", "5 min"], end=end)
+    return [head, *area(lane.load.last(300), width, rows, 100.0, palette, glyphs)]
+
+
+def _traffic(link: Link, width: int, rows: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
+    (rx, tx), unit = figures.rates(link.rx, link.tx)
+    end = (
+        Line().put(rx, palette.bold).put(" rx  ", palette.faint).put(tx, palette.bold).put(f" tx {unit}", palette.faint)
+    )
+    head = title(link.name, width, palette, glyphs, facts=["traffic", "5 min"], end=end)
+    top = max([v for v in link.history if v is not None] or [0.0])
+    _, scale_unit = figures.rates(figures.steps(top))
+    factor = {"GB/s": 1e9, "MB/s": 1e6, "kB/s": 1e3}.get(scale_unit, 1.0)
+    values = [None if v is None else v / factor for v in link.history]
+    return [head, *area(values, width, rows, figures.steps(top / factor), palette, glyphs)]
+
+
+def below_net(link: Link | None, width: int, height: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
+    """Under the links: five minutes of the one under the cursor."""
+    if link is None or height < 6:
+        return []
+    return [Line(), *_traffic(link, width, min(height - 3, 12), palette, glyphs)]

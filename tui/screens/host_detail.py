@@ -1,0 +1,301 @@
+"""One host: is it well, and since when not. GPUs, links, processes, containers, all facts."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.events import Resize
+
+from distui.facts.host import HostDown
+from distui.facts.render_json import host_json
+from distui.run.board import GpuLane, HostBoard
+from distui.run.links import Link, links
+from tui import figures, host_rows, host_tabs, shell
+from tui.base import FILTER, Action, View, app_of, bindings
+from tui.gpu_rows import gpu_columns, gpu_header, gpu_row
+from tui.host_text import described
+from tui.paint import Line
+from tui.theme import Palette
+from tui.widgets.painted import Painted
+from tui.widgets.rows import RowList
+
+
+class HostDetailScreen(View):
+    """Tabs over one host; the cursor chooses what the plots below show."""
+
+    VIEW = "hosts"
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        Action("next_tab", "tab", ("right_square_bracket", "tab"), "View", footer=True, help="The next tab."),
+        Action("last_tab", "tab back", ("left_square_bracket", "shift+tab"), "View", help="The tab before."),
+        Action(
+            "choose", "run", ("enter",), "View", footer=True, help="Open the run that has what is under the cursor."
+        ),
+        Action("shell", "shell", ("s",), "View", "ssh", footer=True, help="An ssh shell on the host."),
+        Action("probe", "probe", ("p", "r"), "View", "probe", footer=True, help="Ask the host again."),
+        Action("raw", "raw JSON", ("y",), "View", "raw", footer=True, help="The probe's facts as JSON."),
+        Action("copy_facts", "copy", ("c",), "View", help="Copy the facts as text."),
+        FILTER,
+        Action("back", "back", ("escape",), "Global", footer=True),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings([a for a in ACTIONS if a.id != "choose"])
+    DEFAULT_CSS = """
+    HostDetailScreen #rows { height: 1; }
+    HostDetailScreen #below { height: 1fr; }
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.host_name = name
+        self.tab = ""
+        self._links: list[Link] = []
+        self._processes: list[host_tabs.Process] = []
+        self._facts: list[str] = []
+
+    # What is on it.
+
+    def compose_body(self) -> ComposeResult:
+        """See View."""
+        yield Painted(self._head, id="head")
+        yield RowList(self._paint, id="rows")
+        yield Painted(self._below, id="below")
+
+    def on_mount(self) -> None:
+        """The GPUs, or the network of a host that has none."""
+        facts = self.host.facts
+        self.tab = "gpu" if self.host.gpus or facts is None else "net"
+        self.set_interval(1.0, self._tick)
+        self._tick()
+
+    @property
+    def host(self) -> HostBoard:
+        """The host."""
+        return self.board.hosts[self.host_name]
+
+    @property
+    def rows(self) -> RowList:
+        """The list."""
+        return self.query_one("#rows", RowList)
+
+    @property
+    def crumbs(self) -> tuple[str, ...]:
+        """See View."""
+        return ("Hosts", self.host_name)
+
+    def after_crumbs(self, line: Line, look: Palette) -> None:
+        """Its state."""
+        host = self.host
+        glyph = self.glyphs.starting if host.probing else self.glyphs.state(host.status)
+        line.gap(2).put(f"{glyph} ", look.state(host.status)).put(host.status, look.muted)
+        if host.status == "up":
+            line.gap(1).put(host_rows.rtt(host), look.muted)
+        if self.filter_text:
+            line.gap(2).put(f"/{self.filter_text}", look.accent)
+
+    def headline(self, line: Line, look: Palette) -> None:
+        """The tabs."""
+        for tab in host_tabs.TABS:
+            here = tab == self.tab
+            words, style = f" {host_tabs.NAMES[tab]} ", look.tab_fill + look.bold if here else look.muted
+            line.put(words, style, click=f"screen.show_tab('{tab}')")
+            if tab != host_tabs.TABS[-1]:
+                line.gap(1 if self.size.width >= 90 else 0)
+
+    # News.
+
+    def news(self, hosts: frozenset[str]) -> None:
+        """Facts are shown at once, samples with the next second."""
+        if self.host_name in hosts and self.host.sample is None:
+            self._tick()
+
+    def filter_changed(self) -> None:
+        """See View."""
+        self._tick()
+
+    def on_resize(self, event: Resize) -> None:
+        """Rows and plots share the height."""
+        self.call_after_refresh(self._tick)
+
+    def _tick(self) -> None:
+        if not self.is_current:
+            return
+        self._take()
+        keys = [key for key in self._keys() if self.filter_text.lower() in self._text(key).lower()]
+        if keys != [row.key for row in self.rows.rows]:
+            self.rows.set_rows(keys)
+        room = self.query_one("#body").size.height - 1
+        whole = self.tab == "facts" or len(keys) > room - 4
+        self.rows.styles.height = max(1, room if whole else len(keys))
+        for part in self.query(Painted):
+            part.repaint()
+        self.rows.repaint()
+        self.refresh_bars()
+
+    def _take(self) -> None:
+        """What the tab's rows are now."""
+        self._links = links(self.host)
+        self._processes = host_tabs.processes(self.host)
+        self._facts = described(self.host, time.time()).splitlines()
+
+    def _keys(self) -> list[str]:
+        match self.tab:
+            case "gpu":
+                return [str(lane.index) for lane in self.host.lanes()]
+            case "net":
+                return [str(i) for i in range(len(self._links))]
+            case "procs":
+                return [str(i) for i in range(len(self._processes))]
+            case "containers":
+                return [str(i) for i in range(len(self.host.uses))]
+            case _:
+                return [str(i) for i in range(len(self._facts))]
+
+    def _text(self, key: str) -> str:
+        """What the filter looks at."""
+        return self._line(int(key), 200, False).plain if self.filter_text else ""
+
+    # Painting.
+
+    def _head(self, width: int, height: int) -> list[Line]:
+        look, host = self.look, self.host
+        if host.status in ("down", "lost") and self.tab != "facts":
+            reason, _ = host_rows.reason_of(host)
+            seen = f"seen {figures.ago(time.time() - host.seen)}" if host.seen else "never seen"
+            return [Line().gap(2).put(f"{self.glyphs.bad} {reason}", look.wrong).gap(3).put(seen, look.faint)]
+        match self.tab:
+            case "gpu" if not host.gpus:
+                return [Line().gap(2).put("no GPU" if host.facts else "asking" + self.glyphs.ellipsis, look.muted)]
+            case "gpu":
+                return [gpu_header(host, gpu_columns(width, detail=True), look)]
+            case "net":
+                return [host_tabs.link_header(self._links, width, look)]
+            case "procs" if not self._processes:
+                return [Line().gap(2).put("no process is on its GPUs; p asks again", look.muted)]
+            case "procs":
+                return [host_tabs.process_header(look)]
+            case "containers" if not host.uses:
+                return [Line().gap(2).put("no run of distui is on this host", look.muted)]
+            case "containers":
+                return [host_tabs.container_header(look)]
+            case _:
+                return [Line()]
+
+    def _paint(self, number: int, width: int, here: bool) -> Line:
+        if number >= len(self.rows.rows):
+            return Line()
+        return self._line(int(self.rows.rows[number].key), width, here)
+
+    def _line(self, key: int, width: int, here: bool) -> Line:
+        look, glyphs, host = self.look, self.glyphs, self.host
+        match self.tab:
+            case "gpu":
+                lane = host.gpus.get(key)
+                return gpu_row(host, lane, gpu_columns(width, detail=True), look, glyphs, bold=here) if lane else Line()
+            case "net" if key < len(self._links):
+                return host_tabs.link_row(self._links, key, width, look, glyphs)
+            case "procs" if key < len(self._processes):
+                return host_tabs.process_row(host, self._processes[key], look, bold=here)
+            case "containers" if key < len(host.uses):
+                return host_tabs.container_row(host, key, time.time(), look, bold=here)
+            case "facts" if key < len(self._facts):
+                text = self._facts[key]
+                return Line().gap(1).put(text, look.watch if text.startswith("!") else look.text)
+            case _:
+                return Line()
+
+    def _below(self, width: int, height: int) -> list[Line]:
+        look, glyphs, now = self.look, self.glyphs, time.time()
+        if self.tab == "gpu":
+            return host_tabs.below_gpu(self.host, self.lane, width, height, look, glyphs, now)
+        if self.tab == "net":
+            return host_tabs.below_net(self.link, width, height, look, glyphs)
+        if self.tab == "procs" and self._processes and self.host.seen and height > 1:
+            return [Line(), Line().gap(2).put("as the last probe found them; p asks again", look.faint)]
+        return []
+
+    @property
+    def lane(self) -> GpuLane | None:
+        """The GPU under the cursor."""
+        return self.host.gpus.get(int(self.rows.key)) if self.tab == "gpu" and self.rows.key else None
+
+    @property
+    def link(self) -> Link | None:
+        """The link under the cursor."""
+        key = int(self.rows.key) if self.tab == "net" and self.rows.key else -1
+        return self._links[key] if 0 <= key < len(self._links) else None
+
+    # Keys.
+
+    def on_row_list_moved(self, event: RowList.Moved) -> None:
+        """The plots follow the cursor."""
+        self.query_one("#below", Painted).repaint()
+
+    def on_row_list_chosen(self, event: RowList.Chosen) -> None:
+        """Open the run that has it."""
+        run = self._run_at(int(event.key))
+        if run:
+            app_of(self).follow_run(run)
+        else:
+            app_of(self).tell("no run of distui has this")
+
+    def _run_at(self, key: int) -> str:
+        host = self.host
+        if self.tab == "gpu" and key in host.gpus:
+            owner = host.owner(host.gpus[key])
+            return owner.use.run if owner.use else ""
+        if self.tab == "containers" and key < len(host.uses):
+            return host.uses[key].run
+        if self.tab == "procs" and key < len(self._processes):
+            use = host.use_of(self._processes[key].process.container)
+            return use.run if use else ""
+        return ""
+
+    def action_show_tab(self, tab: str) -> None:
+        """A tab by name; a click does this."""
+        self.tab = tab
+        self._tick()
+        self.rows.focus()
+
+    def action_next_tab(self) -> None:
+        """The next tab."""
+        self._turn(1)
+
+    def action_last_tab(self) -> None:
+        """The tab before."""
+        self._turn(-1)
+
+    def _turn(self, step: int) -> None:
+        self.action_show_tab(host_tabs.TABS[(host_tabs.TABS.index(self.tab) + step) % len(host_tabs.TABS)])
+
+    def action_shell(self) -> None:
+        """An ssh shell; the app comes back when it ends."""
+        shell.outside(self.app, shell.ssh_argv(self.desk, self.host.spec))
+
+    def action_probe(self) -> None:
+        """Ask again; old values stay until the answer is there."""
+        app_of(self).probe((self.host_name,))
+        self._tick()
+
+    def action_raw(self) -> None:
+        """The facts as JSON."""
+        host = self.host
+        result = HostDown(host.name, host.trouble) if host.trouble and host.status == "down" else host.facts
+        if result is None:
+            app_of(self).tell("the host has not answered yet")
+            return
+        app_of(self).open_text(f"{host.name}.json", json.dumps(host_json(host.name, result), indent=2))
+
+    def action_copy_facts(self) -> None:
+        """The facts as text."""
+        app_of(self).copy(described(self.host, time.time()))
+
+    async def action_back(self) -> None:
+        """Undo the filter, then go back."""
+        if self.filter_text:
+            self.filter_text = ""
+            self._tick()
+        else:
+            await self.app.run_action("back", default_namespace=self.app)
