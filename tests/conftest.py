@@ -1,4 +1,4 @@
-"""Lets tests import what they share: `lab` (real hosts) and `fakes` (hosts in memory)."""
+"""Lets tests import what they share: `lab` (real hosts) and `fakehosts` (hosts in memory)."""
 
 from __future__ import annotations
 

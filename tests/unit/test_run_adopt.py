@@ -14,7 +14,7 @@ from distui.run.adopt import ids_of, plan_of, stop_found
 from distui.run.discover import FoundRun, find_runs
 from distui.session import Completed
 from distui.spec.inventory import Host
-from fakes.runs import Cluster, plan_for, use_fake_follower
+from fakehosts.runs import Cluster, plan_for, use_fake_follower
 
 HOSTS = [Host("h1"), Host("h2")]
 

@@ -28,7 +28,7 @@ from distui.run.events import (
 from distui.run.followed import Back, Drained, Exited, Lost, Note, Removed
 from distui.run.resume import ResumePoint
 from distui.session import Completed
-from fakes.runs import Cluster, use_fake_follower
+from fakehosts.runs import Cluster, use_fake_follower
 
 
 @pytest.fixture

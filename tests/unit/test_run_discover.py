@@ -14,9 +14,9 @@ from distui.plan.labels import task_from_labels
 from distui.run.discover import FoundRun, find_runs, list_tasks, rfc3339, run_folder
 from distui.session import Completed
 from distui.spec.inventory import Host
-from fakes.engine import Container
-from fakes.hosts import FakeConnector, FakeHost
-from fakes.runs import plan_for
+from fakehosts.engine import Container
+from fakehosts.hosts import FakeConnector, FakeHost
+from fakehosts.runs import plan_for
 
 H1, H2 = Host("h1"), Host("h2")
 

@@ -10,8 +10,8 @@ import pytest
 from distui.errors import HostAuthError, HostCommandError, HostUnreachable, SessionLost
 from distui.run.events import PhaseBegun, RankChanged, StopAsked, TaskStarted
 from distui.session import Completed
-from fakes.hosts import FakeHost
-from fakes.runs import Cluster, use_fake_follower
+from fakehosts.hosts import FakeHost
+from fakehosts.runs import Cluster, use_fake_follower
 
 STARTING = {"put", "run"}
 """Verbs that change a host."""

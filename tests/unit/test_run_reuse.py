@@ -7,7 +7,7 @@ import pytest
 from distui.errors import HostCommandError, HostUnreachable, SessionLost
 from distui.run.reuse import ReusingConnector
 from distui.session import Completed
-from fakes.hosts import FakeConnector, FakeHost
+from fakehosts.hosts import FakeConnector, FakeHost
 
 PS = ("docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", "label=distui.run")
 

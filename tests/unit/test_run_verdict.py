@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from distui.plan.model import Task
 from distui.run.verdict import Evidence, Exit, corrected, first_failure, stopped_by_us
-from fakes.runs import plan_for
+from fakehosts.runs import plan_for
 
 PLAN = plan_for("h1", "h2", "h3")
 ECHO = "RuntimeError: Connection closed by peer [10.0.0.11]:4711"

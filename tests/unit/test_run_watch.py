@@ -19,8 +19,8 @@ from distui.run.resume import ResumePoint
 from distui.run.samples import GpuSample, Sample, Traffic
 from distui.run.store import RunStore, StoredRun
 from distui.run.watch import Watch
-from fakes.hosts import FakeConnector, FakeHost
-from fakes.runs import facts_of, plan_for, use_fake_follower
+from fakehosts.hosts import FakeConnector, FakeHost
+from fakehosts.runs import facts_of, plan_for, use_fake_follower
 
 
 class Watched:

@@ -9,7 +9,7 @@ from typing import Any
 
 from distui.errors import HostCommandError, HostError, SessionLost
 from distui.session import Completed
-from fakes.engine import FakeEngine
+from fakehosts.engine import FakeEngine
 
 Answer = Completed | Exception | Callable[[tuple[str, ...]], Completed]
 

@@ -23,7 +23,7 @@ from distui.run.resume import ResumePoint
 from distui.run.store import RunStore
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job
-from fakes.hosts import FakeConnector, FakeHost
+from fakehosts.hosts import FakeConnector, FakeHost
 
 
 def facts_of(name: str, number: int = 11, **more: Any) -> HostFacts:
