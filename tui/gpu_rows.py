@@ -63,7 +63,7 @@ def gpu_row(host: HostBoard, lane: GpuLane, at: GpuColumns, palette: Palette, gl
     """One GPU. A lost one says so in the place of its numbers."""
     line = Line().gap(1).put(lane.index, palette.bold if bold else palette.muted, width=2, right=True).gap(3)
     if at.name:
-        line.put(figures.model(lane.facts) if lane.facts else "-", palette.muted, width=at.name).gap(2)
+        line.put(figures.models([lane.facts]) if lane.facts else "-", palette.muted, width=at.name).gap(2)
     if lane.facts and lane.facts.problem and lane.reading is None:
         line.put(lane.facts.problem.message, palette.wrong).gap(2)
         return line.put(cut(lane.facts.problem.hint, max(0, at.width - line.width - 1)), palette.muted)

@@ -24,6 +24,14 @@ from tui.widgets.painted import Painted
 from tui.widgets.rows import RowList
 
 
+class DetailRows(RowList):
+    """The rows of a tab."""
+
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        Action("choose", "its run", ("enter",), "Move", footer=True, help="Open the run that has what is here."),
+    )
+
+
 class HostDetailScreen(View):
     """Tabs over one host; the cursor chooses what the plots below show."""
 
@@ -31,9 +39,6 @@ class HostDetailScreen(View):
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("next_tab", "tab", ("right_square_bracket", "tab"), "View", footer=True, help="The next tab."),
         Action("last_tab", "tab back", ("left_square_bracket", "shift+tab"), "View", help="The tab before."),
-        Action(
-            "choose", "run", ("enter",), "View", footer=True, help="Open the run that has what is under the cursor."
-        ),
         Action("shell", "shell", ("s",), "View", "ssh", footer=True, help="An ssh shell on the host."),
         Action("probe", "probe", ("p", "r"), "View", "probe", footer=True, help="Ask the host again."),
         Action("raw", "raw JSON", ("y",), "View", "raw", footer=True, help="The probe's facts as JSON."),
@@ -41,7 +46,7 @@ class HostDetailScreen(View):
         FILTER,
         Action("back", "back", ("escape",), "Global", footer=True),
     )
-    BINDINGS: ClassVar[list[BindingType]] = bindings([a for a in ACTIONS if a.id != "choose"])
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
     DEFAULT_CSS = """
     HostDetailScreen #rows { height: 1; }
     HostDetailScreen #below { height: 1fr; }
@@ -60,7 +65,7 @@ class HostDetailScreen(View):
     def compose_body(self) -> ComposeResult:
         """See View."""
         yield Painted(self._head, id="head")
-        yield RowList(self._paint, id="rows")
+        yield DetailRows(self._paint, id="rows")
         yield Painted(self._below, id="below")
 
     def on_mount(self) -> None:
@@ -202,7 +207,7 @@ class HostDetailScreen(View):
                 return host_tabs.container_row(host, key, time.time(), look, bold=here)
             case "facts" if key < len(self._facts):
                 text = self._facts[key]
-                return Line().gap(1).put(text, look.watch if text.startswith("!") else look.text)
+                return Line().gap(2).put(text, look.watch if text.startswith("!") else look.text)
             case _:
                 return Line()
 
