@@ -7,7 +7,7 @@ way they are never cut off in the middle: what was begun is finished and then un
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from distui.doctor.reach import Endpoint, prove
@@ -161,8 +161,11 @@ async def _images(run: RunController) -> None:
         names = ", ".join(h.host for h in missing)
         reason = f"image {run.plan.image} is not on {names}, and the job says `pull: never`"
         raise LaunchRefused([reason], ExitCode.CHECK_FAILED)
-    await _pull(run, hosts if run.plan.pull == "always" else missing)
-    await _compare_ids(run, hosts)
+    pulled = hosts if run.plan.pull == "always" else missing
+    await _pull(run, pulled)
+    ids = await _each(pulled, HostRun.image_id)
+    _raise_errors(ids, ExitCode.CHECK_FAILED)
+    await _compare_ids(run, present | ids)
 
 
 async def _pull(run: RunController, hosts: Sequence[HostRun]) -> None:
@@ -172,9 +175,7 @@ async def _pull(run: RunController, hosts: Sequence[HostRun]) -> None:
     _raise_errors(await _each(hosts, HostRun.pull), ExitCode.CHECK_FAILED)
 
 
-async def _compare_ids(run: RunController, hosts: Sequence[HostRun]) -> None:
-    ids = await _each(hosts, HostRun.image_id)
-    _raise_errors(ids, ExitCode.CHECK_FAILED)
+async def _compare_ids(run: RunController, ids: Mapping[str, object]) -> None:
     if len(set(ids.values())) > 1:
         shown = ", ".join(f"{host} {str(value)[7:19]}" for host, value in ids.items())
         text = f"image {run.plan.image} is not the same on all hosts: {shown}"
