@@ -1,0 +1,130 @@
+"""Changes one value in the text of a YAML file and leaves everything else, comments too, as it was written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PLAIN = re.compile(r"[A-Za-z_./][\w./@+-]*(?::[\w./@+-]+)*")
+_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"})
+
+
+def scalar(value: str) -> str:
+    """`value` as a YAML scalar that is a string in block and in flow context; quoted where it has to be."""
+    plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS and value.strip(".") and value != "."
+    return value if plain else json.dumps(value, ensure_ascii=False)
+
+
+def words(values: Sequence[str]) -> str:
+    """A list of strings on one line."""
+    return "[" + ", ".join(scalar(v) for v in values) + "]"
+
+
+def set_value(text: str, key: str, value: str | None, *, name: str | None = None) -> str | None:
+    """`text` with the dotted `key` set to `value` (YAML on one line), or without that key when `value` is None.
+
+    `name` picks the document whose `name:` it is. None when the text can't be changed safely: it is not valid
+    YAML, or the document is not a block mapping.
+    """
+    try:
+        documents = list(yaml.compose_all(text, Loader=_LOADER))
+    except (yaml.YAMLError, RecursionError):
+        return None
+    root = next((d for d in documents if _named(d, name)), None)
+    if not isinstance(root, yaml.MappingNode) or root.flow_style:
+        return None
+    return _set(_Text(text), root, key.split("."), value)
+
+
+def _named(node: yaml.Node, name: str | None) -> bool:
+    if name is None or not isinstance(node, yaml.MappingNode):
+        return True
+    return any(k.value == "name" and v.value == name for k, v in node.value)
+
+
+class _Text:
+    """A text whose places are told by line and column: libyaml counts its index in bytes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.starts = [0, *(m.end() for m in re.finditer("\r\n|[\r\n\x85\u2028\u2029]", text))]
+
+    def at(self, mark: yaml.Mark) -> int:
+        """The index of a mark."""
+        line: int = min(mark.line, len(self.starts) - 1)
+        return min(self.starts[line] + int(mark.column), len(self.text))
+
+    def line_start(self, index: int) -> int:
+        """Where the line of `index` begins."""
+        return self.text.rfind("\n", 0, index) + 1
+
+    def line_end(self, index: int) -> int:
+        """Where the next line begins."""
+        end = self.text.find("\n", index)
+        return len(self.text) if end < 0 else end + 1
+
+    def end(self, node: yaml.Node) -> int:
+        """Where what was written of a node ends, without the comments and empty lines after it."""
+        if isinstance(node, yaml.CollectionNode) and not node.flow_style:
+            last = node.value[-1] if node.value else None
+            return self.end(last[1] if isinstance(last, tuple) else last) if last else self.at(node.start_mark)
+        start, end = self.at(node.start_mark), self.at(node.end_mark)
+        return start + len(self.text[start:end].rstrip())
+
+
+def _set(text: _Text, node: yaml.MappingNode, keys: list[str], value: str | None) -> str:
+    pair = next(((k, v) for k, v in node.value if k.value == keys[0]), None)
+    if pair is None:
+        return text.text if value is None else _insert(text, node, keys, value)
+    if len(keys) > 1 and isinstance(pair[1], yaml.MappingNode):
+        return _set(text, pair[1], keys[1:], value)
+    if value is None:
+        return _without(text, node, pair)
+    return _replace(text, pair, _nested(keys[1:], value))
+
+
+def _nested(keys: list[str], value: str) -> str:
+    for key in reversed(keys):
+        value = "{" + f"{key}: {value}" + "}"
+    return value
+
+
+def _replace(text: _Text, pair: tuple[Any, Any], value: str) -> str:
+    """The value after the key's colon; a block below the key becomes one line."""
+    key, old = pair
+    colon = text.text.index(":", text.at(key.end_mark)) + 1
+    start, end = text.at(old.start_mark), text.end(old)
+    if isinstance(old, yaml.ScalarNode) and end <= start:
+        start = end = colon
+    body = text.text
+    if "\n" in body[colon:start] or start == colon:
+        return f"{body[:colon]} {value}{body[end:]}"
+    return body[:start] + value + body[end:]
+
+
+def _insert(text: _Text, node: yaml.MappingNode, keys: list[str], value: str) -> str:
+    entry, body = f"{keys[0]}: {_nested(keys[1:], value)}", text.text
+    if node.flow_style:
+        close = text.at(node.end_mark) - 1
+        return body[:close].rstrip() + (", " if node.value else "") + entry + body[close:]
+    indent = " " * int(node.value[0][0].start_mark.column) if node.value else ""
+    end = text.line_end(max(text.at(node.start_mark), text.end(node) - 1))
+    before = body[:end] if body[:end].endswith("\n") else body[:end] + "\n"
+    return f"{before}{indent}{entry}\n{body[end:]}"
+
+
+def _without(text: _Text, node: yaml.MappingNode, pair: tuple[Any, Any]) -> str:
+    """Whole lines in a block; in a flow mapping the pair and one comma."""
+    key, value = pair
+    start, end, body = text.at(key.start_mark), text.end(value), text.text
+    if not node.flow_style:
+        return body[: text.line_start(start)] + body[text.line_end(max(start, end - 1)) :]
+    after = re.match(r"\s*,\s*", body[end:])
+    if after:
+        return body[:start] + body[end + after.end() :]
+    return re.sub(r"\s*,\s*$", "", body[:start]) + body[end:]

@@ -1,0 +1,94 @@
+"""Editing one value of a YAML text: the rest stays byte for byte, and what is read back is what was set."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distui.spec.edit_text import scalar, set_value, words
+
+JOB = """\
+# a job
+version: 1
+name: llm            # its name
+hosts: node[01-02]
+fabric: {kind: auto, require: any}   # the network
+command:
+  - python
+  - |
+    print("hello")
+
+# the end
+env:
+  A: "1"
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "before", "after"),
+    [
+        ("name", "vit", "name: llm            # its name", "name: vit            # its name"),
+        ("fabric.kind", "ib", "{kind: auto, require", "{kind: ib, require"),
+        ("fabric.ifname", "eno1", "require: any}", "require: any, ifname: eno1}"),
+        ("fabric.kind", None, "{kind: auto, require: any}", "{require: any}"),
+        ("fabric.require", None, ", require: any}", "}"),
+        ("hosts", None, "hosts: node[01-02]\n", ""),
+        ("env.A", '"2"', 'A: "1"', 'A: "2"'),
+        ("env.B", "x", '  A: "1"\n', '  A: "1"\n  B: x\n'),
+        ("launcher", "torchrun", '  A: "1"\n', '  A: "1"\nlauncher: torchrun\n'),
+        ("torchrun.rdzv", "c10d", '  A: "1"\n', '  A: "1"\ntorchrun: {rdzv: c10d}\n'),
+        ("command", "[a]", 'command:\n  - python\n  - |\n    print("hello")\n', "command: [a]\n"),
+        ("hosts.count", "2", "hosts: node[01-02]", "hosts: {count: 2}"),
+    ],
+)
+def test_only_the_value_changes(key: str, value: str | None, before: str, after: str) -> None:
+    """Comments, order and everything else stay as they were written."""
+    assert JOB.count(before) == 1
+    assert set_value(JOB, key, value) == JOB.replace(before, after)
+
+
+def test_one_of_several_documents() -> None:
+    """The name picks the document."""
+    text = "name: a\nimage: x\n---\nname: b\nimage: y\n"
+
+    assert set_value(text, "image", "z", name="b") == "name: a\nimage: x\n---\nname: b\nimage: z\n"
+
+
+@pytest.mark.parametrize("text", ["a: [", "- a\n- b\n", "{a: 1}", "", "just words"])
+def test_what_cannot_be_changed_safely_is_left_alone(text: str) -> None:
+    """Broken YAML and documents that are no block mapping give None."""
+    assert set_value(text, "a", "1") is None
+
+
+def test_an_empty_value_is_filled() -> None:
+    """A key without a value gets one."""
+    assert set_value("name:\nimage: x\n", "name", "n") == "name: n\nimage: x\n"
+
+
+def test_a_last_line_without_its_end() -> None:
+    """A new key starts a line of its own."""
+    assert set_value("name: a", "image", "x") == "name: a\nimage: x\n"
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=30))
+def test_any_string_comes_back(value: str) -> None:
+    """A scalar reads back as the string it was made from, in block and in flow context."""
+    made = set_value(JOB, "image", scalar(value))
+    assert made is not None
+    assert yaml.safe_load(made)["image"] == value
+    listed = set_value(JOB, "command", words([value, "x"]))
+    assert listed is not None
+    assert yaml.safe_load(listed)["command"] == [value, "x"]
+
+
+@given(st.sampled_from(["name", "hosts", "fabric.kind", "fabric.x", "command", "env.A", "env.Z", "new", "new.key"]))
+def test_the_others_keep_their_values(key: str) -> None:
+    """Whatever is set, every other key reads as before."""
+    made = set_value(JOB, key, "7")
+    assert made is not None
+    old, new = yaml.safe_load(JOB), yaml.safe_load(made)
+    top, _, sub = key.partition(".")
+    assert {k: v for k, v in new.items() if k != top} == {k: v for k, v in old.items() if k != top}
+    assert (new[top][sub] if sub else new[top]) == 7
