@@ -10,7 +10,7 @@ from distui.cli import runs, wiring
 from distui.cli.settings import Settings
 
 if TYPE_CHECKING:
-    from distui.facts.host import Trouble
+    from distui.facts.host import HostFacts, Trouble
     from distui.plan.model import RunPlan
     from distui.run.controller import RunController
     from distui.run.discover import FoundRun
@@ -25,14 +25,22 @@ class Live:
     found: FoundRun
     plan: RunPlan
     unreachable: Mapping[str, Trouble]
+    facts: Mapping[str, HostFacts]
+    """For the clocks of the hosts, and how their engines are reached."""
 
 
 async def take_up(told: Settings, connector: Connector, place: runs.Place) -> Live:
     """Find the run on its hosts. Raises NotFound or ContactLost."""
+    from distui.facts.host import HostFacts
+    from distui.facts.probe import probe_all
     from distui.run.adopt import plan_of
 
     found, unreachable = await runs.need(told, connector, place)
-    return Live(found, plan_of(found, place.stored, place.hosts), unreachable)
+    plan = plan_of(found, place.stored, place.hosts)
+    asked = [h for h in place.hosts if h.name in plan.hosts and h.name not in unreachable]
+    results = await probe_all(connector, asked, parallel=told["parallel"])
+    facts = {name: r for name, r in results.items() if isinstance(r, HostFacts)}
+    return Live(found, plan, unreachable, facts)
 
 
 def adopt(told: Settings, connector: Connector, place: runs.Place, live: Live) -> RunController:
@@ -40,7 +48,7 @@ def adopt(told: Settings, connector: Connector, place: runs.Place, live: Live) -
     from distui.run.controller import RunController
 
     stored = _folder(told, place, live)
-    return RunController(live.plan, connector=connector, stored=stored, adopted=True)
+    return RunController(live.plan, connector=connector, stored=stored, facts=live.facts, adopted=True)
 
 
 def _folder(told: Settings, place: runs.Place, live: Live) -> StoredRun:
