@@ -19,7 +19,7 @@ $(VENV)/.torch: $(VENV)/.dev
 	@touch $@
 
 demo: $(VENV)/.torch ## a real two-host training run on two embedded ssh hosts; needs only Python
-	$(BIN)/distui demo
+	$(BIN)/distui demo --headless
 
 test: lint unit cluster ## everything: lint, types, unit tests, and the test cluster (root on Linux)
 

@@ -128,6 +128,23 @@ def _path(text: str) -> str:
     return text
 
 
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{0,40}", text, re.ASCII):
+        raise UsageError(f"'{text[:40]}' is not a theme's name")
+    return text
+
+
+def keymap(text: str) -> dict[str, str]:
+    """Keys of the terminal UI: `stop=X, find=ctrl+f`. Several keys of one action are told apart by a blank."""
+    found = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        action, equals, keys = part.partition("=")
+        if not equals or not re.fullmatch(r"[a-z_]{1,40}", action.strip(), re.ASCII) or not keys.strip():
+            raise UsageError(f"'{part[:40]}': write ACTION=KEY, such as leave=Q; the help names the actions")
+        found[action.strip()] = ",".join(keys.split())
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """One setting: how its text is read, its default and what it does."""
@@ -147,6 +164,9 @@ KEYS: Mapping[str, Key] = {
     "parallel": Key(_count, 64, "hosts contacted at once"),
     "connect_timeout": Key(seconds, None, "limit for connecting to a host; the inventory's by default"),
     "timeout": Key(seconds, None, "limit for the whole command"),
+    "theme": Key(_name, "", "colours of the terminal UI: dark, light, ansi, or one of textual's themes"),
+    "ascii": Key(_boolean, False, "no sign beyond ASCII in the terminal UI"),
+    "keymap": Key(keymap, {}, "keys of the terminal UI: ACTION=KEY, ..., or a mapping in a file"),
 }
 
 
@@ -211,7 +231,7 @@ def _from_file(path: Path, shown: str) -> dict[str, Value]:
 
 
 def _from_table(table: Table, problems: Problems, path: Path) -> dict[str, Value]:
-    from distui.spec.nodes import Scalar
+    from distui.spec.nodes import Scalar, Table
     from distui.spec.problems import did_you_mean
 
     found = {}
@@ -220,11 +240,15 @@ def _from_table(table: Table, problems: Problems, path: Path) -> dict[str, Value
             continue
         if name not in KEYS:
             problems.add(where, name, f"unknown key{did_you_mean(name, KEYS)}")
-        elif not isinstance(node, Scalar):
+            continue
+        text = _table_text(node) if name == "keymap" and isinstance(node, Table) else node
+        if isinstance(text, Scalar):
+            text = text.text
+        if not isinstance(text, str):
             problems.add(node, name, "expected one value")
         else:
             try:
-                value = KEYS[name].read(node.text)
+                value = KEYS[name].read(text)
             except UsageError as exc:
                 problems.add(node, name, exc.message)
                 continue
@@ -232,3 +256,8 @@ def _from_table(table: Table, problems: Problems, path: Path) -> dict[str, Value
                 value = str(path.parent / Path(value).expanduser())
             found[name] = Value(value, f"{node.source.path}:{node.line}")
     return found
+
+
+def _table_text(table: Table) -> str:
+    """A keymap written as a mapping, in the form of one line."""
+    return ", ".join(f"{name}={getattr(node, 'text', '')}" for name, (_, node) in table.pairs.items())

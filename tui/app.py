@@ -368,7 +368,7 @@ class DistuiApp(App[int]):
         from tui.screens.quit import QuitScreen
 
         living = {name: live for name, live in self.desk.following.items() if live.state.ended is None}
-        match await self.push_screen_wait(QuitScreen(living, readonly=self.desk.readonly)):
+        match await self.push_screen_wait(QuitScreen(living, readonly=self.desk.readonly, leash=self.desk.leash)):
             case "detach":
                 self.exit(0)
             case "stop":

@@ -72,7 +72,7 @@ class TopBar(Bar):
     def _right(self, room: int, look: Palette) -> Line:
         clock = time.strftime("%H:%M:%S")
         words = self.view.desk.title
-        if self.view.desk.following:
+        if self.view.desk.following and not self.view.desk.leash:
             words = "quit detaches, runs go on"
         if self.view.desk.readonly:
             words = f"read-only  {words}"

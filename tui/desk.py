@@ -102,6 +102,8 @@ class Desk(Protocol):
     """The inventory's path, or how the hosts were named."""
     owner: str
     readonly: bool
+    leash: bool
+    """Whether runs end with the app, since their hosts do (the demo): quitting can't detach."""
     hosts: tuple[Host, ...]
 
     async def probe(self, names: Sequence[str], on_result: Callable[[str, ProbeResult], None]) -> None:

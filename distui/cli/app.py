@@ -39,8 +39,10 @@ class Entry:
 _SECTIONS = ("Look at hosts", "Run jobs", "Follow and end runs", "Files and help")
 
 VERBS: dict[str, Entry] = {
+    "tui": Entry(_SECTIONS[0], "tui", "Open the terminal UI; so does `distui` alone on a terminal."),
     "probe": Entry(_SECTIONS[0], "probe", "Ask hosts for their GPUs, networks, engine, clock and disk."),
     "hosts": Entry(_SECTIONS[0], "hosts", "List, show and check the hosts of the inventory."),
+    "doctor": Entry(_SECTIONS[0], "doctor", "Check what would break on which host."),
     "plan": Entry(_SECTIONS[1], "plan", "Show what a run would start, without starting it."),
     "run": Entry(_SECTIONS[1], "run", "Start a job on hosts and follow it to its end."),
     "demo": Entry(_SECTIONS[1], "demo", "Train a small network on two hosts made on this machine."),
@@ -128,16 +130,20 @@ def _bare(ctx: click.Context) -> int:
     container per rank, shows every rank's log, says who failed first and why, and leaves nothing behind.
 
     \b
+      distui                               the terminal UI, where a hosts.yaml is
       distui demo                          two hosts on this machine, no Docker
       distui probe -H 'node[01-04]'        what the hosts have
       distui run job.yaml --headless -y    run it; logs on stdout
     """
     if ctx.invoked_subcommand is not None:
         return 0
-    import sys
+    from distui.cli import opening, settings, wiring
 
+    told = settings.of(ctx)
+    if opening.wanted(told) and (told.hosts or told.hostfile or wiring.inventory_path(told)):
+        return opening.open_views(told)
     click.echo(ctx.get_help())
-    return 0 if sys.stdout.isatty() else 2
+    return 0 if opening.on_terminal() else 2
 
 
 def build() -> click.Group:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
 
 from distui.errors import DistuiError
 from distui.facts.host import HostFacts
@@ -15,9 +16,7 @@ from distui.run.events import (
     Event,
     Failure,
     FailureFound,
-    GpuReading,
     HostChanged,
-    HostSampled,
     LogLines,
     Notice,
     RankChanged,
@@ -40,7 +39,7 @@ from distui.run.followed import (
 from distui.run.host_run import HostRun
 from distui.run.logs import TaskLog, Written
 from distui.run.resume import ResumePoint
-from distui.run.samples import Sample
+from distui.run.sampled import host_sampled
 from distui.run.store import StoredRun
 from distui.run.track import TaskTrack, splitter
 from distui.run.verdict import CLOCK_DOUBT, STOP_CODES, Evidence, Exit, corrected, first_failure, stopped_by_us
@@ -50,22 +49,8 @@ CHECKPOINT_SECONDS = 1.0
 STOP_SLACK = 5.0
 """Seconds by which ranks may end before the one that told of a stop from elsewhere."""
 
-
-def _sampled(at: float, host: str, sample: Sample) -> HostSampled:
-    """The helper's figures as an event; interfaces whose rate is not known yet are left out."""
-    gpus = tuple(
-        GpuReading(g.index, g.utilization_pct, g.memory_used_mib, g.memory_total_mib, g.temperature_c, g.power_w)
-        for g in sample.gpus
-    )
-    traffic = {**sample.net, **sample.ib}
-    net = {
-        name: (t.rx_rate, t.tx_rate)
-        for name, t in traffic.items()
-        if t.rx_rate is not None and t.tx_rate is not None and name != "lo"
-    }
-    free = min((pair[0] for pair in sample.disks.values()), default=None)
-    memory = (sample.memory_total_mib, sample.memory_available_mib)
-    return HostSampled(at, host, gpus, net, free, sample.cpu_pct, sample.load, *memory, sample.errors)
+ENGINE_SLACK = 15.0
+"""Seconds that an engine may take over stopping its containers before it is seen to be down."""
 
 
 class Watch:
@@ -92,6 +77,8 @@ class Watch:
         """Who stopped the run from elsewhere, as far as known."""
         self._hosts: Mapping[str, HostRun] = {}
         self._unmet: set[str] = set()
+        self._engine_lost: dict[str, float] = {}
+        """Host -> when its engine was last lost, in our clock."""
         self._lost_since: dict[str, float] = {}
         self._missing: dict[str, set[str]] = {}
         self._announced: Failure | None = None
@@ -242,7 +229,7 @@ class Watch:
             case Removed():
                 await self._removed(self.tracks[event.task])
             case Sampled():
-                await self._emit(_sampled(self._clock(), host, event.sample))
+                await self._emit(host_sampled(self._clock(), host, event.sample))
             case Lost():
                 await self._lost(host, event)
             case Back():
@@ -278,14 +265,20 @@ class Watch:
             return
         offset = self._offset_ms(track.task.host)
         words = event.error or ("nobody saw how it ended: its supervisor is gone" if event.state == "lost" else "")
-        track.exit = Exit(event.code, bool(event.oom), words, event.finished_at)
-        track.never_started = event.state == "never_started"
         track.exit_at = corrected(event.finished_at, offset, otherwise=self._clock())
+        track.exit = Exit(event.code, bool(event.oom), words or self._engine_words(track, event), event.finished_at)
+        track.never_started = event.state == "never_started"
         track.phase = "exited"
         if event.code in STOP_CODES and not event.oom:
             await self._maybe_stopped(track)
         await self._say_ended(track)
         self.changed.set()
+
+    def _engine_words(self, track: TaskTrack, event: Exited) -> str:
+        """A daemon that stops or starts again stops its containers, unless live-restore is on."""
+        lost = self._engine_lost.get(track.task.host)
+        near = lost is not None and track.exit_at >= lost - ENGINE_SLACK
+        return "its container engine was stopped or restarted" if near and event.code in STOP_CODES else ""
 
     async def _maybe_stopped(self, track: TaskTrack) -> None:
         """It ended as stopped ones do, but not by us: read who did now, for they remove their word soon."""
@@ -332,6 +325,8 @@ class Watch:
             for rank in task.ranks:
                 await self._emit(RankChanged(self._clock(), rank, task.host, state, words=words))
         elif not self.stopped_by:
+            if track.exit.bad and not track.exit.error:
+                track.exit = replace(track.exit, error=words)
             await self._emit(Notice(self._clock(), "warning", f"{task.name}: {words}", task.host))
         self.changed.set()
 
@@ -339,6 +334,8 @@ class Watch:
         """Out of reach: the host, or only its engine. Its ranks may live."""
         missing = self._missing.setdefault(host, set())
         missing.add(event.what)
+        if event.what == "engine":
+            self._engine_lost[host] = self._clock()
         reason = event.reason if event.what == "host" else f"its engine does not answer: {event.reason}"
         if host not in self._lost_since:
             self._lost_since[host] = self._clock()

@@ -205,6 +205,7 @@ class FakeDesk:
         self.title = "lab/hosts.yaml"
         self.owner = "alice@laptop"
         self.readonly = readonly
+        self.leash = False
         self.hosts = tuple(Host(name) for name in hosts)
         self.answers = {name: result for name, result in lab_facts().items() if name in hosts}
         self.found: dict[str, ProbeResult] = {}

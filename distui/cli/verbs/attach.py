@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, settings, wiring
+from distui.cli import opening, runs, settings, wiring
 from distui.cli.options import RUN, verb
 from distui.cli.order import FOLLOW_OPTIONS, with_options
 from distui.cli.phrases import duration
@@ -39,6 +39,8 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
         raise UsageError(
             f"run {run} is already followed on this machine", hint=f"`distui logs -f {run}` shows its logs beside that"
         )
+    if opening.wanted(told, headless=flags["headless"]):
+        return opening.attach(told, out, run, exit_first=flags["exit_first"])
     view = LogView(
         stdout=flags["log_to"] == "stdout",
         ranks=flags["ranks"],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import settings, wiring
+from distui.cli import opening, settings, wiring
 from distui.cli.options import verb
 from distui.errors import CheckFailed
 
@@ -31,24 +31,30 @@ IMAGE = "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime"
 @click.option("--image", metavar="IMG", default=IMAGE, help="Image for --docker; it needs torch.")
 @click.option("--epochs", type=click.IntRange(1, 1000), default=8, help="Passes over the data [8].")
 @click.option("--hosts", "count", type=click.IntRange(1, 8), default=2, help="Hosts to make [2].")
+@click.option("--headless", is_flag=True, help="Without the terminal UI: train, logs on stdout.")
 @click.pass_context
-def command(ctx: click.Context, docker: bool, image: str, epochs: int, count: int) -> int:
+def command(ctx: click.Context, docker: bool, image: str, epochs: int, count: int, headless: bool) -> int:
     """Train a small network on handwritten digits over two ssh servers on loopback, one rank on each.
 
     Everything goes the way it goes on real hosts: ssh, probe, plan, env files, start, logs, result, clean-up. Needs
-    nothing but Python and torch.
+    nothing but Python and torch. On a terminal the UI opens over these hosts, with jobs to try; off one, and with
+    --headless, the training runs at once.
     """
     import tempfile
 
     told = settings.of(ctx)
     out = consoles.of(told)
+    if opening.wanted(told, headless=headless):
+        from distui.cli.demo_ui import open_demo
+
+        return wiring.run_async(open_demo(told, count, docker=docker, image=image, epochs=epochs))
     if not docker and find_spec("torch") is None:
         raise CheckFailed(
             f"the demo trains with torch, which {sys.executable} does not have",
             hint="pip install 'distui[torch]'   (or `distui demo --docker` where Docker is)",
         )
     with tempfile.TemporaryDirectory(prefix="distui-demo-", ignore_cleanup_errors=True) as folder:
-        job = _job(Path(folder), epochs=epochs, image=image if docker else None)
+        job = digits(Path(folder), epochs=epochs, image=image if docker else None)
         return wiring.run_async(_demo(told, out, job, Path(folder), count, docker=docker))
 
 
@@ -60,7 +66,8 @@ def trainers_folder() -> Path:
     return Path(spec.origin).parent
 
 
-def _job(folder: Path, *, epochs: int, image: str | None) -> Job:
+def digits(folder: Path, *, epochs: int, image: str | None) -> Job:
+    """The training on handwritten digits, in containers of `image` or as processes."""
     from distui.spec.job import Fabric, Job, RankLayout, Rendezvous
 
     place = Path("/trainers") if image else trainers_folder()
@@ -97,7 +104,8 @@ def _job(folder: Path, *, epochs: int, image: str | None) -> Job:
     )
 
 
-def _inventory(demo: DemoHosts, *, docker: bool) -> Inventory:
+def demo_inventory(demo: DemoHosts, *, docker: bool) -> Inventory:
+    """The inventory of the hosts that were made."""
     from distui.spec.inventory import DataNetwork, Host, Inventory
 
     loopback = DataNetwork(addr="127.0.0.1", ifname="lo0" if sys.platform == "darwin" else "lo")
@@ -126,7 +134,7 @@ async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int
     async with DemoHosts(count, root=folder) as demo:
         where = ", ".join(f"{t.name} = 127.0.0.1:{t.port}" for t in demo.targets.values())
         out.say(f"distui: made {count} hosts with ssh servers: {where}")
-        found = _inventory(demo, docker=docker)
+        found = demo_inventory(demo, docker=docker)
         order = Order(job, found, tuple(HostPick(h.name) for h in found.hosts), {}, run_name("demo"))
         connector = ReusingConnector(demo.connector())
         try:

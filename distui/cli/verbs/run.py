@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distui.cli import console as consoles
-from distui.cli import wiring
+from distui.cli import opening, wiring
 from distui.cli.options import JOB, verb
 from distui.cli.order import FOLLOW_OPTIONS, PLAN_OPTIONS, Order, read_order, told_of, with_options
 
@@ -34,9 +34,10 @@ def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
       distui run job.yaml -H 'node[01-04]' -- --epochs 3     more arguments
       distui run --headless -H 'node[01-02]' --image IMG -- python train.py
 
-    stdout holds what the ranks print (`013 node02 | text`), or events with -o ndjson; distui's own words go to
-    stderr. Ctrl-C stops the run on all hosts, a second one kills it. A closed stdout (`| head`) does not end the
-    run: it is followed quietly, and its logs are in its folder.
+    On a terminal the run's view opens; quitting it leaves the run alone unless you ask to stop it. Otherwise, and
+    with --headless, stdout holds what the ranks print (`013 node02 | text`), or events with -o ndjson; distui's own
+    words go to stderr. Ctrl-C stops the run on all hosts, a second one kills it. A closed stdout (`| head`) does not
+    end the run: it is followed quietly, and its logs are in its folder.
     """
     from distui.cli.launching import How
     from distui.cli.printer import LogView
@@ -47,8 +48,6 @@ def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
     if flags["dry_run"]:
         return wiring.run_async(_dry_run(told, out, order), limit=told.timeout)
     told.refuse_readonly("run")
-    if not flags["headless"] and not flags["detach"] and out.out.isatty():
-        out.say("distui: the terminal UI is not in this version; running as with --headless", "dim")
     view = LogView(
         stdout=flags["log_to"] == "stdout",
         ranks=flags["ranks"],
@@ -62,6 +61,8 @@ def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
         preflight=not flags["no_preflight"],
         exit_first=flags["exit_first"],
     )
+    if opening.wanted(told, headless=flags["headless"] or flags["detach"]):
+        return wiring.run_async(opening.launch(told, out, order, how))
     return wiring.run_async(_run(told, out, order, how))
 
 

@@ -1,0 +1,330 @@
+"""The desk of the terminal UI over ssh: what the app asks for, done with the same parts as the verbs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from distui import __version__
+from distui.cli import attaching, wiring
+from distui.cli import runs as listing
+from distui.cli.jobfiles import job_files, read_draft
+from distui.cli.keeper import FollowedRun, Keeper, RecordedRun
+from distui.cli.launching import owner
+from distui.cli.order import run_name
+from distui.cli.settings import Settings
+from distui.errors import NotFound, UsageError
+from distui.facts.host import HostFacts
+
+if TYPE_CHECKING:
+    from distui.facts.host import ProbeResult
+    from distui.plan.model import NoPlan, RunPlan
+    from distui.run.controller import RunController
+    from distui.run.discover import Found
+    from distui.session import Connector
+    from distui.spec.inventory import Host, HostPick, Inventory
+    from distui.spec.job import Job
+    from tui.desk import Draft, HostNews, JobFile, LiveRun, RunRow
+
+Connect = Callable[[Sequence["Host"]], AbstractAsyncContextManager["Connector"]]
+"""Opens a connector for some hosts; everything it opened is closed at the end of the block."""
+
+
+class CliDesk:
+    """Use as an async context manager around the app. Leaving it detaches from every run that lives,
+    or stops them when they can't live without it (`leash`).
+    """
+
+    def __init__(
+        self,
+        told: Settings,
+        inventory: Inventory,
+        hosts: Sequence[Host],
+        *,
+        title: str = "",
+        connect: Connect | None = None,
+        more_jobs: Sequence[JobFile] = (),
+        leash: bool = False,
+    ) -> None:
+        self.told = told
+        self.inventory = inventory
+        self.hosts = tuple(hosts)
+        self.title = title or inventory.path or "hosts from -H"
+        self.owner = owner()
+        self.readonly = bool(told["readonly"])
+        self._connect: Connect = connect or (lambda hosts: wiring.connected(told, hosts))
+        self._more_jobs = tuple(more_jobs)
+        self._facts: dict[str, ProbeResult] = {}
+        self.leash = leash
+        self._keeper = Keeper(leash=leash)
+        self._stack = AsyncExitStack()
+        self._connector: Connector | None = None
+
+    async def __aenter__(self) -> CliDesk:
+        self._connector = await self._stack.enter_async_context(self._connect(self.hosts))
+        await self._stack.enter_async_context(self._keeper)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._stack.aclose()
+
+    # Hosts.
+
+    async def probe(self, names: Sequence[str], on_result: Callable[[str, ProbeResult], None]) -> None:
+        """See tui.desk."""
+        from distui.facts.probe import probe_all
+
+        def answered(result: ProbeResult) -> None:
+            self._facts[result.host] = result
+            on_result(result.host, result)
+
+        hosts = [host for host in self.hosts if host.name in names]
+        await probe_all(self.connector, hosts, parallel=self.told["parallel"], on_result=answered)
+
+    @property
+    def connector(self) -> Connector:
+        """The connections to the inventory's hosts."""
+        assert self._connector is not None  # set by __aenter__
+        return self._connector
+
+    def know(self, results: Mapping[str, ProbeResult]) -> None:
+        """Take in what was found by a probe made before the app was opened."""
+        self._facts.update(results)
+
+    @property
+    def facts(self) -> Mapping[str, ProbeResult]:
+        """See tui.desk."""
+        return self._facts
+
+    async def news(self) -> AsyncIterator[HostNews]:
+        """See tui.desk."""
+        from distui.run.figures import figures
+        from tui.desk import HostNews
+
+        stream = figures(self.connector, [host.name for host in self.hosts])
+        async with contextlib.aclosing(stream):
+            async for told in stream:
+                yield HostNews(told.host, told.state, told.reason, told.sample)
+
+    # Jobs and plans.
+
+    def jobs(self) -> tuple[JobFile, ...]:
+        """See tui.desk."""
+        return (*self._more_jobs, *job_files(self.told))
+
+    def draft(self, text: str, path: str, name: str | None = None) -> Draft:
+        """See tui.desk."""
+        return read_draft(text, path, self.told.environ, name)
+
+    def preview(self, job: Job, picks: Sequence[HostPick], *, run_id: str) -> RunPlan | NoPlan:
+        """See tui.desk."""
+        from distui.plan.plan import plan
+
+        return plan(
+            job,
+            self.inventory,
+            picks,
+            self._facts,
+            run_id=run_id,
+            owner=self.owner,
+            version=__version__,
+            started=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        )
+
+    def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
+        """See tui.desk."""
+        from distui.spec.choose import choose_hosts, hosts_of_job
+
+        if marked:
+            return choose_hosts(self.inventory, tuple(marked))
+        if job.hosts is not None:
+            return hosts_of_job(self.inventory, job.hosts)
+        if self.told.hosts or self.told.labels:
+            return choose_hosts(self.inventory, self.told.hosts, self.told.labels)
+        raise UsageError(f"job {job.name} names no hosts", hint="mark hosts in view 1, or set hosts: in the job")
+
+    def run_name(self, job: str) -> str:
+        """See tui.desk."""
+        return run_name(job)
+
+    # Runs.
+
+    async def launch(self, job: Job, plan: RunPlan) -> LiveRun:
+        """See tui.desk."""
+        return await self.start(plan, self._secrets(job))
+
+    async def start(
+        self, plan: RunPlan, secrets: Mapping[str, str], *, keep: bool = False, preflight: bool = True
+    ) -> FollowedRun:
+        """Start a plan with the values of its secrets. Raises UsageError when its name is taken here."""
+        from distui.plan.serialize import to_json
+        from distui.run.controller import Limits, RunController
+
+        stored = wiring.store(self.told).create(plan.run_id)
+        stored.write_plan(to_json(plan))
+        hosts = [host for name in plan.hosts if (host := self.inventory.get(name)) is not None]
+        wiring.save_hosts(stored, hosts)
+        facts = {name: f for name, f in self._facts.items() if isinstance(f, HostFacts)}
+
+        def make(connector: Connector) -> RunController:
+            return RunController(
+                plan, connector=connector, stored=stored, facts=facts, secrets=secrets, keep=keep,
+                preflight=preflight, limits=Limits(run=self.told.timeout),
+            )  # fmt: skip
+
+        return await self._keeper.keep(self._connect(hosts), make)
+
+    def _secrets(self, job: Job) -> dict[str, str]:
+        missing = [name for name in job.secrets if name not in self.told.environ]
+        if missing:
+            raise UsageError(
+                f"secrets {', '.join(missing)} of job {job.name} have no value",
+                hint=f"export {missing[0]}=... before distui is started",
+            )
+        return {name: self.told.environ[name] for name in job.secrets}
+
+    async def attach(self, run: str) -> LiveRun:
+        """See tui.desk."""
+        followed = self._keeper.living.get(run)
+        if followed is not None:
+            return followed
+        place = self._locate(run)
+        if place.stored is not None and listing.stored_row(place.stored).state in listing.ENDED:
+            return self.replay(run)
+        if place.stored is not None and listing.is_followed(place.stored):
+            raise UsageError(f"run {run} is already followed on this machine", hint=f"`distui logs -f {run}`")
+        async with self._connect(place.hosts) as connector:
+            live = await attaching.take_up(self.told, connector, place)
+        return await self._keeper.keep(
+            self._connect(place.hosts), lambda connector: attaching.adopt(self.told, connector, place, live)
+        )
+
+    def _locate(self, run: str) -> listing.Place:
+        """Where a run may be: its recorded hosts, else all hosts of this desk."""
+        listing.check_name(run)
+        stored = wiring.store(self.told).get(run)
+        hosts = wiring.saved_hosts(stored) if stored is not None else ()
+        return listing.Place(run, stored, hosts or self.hosts)
+
+    def replay(self, run: str) -> LiveRun:
+        """See tui.desk."""
+        followed = self._keeper.runs.get(run)
+        if followed is not None:
+            return followed
+        stored = wiring.store(self.told).need(run)
+        return RecordedRun(_stored_plan(stored.read_plan(), run), stored)
+
+    @property
+    def following(self) -> Mapping[str, FollowedRun]:
+        """See tui.desk."""
+        return self._keeper.living
+
+    async def runs(self) -> tuple[tuple[RunRow, ...], Found]:
+        """See tui.desk."""
+        from distui.run.discover import find_runs
+
+        found = await find_runs(self.connector, self.hosts)
+        recorded = await asyncio.to_thread(self._recorded)
+        rows = listing.joined(found, [row for row, _ in recorded])
+        sizes = {row.run: size for row, size in recorded}
+        return tuple(self._row(row, sizes, found) for row in rows), found
+
+    def _recorded(self) -> list[tuple[listing.RunRow, int]]:
+        stored = wiring.store(self.told).all()
+        return [(listing.stored_row(one), _size(one.path)) for one in stored]
+
+    def _row(self, row: listing.RunRow, sizes: Mapping[str, int], found: Found) -> RunRow:
+        from distui.run.recorded import failure_of
+        from tui.desk import RunRow
+
+        followed = self._keeper.living.get(row.run)
+        return RunRow(
+            run=row.run,
+            job=row.job,
+            state=followed.state.summary if followed is not None else row.state,
+            hosts=row.hosts,
+            ranks=row.ranks,
+            owner=row.owner,
+            started=row.started,
+            took=row.took,
+            exit=row.exit,
+            failure=failure_of(row.failure),
+            live=followed is not None or found.get(row.run) is not None or (row.live and not row.here),
+            recorded=row.here,
+            size=sizes.get(row.run, 0),
+        )
+
+    async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
+        """See tui.desk."""
+        from distui.run.adopt import stop_found
+
+        place = self._locate(run)
+        async with self._connect(place.hosts) as connector:
+            live = await attaching.take_up(self.told, connector, place)
+            beside = place.stored is not None and listing.is_followed(place.stored)
+            if beside or place.stored is None:
+                seconds = live.plan.stop_grace if grace is None else grace
+                report = await stop_found(
+                    connector, live.found, live.plan, who=self.owner, grace=seconds, remove=not beside
+                )
+                return (*(f"{host}: {text}" for host, text in report.errors.items()), *report.leftovers)
+        return await self._stop_own(place, live, grace)
+
+    async def _stop_own(self, place: listing.Place, live: attaching.Live, grace: float | None) -> tuple[str, ...]:
+        """Nobody follows it: follow it here, so that its logs are read to the end before it is removed."""
+        followed = await self._keeper.keep(
+            self._connect(place.hosts), lambda connector: attaching.adopt(self.told, connector, place, live)
+        )
+        followed.request_stop("user", grace=grace)
+        async for _ in followed.batches():
+            pass
+        ended = followed.state.ended
+        return ended.leftovers if ended is not None else ("the run's state is unknown",)
+
+    async def prune(self, run: str) -> None:
+        """See tui.desk."""
+        from distui.run.adopt import stop_found
+
+        place = self._locate(run)
+        if run in self._keeper.living or (place.stored is not None and listing.is_followed(place.stored)):
+            raise UsageError(f"run {run} is followed on this machine", hint="stop it first")
+        async with self._connect(place.hosts) as connector:
+            found, unreachable = await listing.find(self.told, connector, place)
+            if found is not None:
+                if found.state in ("running", "partial"):
+                    raise UsageError(f"run {run} still runs", hint="stop it first")
+                live = await attaching.take_up(self.told, connector, place)
+                report = await stop_found(connector, live.found, live.plan, who=self.owner, grace=0, remove=True)
+                left = [*report.leftovers, *(f"{host}: {text}" for host, text in report.errors.items())]
+                if left:
+                    raise UsageError(f"run {run} is not all gone: {'; '.join(left)}", hint="try again")
+        if unreachable:
+            raise UsageError(
+                f"not reached: {', '.join(unreachable)}; nothing was deleted here", hint="try again when they are back"
+            )
+        if place.stored is not None:
+            await asyncio.to_thread(wiring.store(self.told).remove, run)
+        self._keeper.runs.pop(run, None)
+
+
+def _stored_plan(value: Mapping[str, object] | None, run: str) -> RunPlan:
+    from distui.plan.serialize import from_json
+
+    if value is None:
+        raise NotFound(f"the plan of run {run} can't be read here", hint=f"`distui logs {run}` prints its logs")
+    return from_json(value)
+
+
+def _size(folder: object) -> int:
+    """Bytes of a run's folder."""
+    from pathlib import Path
+
+    total = 0
+    for path in Path(str(folder)).rglob("*"):
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size
+    return total

@@ -1,0 +1,144 @@
+"""Keeps runs alive for the terminal UI: controllers are owned here, outside the app, and drained whoever looks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TYPE_CHECKING
+
+from distui.run.controller import RunController
+from distui.run.events import Event, RunEnded, StopReason
+from distui.run.fanout import Fanout
+from distui.run.recorded import stored_events, stored_samples
+
+if TYPE_CHECKING:
+    from distui.plan.model import RunPlan
+    from distui.run.state import RunState
+    from distui.run.store import StoredRun
+    from distui.session import Connector
+
+
+class FollowedRun:
+    """A run that a controller of this process follows."""
+
+    def __init__(self, controller: RunController) -> None:
+        self.controller = controller
+        self.fan = Fanout()
+
+    @property
+    def plan(self) -> RunPlan:
+        """The plan as it was started."""
+        return self.controller.plan
+
+    @property
+    def state(self) -> RunState:
+        """What its events add up to so far."""
+        return self.fan.state
+
+    @property
+    def stored(self) -> StoredRun:
+        """Its folder on this machine."""
+        return self.controller.stored
+
+    def batches(self) -> AsyncIterator[tuple[Event, ...]]:
+        """See `Fanout.batches`."""
+        return self.fan.batches()
+
+    def request_stop(self, reason: StopReason, *, grace: float | None = None) -> None:
+        """SIGTERM and the grace, or SIGKILL at once with `grace=0`."""
+        self.controller.request_stop(reason, grace=grace)
+
+    def request_detach(self) -> None:
+        """Leave the run alone; it lives on."""
+        self.controller.request_detach()
+
+
+class RecordedRun:
+    """An ended run, played again from its folder."""
+
+    def __init__(self, plan: RunPlan, stored: StoredRun) -> None:
+        self.plan = plan
+        self.stored = stored
+        self.fan = Fanout()
+        self.fan.put([*stored_samples(stored), *stored_events(stored)])
+        self.fan.close()
+
+    @property
+    def state(self) -> RunState:
+        """What its events add up to."""
+        return self.fan.state
+
+    async def batches(self) -> AsyncIterator[tuple[Event, ...]]:
+        """The stored samples, then the stored events."""
+        samples = stored_samples(self.stored)
+        if samples:
+            yield samples
+        async for batch in self.fan.batches():
+            yield batch
+
+    def request_stop(self, reason: StopReason, *, grace: float | None = None) -> None:
+        """It has ended."""
+
+    def request_detach(self) -> None:
+        """It has ended."""
+
+
+class Keeper:
+    """Owns the controllers of the runs that are followed; leaving it detaches from those that live,
+    or stops them first (`leash`) when their hosts go away with it."""
+
+    def __init__(self, *, leash: bool = False) -> None:
+        self.leash = leash
+        self.runs: dict[str, FollowedRun] = {}
+        self._stack = AsyncExitStack()
+        self._pumps: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Keeper:
+        await self._stack.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        for run in self.runs.values():
+            if run.state.ended is None:
+                run.request_stop("user") if self.leash else run.request_detach()
+        await asyncio.gather(*self._pumps, return_exceptions=True)
+        await self._stack.aclose()
+
+    async def keep(
+        self,
+        connected: AbstractAsyncContextManager[Connector],
+        make: Callable[[Connector], RunController],
+    ) -> FollowedRun:
+        """Start or adopt a run: `make` gets a connector that lives as long as the run is followed."""
+        stack = AsyncExitStack()
+        try:
+            connector = await stack.enter_async_context(connected)
+            controller = await stack.enter_async_context(make(connector))
+        except BaseException:
+            await stack.aclose()
+            raise
+        run = FollowedRun(controller)
+        self.runs[controller.plan.run_id] = run
+        pump = asyncio.create_task(self._pump(run, stack), name=f"pump {controller.plan.run_id}")
+        self._pumps.add(pump)
+        pump.add_done_callback(self._pumps.discard)
+        return run
+
+    async def _pump(self, run: FollowedRun, stack: AsyncExitStack) -> None:
+        """Drain the run for ever, so that it never waits for a screen; then let go of its hosts."""
+        try:
+            async for batch in run.controller.batches():
+                run.fan.put(batch)
+                if isinstance(batch[-1], RunEnded):
+                    break
+        finally:
+            run.fan.close()
+            with contextlib.suppress(Exception):  # a bug in the controller was told by its last event
+                await stack.aclose()
+
+    @property
+    def living(self) -> Mapping[str, FollowedRun]:
+        """Runs that have not ended."""
+        return {name: run for name, run in self.runs.items() if run.state.ended is None}

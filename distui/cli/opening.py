@@ -1,0 +1,106 @@
+"""Opens the terminal UI: over the inventory, on a run that is followed, or on hosts made for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+from distui.cli import wiring
+from distui.cli.console import Console
+from distui.cli.settings import Settings
+from distui.errors import ExitCode
+
+if TYPE_CHECKING:
+    from distui.cli.desk import CliDesk
+    from distui.cli.launching import How
+    from distui.cli.order import Order
+    from tui.desk import LiveRun
+
+View = Literal["hosts", "jobs", "runs", "doctor"]
+
+
+def on_terminal() -> bool:
+    """Whether both ends are a terminal that can show the UI."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def wanted(told: Settings, *, headless: bool = False) -> bool:
+    """Whether this call shall open the UI: both ends are a terminal, and nobody asked for something else."""
+    plain = not headless and told.output in ("table", "wide") and not told["no_input"]
+    return plain and on_terminal()
+
+
+async def show(told: Settings, desk: CliDesk, start: View | LiveRun = "hosts") -> int:
+    """The app over an open desk, until it is left."""
+    from tui.app import DistuiApp
+    from tui.run_app import run_app
+
+    keymap: Mapping[str, str] = told["keymap"]
+    return await run_app(DistuiApp(desk, start=start, theme=told["theme"], ascii=told["ascii"], keymap=keymap))
+
+
+def open_views(told: Settings, start: View = "hosts", run: str = "") -> int:
+    """The app over the inventory; with `run` it opens on that run. Raises UsageError without an inventory."""
+    from distui.cli.desk import CliDesk
+
+    found = wiring.inventory(told)
+    desk = CliDesk(told, found, wiring.hosts_of(found, wiring.picks(found, told)))
+
+    async def opened() -> int:
+        async with desk:
+            if not run:
+                return await show(told, desk, start)
+            return await show(told, desk, await desk.attach(run))
+
+    return wiring.run_async(opened())
+
+
+def attach(told: Settings, out: Console, run: str, *, exit_first: bool) -> int:
+    """The app on a run that goes on, or one that has ended; exits as it did when it ended meanwhile."""
+    from distui.cli.desk import CliDesk
+    from distui.cli.runs import locate
+    from distui.spec.inventory import Inventory
+
+    place = locate(told, run)
+    inventory = wiring.maybe_inventory(told) or Inventory(place.hosts)
+    hosts = wiring.hosts_of(inventory, wiring.picks(inventory, told)) or place.hosts
+    desk = CliDesk(told, inventory, hosts)
+
+    async def opened() -> int:
+        async with desk:
+            live = await desk.attach(run)
+            code = await show(told, desk, live)
+        return _told(out, live, code, exit_first=exit_first)
+
+    return wiring.run_async(opened())
+
+
+async def launch(told: Settings, out: Console, order: Order, how: How) -> int:
+    """Ask, plan, confirm on the terminal, then start and land in the run's view."""
+    from distui.cli.desk import CliDesk
+    from distui.cli.launching import prepare
+    from distui.cli.planview import confirm_plan
+
+    desk = CliDesk(told, order.inventory, order.hosts)
+    async with desk:
+        prepared = await prepare(desk.connector, told, out, order)
+        if not await confirm_plan(out, told, prepared.plan):
+            out.say("distui: not started")
+            return ExitCode.INTERRUPTED
+        desk.know(prepared.facts)
+        live = await desk.start(prepared.plan, order.secrets, keep=how.keep, preflight=how.preflight)
+        code = await show(told, desk, live)
+    return _told(out, live, code, exit_first=how.exit_first)
+
+
+def _told(out: Console, live: LiveRun, code: int, *, exit_first: bool) -> int:
+    """Say how the run stands now that the app is closed; the exit code that follows."""
+    from distui.cli.launching import exit_code
+
+    run, ended = live.plan.run_id, live.state.ended
+    if ended is None or ended.outcome == "detached":
+        out.say(f"distui: {run} goes on; `distui attach {run}` follows it, `distui stop {run}` ends it")
+        return code
+    out.say(f"distui: {run}: {ended.outcome}; its logs: {ended.log_dir or live.stored.log_dir}")
+    return exit_code(ended, exit_first=exit_first)

@@ -1,0 +1,144 @@
+"""All checks over facts: `distui doctor` and the app's fourth view show the same rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import get_args
+
+from distui.doctor.finding import Answer, Check, CheckRow, Finding, Group
+from distui.doctor.host_checks import HOST_CHECKS, OK
+from distui.facts.host import GpuProcess, HostDown, HostFacts, ProbeResult, Trouble
+
+LOGIN = Check("login", "Reach", "ssh login")
+EQUAL_DRIVERS = Check("drivers", "Software", "same NVIDIA driver everywhere")
+EQUAL_GPUS = Check("same_gpus", "GPUs", "same GPUs everywhere")
+IDLE = Check("idle", "GPUs", "no foreign process on a GPU")
+EQUAL_RATES = Check("ib_rates", "Network", "same InfiniBand rate everywhere")
+
+Images = Mapping[str, Mapping[str, bool | Trouble]]
+"""Image -> host -> whether it is there, or why that is unknown."""
+
+
+def check_hosts(
+    results: Mapping[str, ProbeResult], *, images: Images | None = None, ours: Collection[str] = ()
+) -> tuple[CheckRow, ...]:
+    """Every check on every host, grouped in the order of a start: reach, software, GPUs, network, limits.
+
+    `ours` are ids of distui's own containers, whose processes are not foreign. A host that does not answer has one
+    finding; whatever else would be asked of it is skipped.
+    """
+    rows = [CheckRow(LOGIN, tuple(_login(host, result) for host, result in results.items()))]
+    rows += [_row(check, results, function) for check, function in HOST_CHECKS]
+    rows += [_across(EQUAL_DRIVERS, results, _driver, "driver"), _across(EQUAL_GPUS, results, _cards, "GPUs")]
+    rows += [_across(EQUAL_RATES, results, _ib_rate, "rate")]
+    rows += [_row(IDLE, results, lambda facts: _idle(facts, ours))]
+    rows += [_image(image, results, found) for image, found in (images or {}).items()]
+    order = get_args(Group)
+    return tuple(sorted(rows, key=lambda row: order.index(row.check.group)))
+
+
+def counts(rows: Iterable[CheckRow]) -> Counter[str]:
+    """How many findings there are of each verdict."""
+    return Counter(finding.verdict for row in rows for finding in row.findings)
+
+
+def _login(host: str, result: ProbeResult) -> Finding:
+    match result:
+        case HostDown(error=error):
+            return Finding(LOGIN.id, host, "fail", error.message, "nothing can be asked of this host", error.hint)
+        case HostFacts():
+            took = f"{result.connect_ms:.0f} ms to log in" if result.connect_ms is not None else ""
+            return Finding(LOGIN.id, host, "ok", took)
+
+
+def _row(check: Check, results: Mapping[str, ProbeResult], ask: Callable[[HostFacts], Answer]) -> CheckRow:
+    return CheckRow(check, tuple(_one(check, host, result, ask) for host, result in results.items()))
+
+
+def _one(check: Check, host: str, result: ProbeResult, ask: Callable[[HostFacts], Answer]) -> Finding:
+    answer = ask(result) if isinstance(result, HostFacts) else Answer("skip")
+    return Finding(check.id, host, answer.verdict, answer.saw, answer.means, answer.do)
+
+
+# Over several hosts: who differs from most.
+
+
+def _across(check: Check, results: Mapping[str, ProbeResult], value: Callable[[HostFacts], str], noun: str) -> CheckRow:
+    """The hosts whose value is not the most frequent one are warned; hosts without a value are fine."""
+    values = {host: value(r) for host, r in results.items() if isinstance(r, HostFacts) and value(r)}
+    common = Counter(values.values()).most_common(1)
+    usual = common[0][0] if common else ""
+
+    def ask(facts: HostFacts) -> Answer:
+        own = value(facts)
+        if not own or own == usual:
+            return Answer("ok", own)
+        return Answer(
+            "warn",
+            f"{own} here, {usual} elsewhere",
+            f"runs over hosts with different {noun} may fail late or go at the pace of the slowest",
+            f"choose hosts with the same {noun}, or make them alike",
+        )
+
+    return _row(check, results, ask)
+
+
+def _driver(facts: HostFacts) -> str:
+    return next((g.driver for g in facts.gpu.gpus if g.driver), "")
+
+
+def _cards(facts: HostFacts) -> str:
+    kinds = Counter(g.name for g in facts.gpu.gpus if g.problem is None)
+    return ", ".join(f"{count} x {name}" for name, count in sorted(kinds.items()))
+
+
+def _ib_rate(facts: HostFacts) -> str:
+    rates = sorted({p.rate_gbps for p in facts.ib if p.active and p.link_layer == "InfiniBand" and p.rate_gbps})
+    return ", ".join(f"{rate:.0f} Gb/s" for rate in rates)
+
+
+# Foreign processes, images.
+
+
+def _idle(facts: HostFacts, ours: Collection[str]) -> Answer:
+    foreign = [(gpu.index, process) for gpu in facts.gpu.gpus for process in gpu.processes if _foreign(process, ours)]
+    if not foreign:
+        return OK
+    index, process = foreign[0]
+    who = f"{process.user} " if process.user else ""
+    more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
+    return Answer(
+        "warn",
+        f"GPU {index}: {who}{process.name.rpartition('/')[2] or 'process'} (pid {process.pid}){more}",
+        "it takes memory and time from a run on that GPU",
+        "ask its owner, or pick other GPUs",
+    )
+
+
+def _foreign(process: GpuProcess, ours: Collection[str]) -> bool:
+    box = process.container
+    return box is None or not any(box.startswith(own[:12]) or own.startswith(box) for own in ours)
+
+
+def _image(image: str, results: Mapping[str, ProbeResult], found: Mapping[str, bool | Trouble]) -> CheckRow:
+    check = Check(f"image:{image}", "Software", f"image {image}")
+    return CheckRow(check, tuple(_present(check, host, result, found.get(host)) for host, result in results.items()))
+
+
+def _present(check: Check, host: str, result: ProbeResult, there: bool | Trouble | None) -> Finding:
+    match there:
+        case True:
+            return Finding(check.id, host, "ok", "is there")
+        case False:
+            return Finding(check.id, host, "pull", "is not there", "the start pulls it first", "pull it beforehand")
+        case Trouble(message=message, hint=hint):
+            return Finding(check.id, host, "skip", message, do=hint)
+        case None:
+            return Finding(check.id, host, "skip")
+
+
+def problems(rows: Iterable[CheckRow]) -> Iterator[tuple[CheckRow, Finding]]:
+    """Every warning and failure, the grave ones first."""
+    found = [(row, f) for row in rows for f in row.findings if f.verdict in ("warn", "fail")]
+    yield from sorted(found, key=lambda pair: pair[1].verdict != "fail")

@@ -1,0 +1,222 @@
+"""Checks that look at one host's facts alone. Pure; each gives an answer for any facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from distui.doctor.finding import Answer, Check
+from distui.facts.host import Disk, HostFacts, IbPort, Trouble
+
+PORT = 29500
+"""The rendezvous port people expect (torchrun's default); distui takes another when it is in use."""
+CLOCK_MS, CLOCK_BAD_MS = 50.0, 5000.0
+"""Above the first the order of log lines of different hosts is doubtful; above the second certificates suffer."""
+WARM_C, HOT_C = 80.0, 90.0
+DISK_LOW, DISK_FULL = 20 << 30, 2 << 30
+"""Bytes: an image of 20 GB does not fit; logs and layers do not fit."""
+OK = Answer("ok")
+
+HostCheck = Callable[[HostFacts], Answer]
+
+
+def _trouble(trouble: Trouble, means: str) -> Answer:
+    return Answer("fail", trouble.message, means, trouble.hint)
+
+
+def _size(count: float) -> str:
+    """`1.2 TB`, `400 GB` (powers of 1000, as disks are sold and `df -H` prints)."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 999.5 or unit == "TB":
+            return f"{count:.1f} {unit}" if count < 9.95 and unit != "B" else f"{count:.0f} {unit}"
+        count /= 1000
+    raise AssertionError("unreachable")
+
+
+def clock(facts: HostFacts) -> Answer:
+    """The host's clock against ours."""
+    offset = facts.clock_offset_ms
+    if offset is None:
+        return Answer("skip", "the offset is unknown")
+    words = f"{offset:+.0f} ms" if abs(offset) < 10_000 else f"{offset / 1000:+.0f} s"
+    if abs(offset) <= CLOCK_MS:
+        return Answer("ok", words)
+    return Answer(
+        "fail" if abs(offset) > CLOCK_BAD_MS else "warn",
+        words,
+        "times of this host are corrected by the offset, but `who failed first` is less certain",
+        "timedatectl set-ntp true, or chronyc makestep",
+    )
+
+
+def python3(facts: HostFacts) -> Answer:
+    """python3 gives figures once a second and proves that hosts reach each other."""
+    if facts.python3:
+        return Answer("ok", f"python3 {facts.python3}")
+    return Answer(
+        "warn", "no python3", "no live figures, no proof that hosts reach each other, slower logs", "install python3"
+    )
+
+
+def engine(facts: HostFacts) -> Answer:
+    """The engine answers this login."""
+    found = facts.engine
+    if found.problem is not None:
+        return _trouble(found.problem, "nothing can be started here")
+    if found.kind == "none":
+        return Answer("ok", "no engine asked for")
+    return Answer("ok", f"{found.kind} {found.server or found.client or ''}".strip())
+
+
+def gpu_runtime(facts: HostFacts) -> Answer:
+    """Containers get GPUs."""
+    if not facts.gpu.gpus or facts.engine.kind != "docker" or facts.gpu.gpus[0].vendor != "nvidia":
+        return OK
+    if facts.engine.nvidia_runtime is False:
+        return Answer(
+            "fail",
+            "docker has no nvidia runtime",
+            "a container can't be given GPUs",
+            "install nvidia-container-toolkit, then `nvidia-ctk runtime configure` and restart docker",
+        )
+    return OK
+
+
+def gpus_answer(facts: HostFacts) -> Answer:
+    """Driver and every GPU answer."""
+    if facts.gpu.problem is not None:
+        return _trouble(facts.gpu.problem, "no GPU of this host can be used")
+    broken = [g for g in facts.gpu.gpus if g.problem is not None]
+    if broken:
+        first = broken[0].problem
+        assert first is not None
+        which = ", ".join(f"GPU {g.index}" for g in broken)
+        return Answer("fail", f"{which}: {first.message}", "plans leave it out, or fail", first.hint)
+    return Answer("ok", f"{len(facts.gpu.gpus)} GPUs" if facts.gpu.gpus else "no GPU")
+
+
+def gpus_cool(facts: HostFacts) -> Answer:
+    """No GPU is near its slowdown."""
+    warm = [(g.temperature_c, g.index) for g in facts.gpu.gpus if g.temperature_c is not None]
+    if not warm:
+        return OK
+    most, index = max(warm)
+    if most <= WARM_C:
+        return Answer("ok", f"warmest {most:.0f} C")
+    return Answer(
+        "fail" if most > HOT_C else "warn",
+        f"GPU {index} at {most:.0f} C",
+        "it slows down soon, and every rank waits for the slowest",
+        "look at fans, dust and the GPUs beside it",
+    )
+
+
+def data_address(facts: HostFacts) -> Answer:
+    """There is an address other hosts can reach."""
+    nics = [n for n in facts.nics if n.kind in ("ethernet", "infiniband") and n.up]
+    usable = [a for n in nics for a in n.addresses if a.scope == "global"]
+    if not usable:
+        return Answer(
+            "fail",
+            "no interface that is up has an address",
+            "ranks of other hosts can't reach this one",
+            "ip addr; or pin one with data: in hosts.yaml",
+        )
+    if facts.name_is_loopback:
+        return Answer("ok", "the host's name is 127.0.1.1 there; distui pins the interface instead")
+    return Answer("ok", f"{usable[0].ip} and {len(usable) - 1} more" if len(usable) > 1 else usable[0].ip)
+
+
+def port_free(facts: HostFacts) -> Answer:
+    """The usual rendezvous port."""
+    if PORT in facts.ports_in_use:
+        return Answer(
+            "warn",
+            f"port {PORT} is in use",
+            "distui takes another port; a job that insists on this one fails",
+            f"ss -ltnp 'sport = {PORT}' says who has it",
+        )
+    return OK
+
+
+def infiniband(facts: HostFacts) -> Answer:
+    """Every InfiniBand port carries traffic."""
+    ports = [p for p in facts.ib if p.link_layer == "InfiniBand"]
+    if not ports:
+        return Answer("ok", "no InfiniBand")
+    down = [p for p in ports if not p.active]
+    if not down:
+        return Answer("ok", f"{len(ports)} x {_rate(ports[0])}")
+    names = ", ".join(f"{p.hca} is {p.state or 'unreadable'}" for p in down)
+    if len(down) == len(ports):
+        return Answer("warn", names, "training goes over ethernet", "is a subnet manager running? see `ibstat`")
+    hcas = ",".join(p.hca for p in down)
+    return Answer(
+        "fail",
+        names,
+        f"NCCL would use {len(ports) - len(down)} of {len(ports)} rails, and every rank waits for the slowest",
+        f"look at the cable of {down[0].hca}, or leave it out with data: {{hcas: '^{hcas}'}} in hosts.yaml",
+    )
+
+
+def _rate(port: IbPort) -> str:
+    return f"{port.rate_gbps:.0f} Gb/s" if port.rate_gbps else "unknown rate"
+
+
+def rdma_limits(facts: HostFacts) -> Answer:
+    """What RDMA needs of the system."""
+    if not any(p.active for p in facts.ib):
+        return OK
+    if facts.rdma_devices is False:
+        return Answer("fail", "no /dev/infiniband", "a container can't use RDMA", "load ib_uverbs: modprobe ib_uverbs")
+    limit = facts.memlock_kib
+    if limit is not None and 0 <= limit < 1 << 20 and facts.engine.kind == "none":
+        return Answer(
+            "warn",
+            f"memlock is {limit} KiB",
+            "registering memory for RDMA fails in a process (containers get their own limit)",
+            "set `* - memlock unlimited` in /etc/security/limits.conf and log in again",
+        )
+    return OK
+
+
+def disk(facts: HostFacts) -> Answer:
+    """Room for an image and for logs."""
+    if not facts.disks:
+        return Answer("skip", "unknown")
+    least = min(facts.disks, key=lambda d: d.free)
+    words = f"{_size(least.free)} free on {least.path}"
+    if least.free >= DISK_LOW:
+        return Answer("ok", words)
+    return Answer("fail" if least.free < DISK_FULL else "warn", words, *_room(least))
+
+
+def _room(least: Disk) -> tuple[str, str]:
+    return "an image or checkpoint may not fit", f"docker system df; du -xh --max-depth=2 {least.path} | sort -h | tail"
+
+
+def memory(facts: HostFacts) -> Answer:
+    """Memory that is not in use."""
+    total, free = facts.memory_total_mib, facts.memory_available_mib
+    if not total or free is None:
+        return Answer("skip", "unknown")
+    words = f"{free / 1024:.0f} of {total / 1024:.0f} GiB free"
+    if free >= total / 10:
+        return Answer("ok", words)
+    return Answer("warn", words, "the kernel may kill ranks for lack of memory", "ps aux --sort=-rss | head")
+
+
+HOST_CHECKS: tuple[tuple[Check, HostCheck], ...] = (
+    (Check("clock", "Reach", f"clock within {CLOCK_MS:.0f} ms"), clock),
+    (Check("python3", "Reach", "python3 for figures and proofs"), python3),
+    (Check("engine", "Software", "container engine answers, without sudo"), engine),
+    (Check("gpu_runtime", "Software", "containers get GPUs"), gpu_runtime),
+    (Check("gpus", "GPUs", "driver and every GPU answer"), gpus_answer),
+    (Check("gpu_heat", "GPUs", f"no GPU above {WARM_C:.0f} C"), gpus_cool),
+    (Check("address", "Network", "an address that others reach"), data_address),
+    (Check("port", "Network", f"rendezvous port {PORT} is free"), port_free),
+    (Check("infiniband", "Network", "InfiniBand ports ACTIVE"), infiniband),
+    (Check("rdma", "Limits", "memlock and /dev/infiniband"), rdma_limits),
+    (Check("disk", "Limits", "disk for image and logs"), disk),
+    (Check("memory", "Limits", "memory not in use"), memory),
+)
+"""In the order they are shown in; checks over several hosts are put beside theirs by group."""

@@ -1,0 +1,134 @@
+"""A run's stored events as values again: for looking at a run that has ended.
+
+What a torn or foreign line can't give is left out; a recorded run never fails to open because of one line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from distui.run.events import (
+    Event,
+    Failure,
+    FailureFound,
+    GpuReading,
+    HostChanged,
+    HostSampled,
+    Notice,
+    PhaseBegun,
+    RankChanged,
+    RunEnded,
+    RunOpened,
+    StopAsked,
+    TaskStarted,
+)
+from distui.run.store import StoredRun
+
+_UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, IndexError)
+
+
+def stored_events(stored: StoredRun) -> Iterator[Event]:
+    """The events of a run as they were stored: all but log lines and samples."""
+    tasks = _tasks(stored.read_plan())
+    for value in stored.events():
+        with contextlib.suppress(*_UNREADABLE):
+            event = _event(value, tasks)
+            if event is not None:
+                yield event
+
+
+def stored_samples(stored: StoredRun, most: int = 20_000) -> tuple[HostSampled, ...]:
+    """The last samples of a run's hosts, oldest first."""
+    try:
+        lines = (stored.path / "metrics.ndjson").read_bytes().splitlines()[-most:]
+    except OSError:
+        return ()
+    found = []
+    for line in lines:
+        with contextlib.suppress(*_UNREADABLE):
+            found.append(_sample(json.loads(line)))
+    return tuple(found)
+
+
+def failure_of(value: Mapping[str, Any] | None) -> Failure | None:
+    """The `first_failure` object of a result as a value."""
+    if not value:
+        return None
+    return Failure(
+        rank=value.get("rank"),
+        host=str(value.get("host", "")),
+        exit=value.get("exit"),
+        words=str(value.get("words", "")),
+        cause=str(value.get("cause", "")),
+        hint=str(value.get("hint", "")),
+        excerpt=tuple(map(str, value.get("excerpt") or ())),
+        at=_at(value["at"]) if value.get("at") else None,
+    )
+
+
+def _at(stamp: str) -> float:
+    return datetime.fromisoformat(stamp).timestamp()
+
+
+def _tasks(plan: Mapping[str, Any] | None) -> dict[int, tuple[int, ...]]:
+    with contextlib.suppress(*_UNREADABLE):
+        return {int(t["index"]): tuple(t["ranks"]) for t in (plan or {})["tasks"]}
+    return {}
+
+
+def _event(value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]]) -> Event | None:
+    at = _at(value["ts"])
+    match value["type"]:
+        case "run":
+            return _opened(at, value, tasks)
+        case "phase":
+            return PhaseBegun(at, value["phase"], value["detail"])
+        case "host":
+            return HostChanged(at, value["host"], value["state"], value["reason"])
+        case "task":
+            return TaskStarted(at, value["task"], value["host"], value["id"])
+        case "rank":
+            return RankChanged(
+                at, value["rank"], value["host"], value["state"], value["exit"], value["oom"], value["words"]
+            )
+        case "failure":
+            failure = failure_of(value["first_failure"])
+            return FailureFound(at, failure) if failure else None
+        case "stop":
+            return StopAsked(at, value["reason"], value["grace"])
+        case "notice":
+            return Notice(at, value["level"], value["text"], value["host"])
+        case "result":
+            return _ended(at, value)
+        case _:
+            return None
+
+
+def _opened(at: float, value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]]) -> RunOpened:
+    ranks = {int(r["rank"]): str(r["host"]) for r in value["ranks"]}
+    return RunOpened(
+        at, value["run"], value["job"], value["launcher"], value["image"], ranks, tasks or {r: (r,) for r in ranks},
+        value["attempt"], value["adopted"], value["log_dir"],
+    )  # fmt: skip
+
+
+def _ended(at: float, value: Mapping[str, Any]) -> RunEnded:
+    return RunEnded(
+        at, value["state"], value["exit"], failure_of(value["first_failure"]), value["log_dir"],
+        tuple(value["leftovers"]), value["took_s"],
+    )  # fmt: skip
+
+
+def _sample(value: Mapping[str, Any]) -> HostSampled:
+    gpus = value["gpus"]
+    indices = value.get("indices") or range(len(gpus))
+    readings = (
+        GpuReading(i, utilization_pct=g[0], memory_used_mib=g[1], temperature_c=g[2], power_w=g[3])
+        for i, g in zip(indices, gpus, strict=False)
+    )
+    net = {str(name): (float(rates[0]), float(rates[1])) for name, rates in value["net"].items()}
+    return HostSampled(_at(value["ts"]), value["host"], tuple(readings), net)

@@ -1,0 +1,23 @@
+"""A helper's sample as the event that printers, journals and screens know."""
+
+from __future__ import annotations
+
+from distui.run.events import GpuReading, HostSampled
+from distui.run.samples import Sample
+
+
+def host_sampled(at: float, host: str, sample: Sample) -> HostSampled:
+    """The helper's figures as an event; interfaces whose rate is not known yet are left out."""
+    gpus = tuple(
+        GpuReading(g.index, g.utilization_pct, g.memory_used_mib, g.memory_total_mib, g.temperature_c, g.power_w)
+        for g in sample.gpus
+    )
+    traffic = {**sample.net, **sample.ib}
+    net = {
+        name: (t.rx_rate, t.tx_rate)
+        for name, t in traffic.items()
+        if t.rx_rate is not None and t.tx_rate is not None and name != "lo"
+    }
+    free = min((pair[0] for pair in sample.disks.values()), default=None)
+    memory = (sample.memory_total_mib, sample.memory_available_mib)
+    return HostSampled(at, host, gpus, net, free, sample.cpu_pct, sample.load, *memory, sample.errors)
