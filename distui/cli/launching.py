@@ -18,7 +18,7 @@ from distui.cli.order import Order
 from distui.cli.phrases import counted
 from distui.cli.printer import LogView, printer
 from distui.cli.settings import Settings
-from distui.errors import ExitCode, PlanError
+from distui.errors import CheckFailed, ExitCode, PlanError
 from distui.run.events import RunEnded
 
 if TYPE_CHECKING:
@@ -103,12 +103,9 @@ async def start(
     connector: Connector, told: Settings, out: Console, order: Order, prepared: Prepared, how: How
 ) -> RunEnded:
     """Start the plan and follow it to its end. Raises UsageError when a run of that name is recorded here."""
-    from distui.plan.serialize import to_json
     from distui.run.controller import Limits, RunController
 
-    stored = wiring.store(told).create(prepared.plan.run_id)
-    stored.write_plan(to_json(prepared.plan))
-    wiring.save_hosts(stored, order.hosts)
+    stored = _record(told, order, prepared.plan)
     controller = RunController(
         prepared.plan,
         connector=connector,
@@ -125,6 +122,24 @@ async def start(
     if ended.outcome == "launch_failed" and not ended.leftovers:
         _forget(stored)
     return ended
+
+
+def _record(told: Settings, order: Order, plan: RunPlan) -> StoredRun:
+    """The run's folder here with plan and hosts. Raises UsageError for a taken name, CheckFailed for a full disk."""
+    from distui.plan.serialize import to_json
+
+    store = wiring.store(told)
+    try:
+        stored = store.create(plan.run_id)
+        stored.write_plan(to_json(plan))
+        wiring.save_hosts(stored, order.hosts)
+    except OSError as exc:
+        shutil.rmtree(store.root / plan.run_id, ignore_errors=True)
+        raise CheckFailed(
+            f"can't write {store.root / plan.run_id}: {exc.strerror}; nothing was started",
+            hint="free some space there, or set XDG_STATE_HOME to a folder on another disk",
+        ) from exc
+    return stored
 
 
 def _forget(stored: StoredRun) -> None:

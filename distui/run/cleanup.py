@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 async def clean_up(run: RunController) -> tuple[str, ...]:
     """Remove what the run left on its hosts; returns what may still be there, in words."""
     unread = run.watch.unread_tasks()
-    for task in run.plan.tasks:
-        if task.index in unread:
-            await run.emit(Notice(run.clock(), "warning", _kept(task)))
+    kept = [task for task in run.plan.tasks if task.index in unread]
+    for task in kept:
+        await run.emit(Notice(run.clock(), "warning", _kept(task)))
     if run.keep:
         unread = frozenset(t.index for t in run.plan.tasks)
     await run.emit(PhaseBegun(run.clock(), "cleanup"))
     await _remove_rendezvous(run)
-    return await _on_all(run, keep=unread)
+    left = await _on_all(run, keep=unread)
+    return (*left, *(f"{t.host}: {t.container}, kept for its log, which is not complete here" for t in kept))
 
 
 def _kept(task: Task) -> str:
@@ -34,7 +35,8 @@ def _kept(task: Task) -> str:
     ranks = f"rank{'s' * (len(task.ranks) != 1)} {format_ranks(task.ranks)}"
     return (
         f"the log of {ranks} on {task.host} is not complete here, so its container is kept: "
-        f"`distui logs -t {run}` prints it from the host, `distui stop {run}` removes it"
+        f"free some space here, then `distui stop {run}` reads the rest and removes it "
+        f"(`distui logs -t {run}` prints it from the host)"
     )
 
 

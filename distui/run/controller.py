@@ -15,7 +15,7 @@ from types import TracebackType
 
 from distui.errors import CheckFailed, DistuiError, ExitCode, HostError
 from distui.facts.host import HostFacts
-from distui.plan.model import RunPlan
+from distui.plan.model import RunPlan, Task
 from distui.run.cleanup import clean_up
 from distui.run.events import (
     Event,
@@ -94,6 +94,8 @@ class RunController:
         self.limits = limits
         self.clock = clock
         self.requests = _Requests()
+        self.signs = ""
+        """Who stops an adopted run, in words: left on the hosts for whoever else follows it."""
         self._queue: asyncio.Queue[Event] = asyncio.Queue(QUEUE_EVENTS)
         self._journal: Journal | None = None
         self._driver: asyncio.Task[None] | None = None
@@ -296,7 +298,7 @@ class RunController:
         await self.emit(StopAsked(self.clock(), reason, grace))
         live = self.watch.live_tasks()
         results = await asyncio.gather(
-            *(h.stop([t for t in h.tasks if t.index in live], grace) for h in self.hosts.values()),
+            *(self._stop_on(h, [t for t in h.tasks if t.index in live], grace) for h in self.hosts.values()),
             return_exceptions=True,
         )
         for host, result in zip(self.hosts, results, strict=True):
@@ -305,9 +307,15 @@ class RunController:
             elif isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
                 raise result
 
+    async def _stop_on(self, host: HostRun, tasks: list[Task], grace: float) -> None:
+        if self.adopted and self.signs and tasks:
+            with contextlib.suppress(DistuiError):
+                await host.say_stopped(self.signs)
+        await host.stop(tasks, grace)
+
     async def _finish(self) -> RunEnded:
         """Everything is read: clean up the hosts and give the verdict."""
-        stopped_by = await self.watch.stopped_elsewhere()
+        stopped_by = "" if self.requests.stop else await self.watch.stopped_elsewhere()
         leftovers = await clean_up(self)
         failure = self.watch.failure()
         await self.watch.announce(failure)

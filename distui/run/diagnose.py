@@ -37,7 +37,7 @@ def exit_words(code: int | None, *, oom: bool = False, error: str = "", engine: 
     if code == 127:
         return f"command not found (exit 127){_because(error)}"
     if 128 < code < 128 + signal.NSIG:
-        return _signal_words(code)
+        return _signal_words(code) + _because(error)
     return f"exit {code}{_because(error)}"
 
 

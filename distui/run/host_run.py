@@ -175,6 +175,8 @@ class HostRun:
         left = [task for task in await self.found() if task.labels.task not in keep]
         if not left and not keep:
             await self._again(("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir()))
+        elif not left:
+            await self.remove_file(f"{await self.run_dir()}/stopped")  # the run is over; the kept task is not stopped
         return tuple(f"{self.host}: {task.words}" for task in left)
 
     async def _delete(self, doomed: Sequence[FoundTask]) -> None:
