@@ -1,0 +1,103 @@
+"""What the run view knows of one run: its log buffers, samples, progress and merged log. No widgets."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from distui.plan.model import Task
+from distui.run.events import Event, HostSampled, LogLines, RunEnded
+from distui.run.state import RunState
+from tui.desk import LiveRun
+from tui.logs.buffer import LogBuffer
+from tui.logs.merged import MergedLog
+from tui.logs.progress import Progress
+from tui.logs.ranks import RankRow, placed, rank_rows
+
+KEPT_SAMPLES = 300
+
+
+class RunFeed:
+    """Takes a run's batches in; panes and lists read from it."""
+
+    def __init__(self, live: LiveRun, *, clock: Callable[[], float] = time.time) -> None:
+        self.live = live
+        self.clock = clock
+        self.placed = placed(live.plan)
+        self.buffers = {
+            rank: LogBuffer(live.stored.rank_log(rank), rank, task.host) for rank, (task, _) in self.placed.items()
+        }
+        self.samples: dict[str, deque[HostSampled]] = {h: deque(maxlen=KEPT_SAMPLES) for h in live.plan.hosts}
+        self.merged = MergedLog(self.buffers)
+        self.progress: Progress | None = None
+        if live.plan.progress and self.buffers:
+            self.progress = Progress(live.plan.progress, self.buffers[min(self.buffers)])
+        self.grown: set[int] = set()
+        """Ranks whose files grew since somebody last took this set."""
+        self.over = False
+
+    @property
+    def state(self) -> RunState:
+        """The run as its events left it, folded by the core."""
+        return self.live.state
+
+    @property
+    def now(self) -> float:
+        """The clock of a live run; for one that has ended, the moment it ended."""
+        ended = self.state.ended
+        return self.clock() if ended is None else ended.at
+
+    def placed_by_host(self) -> list[Task]:
+        """The first task of each host that has ranks."""
+        found: dict[str, Task] = {}
+        for task, _ in self.placed.values():
+            found.setdefault(task.host, task)
+        return list(found.values())
+
+    def launcher(self, host: str) -> LogBuffer:
+        """The launcher's own words on a host."""
+        task = next((t for t in self.live.plan.tasks if t.host == host), self.live.plan.tasks[0])
+        return LogBuffer(self.live.stored.node_log(task.index), None, task.host)
+
+    def take(self, batch: Sequence[Event]) -> None:
+        """Note which logs grew, keep samples."""
+        for event in batch:
+            match event:
+                case LogLines() if event.rank is not None:
+                    self.grown.add(event.rank)
+                case HostSampled():
+                    self.samples.setdefault(event.host, deque(maxlen=KEPT_SAMPLES)).append(event)
+                case RunEnded():
+                    self.over = True
+                    self.grown.update(self.buffers)
+                case _:
+                    pass
+
+    def rows(self) -> list[RankRow]:
+        """Every rank as a row."""
+        spoke = frozenset(r for r, b in self.buffers.items() if b.count)
+        return rank_rows(self.live.plan, self.state, now=self.now, spoke=spoke)
+
+    def grow_progress(self, budget: float = 0.004) -> bool:
+        """Read progress on. Whether more is to do."""
+        if self.progress is None:
+            return False
+        more = self.progress.buffer.grow(budget)
+        return self.progress.grow(budget) or more
+
+    def grow_merged(self, budget: float = 0.008) -> bool:
+        """Read the merged log on. Whether more is to do."""
+        share = budget / 2 / max(1, len(self.buffers))
+        more = False
+        for buffer in self.buffers.values():
+            more = buffer.grow(share) or more
+        return self.merged.grow(self.clock(), budget, flush=self.over and not more) or more
+
+    def totals(self) -> tuple[int, int]:
+        """Lines the run has written as far as is known here, and bytes of all rank logs."""
+        told = sum(r.lines for r in self.state.ranks.values())
+        size = 0
+        for buffer in self.buffers.values():
+            size += buffer.size + buffer.behind
+        return max(told, sum(b.count for b in self.buffers.values())), size

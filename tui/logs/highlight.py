@@ -1,0 +1,57 @@
+"""What in a log line deserves a colour: levels, tracebacks, own code against library frames. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Kind = Literal["error", "warn", "strong", "path", "muted", "faint"]
+Span = tuple[int, int, Kind]
+"""From, to (in characters), and what it is."""
+
+_ERROR = re.compile(
+    r"^(?:\[rank\d+\]:? ?)?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure)(?::|$)"
+    r"|\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|CUDA error|[Oo]ut of memory|Segmentation fault|core dumped|\bXid\b"
+)
+_WARN = re.compile(
+    r"\b(?:NCCL WARN|WARNING|WARN|[A-Za-z]*Warning|[Ww]atchdog|[Rr]etransmit)\b|[ =:](?:nan|NaN|-?inf)\b"
+)
+_FRAME = re.compile(r'^(\s*(?:\[rank\d+\]:? ?)?\s*File ")([^"]+)(", line \d+, in .*)$')
+_LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python\d|^<|/runpy\.py|importlib/_bootstrap")
+_HEAD = re.compile(r"Traceback \(most recent call last\)|^During handling of the above|^The above exception was")
+_PREFIX = re.compile(
+    r"^(?:\[[^\]]{0,40}\d:\d\d[^\]]{0,16}\]|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|\[(?:rank|default)\d+\]:?)\s*"
+)
+_INFO = re.compile(r"^(?:\[?(?:INFO|DEBUG|TRACE)\]?\b)")
+
+
+def severity(text: str) -> Literal["error", "warn", ""]:
+    """How bad a line is by its words."""
+    if _ERROR.search(text):
+        return "error"
+    return "warn" if _WARN.search(text) else ""
+
+
+def spans(text: str, before: str = "") -> list[Span]:
+    """What to colour in `text`; `before` is the line above it, which tells whose code an indented line is."""
+    if _HEAD.search(text):
+        return [(0, len(text), "strong")]
+    if frame := _FRAME.match(text):
+        return _frame_spans(frame)
+    if (above := _FRAME.match(before)) and text.startswith(" "):
+        return [(0, len(text), "faint")] if _LIBRARY.search(above[2]) else []
+    if level := severity(text):
+        return [(0, len(text), level)]
+    prefix = _PREFIX.match(text)
+    start = prefix.end() if prefix else 0
+    found: list[Span] = [(0, start, "faint")] if start else []
+    if info := _INFO.match(text[start:]):
+        found.append((start, start + info.end(), "muted"))
+    return found
+
+
+def _frame_spans(frame: re.Match[str]) -> list[Span]:
+    start, stop, end = frame.end(1), frame.end(2), frame.end(3)
+    if _LIBRARY.search(frame[2]):
+        return [(0, end, "faint")]
+    return [(0, start, "muted"), (start, stop, "path"), (stop, end, "muted")]

@@ -1,0 +1,267 @@
+"""All ranks in one log: ordered by the time each line was said, on our clock, with what several ranks say folded.
+
+A line waits half a second for earlier ones of other ranks; one that comes later is put where it belongs and marked.
+Lines are one when they are equal but for numbers with a point or a unit (`loss 2.104`, `41.3k`): `step 18240` is never
+folded with `step 18241`. The texts stay in the files; what is kept of a line is its rank, number and time.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from array import array
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+from distui.run.lines import safe
+from tui.logs.buffer import LogBuffer
+from tui.logs.highlight import severity
+
+WINDOW_S = 0.5
+"""How long a line waits for earlier ones of other ranks."""
+FOLD_S = 2.0
+"""Equal lines that are closer than this are one."""
+LATE_S = 120.0
+"""A rank that says a line this much after the others is late; beyond it says it again."""
+FIRST_LINES = 40_000
+"""Lines that are read first, of all ranks together, from their ends."""
+KEPT_LINES = 1_000_000
+CHUNK = 256
+
+_VARYING = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+(?:[eE][-+]?\d+)?[a-zA-Z%]{0,2}|[kMGT]\b|(?:ms|us|s)\b)")
+
+
+@dataclass(slots=True)
+class Group:
+    """One row: a line, and who said it when. Several members when it was folded."""
+
+    at: float
+    """When the first of them was said."""
+    last: float
+    text: str
+    """As the first rank said it."""
+    level: str = ""
+    ranks: array[int] = field(default_factory=lambda: array("I"))
+    lines: array[int] = field(default_factory=lambda: array("Q"))
+    times: array[float] = field(default_factory=lambda: array("d"))
+    low: float = 0.0
+    high: float = 0.0
+    """Range of the first number that differs from rank to rank."""
+    shift: float = 0.0
+    """How much later than the others' this rank's line came, in seconds."""
+    inserted: bool = False
+    """Came after later lines were shown already."""
+
+    @property
+    def members(self) -> int:
+        """How many lines it stands for."""
+        return len(self.ranks)
+
+    def said_by(self) -> frozenset[int]:
+        """The ranks that said it."""
+        return frozenset(self.ranks)
+
+    def spread(self) -> float:
+        """Half the range of the first number that differs, 0 when all are equal."""
+        return (self.high - self.low) / 2
+
+    def each(self) -> Iterator[tuple[int, int, float]]:
+        """(rank, line number, time) of every member, in time."""
+        return iter(sorted(zip(self.ranks, self.lines, self.times, strict=True), key=itemgetter(2, 0)))
+
+
+def fold_key(text: str) -> tuple[str, float]:
+    """What makes lines one, and the value of the first number that may differ (0 without one)."""
+    first = _VARYING.search(text)
+    if first is None:
+        return text, 0.0
+    return _VARYING.sub("#", text), float(first.group().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ%"))
+
+
+@dataclass(slots=True)
+class _Reader:
+    """How far one rank's log was read into the merge."""
+
+    buffer: LogBuffer
+    line: int = 0
+    cuts: int = 0
+    latest: float = float("-inf")
+    waiting: list[tuple[float, int, int, str]] = field(default_factory=list)
+
+
+class MergedLog:
+    """Rows of all ranks in time. `grow` reads on; nobody else needs to know that there are files."""
+
+    def __init__(self, buffers: Mapping[int, LogBuffer], *, fold: bool = True, first: int | None = None) -> None:
+        self.buffers = buffers
+        self.fold = fold
+        self.first = first if first is not None else max(200, FIRST_LINES // max(1, len(buffers)))
+        """Lines of each rank that are read first, from its end."""
+        self.groups: list[Group] = []
+        self.version = 0
+        """Changes when rows before the last ones changed: caches of rows are void."""
+        self.trimmed = 0
+        """Rows dropped from the front to bound memory; the files have them."""
+        self.timed = True
+        """Whether every line so far had a time."""
+        self.members = 0
+        self._open: dict[str, Group] = {}
+        self._queue: deque[tuple[float, int, int, str]] = deque()
+        self._readers: list[_Reader] = []
+        self._begun = False
+
+    def _begin(self) -> None:
+        self._begun = True
+        for buffer in self.buffers.values():
+            self._readers.append(_Reader(buffer, max(0, buffer.count - self.first), buffer.cuts))
+
+    @property
+    def from_start(self) -> bool:
+        """Whether the rows begin with the first line of every rank."""
+        return not self.trimmed and all(b.count <= self.first for b in self.buffers.values())
+
+    def earlier(self) -> MergedLog:
+        """The same log from further back."""
+        return MergedLog(self.buffers, fold=self.fold, first=self.first * 8)
+
+    def refolded(self, *, fold: bool) -> MergedLog:
+        """The same log with lines folded, or each by itself."""
+        return MergedLog(self.buffers, fold=fold, first=self.first)
+
+    # Reading
+
+    def grow(self, now: float, budget: float = 0.008, *, flush: bool = False) -> bool:
+        """Read what the buffers have and place what has waited long enough. Whether more is to do.
+
+        `now` is our clock; `flush` places everything, for runs that have ended.
+        """
+        if not self._begun:
+            self._begin()
+        until = time.perf_counter() + budget
+        behind = self._read_all(until)
+        self._queue.extend(self._ready(float("inf") if flush and not behind else self._horizon(now)))
+        while self._queue:
+            self._place(*self._queue.popleft())
+            if not self.members % 64 and time.perf_counter() >= until:
+                break
+        self._trim()
+        return behind or bool(self._queue)
+
+    def _read_all(self, until: float) -> bool:
+        """A chunk of every rank that has more; those not reached in time are first in the next call."""
+        while time.perf_counter() < until and sum(self._read(reader) for reader in self._turn(until)):
+            pass
+        return any(reader.line < reader.buffer.ended for reader in self._readers)
+
+    def _turn(self, until: float) -> Iterator[_Reader]:
+        for _ in range(len(self._readers)):
+            yield self._readers[0]
+            self._readers.append(self._readers.pop(0))
+            if time.perf_counter() >= until:
+                return
+
+    def _read(self, reader: _Reader) -> bool:
+        """Read one chunk; whether the rank has more."""
+        buffer = reader.buffer
+        if reader.cuts != buffer.cuts:
+            reader.cuts, reader.line = buffer.cuts, min(reader.line, buffer.ended)
+        count = min(CHUNK, buffer.ended - reader.line)
+        if count <= 0 or len(reader.waiting) > 64 * CHUNK:
+            return False
+        texts, times = buffer.text(reader.line, count), buffer.times(reader.line, count)
+        rank = buffer.rank if buffer.rank is not None else -1
+        for i, (text, at) in enumerate(zip(texts, times, strict=False)):
+            if at is None:  # no clock: line by line, all ranks side by side
+                self.timed = False
+                at = float(reader.line + i)
+            reader.latest = max(reader.latest, at)
+            reader.waiting.append((at, rank, reader.line + i, text))
+        reader.line += len(texts)
+        return bool(texts) and reader.line < buffer.ended
+
+    def _horizon(self, now: float) -> float:
+        """Up to when no earlier line can come: half a second ago, but no later than where a rank with more stands."""
+        unread = [r.latest for r in self._readers if r.line < r.buffer.ended]
+        newest = max((r.latest for r in self._readers), default=0.0)
+        return min([now - WINDOW_S if self.timed else newest, *unread])
+
+    def _ready(self, horizon: float) -> list[tuple[float, int, int, str]]:
+        ready: list[tuple[float, int, int, str]] = []
+        for reader in self._readers:
+            kept = [item for item in reader.waiting if item[0] > horizon]
+            if len(kept) < len(reader.waiting):
+                ready += [item for item in reader.waiting if item[0] <= horizon]
+                reader.waiting = kept
+        ready.sort(key=itemgetter(0, 1, 2))
+        return ready
+
+    # Placing
+
+    def _place(self, at: float, rank: int, line: int, text: str) -> None:
+        self.members += 1
+        key, value = fold_key(text)
+        group = self._open.get(key)
+        if group is not None and self.fold and abs(at - group.last) <= FOLD_S and text:
+            self._join(group, at, rank, line, value)
+            return
+        shown = safe(text)
+        made = Group(at, at, shown, severity(shown), low=value, high=value)
+        made.ranks.append(rank)
+        made.lines.append(line)
+        made.times.append(at)
+        if group is not None and 0 < at - group.at <= LATE_S and rank not in group.ranks and group.members > 1:
+            made.shift = at - group.at
+        else:
+            self._open[key] = made
+        self._insert(made)
+        if len(self._open) > 5000:
+            self._open = {k: g for k, g in self._open.items() if at - g.last <= LATE_S / 4}
+
+    def _join(self, group: Group, at: float, rank: int, line: int, value: float) -> None:
+        group.ranks.append(rank)
+        group.lines.append(line)
+        group.times.append(at)
+        group.at, group.last = min(group.at, at), max(group.last, at)
+        group.low, group.high = min(group.low, value), max(group.high, value)
+        self.version += 1
+
+    def _insert(self, group: Group) -> None:
+        if not self.groups or group.at >= self.groups[-1].at:
+            self.groups.append(group)
+            return
+        group.inserted = True
+        self.groups.insert(bisect_right(self.groups, group.at, key=lambda g: g.at), group)
+        self.version += 1
+
+    def _trim(self) -> None:
+        if self.members <= KEPT_LINES:
+            return
+        cut = max(1, len(self.groups) // 10)
+        self.members -= sum(g.members for g in self.groups[:cut])
+        del self.groups[:cut]
+        self.trimmed += cut
+        self.version += 1
+
+    # Showing
+
+    def remark(self, group: Group) -> str:
+        """What is worth saying of a row at its right edge, in a few letters."""
+        if group.shift:
+            return f"{group.shift:.1f} s late"
+        said_by = len(group.said_by())
+        if group.members > said_by and said_by > 1:
+            each = group.members / said_by
+            return f"{each:.0f} lines each" if each == int(each) else f"{group.members} lines"
+        if group.members > said_by:
+            return f"{group.members} times"
+        if spread := group.spread():
+            return f"± {spread:.3g}"
+        return "~" if group.inserted else ""
+
+
+def matching(groups: Sequence[Group], pattern: re.Pattern[bytes], *, inverse: bool = False) -> list[int]:
+    """The rows whose text matches."""
+    return [i for i, g in enumerate(groups) if (pattern.search(g.text.encode()) is None) == inverse]

@@ -1,0 +1,94 @@
+"""What followed the first failure: who ended when and how, counted from it. Pure, from the run's state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from distui.run.state import RankState, RunState
+from tui.logs.ranks import Tone, digits, failed_at, numbers
+
+TOGETHER_S = 0.6
+"""Ranks that end alike within this time are one row."""
+BEFORE_S = 120.0
+"""Warnings this long before the failure are evidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One row: seconds after the first failure, who, what, and in words why."""
+
+    after: float
+    who: str
+    what: str
+    words: str = ""
+    tone: Tone = "muted"
+
+
+def aftermath(state: RunState) -> list[Moment]:
+    """The rows in time; empty without a failure whose moment is known."""
+    zero = failed_at(state)
+    if state.failure is None or zero is None:
+        return []
+    rows = [*_before(state, zero), _first(state), *_others(state, zero), *_ours(state, zero)]
+    return sorted(rows, key=lambda row: row.after)
+
+
+def _first(state: RunState) -> Moment:
+    failure = state.failure
+    assert failure is not None
+    width = digits(state.ranks)
+    who = failure.host if failure.rank is None else f"{failure.rank:0{width}d}"
+    why = failure.cause or (failure.excerpt[-1].strip() if failure.excerpt else "")
+    return Moment(0.0, who, failure.words or "failed", why, "wrong")
+
+
+def _before(state: RunState, zero: float) -> Iterator[Moment]:
+    for notice in state.notices:
+        if notice.level != "info" and -BEFORE_S <= notice.at - zero <= 0:
+            yield Moment(notice.at - zero, notice.host or "", "warning", notice.text, "watch")
+
+
+def _others(state: RunState, zero: float) -> Iterator[Moment]:
+    assert state.failure is not None
+    ended = [r for r in state.ranks.values() if not r.live and r.since is not None and r.rank != state.failure.rank]
+    ended.sort(key=lambda r: (r.state, r.words, r.since or 0.0))
+    width, together = digits(state.ranks), list[RankState]()
+    for rank in ended:
+        if together and not _alike(together[0], rank):
+            yield _moment(together, zero, width)
+            together = []
+        together.append(rank)
+    if together:
+        yield _moment(together, zero, width)
+
+
+def _alike(a: RankState, b: RankState) -> bool:
+    return (a.state, a.words) == (b.state, b.words) and abs((a.since or 0.0) - (b.since or 0.0)) <= TOGETHER_S
+
+
+def _moment(ranks: list[RankState], zero: float, width: int) -> Moment:
+    first = min(r.since or 0.0 for r in ranks)
+    state, words = ranks[0].state, ranks[0].words
+    if state == "exited" and ranks[0].exit == 0:
+        words = ""
+    what = {"exited": f"exit {ranks[0].exit}", "never_started": "no start", "oom": "OOM"}.get(state, state)
+    said = "" if words == what else words
+    return Moment(max(0.0, first - zero), numbers(sorted(r.rank for r in ranks), width), what, said)
+
+
+def _ours(state: RunState, zero: float) -> Iterator[Moment]:
+    """What distui did."""
+    if state.stopping is not None and state.stopping.at >= zero:
+        how = f"SIGTERM, {state.stopping.grace:.0f} s grace" if state.stopping.grace else "SIGKILL"
+        why = {"failure": "on_fail: stop", "user": "asked for", "timeout": "--timeout"}.get(state.stopping.reason, "")
+        yield Moment(state.stopping.at - zero, "distui", "stop", ", ".join(part for part in (how, why) if part))
+    ended = state.ended
+    if ended is None or ended.outcome == "detached":
+        return
+    if ended.leftovers:
+        yield Moment(ended.at - zero, "distui", "left over", "; ".join(ended.leftovers), "watch")
+    else:
+        hosts = len({r.host for r in state.ranks.values()})
+        where = "the host" if hosts == 1 else f"any of {hosts} hosts"
+        yield Moment(ended.at - zero, "distui", "cleaned up", f"nothing of this run is left on {where}", "good")

@@ -1,0 +1,90 @@
+"""Stop, kill and run again: what touches a run, always after a question that names the targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distui.errors import UsageError
+from distui.plan.model import NoPlan, RunPlan
+from distui.spec.job import Job
+from tui.base import View, app_of
+from tui.desk import LiveRun
+from tui.logs.ranks import numbers
+
+
+def targets(live: LiveRun) -> list[str]:
+    """What would be stopped: each host with the ranks that live there."""
+    alive: dict[str, list[int]] = {}
+    for rank in live.state.ranks.values():
+        if rank.live:
+            alive.setdefault(rank.host, []).append(rank.rank)
+    if not alive:
+        alive = {host: [r for t in live.plan.tasks_on(host) for r in t.ranks] for host in live.plan.hosts}
+    return [
+        f"{host}   {'rank' if len(ranks) == 1 else 'ranks'} {numbers(sorted(ranks))}" for host, ranks in alive.items()
+    ]
+
+
+async def stop(view: View, live: LiveRun) -> None:
+    """SIGTERM, then the grace, then SIGKILL; asks first."""
+    grace = f"SIGTERM to every rank, SIGKILL to what still lives after {live.plan.stop_grace:.0f} s"
+    if not _ended(view, live) and await app_of(view).confirm(
+        f"Stop {live.plan.run_id}?", [*targets(live), "", grace], "Stop"
+    ):
+        live.request_stop("user")
+
+
+async def kill(view: View, live: LiveRun) -> None:
+    """SIGKILL at once; asks first."""
+    words = "SIGKILL to every rank at once: nothing is saved"
+    if not _ended(view, live) and await app_of(view).confirm(
+        f"Kill {live.plan.run_id}?", [*targets(live), "", words], "Kill"
+    ):
+        live.request_stop("user", grace=0)
+
+
+def _ended(view: View, live: LiveRun) -> bool:
+    if live.state.ended is None:
+        return False
+    app_of(view).tell(f"{live.plan.run_id} has ended; R runs it again")
+    return True
+
+
+async def rerun(view: View, live: LiveRun) -> None:
+    """The same job on the same hosts under a new name; asks first. Raises DistuiError in words."""
+    if live.state.ended is None:
+        app_of(view).tell(f"{live.plan.run_id} still runs; S stops it")
+        return
+    job, where = _job(view, live.plan)
+    plan = view.desk.preview(job, view.desk.pick(job, live.plan.hosts), run_id=view.desk.run_name(live.plan.job))
+    if isinstance(plan, NoPlan):
+        raise UsageError("it can't run again now", hint="; ".join(str(problem) for problem in plan.problems))
+    if await app_of(view).confirm(f"Run {plan.job} again?", list(_words(plan, where)), "Run"):
+        app_of(view).open_run(await view.desk.launch(job, plan))
+
+
+def _job(view: View, plan: RunPlan) -> tuple[Job, str]:
+    found = next((file for file in view.desk.jobs() if file.name == plan.job), None)
+    if found is None:
+        raise UsageError(
+            f"there is no job file for {plan.job} here", hint="start distui where it is, or run it from Jobs"
+        )
+    try:
+        text = found.path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"can't read {found.path}: {error}") from error
+    draft = view.desk.draft(text, str(found.path), found.name)
+    if draft.job is None:
+        raise UsageError(f"{found.path} has problems", hint=str(draft.problems[0]) if draft.problems else "")
+    return draft.job, str(found.path)
+
+
+def _words(plan: RunPlan, where: str) -> Iterator[str]:
+    yield f"as {plan.run_id}, from {where} as it is now"
+    yield ""
+    for host in plan.hosts:
+        ranks = [r for t in plan.tasks_on(host) for r in t.ranks]
+        gpus = sorted({g for t in plan.tasks_on(host) for g in t.gpus})
+        yield f"{host}   ranks {numbers(ranks)}" + (f"   GPUs {numbers(gpus, 1)}" if gpus else "")
+    yield ""
+    yield " ".join(plan.tasks[0].start)[:400] if plan.tasks else ""

@@ -1,0 +1,90 @@
+"""The ranks side by side at one line of the merged log, in seconds after the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tui.figures import level
+from tui.glyphs import Glyphs
+from tui.logs.merged import Group, fold_key
+from tui.logs.ranks import digits
+from tui.paint import Line
+from tui.theme import Palette
+
+LATE_S = 1.0
+CELL = 29
+
+
+def moments_of(groups: Sequence[Group], group: Group) -> dict[int, float]:
+    """Rank -> seconds after the first that said the line; those that came late in rows of their own, too."""
+    key = fold_key(group.text)[0]
+    begin = next((i for i, g in enumerate(groups) if g is group), 0)
+    alike = [g for g in groups[begin : begin + 400] if g is group or (g.shift and fold_key(g.text)[0] == key)]
+    found: dict[int, float] = {}
+    for member in alike:
+        for rank, _, at in member.each():
+            found.setdefault(rank, at - group.at)
+    return dict(sorted(found.items()))
+
+
+def compare_lines(
+    look: Palette,
+    glyphs: Glyphs,
+    groups: Sequence[Group],
+    group: Group | None,
+    ranks: Sequence[int],
+    width: int,
+    height: int,
+) -> list[Line]:
+    """Title, then a cell for each rank, column by column."""
+    if height < 2 or group is None:
+        return []
+    found = moments_of(groups, group)
+    lines = [_title(look, glyphs, group, found, ranks, width)]
+    room = height - 1
+    columns = max(1, min((width - 2) // CELL, -(-len(ranks) // room)))
+    shown = _picked(ranks, found, columns * room)
+    per = -(-len(shown) // columns)
+    top = max([LATE_S / 10, *found.values()])
+    for row in range(min(per, room)):
+        line = Line().gap(2)
+        for rank in shown[row::per][:columns]:
+            line.add(_cell(look, glyphs, rank, found.get(rank), top, digits(ranks))).gap(2)
+        lines.append(line)
+    return lines
+
+
+def _picked(ranks: Sequence[int], found: dict[int, float], room: int) -> list[int]:
+    """All, or where they do not fit the slowest and those that said nothing."""
+    if len(ranks) <= room:
+        return list(ranks)
+    return sorted(sorted(ranks, key=lambda r: -found.get(r, float("inf")))[:room])
+
+
+def _title(
+    look: Palette, glyphs: Glyphs, group: Group, found: dict[int, float], ranks: Sequence[int], width: int
+) -> Line:
+    line = Line().gap(1).put(group.text[: width // 3].strip(), look.bold).gap(2)
+    slow = [(rank, at) for rank, at in found.items() if at > LATE_S]
+    quick = [at for at in found.values() if at <= LATE_S]
+    line.put(f"{len(quick)} of {len(ranks)} ranks within {max(quick, default=0) * 1000:.0f} ms", look.muted)
+    if slow:
+        rank, at = max(slow, key=lambda pair: pair[1])
+        who = f"rank {rank}" if len(slow) == 1 else f"{len(slow)} others"
+        line.put(f", {who} up to {at:.1f} s late" if len(slow) > 1 else f", {who} came {at:.1f} s late", look.watch)
+    elif missing := [r for r in ranks if r not in found]:
+        line.put(f", {len(missing)} did not say it", look.muted)
+    end = Line().put("seconds after the first rank", look.muted).gap(1)
+    if line.width + end.width + 4 > width:
+        return line.cut(width - 1)
+    return line.rule(width - end.width - 1, look.rule, glyphs.rule).ends_with(end, width, gap=1)
+
+
+def _cell(look: Palette, glyphs: Glyphs, rank: int, at: float | None, top: float, width: int) -> Line:
+    line = Line().put(glyphs.hue, look.hues[rank % len(look.hues)])
+    late = at is not None and at > LATE_S
+    line.put(f"{rank:0{width}d}", look.bold if late else look.muted).gap(2)
+    if at is None:
+        return line.put("said nothing", look.faint, width=CELL - 4 - width - 2)
+    level(line, look, glyphs, max(0.04, at / top), 12, look.watch if late else look.data[2])
+    return line.gap(1).put(f"{at:.3f}", look.watch if late else look.muted, width=7, right=True)

@@ -1,0 +1,70 @@
+"""The first failure at the top: who, what, why, what next, and the key that jumps to the line."""
+
+from __future__ import annotations
+
+import time
+
+from distui.run.events import Failure
+from distui.run.lines import safe
+from tui.glyphs import Glyphs
+from tui.paint import Line
+from tui.theme import Palette
+
+ROWS = 4
+
+
+def headline_of(failure: Failure) -> str:
+    """The one line that says what happened: the last line that is no launcher's noise."""
+    lines = [safe(text).strip() for text in failure.excerpt if text.strip()]
+    return lines[-1] if lines else failure.words
+
+
+def banner_lines(
+    look: Palette, glyphs: Glyphs, failure: Failure, width: int, height: int, *, gpus: str, again: bool
+) -> list[Line]:
+    """At most `height` rows, the most telling first. `gpus` says where the rank was, `again` whether R is offered."""
+    rows = [_who(look, glyphs, failure, width, gpus=gpus), _what(look, glyphs, failure, width)]
+    if failure.cause:
+        rows.append(_labelled(look, glyphs, "cause", failure.cause, width, Line()))
+    if failure.hint:
+        rows.append(_labelled(look, glyphs, "next", failure.hint, width, _chip(look) if again else Line()))
+    elif again and len(rows) < height:
+        rows.append(_labelled(look, glyphs, "", "", width, _chip(look)))
+    return rows[:height]
+
+
+def _start(look: Palette, glyphs: Glyphs) -> Line:
+    return Line().put(glyphs.block, look.wrong).gap(1)
+
+
+def _who(look: Palette, glyphs: Glyphs, failure: Failure, width: int, *, gpus: str) -> Line:
+    who = f"Rank {failure.rank} failed first" if failure.rank is not None else "The launcher failed first"
+    line = _start(look, glyphs).put(who, look.wrong).gap(3)
+    line.put(" ".join(part for part in (failure.host, gpus) if part), look.text)
+    line.gap(3).put(failure.words, look.text)
+    if failure.at is not None:
+        clock = time.strftime("%H:%M:%S", time.localtime(failure.at))
+        line.gap(3).put(f"{clock}.{int(failure.at * 1000) % 1000:03d}", look.text)
+    end = Line().put("enter", look.key, click="screen.jump").put(" to the line", look.muted, click="screen.jump").gap(1)
+    return line.ends_with(end, width)
+
+
+def _what(look: Palette, glyphs: Glyphs, failure: Failure, width: int) -> Line:
+    line = _start(look, glyphs).put(headline_of(failure), look.bold)
+    return line.cut(width - 1)
+
+
+def _labelled(look: Palette, glyphs: Glyphs, label: str, words: str, width: int, end: Line) -> Line:
+    line = _start(look, glyphs).put(label, look.muted, width=5).gap(2).put(words, look.text)
+    return line.ends_with(end.gap(1), width)
+
+
+def _chip(look: Palette) -> Line:
+    return Line().put(" R ", look.chip, click="screen.do('rerun')").put(" run again", look.muted)
+
+
+def banner_rows(failure: Failure | None) -> int:
+    """How many rows the banner takes when there is room."""
+    if failure is None:
+        return 0
+    return max(3, 2 + bool(failure.cause) + bool(failure.hint))
