@@ -106,7 +106,7 @@ class KeyBar(Bar):
 
     def line(self, width: int, look: Palette) -> Line:
         """See Bar. What does not fit is left out from the right; `? help` always stays."""
-        shown = [action for action in actions_here(self.screen) if action.footer]
+        shown = [a for a in actions_here(self.screen) if a.footer and self.view.offers(a)]
         right = self._chips([a for a in shown if a.changes], look)
         plain = [a for a in shown if not a.changes and a.id != "help"]
         line, room = Line().gap(1), width - right.width - 10

@@ -168,6 +168,10 @@ class View(Screen[None]):
     def headline(self, line: Line, look: Palette) -> None:
         """Paint the totals at the right of the crumbs."""
 
+    def offers(self, action: Action) -> bool:
+        """Whether the key row shows an action now; its key works all the same and says why it can't."""
+        return True
+
     def filter_changed(self) -> None:
         """`filter_text` has changed; repaint."""
 
