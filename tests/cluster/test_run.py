@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -439,6 +440,48 @@ def test_podman_takes_the_same_job(lab: Any, home: Path, distui: Distui) -> None
         assert text == "".join(f"n {i}\n" for i in range(500)) + "no newline"
     for host in lab.hosts[:2]:
         assert host.out("podman", "ps", "-aq") == ""
+
+
+def test_the_demo_runs_in_containers_of_a_local_engine(lab: Any) -> None:
+    """`distui demo --docker` trains in containers of the machine's own engine and leaves none."""
+    site = lab.share / "site"
+    packages = [str(Path(__import__(name).__file__).parent) for name in ("distui", "remote", "tui", "trainers")]
+    for folder in packages:
+        shutil.copytree(folder, site / Path(folder).name, dirs_exist_ok=True)
+    wheels = ["asyncssh", "click", "pyyaml", "rich"]
+    subprocess.run([sys.executable, "-m", "pip", "-q", "install", "--target", site, *wheels], check=True)
+    script = "cd /tmp && HOME=/root PYTHONPATH=/mnt/pytorch/site python3 -m distui.cli.main demo --docker"
+    done = lab.host("h1").exec(f"{script} --image lab/pytorch:1 --epochs 2 2>&1", check=False, timeout=120)
+    shutil.rmtree(site)
+    lab.host("h1").exec("rm -rf /root/.local/state/distui")
+
+    assert "test accuracy" in done.stdout, done.stdout
+    assert done.returncode == 0, done.stdout
+    assert lab.host("h1").out("docker", "ps", "-aq") == ""
+
+
+def test_gpus_and_network_are_sampled_while_it_runs(lab: Any, home: Path, distui: Distui) -> None:
+    """Once a second each host's GPUs and interfaces are recorded, and told as events."""
+    done = distui("run", quick(home, "sleep 3"), "--headless", "-y", "-o", "ndjson")
+
+    assert done.returncode == 0, done.stderr
+    samples = [e for e in map(json.loads, done.stdout.splitlines()) if e["type"] == "gpu"]
+    assert {e["host"] for e in samples} == {"h1", "h2"}
+    assert all(e["indices"] == [0, 1] for e in samples[-2:])
+    assert "ib0" in samples[-1]["net"]
+    stored = Path(result_of(done)["log_dir"]).parent / "metrics.ndjson"
+    assert len(stored.read_text().splitlines()) >= len(samples)
+
+
+def test_kill_and_rm(lab: Any, home: Path, distui: Distui) -> None:
+    """`kill` ends a run at once; `rm --purge` forgets it here."""
+    job = quick(home, "trap '' TERM; while :; do sleep 1; done")
+    assert distui("run", job, "--headless", "-y", "-d", "--name", "tokill").returncode == 0
+    assert distui("kill", "tokill", "-y").returncode == 0
+    assert_clean(lab)
+
+    assert distui("rm", "tokill", "--purge", "-y").returncode == 0
+    assert distui("show", "tokill").returncode == 7
 
 
 def count_running(lab: Any) -> int:
