@@ -1,0 +1,138 @@
+"""The launch form's fields: what a job says in each, and what a field writes into the job file. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from distui.plan.labels import format_ranks
+from distui.spec.edit_text import scalar, set_value, words
+from distui.spec.job import Job
+from distui.spec.names import fold
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One row of the form. `choices` makes it a choice; without them it is text."""
+
+    id: str
+    label: str
+    key: str
+    """The dotted key in the job file."""
+    read: Callable[[Job], str]
+    write: Callable[[str], str | None]
+    """The value as YAML; None removes the key."""
+    choices: tuple[str, ...] = ()
+    gap: bool = False
+    """Whether an empty row comes before it."""
+    help: str = ""
+
+
+def hosts_text(job: Job) -> str:
+    """Where the job runs, as one may type it: `node[01-04]`, `@h100`, `gpu=h100`."""
+    choice = job.hosts
+    if choice is None:
+        return ""
+    if choice.group:
+        base = f"@{choice.group.removeprefix('@')}"
+    elif choice.label:
+        base = ",".join(f"{k}={v}" for k, v in choice.label.items())
+    else:
+        plain = all(re.fullmatch(r"[\w.-]+", n) for n in choice.names)
+        base = fold(choice.names) if plain else ",".join(choice.names)
+    return f"{base} x{choice.count}" if choice.count else base
+
+
+def _hosts_yaml(text: str) -> str | None:
+    text = text.strip()
+    if not text:
+        return None
+    many = re.fullmatch(r"(.+?)\s+x(\d+)", text)
+    base, count = (many[1], f", count: {many[2]}") if many else (text, "")
+    if label := re.fullmatch(r"([\w.-]+)=([\w.-]+)", base):
+        return "{label: {" + f"{label[1]}: {scalar(label[2])}" + "}" + count + "}"
+    if group := re.fullmatch(r"@([\w.-]+)", base):
+        return "{group: " + scalar(group[1]) + count + "}"
+    return "{names: " + scalar(base) + count + "}" if count else scalar(base)
+
+
+def gpus_text(job: Job) -> str:
+    """GPUs of each host: `all`, `8`, `0-3`; `as hosts.yaml says` is empty."""
+    if job.gpus_by_host:
+        return "see YAML"
+    match job.gpus_per_host:
+        case None:
+            return ""
+        case tuple() as indices:
+            return f"[{format_ranks(indices)}]"
+        case value:
+            return str(value)
+
+
+def _gpus_yaml(text: str) -> str | None:
+    text = text.strip()
+    if not text:
+        return None
+    if text.isascii() and text.isdigit():
+        return text
+    if inner := re.fullmatch(r"\[?([\d,\s-]+)\]?", text):
+        spans = [re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", s.strip()) for s in inner[1].split(",")]
+        if all(spans):
+            found = [i for s in spans if s for i in range(int(s[1]), int(s[2] or s[1]) + 1)]
+            return "[" + ", ".join(map(str, found)) + "]"
+    return scalar(text)
+
+
+def command_text(job: Job) -> str:
+    """The command as one types it in a shell."""
+    return job.command if isinstance(job.command, str) else shlex.join(job.command)
+
+
+def _command_yaml(text: str) -> str | None:
+    """As a list (exec form); what can't be split, or uses the shell, stays a string."""
+    if not text.strip():
+        return None
+    try:
+        parts = shlex.split(text)
+    except ValueError:
+        return scalar(text)
+    return words(parts)
+
+
+def _rendezvous_yaml(text: str) -> str | None:
+    return "{file: /rendezvous}" if text == "file" else scalar(text)
+
+
+def _optional(text: str) -> str | None:
+    return None if text == "auto" or not text.strip() else scalar(text.strip())
+
+
+FIELDS = (
+    Field("hosts", "Hosts", "hosts", hosts_text, _hosts_yaml, help="node[01-04], @group, label=value, node01:0-3"),
+    Field("gpus", "GPUs", "gpus_per_host", gpus_text, _gpus_yaml, help="on each host: 8, all, or 0-3"),
+    Field("launcher", "Launcher", "launcher", lambda j: j.launcher, scalar, ("env", "torchrun"), gap=True),
+    Field("backend", "Backend", "backend", lambda j: j.backend or "auto", _optional, ("auto", "gloo", "nccl", "mpi")),
+    Field("rendezvous", "Rendezvous", "rendezvous", lambda j: j.rendezvous.kind, _rendezvous_yaml,
+          ("env", "tcp", "file")),
+    Field("fabric", "Fabric", "fabric.kind", lambda j: j.fabric.kind, scalar, ("auto", "ib", "roce", "tcp")),
+    Field("image", "Image", "image", lambda j: j.image or "", _optional, gap=True),
+    Field("command", "Command", "command", command_text, _command_yaml),
+    Field("on_fail", "If one fails", "on_fail", lambda j: j.on_fail, scalar, ("stop", "wait"), gap=True),
+)  # fmt: skip
+
+
+def changed(text: str, field: Field, value: str, name: str | None) -> str | None:
+    """The job file with the field set; None when the text can't be changed that way."""
+    return set_value(text, field.key, field.write(value), name=name)
+
+
+NEW_JOB = """\
+# yaml-language-server: $schema=./.distui/job-v1.json
+version: 1
+name: new-job
+image: pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime
+ranks: {per_host: 1}
+command: [python, train.py]
+"""

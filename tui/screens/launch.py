@@ -1,0 +1,405 @@
+"""Launch: form left, plan right. What exactly will run, why on this network, what will bite."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.events import Resize
+from textual.timer import Timer
+
+from distui.errors import DistuiError, UsageError
+from distui.plan.model import PlanProblem, RunPlan
+from distui.plan.render import render_text
+from distui.spec.job import Job
+from distui.spec.names import fold
+from tui import job_form, plan_lines, shell
+from tui.base import Action, View, app_of, bindings
+from tui.desk import JobFile
+from tui.job_form import FIELDS
+from tui.paint import Line
+from tui.plan_lines import Preview
+from tui.theme import Palette
+from tui.widgets.form_confirm import LaunchConfirm
+from tui.widgets.form_field import FormField
+from tui.widgets.form_job import JobForm, JobRow
+from tui.widgets.form_yaml import YamlPane
+from tui.widgets.painted import Painted
+from tui.widgets.plan_view import PlanView
+
+PAUSE = 0.12
+"""Seconds without a key before the plan is made again."""
+Tab = Literal["form", "plan", "yaml"]
+
+
+class LaunchScreen(View):
+    """One job on some hosts. The text of the job file is the truth; the form writes into it."""
+
+    VIEW = "jobs"
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        Action("next_tab", "tab", ("right_square_bracket", "f2"), "View", footer=True, help="Form, plan, YAML."),
+        Action("last_tab", "tab back", ("left_square_bracket",), "View"),
+        Action("preflight", "preflight", ("P",), "View", "preflight", footer=True, help="The checks of Doctor."),
+        Action("dry_run", "dry run", ("D",), "View", "dryrun", footer=True, help="The whole plan into a file here."),
+        Action("save", "save", ("w",), "View", "save", footer=True, help="Write the job file."),
+        Action("editor", "$EDITOR", ("e",), "View", "edit", footer=True, help="Edit the text in your own editor."),
+        Action("compare", "diff to last", ("d",), "View", "diff", help="What is different from this job's last run."),
+        Action("back", "back", ("escape",), "Global", footer=True),
+        Action("launch", "launch", ("L",), "Change", "launch", changes=True, footer=True,
+               help="Start the run, after a question that shows its targets."),
+    )  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
+    DEFAULT_CSS = """
+    LaunchScreen #panes { height: 1fr; }
+    LaunchScreen #form { width: 50; height: 1fr; margin-right: 2; }
+    LaunchScreen #yaml { width: 60; height: 1fr; margin-right: 2; display: none; }
+    LaunchScreen #plan { width: 1fr; height: 1fr; }
+    LaunchScreen.-w180 #form { width: 64; }
+    LaunchScreen.-w180 #yaml { width: 90; }
+    LaunchScreen.-yaml #yaml { display: block; }
+    LaunchScreen.-yaml #form { display: none; }
+    LaunchScreen .space { height: 1; }
+    LaunchScreen.-h0 .space, LaunchScreen.-h24 .space { display: none; }
+    LaunchScreen #narrow { display: none; height: 1; }
+    LaunchScreen.-w0 #narrow, LaunchScreen.-w80 #narrow { display: block; }
+    LaunchScreen.-w0 #form, LaunchScreen.-w80 #form, LaunchScreen.-w0 #yaml, LaunchScreen.-w80 #yaml {
+        width: 1fr; margin-right: 0;
+    }
+    LaunchScreen.-w0.-form #plan, LaunchScreen.-w80.-form #plan { display: none; }
+    LaunchScreen.-w0.-yaml #plan, LaunchScreen.-w80.-yaml #plan { display: none; }
+    LaunchScreen.-w0.-plan #form, LaunchScreen.-w80.-plan #form { display: none; }
+    """
+
+    def __init__(self, job: JobFile | None, marked: tuple[str, ...] = ()) -> None:
+        super().__init__()
+        self.files: tuple[JobFile, ...] = ()
+        self.file = job
+        self.marked = marked
+        """Hosts chosen on the Hosts screen; they win over the file's until the field is edited."""
+        self.text = ""
+        self.read_text = ""
+        """The text as it is on disk, as far as we know."""
+        self.edits: dict[str, str] = {}
+        """Texts of other jobs that were edited here, by path."""
+        self.job: Job | None = None
+        """The last text that could be read as a job."""
+        self.preview = Preview()
+        self.tab: Tab = "form"
+        self.run_id = ""
+        self._timer: Timer | None = None
+
+    # What is on it.
+
+    def compose_body(self) -> ComposeResult:
+        """See View."""
+        with Horizontal(id="panes"):
+            yield JobForm(id="form")
+            yield YamlPane(id="yaml")
+            yield PlanView(id="plan")
+        yield Painted(self._narrow, id="narrow")
+
+    def on_mount(self) -> None:
+        """Open the job; without one the first, else a new one."""
+        try:
+            self.files = self.desk.jobs()
+        except DistuiError as error:
+            app_of(self).tell_error(error)
+        self._open(self.file or next(iter(self.files), None))
+        self.set_class(True, f"-{self.tab}")
+        self.call_after_refresh(self.form.scroll_home, animate=False)
+
+    @property
+    def form(self) -> JobForm:
+        """The left side."""
+        return self.query_one(JobForm)
+
+    @property
+    def plan_view(self) -> PlanView:
+        """The right side."""
+        return self.query_one(PlanView)
+
+    @property
+    def path(self) -> str:
+        """Where the job file is, or will be."""
+        return str(self.file.path) if self.file else "new-job.yaml"
+
+    @property
+    def document(self) -> str | None:
+        """The document's name when the file has several."""
+        if self.file is None:
+            return None
+        several = sum(1 for f in self.files if f.path == self.file.path) > 1
+        return self.file.name if several else None
+
+    @property
+    def crumbs(self) -> tuple[str, ...]:
+        """See View."""
+        name = Path(self.path).name
+        return ("Jobs", f"{name}#{self.document}" if self.document else name)
+
+    def after_crumbs(self, line: Line, look: Palette) -> None:
+        """Whether it differs from the file."""
+        if self.text != self.read_text:
+            line.gap(2).put("edited", look.muted)
+
+    def headline(self, line: Line, look: Palette) -> None:
+        """The tabs; the plan is one of them where it has no room beside the form."""
+        names = {"form": "Form", "plan": "Plan", "yaml": "YAML"}
+        for tab in self._tabs():
+            style = look.tab_fill + look.bold if tab == self.tab else look.muted
+            line.put(f" {names[tab]} ", style, click=f"screen.show_tab('{tab}')").gap(1)
+
+    def _tabs(self) -> tuple[Tab, ...]:
+        return ("form", "plan", "yaml") if self.size.width < 100 else ("form", "yaml")
+
+    # The job.
+
+    def _open(self, file: JobFile | None) -> None:
+        """Show a job file, with the edits it had."""
+        if self.text != self.read_text:
+            self.edits[self.path] = self.text
+        self.file, self.run_id, self.job = file, "", None
+        self.read_text = job_form.NEW_JOB if file is None else self._read(file.path)
+        self.text = self.edits.get(self.path, self.read_text)
+        self._later(now=True)
+
+    def _read(self, path: Path) -> str:
+        try:
+            return path.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            app_of(self).tell(f"{path} can't be read: {error}", level="error")
+            return ""
+
+    def _set_text(self, text: str, *, now: bool = False) -> None:
+        if text != self.text:
+            self.text = text
+            self._later(now=now)
+
+    def _later(self, *, now: bool = False) -> None:
+        """Make the plan again: now, or when no key came for a moment."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        if now:
+            self._make()
+        else:
+            self._timer = self.set_timer(PAUSE, self._make)
+
+    def _make(self) -> None:
+        """Text -> job -> plan -> what is shown."""
+        self._timer = None
+        draft = self.desk.draft(self.text, self.path, self.document)
+        self.job = draft.job or self.job
+        self.preview = Preview(problems=draft.problems) if draft.job is None else self._planned(draft.job)
+        self._show()
+
+    def _planned(self, job: Job) -> Preview:
+        try:
+            if not self.run_id or not self.run_id.startswith(job.name[:4]):
+                self.run_id = self.desk.run_name(job.name)
+            picks = self.desk.pick(job, self.marked)
+            return plan_lines.preview_of(self.desk.preview(job, picks, run_id=self.run_id), self.board)
+        except DistuiError as error:
+            return Preview(reasons=(PlanProblem(None, error.message, error.hint),))
+
+    def news(self, hosts: frozenset[str]) -> None:
+        """Hosts that answer meanwhile change the plan; mere samples do not."""
+        if self.preview.plan is None or any(
+            h in hosts and self.board.hosts[h].sample is None for h in self._planned_on()
+        ):
+            self._later()
+
+    def _planned_on(self) -> tuple[str, ...]:
+        plan = self.preview.plan
+        return tuple(h for h in plan.hosts if h in self.board.hosts) if plan else ()
+
+    # Showing it.
+
+    def _show(self) -> None:
+        """Everything follows from the text and the preview."""
+        self._show_form()
+        yaml = self.query_one(YamlPane)
+        yaml.load(self.text)
+        yaml.show_problems(self.preview.problems)
+        self.plan_view.show(self.preview)
+        self.query_one("#narrow", Painted).repaint()
+        self.refresh_bars()
+
+    def _show_form(self) -> None:
+        at = self.files.index(self.file) + 1 if self.file in self.files else 0
+        count = f"{at}/{len(self.files)} {self.glyphs.open}" if self.files else ""
+        name = self.job.name if self.job else self.file.name if self.file else "new-job"
+        wrong = {p.key.split(".")[0] for p in self.preview.problems}
+        self.form.show(name, count, self.job, self.preview.plan, self.marked, wrong)
+
+    def _narrow(self, width: int, height: int) -> list[Line]:
+        """Where the plan has no room: what will bite, in one line."""
+        look, shown = self.look, self.preview
+        line = Line().gap(1).add(plan_lines.status(shown, look))
+        first = next((f"{p.key}: {p.message}" for p in shown.problems), "") or next(map(str, shown.reasons), "")
+        first = first or next(iter(shown.warnings), "")
+        return [line.gap(2).put(first, look.muted).cut(width - 1)]
+
+    # Keys.
+
+    def on_form_field_changed(self, event: FormField.Changed) -> None:
+        """Write the field into the text."""
+        event.stop()
+        field = next((f for f in FIELDS if f.id == event.field.key), None)
+        if field is None or self.job is None:
+            return
+        if field.id == "hosts":
+            if self.marked and event.value == fold(self.marked):
+                return
+            self.marked = ()
+        made = job_form.changed(self.text, field, event.value, self.document)
+        if made is None:
+            app_of(self).tell("the form can't change this text; use the YAML tab", level="warning")
+        else:
+            self._set_text(made, now=event.done)
+
+    def on_yaml_pane_edited(self, event: YamlPane.Edited) -> None:
+        """The text itself."""
+        self._set_text(event.text)
+
+    def on_plan_view_place(self, event: PlanView.Place) -> None:
+        """A problem was chosen: show its line."""
+        self.action_show_tab("yaml")
+        self.query_one(YamlPane).go(event.line)
+
+    def on_resize(self, event: Resize) -> None:
+        """Where there is room for both, the plan is no tab."""
+        if self.tab not in self._tabs():
+            self.action_show_tab("form")
+
+    def action_show_tab(self, tab: Tab) -> None:
+        """A tab by name; a click does this."""
+        self.tab = tab
+        for name in ("form", "plan", "yaml"):
+            self.set_class(name == tab, f"-{name}")
+        if tab == "yaml":
+            self.query_one(YamlPane).area.focus()
+        elif tab == "plan":
+            self.plan_view.focus()
+        else:
+            self.form.field("hosts").focus()
+        self.refresh_bars()
+
+    def action_next_tab(self) -> None:
+        """The next tab."""
+        self._turn(1)
+
+    def action_last_tab(self) -> None:
+        """The tab before."""
+        self._turn(-1)
+
+    def _turn(self, step: int) -> None:
+        tabs = self._tabs()
+        self.action_show_tab(tabs[(tabs.index(self.tab) + step) % len(tabs)])
+
+    def action_leave_text(self) -> None:
+        """Out of the YAML tab."""
+        self.action_show_tab("form")
+
+    def on_job_row_turn(self, event: JobRow.Turn) -> None:
+        """Another job file; edits of this one are kept."""
+        self._other(event.step)
+
+    def _other(self, step: int) -> None:
+        if self.files:
+            at = self.files.index(self.file) if self.file in self.files else -step
+            self._open(self.files[(at + step) % len(self.files)])
+
+    def action_preflight(self) -> None:
+        """Doctor checks the hosts."""
+        app_of(self).show_view("doctor")
+
+    def action_dry_run(self) -> None:
+        """The whole plan into a file; nothing is contacted."""
+        plan = self._ready()
+        if plan is None:
+            return
+        path = Path.cwd() / f"{plan.run_id}.plan.txt"
+        self._write(path, render_text(plan, full=True))
+        app_of(self).tell(f"the plan is in {path}")
+
+    def action_compare(self) -> None:
+        """What is different from the job's last recorded run."""
+        from distui.plan.compare import compare
+
+        plan = self._ready()
+        row = next((r for r in app_of(self).rows if plan and r.job == plan.job and r.recorded), None)
+        if plan is None:
+            return
+        if row is None:
+            app_of(self).tell(f"no run of {plan.job} is recorded here")
+            return
+        found = compare(self.desk.replay(row.run).plan, plan)
+        app_of(self).open_text(f"{row.run} to {plan.run_id}", found or "both would run the same")
+
+    def action_save(self) -> None:
+        """Write the job file, unless somebody else wrote it meanwhile."""
+        path = Path(self.path)
+        there = self._read(path) if path.exists() else None
+        if there is not None and there != self.read_text and self.file is not None:
+            raise UsageError(
+                f"{path} was changed by somebody else", hint="e shows your text; save it under another name"
+            )
+        if there is not None and self.file is None:
+            raise UsageError(f"{path} exists already", hint="give the job another name")
+        self._write(path, self.text)
+        self.read_text = self.text
+        self.edits.pop(self.path, None)
+        app_of(self).tell(f"saved {path}")
+        self.refresh_bars()
+
+    def _write(self, path: Path, text: str) -> None:
+        """Whole or not at all. Raises UsageError."""
+        part = path.with_name(f".{path.name}.part")
+        try:
+            part.write_text(text)
+            part.replace(path)
+        except OSError as error:
+            raise UsageError(f"{path} can't be written: {error.strerror or error}") from None
+
+    def action_editor(self) -> None:
+        """Edit the text in one's own editor; what is saved there is shown here."""
+        line = self.preview.problems[0].line if self.preview.problems else 0
+        with tempfile.TemporaryDirectory(prefix="distui-") as folder:
+            path = Path(folder) / Path(self.path).name
+            path.write_text(self.text)
+            shell.outside(self.app, shell.editor_argv(path, line))
+            self._set_text(self._read(path) or self.text, now=True)
+
+    def action_launch(self) -> None:
+        """Start the run, after a question."""
+        if self._ready() is not None:
+            self.work(self._launch(), name="launch")
+
+    def _ready(self) -> RunPlan | None:
+        """The plan of the text as it is now, or words why there is none."""
+        if self._timer is not None:
+            self._later(now=True)
+        plan = self.preview.plan
+        if plan is None:
+            app_of(self).tell("there is no plan yet: the right side says why", level="warning")
+        return plan
+
+    async def _launch(self) -> None:
+        job, plan = self.job, self.preview.plan
+        if job is None or plan is None or await self.app.push_screen_wait(LaunchConfirm(job, plan)) != "yes":
+            return
+        live = await self.desk.launch(job, plan)
+        self.run_id = ""
+        app_of(self).open_run(live)
+
+    async def action_back(self) -> None:
+        """Out of the YAML tab, then back."""
+        if self.tab == "yaml":
+            self.action_show_tab("form")
+        else:
+            await self.app.run_action("back", default_namespace=self.app)

@@ -1,0 +1,82 @@
+"""The question before a launch: exact targets, Cancel has the focus, a large run wants its name typed."""
+
+from __future__ import annotations
+
+import shlex
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.widgets import Button, Input, Static
+
+from distui.plan.labels import format_ranks
+from distui.plan.model import RunPlan
+from distui.plan.render import visible
+from distui.spec.job import Job
+from distui.spec.names import fold
+from tui.screens.confirm import BOX, Dialog
+
+MANY_HOSTS = 8
+"""Above this many hosts the run's name must be typed."""
+
+
+def targets(job: Job, plan: RunPlan) -> tuple[str, ...]:
+    """What a launch touches: hosts, GPUs, image, command, what else was remarked."""
+    gpus = {host: format_ranks(dict.fromkeys(g for t in plan.tasks_on(host) for g in t.gpus)) for host in plan.hosts}
+    by_gpus: dict[str, list[str]] = {}
+    for host, found in gpus.items():
+        by_gpus.setdefault(found, []).append(host)
+    command = job.command if isinstance(job.command, str) else shlex.join(job.command)
+    lines = [
+        f"hosts    {fold(plan.hosts)} ({len(plan.hosts)})",
+        *(f"GPUs     {found or 'none'} on {fold(hosts)}" for found, hosts in by_gpus.items()),
+        f"ranks    {plan.world_size} in {len(plan.tasks)} tasks, launcher {plan.launcher}, backend {plan.backend}",
+        f"image    {plan.image or 'none: processes on the hosts'}" + (f" (pull: {plan.pull})" if plan.image else ""),
+        f"command  {command[:400]}",
+        *(f"! {warning}" for warning in plan.warnings),
+    ]
+    return tuple(visible(line) for line in lines)
+
+
+class LaunchConfirm(Dialog):
+    """Dismisses with `yes` or ""."""
+
+    DEFAULT_CSS = BOX.format(kind="LaunchConfirm") + (
+        "LaunchConfirm Input { height: 1; border: none; background: $surface; margin: 0 0 1 0; }"
+        "LaunchConfirm Input:focus { border: none; }"
+    )
+
+    def __init__(self, job: Job, plan: RunPlan) -> None:
+        super().__init__(f"Launch {plan.run_id}?", targets(job, plan), (("cancel", "Cancel"), ("yes", "Launch")))
+        self.wanted = plan.run_id if len(plan.hosts) > MANY_HOSTS else ""
+
+    def compose(self) -> ComposeResult:
+        """See Dialog; the name's field comes before the buttons."""
+        with Vertical():
+            yield Static(self.asked, classes="title", markup=False)
+            with VerticalScroll(classes="lines", can_focus=False):
+                yield Static("\n".join(self.lines), markup=False)
+            if self.wanted:
+                yield Input(placeholder=f"type {self.wanted} to launch on so many hosts", compact=True)
+            with Horizontal():
+                for name, label in self.buttons:
+                    yield Button(label, id=name, compact=True)
+
+    def on_mount(self) -> None:
+        """Cancel has the focus; Launch waits for the name."""
+        super().on_mount()
+        if self.wanted:
+            self.query_one("#yes", Button).disabled = True
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """The name makes Launch possible."""
+        event.stop()
+        self.query_one("#yes", Button).disabled = event.value.strip() != self.wanted
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Enter goes on to the button, it never launches by itself."""
+        event.stop()
+        self.query_one("#yes" if event.value.strip() == self.wanted else "#cancel", Button).focus()
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        """Cancel is no answer."""
+        self.dismiss("yes" if event.button.id == "yes" else "")

@@ -1,0 +1,62 @@
+"""What the form shows and does not edit: environment and mounts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from distui.plan.model import RunPlan
+from distui.spec.job import Job
+from tui.glyphs import Glyphs
+from tui.host_lines import title
+from tui.paint import Line
+from tui.theme import Palette
+
+SHOWN = 4
+"""Variables and mounts listed before they are only counted."""
+
+
+def rest_lines(job: Job, plan: RunPlan | None, width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
+    """Environment with what distui adds, then mounts; secrets by name only."""
+    return [*_environment(job, plan, width, look, glyphs), *_mounts(job, width, look, glyphs)]
+
+
+def _environment(job: Job, plan: RunPlan | None, width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
+    own = len(job.env) + len(job.secrets)
+    task = plan.tasks[0] if plan else None
+    added = len([k for k in task.env if k not in job.env]) if task else 0
+    end = Line().put(f"{own} variable{'s' * (own != 1)}", look.muted)
+    if job.secrets:
+        end.put(f", {len(job.secrets)} secret", look.muted)
+    lines = [Line(), title("Environment", width, look, glyphs, end=end), Line()]
+    pairs = [
+        *((k, v, look.text) for k, v in job.env.items()),
+        *((s, "from your shell, hidden", look.faint) for s in job.secrets),
+    ]
+    name = min(20, max([8, *(len(k) for k, _, _ in pairs)]))
+    for key, value, style in pairs[:SHOWN]:
+        lines.append(Line().gap(2).put(key, look.muted, width=name).gap(2).put(value, style).cut(width - 1))
+    more = [
+        *([f"{len(pairs) - SHOWN} more"] if len(pairs) > SHOWN else []),
+        *([f"{added} set by distui"] if added else []),
+    ]
+    if more:
+        lines.append(Line().gap(2).put(f"{glyphs.folded} {', '.join(more)}", look.faint))
+    return lines
+
+
+def _mounts(job: Job, width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
+    if not job.volumes:
+        return []
+    lines = [Line(), title("Mounts", width, look, glyphs), Line()]
+    for volume in job.volumes[:SHOWN]:
+        source, target, options = _parts(volume.split(":"))
+        line = Line().gap(2).put(source, look.text).put(f" {glyphs.more} ", look.faint).put(target, look.text)
+        lines.append(line.gap(2).put(options, look.faint).cut(width - 1))
+    if len(job.volumes) > SHOWN:
+        lines.append(Line().gap(2).put(f"{glyphs.folded} {len(job.volumes) - SHOWN} more", look.faint))
+    return lines
+
+
+def _parts(words: Sequence[str]) -> tuple[str, str, str]:
+    source, target = words[0], words[1] if len(words) > 1 else words[0]
+    return source, target, {"ro": "read-only"}.get(":".join(words[2:]), ":".join(words[2:]))
