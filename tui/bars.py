@@ -102,7 +102,7 @@ class Crumbs(Bar):
 class KeyBar(Bar):
     """The keys at hand: harmless ones at the left, those that touch a host or a run as chips at the right."""
 
-    DEFAULT_CSS = "KeyBar { background: $surface; dock: bottom; }"
+    DEFAULT_CSS = "KeyBar { background: $surface; }"
 
     def line(self, width: int, look: Palette) -> Line:
         """See Bar. What does not fit is left out from the right; `? help` always stays."""
@@ -138,7 +138,7 @@ class FilterBar(Horizontal):
     """The row in which a filter is typed; it takes effect with every key."""
 
     DEFAULT_CSS = """
-    FilterBar { height: 1; display: none; background: $surface; dock: bottom; }
+    FilterBar { height: 1; display: none; background: $surface; }
     FilterBar.-open { display: block; }
     FilterBar Static { width: auto; padding: 0 1; color: $accent; text-style: bold; }
     FilterBar Input { border: none; height: 1; padding: 0; background: $surface; width: 1fr; }

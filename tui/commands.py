@@ -94,7 +94,7 @@ class CommandBar(Horizontal):
     """The row at the bottom in which a command is typed."""
 
     DEFAULT_CSS = """
-    CommandBar { height: 1; display: none; background: $surface; dock: bottom; }
+    CommandBar { height: 1; display: none; background: $surface; }
     CommandBar.-open { display: block; }
     CommandBar Static { width: auto; padding: 0 1; color: $accent; text-style: bold; }
     CommandBar Input { border: none; height: 1; padding: 0; background: $surface; width: 1fr; }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from distui.errors import Problem
-from distui.facts.host import ProbeResult
+from distui.facts.host import ProbeResult, Trouble
 from distui.plan.model import NoPlan, RunPlan
 from distui.run.discover import Found
 from distui.run.events import Event, Failure, HostSampled, StopReason
@@ -112,6 +112,9 @@ class Desk(Protocol):
     @property
     def facts(self) -> Mapping[str, ProbeResult]:
         """The newest probe of each host."""
+
+    async def images(self) -> Mapping[str, Mapping[str, bool | Trouble]]:
+        """Image of a job here -> host -> whether it is there, or why that is unknown."""
 
     def news(self) -> AsyncIterator[HostNews]:
         """Samples of every host once a second over one long-lived channel each, reconnecting; never ends."""

@@ -45,8 +45,9 @@ def _block(group: Group, shown: Sequence[tuple[Action, tuple[str, ...]]], look: 
     if not own:
         return []
     lines = [Line().put(TITLES[group], look.bold)]
+    room = max(len(" ".join(keys[:2])) for _, keys in own)
     for action, keys in own:
-        line = Line().gap(2).put(" ".join(keys[:2]), look.key, width=max(13, len(" ".join(keys[:2])))).gap(1)
+        line = Line().gap(2).put(" ".join(keys[:2]), look.key, width=room).gap(2)
         lines.append(line.put(_words(action), look.muted).cut(width))
     return [*lines, Line()]
 

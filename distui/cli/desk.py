@@ -21,7 +21,7 @@ from distui.errors import NotFound, UsageError
 from distui.facts.host import HostFacts
 
 if TYPE_CHECKING:
-    from distui.facts.host import ProbeResult
+    from distui.facts.host import ProbeResult, Trouble
     from distui.plan.model import NoPlan, RunPlan
     from distui.run.controller import RunController
     from distui.run.discover import Found
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from distui.spec.inventory import Host, HostPick, Inventory
     from distui.spec.job import Job
     from tui.desk import Draft, HostNews, JobFile, LiveRun, RunRow
+
+MOST_IMAGES = 5
+"""Images of jobs here that hosts are asked for."""
 
 Connect = Callable[[Sequence["Host"]], AbstractAsyncContextManager["Connector"]]
 """Opens a connector for some hosts; everything it opened is closed at the end of the block."""
@@ -99,6 +102,15 @@ class CliDesk:
     def facts(self) -> Mapping[str, ProbeResult]:
         """See tui.desk."""
         return self._facts
+
+    async def images(self) -> Mapping[str, Mapping[str, bool | Trouble]]:
+        """See tui.desk."""
+        from distui.doctor.images import images_present
+
+        found = [self.draft(job.path.read_text("utf-8", "replace"), str(job.path), job.name).job for job in self.jobs()]
+        images = tuple(dict.fromkeys(job.image for job in found if job is not None and job.image))[:MOST_IMAGES]
+        up = [host for host in self.hosts if isinstance(self._facts.get(host.name), HostFacts)]
+        return await images_present(self.connector, up, images) if images else {}
 
     async def news(self) -> AsyncIterator[HostNews]:
         """See tui.desk."""

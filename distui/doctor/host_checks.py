@@ -183,7 +183,7 @@ def disk(facts: HostFacts) -> Answer:
     """Room for an image and for logs."""
     if not facts.disks:
         return Answer("skip", "unknown")
-    least = min(facts.disks, key=lambda d: d.free)
+    least = min((d for d in facts.disks if d.path != "/dev/shm"), key=lambda d: d.free, default=facts.disks[0])
     words = f"{_size(least.free)} free on {least.path}"
     if least.free >= DISK_LOW:
         return Answer("ok", words)

@@ -232,6 +232,10 @@ class FakeDesk:
     def facts(self) -> Mapping[str, ProbeResult]:
         return self.found
 
+    async def images(self) -> Mapping[str, Mapping[str, bool | Trouble]]:
+        up = [name for name, found in self.found.items() if isinstance(found, HostFacts)]
+        return {"nvcr.io/nvidia/pytorch:25.01-py3": {name: name != "node02" for name in up}}
+
     async def news(self) -> AsyncIterator[HostNews]:
         while True:
             yield await self.stream.get()
@@ -378,6 +382,7 @@ def shot(app: DistuiApp, name: str) -> None:
         return
     path = Path(folder) / f"{name}.svg"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(app.export_screenshot(simplify=True))
+    picture = app.export_screenshot(simplify=True)
+    path.write_text(picture.replace("<text ", '<text xml:space="preserve" '))  # else leading blanks are lost
     if shutil.which("rsvg-convert"):
         subprocess.run(["rsvg-convert", "-w", "1600", "-o", str(path.with_suffix(".png")), str(path)], check=True)

@@ -1,0 +1,66 @@
+"""Runs in the words of lists: states, times, sizes, failures."""
+
+from __future__ import annotations
+
+import time
+
+from distui.run.events import Failure
+from tui.desk import RunRow
+
+_STATES = {
+    "running": "RUNNING", "launching": "LAUNCHING", "stopping": "STOPPING", "partial": "PARTLY", "degraded": "DEGRADED",
+    "failed": "failed", "launch_failed": "not started", "detached": "detached",
+}  # fmt: skip
+
+
+def state_words(row: RunRow) -> str:
+    """Uppercase while it lives; a failure with its exit status."""
+    words = _STATES.get(row.state, row.state)
+    return f"{words} {row.exit}" if row.state == "failed" and row.exit else words
+
+
+def started_words(at: float | None) -> str:
+    """`14:03 today`, `Mon 09:11`, `2026-01-31`."""
+    if at is None:
+        return "-"
+    then, now = time.localtime(at), time.localtime()
+    if then[:3] == now[:3]:
+        return time.strftime("today %H:%M", then)
+    if time.time() - at < 6 * 86400:
+        return time.strftime("%a %H:%M", then)
+    return time.strftime("%Y-%m-%d", then)
+
+
+def clock_words(seconds: float) -> str:
+    """`01:12:44`; days in front when there are any."""
+    whole = max(0, int(seconds))
+    days, rest = divmod(whole, 86400)
+    words = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+    return f"{days}d {words[:5]}" if days else words
+
+
+def took_words(row: RunRow) -> str:
+    """How long it took, or has been running."""
+    if row.took is not None:
+        return clock_words(row.took)
+    if row.started is None or not row.live:
+        return "-"
+    return clock_words(time.time() - row.started)
+
+
+def failure_words(failure: Failure | None) -> str:
+    """`r13 node02 CUDA error: illegal memory access`; `-` when nothing failed."""
+    if failure is None:
+        return "-"
+    rank = f"r{failure.rank} " if failure.rank is not None else ""
+    return f"{rank}{failure.host} {failure.cause or failure.words}"
+
+
+def byte_size(count: int) -> str:
+    """`0 B`, `20 kB`, `3.4 GB`."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.1f} {unit}" if size < 9.95 and unit != "B" else f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

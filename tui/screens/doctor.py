@@ -1,0 +1,303 @@
+"""Doctor: what would break, where, and what to do about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from distui.doctor.checks import Images, check_hosts, counts, problems
+from distui.doctor.finding import CheckRow, Finding
+from distui.facts.host import ProbeResult
+from tui.base import FILTER, Action, View, ViewName, app_of, bindings, desk_of, glyphs_of, look_of
+from tui.paint import Line, cut
+from tui.theme import Palette
+from tui.widgets.panel import Panel
+from tui.widgets.rows import Row, RowList
+
+CELL, CHECK = 8, 40
+MOST_HOSTS = 8
+"""With more hosts only columns that are not `ok` everywhere stay."""
+
+
+class DoctorScreen(View):
+    """A matrix of checks and hosts; below it, what the finding under the cursor saw, means and asks for."""
+
+    VIEW: ClassVar[ViewName] = "doctor"
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        Action("next_finding", "next finding", ("n",), "View", footer=True, help="To the next warning or failure."),
+        Action("prev_finding", "finding before", ("N",), "View", help="To the warning or failure before."),
+        Action("next_host", "next host", ("l", "right", "tab"), "Move", footer=True, help="The next host's finding."),
+        Action("prev_host", "host before", ("h", "left", "shift+tab"), "Move", help="The finding of the host before."),
+        Action("probe", "probe again", ("p", "r"), "View", "probe", footer=True, help="Ask every host again."),
+        Action("report", "copy report", ("c",), "View", "report", footer=True, help="Every finding as text."),
+        Action("text", "as text", ("y",), "View", footer=True, help="Every finding as a text to read."),
+        FILTER,
+    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.checked: tuple[CheckRow, ...] = ()
+        self.images: Images = {}
+        self.host_at = 0
+        self.by_key: dict[str, CheckRow] = {}
+        self.columns: tuple[str, ...] = ()
+
+    def compose_body(self) -> ComposeResult:
+        """See View."""
+        yield RowList(self._paint)
+        yield Panel(self._detail, id="detail")
+
+    DEFAULT_CSS = """
+    DoctorScreen RowList { height: 1fr; }
+    DoctorScreen #detail { height: 7; margin: 1 0 0 0; }
+    DoctorScreen.-h0 #detail { display: none; }
+    DoctorScreen.-h24 #detail { margin: 0; height: 5; }
+    """
+
+    def on_mount(self) -> None:
+        """Check what is known."""
+        self.news(frozenset())
+
+    async def _ask_images(self) -> None:
+        self.images = await self.desk.images()
+        self._check()
+
+    def news(self, hosts: frozenset[str]) -> None:
+        """Probes came in; once all have, the hosts are asked for images."""
+        if not self.images and len(self.results) == len(self.desk.hosts):
+            self.work(self._ask_images(), name="images")
+        self._check()
+
+    # The rows.
+
+    @property
+    def results(self) -> dict[str, ProbeResult]:
+        """The newest probe of each host, in the inventory's order."""
+        known = self.desk.facts
+        return {host.name: known[host.name] for host in self.desk.hosts if host.name in known}
+
+    def _check(self) -> None:
+        ours = [task.id for run in app_of(self).found.runs for task in run.tasks]
+        self.checked = check_hosts(self.results, images=self.images, ours=ours)
+        self.filter_changed()
+        self.refresh_bars()
+
+    def filter_changed(self) -> None:
+        """Only checks with the text, or with a finding on a host with it."""
+        wanted = self.filter_text.lower()
+        shown = [row for row in self.checked if wanted in _searched(row)]
+        self.by_key = {row.check.id: row for row in shown}
+        self.columns = self._columns(shown)
+        self.host_at = min(self.host_at, max(0, len(self.columns) - 1))
+        rows, group = [Row("", plain=True)], ""
+        for row in shown:
+            if row.check.group != group:
+                group = row.check.group
+                rows.append(Row(f"={group}", plain=True))
+            rows.append(Row(row.check.id))
+        if not self.results:
+            rows.append(Row("?", plain=True))
+        self.query_one(RowList).set_rows(rows)
+        self.query_one(Panel).refresh()
+
+    def _columns(self, rows: Sequence[CheckRow]) -> tuple[str, ...]:
+        hosts = tuple(self.results)
+        if len(hosts) <= MOST_HOSTS:
+            return hosts
+        odd = {f.host for row in rows for f in row.findings if f.verdict not in ("ok", "skip")}
+        return tuple(host for host in hosts if host in odd)
+
+    @property
+    def _fit(self) -> int:
+        """How many host columns fit."""
+        return max(1, (self.app.size.width - self._check_width - 20) // (CELL + 1))
+
+    @property
+    def _check_width(self) -> int:
+        return CHECK if self.app.size.width >= 110 else 34 if self.app.size.width >= 80 else 20
+
+    @property
+    def _window(self) -> tuple[str, ...]:
+        """The host columns that are seen: those around the chosen one."""
+        first = max(0, min(self.host_at - self._fit // 2, len(self.columns) - self._fit))
+        return self.columns[first : first + self._fit]
+
+    def _paint(self, number: int, width: int, here: bool) -> Line:
+        key, look = self.query_one(RowList).rows[number].key, self.look
+        if key == "":
+            return self._head()
+        if key == "?":
+            return Line().gap(3).put("no host has answered yet", look.muted)
+        if key.startswith("="):
+            return Line().gap(1).put(key[1:], look.bold)
+        return self._row(self.by_key[key], here)
+
+    def _head(self) -> Line:
+        look = self.look
+        line = Line().gap(self._check_width)
+        for host in self._window:
+            chosen = bool(self.columns) and host == self.columns[self.host_at]
+            line.put(cut(host, CELL).center(CELL), look.accent if chosen else look.muted).gap(1)
+        others = len(self.results) - len(self._window)
+        if others:
+            line.put(_others(others), look.faint).gap(1)
+        return line.gap(2).put("FINDING", look.faint)
+
+    def _row(self, row: CheckRow, here: bool) -> Line:
+        look = self.look
+        bad = row.verdict in ("warn", "fail")
+        line = (
+            Line()
+            .gap(3)
+            .put(row.check.title, look.bold if here else look.text if bad else look.muted, width=self._check_width - 4)
+        )
+        line.gap(1)
+        by_host = {finding.host: finding for finding in row.findings}
+        for host in self._window:
+            self._cell(line, by_host.get(host))
+        if len(self.results) > len(self._window):
+            line.gap(len(_others(len(self.results) - len(self._window))) + 1)
+        return line.gap(2).put(self._finding_words(row), look.judged(row.verdict) if bad else look.faint)
+
+    def _cell(self, line: Line, finding: Finding | None) -> None:
+        look = self.look
+        words = finding.verdict if finding is not None else "-"
+        match words:
+            case "fail":
+                line.gap(1).put("FAIL".center(CELL - 2), look.fail_cell).gap(2)
+            case "warn":
+                line.put("warn".center(CELL), look.watch).gap(1)
+            case "pull":
+                line.put("pull".center(CELL), look.text).gap(1)
+            case _:
+                line.put(words.center(CELL), look.faint).gap(1)
+
+    def _finding_words(self, row: CheckRow) -> str:
+        finding = row.worst
+        if finding is None:
+            return ""
+        if row.verdict in ("warn", "fail"):
+            return f"{finding.saw}"
+        return finding.saw if len({f.saw for f in row.findings if f.saw}) == 1 else ""
+
+    # The finding under the cursor.
+
+    @property
+    def finding(self) -> Finding | None:
+        """Of the row under the cursor: the chosen host's, or the gravest when that one has nothing to say."""
+        row = self.by_key.get(self.query_one(RowList).key)
+        if row is None:
+            return None
+        host = self.columns[self.host_at] if self.columns else ""
+        own = next((f for f in row.findings if f.host == host), None)
+        if own is not None and (own.verdict in ("warn", "fail", "pull") or row.verdict == "ok"):
+            return own
+        return row.worst or own
+
+    def _detail(self, width: int) -> list[Line]:
+        look, glyphs, found = look_of(self), glyphs_of(self), self.finding
+        if found is None:
+            return []
+        row = self.by_key[found.check]
+        bad = list(problems(self.checked))
+        at = next((i for i, (_, f) in enumerate(bad) if f == found), None)
+        title = Line().gap(1).put(row.check.title, look.bold).gap(2).put(found.host, look.muted)
+        right = Line().put(f"{at + 1} of {len(bad)}" if at is not None else f"{len(bad)} findings", look.muted).gap(1)
+        lines = [title.rule(width - right.width - 2, look.rule, glyphs.rule).ends_with(right, width, gap=1), Line()]
+        for label, words in (("saw", found.saw), ("means", found.means), ("do", found.do)):
+            if words:
+                style = look.text if found.verdict in ("warn", "fail") else look.muted
+                lines.append(Line().put(label, look.faint, width=8, right=True).gap(2).put(words, style))
+        return lines if self.size.height >= 30 else [lines[0], *lines[2:]]
+
+    def headline(self, line: Line, look: Palette) -> None:
+        """How many findings there are of each kind."""
+        total = counts(self.checked)
+        line.put(total["ok"], look.bold).put(" ok", look.muted)
+        for verdict, words, style in (
+            ("pull", "pulls", look.bold), ("warn", "warnings", look.watch), ("fail", "failed", look.wrong)
+        ):  # fmt: skip
+            if total[verdict]:
+                line.gap(3).put(total[verdict], style).put(f" {words}", look.muted)
+        asking = len(self.desk.hosts) - len(self.results)
+        if asking:
+            line.gap(3).put(asking, look.bold).put(" not asked yet", look.muted)
+
+    # Actions.
+
+    @on(RowList.Moved)
+    def _moved(self) -> None:
+        self.query_one(Panel).refresh()
+
+    def action_next_finding(self) -> None:
+        """The next one, around the end."""
+        self._jump(1)
+
+    def action_prev_finding(self) -> None:
+        """The one before, around the start."""
+        self._jump(-1)
+
+    def _jump(self, step: int) -> None:
+        places = [(row, f) for row in self.by_key.values() for f in row.findings if f.verdict in ("warn", "fail")]
+        if not places:
+            app_of(self).tell("nothing is wrong")
+            return
+        now = self.finding
+        at = next((i for i, (_, f) in enumerate(places) if f == now), -1 if step > 0 else 0)
+        row, found = places[(at + step) % len(places)]
+        if found.host in self.columns:
+            self.host_at = self.columns.index(found.host)
+        rows = self.query_one(RowList)
+        rows.go(row.check.id)
+        rows.repaint()
+        self.query_one(Panel).refresh()
+
+    def action_next_host(self) -> None:
+        """One column to the right."""
+        self._choose_host(1)
+
+    def action_prev_host(self) -> None:
+        """One column to the left."""
+        self._choose_host(-1)
+
+    def _choose_host(self, step: int) -> None:
+        self.host_at = max(0, min(self.host_at + step, len(self.columns) - 1))
+        self.query_one(RowList).repaint()
+        self.query_one(Panel).refresh()
+
+    @on(RowList.Chosen)
+    def action_text(self) -> None:
+        """Everything as text."""
+        app_of(self).open_text("findings", self._report())
+
+    def action_probe(self) -> None:
+        """Ask every host again, and for the images."""
+        app_of(self).probe([host.name for host in self.desk.hosts])
+        self.work(self._ask_images(), name="images")
+
+    def action_report(self) -> None:
+        """Into the clipboard."""
+        app_of(self).copy(self._report())
+
+    def _report(self) -> str:
+        lines = [time.strftime(f"{desk_of(self).title}, %Y-%m-%d %H:%M"), ""]
+        for row, found in problems(self.checked):
+            lines.append(f"{found.verdict.upper()} {found.host}: {row.check.title}: {found.saw}")
+            lines += [f"    {label} {words}" for label, words in (("means", found.means), ("do", found.do)) if words]
+        total = counts(self.checked)
+        return "\n".join([*lines, "", f"{total['ok']} ok, {total['warn']} warnings, {total['fail']} failed"])
+
+
+def _others(count: int) -> str:
+    return f"{count} other{'s' * (count != 1)}"
+
+
+def _searched(row: CheckRow) -> str:
+    told = " ".join(f"{f.host} {f.verdict} {f.saw}" for f in row.findings if f.verdict not in ("ok", "skip"))
+    return f"{row.check.group} {row.check.title} {told}".lower()
