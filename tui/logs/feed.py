@@ -60,6 +60,11 @@ class RunFeed:
         task = next((t for t in self.live.plan.tasks if t.host == host), self.live.plan.tasks[0])
         return LogBuffer(self.live.stored.node_log(task.index), None, task.host)
 
+    def seed(self, host: str, samples: Sequence[HostSampled]) -> None:
+        """What was known of a host before its run was looked at."""
+        if not self.samples.get(host):
+            self.samples[host] = deque(samples, maxlen=KEPT_SAMPLES)
+
     def take(self, batch: Sequence[Event]) -> None:
         """Note which logs grew, keep samples."""
         for event in batch:

@@ -41,7 +41,8 @@ def spans(text: str, before: str = "") -> list[Span]:
     if (above := _FRAME.match(before)) and text.startswith(" "):
         return [(0, len(text), "faint")] if _LIBRARY.search(above[2]) else []
     if level := severity(text):
-        return [(0, len(text), level)]
+        word = _WARN.search(text) if level == "warn" else None
+        return [(0, len(text), level), *([(*word.span(), "strong")] if word else [])]
     prefix = _PREFIX.match(text)
     start = prefix.end() if prefix else 0
     found: list[Span] = [(0, start, "faint")] if start else []

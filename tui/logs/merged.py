@@ -50,10 +50,17 @@ class Group:
     low: float = 0.0
     high: float = 0.0
     """Range of the first number that differs from rank to rank."""
+    short: str = ""
+    """The text up to its first number that may differ, when more of them follow: what ranks have in common."""
     shift: float = 0.0
     """How much later than the others' this rank's line came, in seconds."""
     inserted: bool = False
     """Came after later lines were shown already."""
+
+    @property
+    def shown(self) -> str:
+        """What stands for all members."""
+        return self.short if self.short and len(self.ranks) > 1 else self.text
 
     @property
     def members(self) -> int:
@@ -71,6 +78,12 @@ class Group:
     def each(self) -> Iterator[tuple[int, int, float]]:
         """(rank, line number, time) of every member, in time."""
         return iter(sorted(zip(self.ranks, self.lines, self.times, strict=True), key=itemgetter(2, 0)))
+
+
+def common(text: str) -> str:
+    """A line up to the end of its first number that may differ, when there are several; else nothing."""
+    numbers = list(_VARYING.finditer(text))
+    return text[: numbers[0].end()] if len(numbers) > 1 else ""
 
 
 def fold_key(text: str) -> tuple[str, float]:
@@ -174,13 +187,19 @@ class MergedLog:
         texts, times = buffer.text(reader.line, count), buffer.times(reader.line, count)
         rank = buffer.rank if buffer.rank is not None else -1
         for i, (text, at) in enumerate(zip(texts, times, strict=False)):
-            if at is None:  # no clock: line by line, all ranks side by side
-                self.timed = False
-                at = float(reader.line + i)
+            if at is None:
+                at = self._untimed(reader, reader.line + i)
             reader.latest = max(reader.latest, at)
             reader.waiting.append((at, rank, reader.line + i, text))
         reader.line += len(texts)
         return bool(texts) and reader.line < buffer.ended
+
+    def _untimed(self, reader: _Reader, line: int) -> float:
+        """A line without a time is as old as the one before; a log without any goes line by line beside the others."""
+        if self.timed and reader.latest > 0:
+            return reader.latest
+        self.timed = False
+        return float(line)
 
     def _horizon(self, now: float) -> float:
         """Up to when no earlier line can come: half a second ago, but no later than where a rank with more stands."""
@@ -208,7 +227,7 @@ class MergedLog:
             self._join(group, at, rank, line, value)
             return
         shown = safe(text)
-        made = Group(at, at, shown, severity(shown), low=value, high=value)
+        made = Group(at, at, shown, severity(shown), low=value, high=value, short=common(shown))
         made.ranks.append(rank)
         made.lines.append(line)
         made.times.append(at)

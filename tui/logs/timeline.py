@@ -39,7 +39,8 @@ def _first(state: RunState) -> Moment:
     assert failure is not None
     width = digits(state.ranks)
     who = failure.host if failure.rank is None else f"{failure.rank:0{width}d}"
-    why = failure.cause or (failure.excerpt[-1].strip() if failure.excerpt else "")
+    said = [line.strip() for line in failure.excerpt if line.strip()]
+    why = said[-1] if said else failure.cause
     return Moment(0.0, who, failure.words or "failed", why, "wrong")
 
 
@@ -90,5 +91,5 @@ def _ours(state: RunState, zero: float) -> Iterator[Moment]:
         yield Moment(ended.at - zero, "distui", "left over", "; ".join(ended.leftovers), "watch")
     else:
         hosts = len({r.host for r in state.ranks.values()})
-        where = "the host" if hosts == 1 else f"any of {hosts} hosts"
+        where = {1: "the host", 2: "either host"}.get(hosts, f"any of {hosts} hosts")
         yield Moment(ended.at - zero, "distui", "cleaned up", f"nothing of this run is left on {where}", "good")

@@ -61,9 +61,9 @@ class RunScreen(PaneKeys):
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
     DEFAULT_CSS = """
-    RunScreen #mid { height: 1fr; width: 1fr; }
+    RunScreen #mid { height: 1fr; width: 1fr; padding-right: 1; }
     RunScreen #side { width: 26; height: 1fr; }
-    RunScreen #merged { height: 1fr; width: 1fr; }
+    RunScreen #merged { height: 1fr; width: 1fr; margin-right: 1; }
     RunScreen #banner { background: $dangerbg; }
     """
 
@@ -84,10 +84,11 @@ class RunScreen(PaneKeys):
             with Vertical(id="side"):
                 yield RankList()
                 yield Painted(self._loss, id="loss")
-            yield PaneGrid()
+            with Vertical(id="logs"):
+                yield PaneGrid()
+                yield Painted(self._timeline, id="timeline")
         yield MergedPane(0, id="merged")
         yield Painted(self._compare, id="compare")
-        yield Painted(self._timeline, id="timeline")
         yield Painted(self._strip, id="strip")
         yield Painted(self._state, id="state")
 
@@ -97,6 +98,9 @@ class RunScreen(PaneKeys):
             pane.reader = self.feed.grow_merged
             pane.show(self.feed.merged)
         self.full_merged.full = True
+        for host in self.live.plan.hosts:
+            known = self.feed.state.hosts.get(host)
+            self.feed.seed(host, [known.sample] if known is not None and known.sample is not None else [])
         self.fill_panes()
         self._tick()
         self.fold_screen()
@@ -133,7 +137,7 @@ class RunScreen(PaneKeys):
             pane.dirty = pane.dirty or self._ticks % 2 == 0 or self.feed.over
         for log_pane in self.grid.logs:
             log_pane.live = not self.feed.over and self._lives(log_pane.rank)
-            log_pane.place = self._place(log_pane)
+            log_pane.place = self.place_of(log_pane)
         for merged in (self.full_merged, self.grid.merged):
             merged.live = not self.feed.over
         self.ranks.set_ranks(self.feed.rows(), run_strip.samples_of(self.feed.samples), self.panes_of)
@@ -148,12 +152,6 @@ class RunScreen(PaneKeys):
     def _lives(self, rank: int | None) -> bool:
         known = self.feed.state.ranks.get(rank) if rank is not None else None
         return known is None or known.live
-
-    def _place(self, pane: LogPane) -> str:
-        if len(self.grid.shown) > 1 or pane.rank is None:
-            return ""
-        order = list(self.feed.placed)
-        return f"rank {order.index(pane.rank) + 1} of {len(order)}"
 
     def _notices(self) -> list[Moment]:
         """Warnings and errors when nothing failed: a launch that was refused says why here."""
@@ -379,6 +377,10 @@ class RunScreen(PaneKeys):
         return [line.ends_with(end, width)]
 
     # Keys.
+
+    def offers(self, action: Action) -> bool:
+        """See View: a run that lives can be stopped, one that has ended can run again."""
+        return {"stop": not self.feed.over, "rerun": self.feed.over, "panes": not self.merged_only}.get(action.id, True)
 
     def action_strip(self) -> None:
         """GPUs and network in other sizes."""

@@ -60,7 +60,7 @@ def fold(width: int, height: int, wanted: Wanted) -> Fold:
         else:
             strip = _strip(height, wanted)
     side = width >= NARROW and not wanted.zoomed and not wanted.merged and height >= 8
-    used = sum(rows + gap for rows in (banner, timeline, strip, state) if rows)
+    used = sum(rows + gap for rows in (banner, strip, state) if rows)
     rest = height - used
     loss = min(8, rest - wanted.ranks - gap) if side and wanted.loss else 0
     compare = 1 + min(8, max(2, rest // 4)) if wanted.merged and rest >= 16 else 0

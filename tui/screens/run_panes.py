@@ -100,7 +100,15 @@ class PaneKeys(LogKeys):
         where = task.host + (f" gpu {','.join(map(str, gpus))}" if gpus else "")
         pane.show(self.feed.buffers[rank], (f"{rank:0{digits(self.feed.buffers)}d}", where), rank)
         pane.live = not self.feed.over
+        pane.place = self.place_of(pane)
         self.panes_changed()
+
+    def place_of(self, pane: LogPane) -> str:
+        """What the title of the only pane says instead of its number."""
+        if len(self.grid.shown) > 1 or pane.rank is None:
+            return ""
+        order = list(self.feed.placed)
+        return f"rank {order.index(pane.rank) + 1} of {len(order)}"
 
     def show_words(self, buffer: LogBuffer, pane: LogPane) -> None:
         """Point a pane at a launcher's own log."""

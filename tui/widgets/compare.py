@@ -64,7 +64,7 @@ def _picked(ranks: Sequence[int], found: dict[int, float], room: int) -> list[in
 def _title(
     look: Palette, glyphs: Glyphs, group: Group, found: dict[int, float], ranks: Sequence[int], width: int
 ) -> Line:
-    line = Line().gap(1).put(group.text[: width // 3].strip(), look.bold).gap(2)
+    line = Line().gap(1).put(group.shown.strip()[: width // 3], look.bold).gap(2)
     slow = [(rank, at) for rank, at in found.items() if at > LATE_S]
     quick = [at for at in found.values() if at <= LATE_S]
     line.put(f"{len(quick)} of {len(ranks)} ranks within {max(quick, default=0) * 1000:.0f} ms", look.muted)

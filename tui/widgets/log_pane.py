@@ -278,8 +278,8 @@ class LogPane(Pane):
 def _style(look: Palette, kind: Kind) -> Style:
     return {
         "error": look.wrong,
-        "warn": look.watch,
-        "strong": look.bold,
+        "warn": look.watch + Style(bold=False),
+        "strong": Style(bold=True),
         "path": look.accent,
         "muted": look.muted,
         "faint": look.faint,

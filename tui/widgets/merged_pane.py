@@ -232,7 +232,7 @@ class MergedPane(Pane):
         style = {"error": look.wrong, "warn": look.watch}.get(group.level, look.text)
         if part == -1:
             one = group.members == 1 and not group.level
-            return self._marked(line, group.text, look.muted if one and not self.wide else style, look)
+            return self._marked(line, group.shown, look.muted if one and not self.wide else style, look)
         if part == -2:
             return line.gap(2).put(f"{group.members - self.open.get(id(group), 0)} more lines", look.muted)
         return self._marked(line.gap(2), self._member_text(group, part), look.muted, look)

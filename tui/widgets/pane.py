@@ -68,6 +68,8 @@ class Pane(Widget, can_focus=True):
         self.left = 0
         self.cursor: int | None = None
         """The row of the cursor; None while following."""
+        self._painted = -1
+        """Rows there were when it was painted last; files grow behind its back."""
         self.seen = 0
         """Rows there were when following was paused."""
 
@@ -124,17 +126,17 @@ class Pane(Widget, can_focus=True):
 
     def flush(self, budget: float) -> bool:
         """Take in what is new and repaint when it shows. Whether more is to do."""
-        before = self.rows
         more = self.grow(budget)
         self.dirty = more
         if self.follow:
             self.top = self.bottom
-        if self.rows != before or more:
+        if self.rows != self._painted or more:
             self.repaint()
         return more
 
     def repaint(self) -> None:
         """Paint all rows again."""
+        self._painted = self.rows
         self.refresh()
 
     def set_follow(self, follow: bool) -> None:
@@ -256,6 +258,7 @@ class Pane(Widget, can_focus=True):
             self.top = self.bottom
         elif self.cursor is not None:
             self.top = max(0, min(self.top, self.bottom, self.cursor), self.cursor - self.height + 1)
+        self.repaint()
 
     def render_lines(self, crop: object) -> list[Strip]:
         """See textual: all rows of one paint are fetched at once."""

@@ -19,6 +19,8 @@ CHOICES = (1, 2, 4, 8)
 MIN_WIDTH = 44
 MIN_HEIGHT = 6
 """Title included."""
+TWO_ROWS_FROM = 19
+"""Below this height one row of panes says more than two."""
 _COLUMNS = {1: 1, 2: 2, 3: 2, 4: 2, 5: 3, 6: 3, 7: 4, 8: 4}
 
 
@@ -54,7 +56,7 @@ def shape(wanted: int, width: int, height: int) -> Shape:
 def suited(width: int, height: int) -> int:
     """How many panes suit this room when nobody asked: two rows at most, three columns."""
     columns, rows = room_for(width, height)
-    return min(3, columns) * min(2, rows)
+    return min(3, columns) * (min(2, rows) if height >= TWO_ROWS_FROM else 1)
 
 
 def next_choice(now: int, width: int, height: int) -> int:
@@ -88,7 +90,7 @@ class PaneGrid(Grid):
     @property
     def shown(self) -> Sequence[Pane]:
         """The visible panes in order."""
-        count = self.shape.shown
+        count = max(1, self.shape.shown)
         if self.with_merged and count > 2:
             return [*self.logs[: count - 1], self.merged]
         return self.logs[:count]

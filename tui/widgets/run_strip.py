@@ -93,7 +93,7 @@ def host_line(look: Palette, glyphs: Glyphs, row: HostRow, width: int, *, name: 
     end = _rates(look, data_rate(row.network, sample))
     if history and (room := width - line.width - end.width - 16) >= 12:
         line.gap(3).put(network_name(row.network), look.muted, width=9)
-        spark(line, look, glyphs, _history(row), min(20, room), top, HISTORY_S)
+        spark(line, look, glyphs, _history(row), min(60, room), top, HISTORY_S)
     return line.ends_with(end.gap(1), width)
 
 
