@@ -317,6 +317,7 @@ class RunController:
         """Everything is read: clean up the hosts and give the verdict."""
         stopped_by = "" if self.requests.stop else await self.watch.stopped_elsewhere()
         leftovers = await clean_up(self)
+        self.watch.missed(index for host in self.hosts.values() for index in host.missing)
         failure = self.watch.failure()
         await self.watch.announce(failure)
         outcome, code = self._outcome(failed=failure is not None, stopped_by=stopped_by)
@@ -331,6 +332,7 @@ class RunController:
             return "stopped", self.requests.exit
         if stopped_by and not failed:
             return "stopped", ExitCode.TERMINATED
+        failed = failed or self.requests.stop == "failure"
         return ("failed", ExitCode.RANK_FAILED) if failed else ("succeeded", ExitCode.OK)
 
     def _ended(self, outcome: RunOutcome, code: ExitCode, *, leftovers: tuple[str, ...] = ()) -> RunEnded:

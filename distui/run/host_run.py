@@ -38,6 +38,8 @@ class HostRun:
         self.tasks = plan.tasks_on(host)
         self.ids: dict[int, str] = {}
         """Task index -> the engine's id, for tasks that were started."""
+        self.missing: frozenset[int] = frozenset()
+        """Started tasks that were not there any more when `remove` looked for them first."""
         self._run_dir: str | None = None
 
     @property
@@ -169,7 +171,9 @@ class HostRun:
 
         Tasks whose index is in `keep` stay. Safe to repeat.
         """
-        doomed = [task for task in await self.found() if task.labels.task not in keep]
+        found = await self.found()
+        self.missing = self.missing or frozenset(self.ids) - {task.labels.task for task in found}
+        doomed = [task for task in found if task.labels.task not in keep]
         if doomed:
             await self._delete(doomed)
         left = [task for task in await self.found() if task.labels.task not in keep]

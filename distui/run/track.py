@@ -29,6 +29,8 @@ class TaskTrack:
     never_started: bool = False
     exit_at: float = 0.0
     """When it ended, in our clock."""
+    before_stop: bool = False
+    """Whether its end was known here before any stop began: whatever the clocks say, no stop was its cause."""
     saved_at: float = 0.0
     unsaved: ResumePoint | None = None
     said_error: bool = False

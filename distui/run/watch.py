@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 
 from distui.errors import DistuiError
@@ -47,6 +47,8 @@ from distui.run.track import TaskTrack, splitter
 from distui.run.verdict import CLOCK_DOUBT, STOP_CODES, Evidence, Exit, corrected, first_failure, stopped_by_us
 
 CHECKPOINT_SECONDS = 1.0
+
+REMOVED = "its container was removed by somebody else"
 
 STOP_SLACK = 5.0
 """Seconds by which ranks may end before the one that told of a stop from elsewhere."""
@@ -180,6 +182,12 @@ class Watch:
                 self.stopped_by = words
                 await self._emit(Notice(self._clock(), "info", f"stopped by {words}", host))
 
+    def missed(self, tasks: Iterable[int]) -> None:
+        """Tasks whose containers were gone before we removed them: that explains a kill that nobody asked for."""
+        for track in (self.tracks[index] for index in tasks):
+            if track.exit is not None and track.exit.code in STOP_CODES and not track.exit.error:
+                track.exit = replace(track.exit, error=REMOVED)
+
     async def unmet(self, host: str, reason: str) -> None:
         """A host of an adopted run is out of reach from the start; its follower's first word brings it back."""
         self._unmet.add(host)
@@ -290,6 +298,7 @@ class Watch:
         track.phase = "exited"
         if event.code in STOP_CODES and not event.oom:
             await self._maybe_stopped(track)
+        track.before_stop = self.stop_began is None
         await self._say_ended(track)
         self.changed.set()
 
@@ -333,7 +342,7 @@ class Watch:
     async def _removed(self, track: TaskTrack) -> None:
         await self._show(track, track.log.flush())
         task = track.task
-        words = "its container was removed by somebody else"
+        words = REMOVED
         track.phase = "removed"
         if track.exit is None:
             track.exit = Exit(None, error=words)
@@ -391,6 +400,8 @@ class Watch:
 
     def _ours(self, track: TaskTrack) -> bool:
         assert track.exit is not None
+        if track.before_stop:
+            return False
         if self.stopped_by and track.phase == "removed":
             return True
         slack = STOP_SLACK if self.stopped_by else 0.0

@@ -311,6 +311,28 @@ async def test_a_container_removed_by_somebody_else(cluster: Cluster) -> None:
     assert ended.failure.words == "its container was removed by somebody else"
 
 
+async def test_a_container_killed_and_removed_by_somebody_else(cluster: Cluster) -> None:
+    """`docker rm -f` is a kill first: when the container is gone at the end, that is said."""
+    host = cluster.hosts[1]
+
+    async def remove() -> None:
+        await until(running(cluster))
+        host.containers[0].end(137)
+        await until(lambda: bool(cluster.of(FailureFound)))
+        host.engine.drop(host.containers[0])
+
+    cluster.hosts[0].hold("stop")
+    controller = cluster.controller(cluster.plan())
+
+    async def both() -> None:
+        await remove()
+        cluster.hosts[0].gates["stop"].set()
+
+    ended = await cluster.drive(controller, both())
+    assert ended.failure is not None
+    assert ended.failure.words == "killed by SIGKILL (killed), exit 137: its container was removed by somebody else"
+
+
 async def test_a_container_removed_after_its_end_is_a_warning(cluster: Cluster) -> None:
     """Its exit was seen: the result stands."""
 

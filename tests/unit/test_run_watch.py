@@ -129,6 +129,18 @@ async def test_the_first_failure_is_by_our_clock(make: Any) -> None:
     assert (failure.rank, failure.exit) == (1, 3)
 
 
+async def test_a_kill_known_before_our_stop_is_never_the_stop_s(make: Any) -> None:
+    """A clock that is ahead puts the kill that made us stop after the stop: what was known first stays a failure."""
+    watched = make(plan_for("h1", "h2"))
+    async with watched.watch.following(watched.hosts, adopted=False):
+        await watched.watch._take("h1", Exited(0, 137, "exited", finished_at=105.0))
+        watched.watch.begin_stop(watched.now)
+        await watched.watch._take("h2", Exited(1, 137, "exited", finished_at=105.0))
+    await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
+    assert [(e.rank, e.state) for e in watched.of(RankChanged)] == [(0, "killed"), (1, "stopped")]
+    assert watched.watch.failure().rank == 0
+
+
 async def test_a_failure_is_announced_once(make: Any) -> None:
     """The same failure again is no news."""
     watched = make(plan_for("h1"))

@@ -1,0 +1,228 @@
+"""Runs through trouble on real hosts: cut networks, killed sessions and daemons, removed containers, full disks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.cluster
+
+TICKS = "i=0; while [ $i -lt %d ]; do echo tick $i of $RANK; i=$((i+1)); sleep 0.02; done; printf end"
+
+
+@pytest.fixture
+def start(lab: Any, home: Path) -> Iterator[Callable[..., Any]]:
+    """Starts a two-rank run of a shell script and returns its program once both ranks run."""
+    programs: list[Any] = []
+
+    def begin(script: str, *flags: str, wait: bool = True, **env: str) -> Any:
+        job = {"version": 1, "name": "smoke", "hosts": "h[1-2]", "image": "lab/python:1", "stop_grace": "3s"}
+        (home / "job.yaml").write_text(json.dumps(job | {"command": ["sh", "-c", script]}))
+        program = lab.spawn_distui("run", "job.yaml", "--headless", "-y", *flags, home=home, env=env)
+        programs.append(program)
+        if wait:
+            until(lambda: all(h.out("docker", "ps", "-q", "--filter", "label=distui.run") for h in lab.hosts[:2]))
+        return program
+
+    yield begin
+    for program in programs:
+        program.__exit__(None, None, None)
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Return as soon as `condition` holds; fail after `seconds`."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def read_until(program: Any, **wanted: object) -> list[dict[str, Any]]:
+    """Events of an NDJSON run up to one that has these values."""
+    seen: list[dict[str, Any]] = []
+    for line in program.stdout:
+        seen.append(json.loads(line))
+        if all(seen[-1].get(key) == value for key, value in wanted.items()):
+            return seen
+    raise AssertionError(f"no event with {wanted}")
+
+
+def rest_of(program: Any) -> list[dict[str, Any]]:
+    """All further events, until the program has ended."""
+    seen = [json.loads(line) for line in program.stdout]
+    program.wait(30)
+    return seen
+
+
+def assert_complete(result: dict[str, Any], ticks: int) -> None:
+    """Both logs hold every line once, in order, the end without newline too."""
+    for rank in range(2):
+        text = (Path(result["log_dir"]) / f"rank-0000{rank}.log").read_text()
+        assert text == "".join(f"tick {i} of {rank}\n" for i in range(ticks)) + "end"
+
+
+def assert_clean(lab: Any) -> None:
+    assert [left for host in lab.hosts for left in host.leftovers()] == []
+
+
+def test_a_host_cut_off_comes_back(lab: Any, start: Callable[..., Any]) -> None:
+    """Silence: its rank is lost, not ended; healed, it runs again; the run succeeds with every byte of its logs."""
+    program = start(TICKS % 1300, "-o", "ndjson", "--log-to", "none")
+    read_until(program, type="rank", rank=1, state="running")
+    lab.host("h2").fault("blackhole")
+    read_until(program, type="rank", rank=1, state="lost")
+    lab.host("h2").fault("unblackhole")
+    read_until(program, type="rank", rank=1, state="running")
+    *_, result = rest_of(program)
+
+    assert (result["state"], result["exit"], result["leftovers"]) == ("succeeded", 0, [])
+    assert_complete(result, 1300)
+    assert_clean(lab)
+
+
+def test_a_short_cut_is_ridden_out(lab: Any, start: Callable[..., Any]) -> None:
+    """Eight seconds of silence lose nothing, whether or not they are noticed."""
+    program = start(TICKS % 500, "-o", "json")
+    lab.host("h2").fault("blackhole")
+    time.sleep(8)
+    lab.host("h2").fault("unblackhole")
+    done = program.finish(timeout=90)
+
+    assert done.returncode == 0, done.stderr
+    assert_complete(json.loads(done.stdout), 500)
+    assert_clean(lab)
+
+
+def test_killed_ssh_sessions_lose_nothing(lab: Any, start: Callable[..., Any]) -> None:
+    """Every session of a host killed four times: found again each time, each line once."""
+    program = start(TICKS % 350, "-o", "ndjson", "--log-to", "none")
+    read_until(program, type="phase", phase="follow")
+    for _ in range(4):
+        lab.host("h2").fault("ssh-killall")
+        read_until(program, type="host", host="h2", state="back")
+    *_, result = rest_of(program)
+
+    assert (result["state"], result["leftovers"]) == ("succeeded", [])
+    assert_complete(result, 350)
+    assert_clean(lab)
+
+
+def test_a_docker_daemon_that_dies_and_starts_again(lab: Any, start: Callable[..., Any]) -> None:
+    """Without live-restore it takes its containers along: the run fails and says that it was the engine."""
+    program = start("sleep 300")
+    lab.host("h2").fault("docker-kill")
+    time.sleep(1)
+    lab.host("h2").fault("docker-up")
+    done = program.finish(timeout=90)
+
+    assert done.returncode == 1, done.stderr
+    assert "h2 lost: its engine does not answer" in done.stderr
+    assert "its ranks may live" in done.stderr
+    assert "rank 1 on h2 failed first" in done.stderr
+    assert "its container engine was stopped or restarted" in done.stderr
+    assert "rank 0 on h1 stopped by distui" in done.stderr
+    assert_clean(lab)
+
+
+def test_a_container_removed_by_somebody_else(lab: Any, start: Callable[..., Any]) -> None:
+    """The run fails, names the rank and says what happened to it."""
+    program = start("sleep 300")
+    lab.host("h2").fault("container-rm", lab.host("h2").containers()[0])
+    done = program.finish(timeout=60)
+
+    assert done.returncode == 1, done.stderr
+    assert "rank 1 on h2" in done.stderr
+    assert "its container was removed by somebody else" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert_clean(lab)
+
+
+def test_a_stop_from_another_machine_is_no_failure(
+    lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Whoever follows the run is told who stopped it, and exits 143."""
+    program = start("sleep 300", "--name", "away")
+    other = lab.ssh_home(tmp_path / "other")
+    (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    stopped = lab.distui("stop", "away", "-y", home=other)
+    done = program.finish(timeout=60)
+
+    assert stopped.returncode == 0, stopped.stderr
+    assert done.returncode == 143, done.stderr
+    assert "stopped by root@" in done.stderr
+    assert "failed" not in done.stderr
+    assert_clean(lab)
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of `size` at `folder`."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "distui-test", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_here_keeps_the_logs_on_the_hosts(
+    lab: Any, home: Path, tmp_path: Path, start: Callable[..., Any]
+) -> None:
+    """The run goes on to its end; one clear notice a rank; containers stay until their logs can be read."""
+    script = "i=0; while [ $i -lt 3000 ]; do printf '%01000d\\n' $i; i=$((i+1)); done; echo end of $RANK"
+    with small_disk(tmp_path / "state", "1m") as state:
+        done = start(script, "--name", "full", "--log-to", "none", wait=False, XDG_STATE_HOME=str(state)).finish()
+
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.stderr.count("can't write the log") == 2
+        assert "No space left on device" in done.stderr
+        assert [h.containers() for h in lab.hosts[:2]] == [["distui-full-0"], ["distui-full-1"]]
+        read = lab.distui("logs", "-t", "full", home=home, env={"XDG_STATE_HOME": str(state)})
+        assert "end of 0" in read.stdout
+        assert "end of 1" in read.stdout
+        subprocess.run(["mount", "-o", "remount,size=64m", str(state)], check=True)
+        stopped = lab.distui("stop", "full", "-y", home=home, env={"XDG_STATE_HOME": str(state)})
+
+        assert stopped.returncode == 0, stopped.stderr
+        logs = [(state / f"distui/runs/full/logs/rank-0000{rank}.log").read_text() for rank in range(2)]
+        assert [text.splitlines()[-1] for text in logs] == ["end of 0", "end of 1"]
+        assert [len(text.splitlines()) for text in logs] == [3001, 3001]
+    assert_clean(lab)
+
+
+def test_a_disk_too_full_to_begin(lab: Any, tmp_path: Path, start: Callable[..., Any]) -> None:
+    """Not even the run's folder fits: one clear message before any host is changed."""
+    with small_disk(tmp_path / "state", "4k") as state:
+        done = start("true", "--name", "nofit", wait=False, XDG_STATE_HOME=str(state)).finish()
+
+        assert done.returncode == 3, done.stderr
+        assert "No space left on device; nothing was started" in done.stderr
+        assert "XDG_STATE_HOME" in done.stderr
+        assert "a bug" not in done.stderr
+    assert_clean(lab)
+
+
+def test_a_full_disk_on_a_host_stops_the_start(lab: Any, start: Callable[..., Any]) -> None:
+    """The env file does not fit: exit 5, the host and its words, nothing left on any host."""
+    h2 = lab.host("h2")
+    h2.exec("mkdir -p ~/.local/state && mount -t tmpfs -o size=4k none ~/.local/state && echo >~/.local/state/fill")
+    try:
+        done = start("true", wait=False).finish()
+        left = h2.out("sh", "-c", "ls -A ~/.local/state")
+    finally:
+        h2.exec("umount ~/.local/state")
+
+    assert done.returncode == 5, done.stderr
+    assert "h2" in done.stderr
+    assert "No space left on device" in done.stderr
+    assert "NOT STARTED" in done.stderr
+    assert left == "fill"
+    assert_clean(lab)
