@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lab import cleanup, images
 from lab.faults import KINDS
-from lab.lab import DEFAULT, Lab, check_machine
+from lab.lab import DEFAULT, Lab, check_machine, why_not
 from lab.packages import ensure_packages
 from lab.paths import LabError
 from lab.state import read_state
@@ -35,11 +35,12 @@ def parser() -> argparse.ArgumentParser:
     fault.add_argument("kind", nargs="?")
     fault.add_argument("args", nargs="*")
     image = verbs.add_parser("image", help="build the container images into the cache, without bringing hosts up")
+    packages = verbs.add_parser("packages", help="install what the tests need, where a lab can be brought up")
     home = verbs.add_parser("home", help="make a folder a HOME that can ssh to the hosts")
     home.add_argument("folder", type=Path)
     guard = verbs.add_parser("guard")
     guard.add_argument("pid", type=int)
-    for each in (up, down, status, run, ctl, fault, image, home, guard):
+    for each in (up, down, status, run, ctl, fault, image, packages, home, guard):
         each.add_argument("--name", default=os.environ.get("DISTUI_LAB_NAME", DEFAULT))
     return top
 
@@ -105,6 +106,13 @@ def verb_image(args: argparse.Namespace) -> None:
     check_machine()
     ensure_packages()
     images.ensure_images()
+
+
+def verb_packages(args: argparse.Namespace) -> None:
+    if reason := why_not():
+        print(f"lab: nothing installed: {reason}")
+    else:
+        ensure_packages()
 
 
 def verb_home(args: argparse.Namespace) -> None:
