@@ -22,7 +22,7 @@ def main() -> int:
     """Take the measures that were asked for and that this machine allows."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("measures", nargs="*", metavar="MEASURE", help=f"{', '.join(MEASURES)}; all when left out")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, some two minutes in all")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, some two and a half minutes in all")
     parser.add_argument("--no-install", action="store_true", help="only peers that are here; nothing from PyPI")
     args = parser.parse_args()
     unknown = sorted(set(args.measures) - set(MEASURES))
@@ -65,7 +65,7 @@ def _on_hosts(names: list[str], found: Peers, *, quick: bool) -> None:
 
 def _follow(*, quick: bool) -> None:
     title("follow: logs beside `ssh host docker logs >file`")
-    size = ("--lines", "300000", "--seconds", "5") if quick else ()
+    size = ("--lines", "200000", "--seconds", "12") if quick else ()
     subprocess.run((sys.executable, str(Path(__file__).with_name("follow.py")), *size), check=False)
 
 

@@ -82,14 +82,14 @@ class Rival:
     take: Callable[[], Spent]
 
 
-def in_turns(rivals: Sequence[Rival], rounds: int) -> dict[str, list[Spent]]:
-    """Every rival once a round, so that what else this machine does hits all of them alike; one more round to warm up.
+def in_turns(rivals: Sequence[Rival], rounds: int, *, warm_up: bool = True) -> dict[str, list[Spent]]:
+    """Every rival once a round, so that what else this machine does hits all of them alike; one more round first.
 
     A rival that fails is left out, and its failure printed.
     """
     taken: dict[str, list[Spent]] = {rival.name: [] for rival in rivals}
     broken: set[str] = set()
-    for turn in range(rounds + 1):
+    for turn in range(1 - warm_up, rounds + 1):
         for rival in rivals:
             if rival.name in broken:
                 continue

@@ -7,11 +7,12 @@ import itertools
 import os
 import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Iterable
 
 from bench.cluster import HOSTS, Cluster
-from bench.measure import Failed, Rival, Spent, in_turns
+from bench.measure import Failed, Rival, Spent, command, in_turns
 from bench.report import Target, note, table, title
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
@@ -31,6 +32,16 @@ INVENTORY = Inventory(tuple(Host(name) for name in HOSTS))
 JOB = Job("bench", image="lab/python:1", command=("sleep", "600"), ranks=RankLayout(per_host=1), pull="never")
 
 OWN, BARE, SSH = "distui, after its probe", "distui, without preflight", "parallel ssh, docker run -d"
+VERB = "distui run -d, from nothing"
+
+JOB_FILE = """version: 1
+name: bench
+hosts: h[1-3]
+image: lab/python:1
+ranks: {per_host: 1}
+pull: never
+command: [sleep, "600"]
+"""
 
 
 def measure(cluster: Cluster, *, quick: bool) -> None:
@@ -40,9 +51,11 @@ def measure(cluster: Cluster, *, quick: bool) -> None:
     rivals = [
         Rival(OWN, lambda: asyncio.run(bench.by_distui(preflight=True))),
         Rival(BARE, lambda: asyncio.run(bench.by_distui(preflight=False))),
+        Rival(VERB, bench.by_verb),
         Rival(SSH, bench.by_ssh),
     ]
     table(in_turns(rivals, 3 if quick else 7), OWN, [Target(SSH, "wall", 1.3)])
+    note("the verb: Python, the probe, the plan and the start; a whole program as ssh is one")
     note("ssh gets its env files for nothing, checks nothing and knows of no container afterwards")
     print("  distui's phases, ms: " + ", ".join(f"{name} {1000 * took:.0f}" for name, took in bench.phases.items()))
 
@@ -95,6 +108,19 @@ class _Starts:
         if spent is None or not isinstance(ended, RunEnded) or ended.leftovers:
             raise Failed(f"the run did not start and end: {ended}")
         self.phases = _phases(events)
+        return spent
+
+    def by_verb(self) -> Spent:
+        """`distui run -d` until it has let go of the running ranks."""
+        self.turn += 1
+        home, run_id = self.cluster.home, f"bench-{os.getpid()}-{self.turn}"
+        (home / "hosts.yaml").write_text("version: 1\nhosts:\n  h[1-3]: {}\n")
+        (home / "job.yaml").write_text(JOB_FILE)
+        argv = (sys.executable, "-m", "distui.cli.main", "run", "job.yaml", "--headless", "-d", "-y", "--name", run_id)
+        spent = command(argv, env=self.cluster.env, cwd=home, expect=run_id)
+        for number, host in enumerate(HOSTS):
+            folder = f".local/state/distui/hosts/{host}/{run_id}"
+            self._ssh(host, f"docker rm -f distui-{run_id}-{number} && rm -rf {folder}")
         return spent
 
     def by_ssh(self) -> Spent:
