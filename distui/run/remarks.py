@@ -47,12 +47,16 @@ def _gpu(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
     heat = lane.temperature
     if heat is not None and heat > WARM_C:
         limit = HOT_C if heat > HOT_C else WARM_C
-        since = f" for {_minutes(now - lane.warm_since)}" if lane.warm_since and now - lane.warm_since >= 60 else ""
+        since = (
+            f" for {_minutes(now - lane.warm_since)}"
+            if lane.warm_since is not None and now - lane.warm_since >= 60
+            else ""
+        )
         yield Remark(
             "wrong" if heat > HOT_C else "watch", f"GPU {lane.index} at {heat:.0f} °C, above {limit:.0f} °C{since}"
         )
     owner = host.owner(lane)
-    if owner.use and lane.idle_since and now - lane.idle_since > IDLE_S:
+    if owner.use and lane.idle_since is not None and now - lane.idle_since > IDLE_S:
         words = f"GPU {lane.index} idle for {_minutes(now - lane.idle_since)} while {owner.use.run} has it"
         yield Remark("watch", words)
     for process in owner.foreign:

@@ -1,0 +1,339 @@
+"""The board of all hosts, links, uses and remarks: what hosts said, folded into figures."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distui.facts.host import Address, Gpu, GpuProcess, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
+from distui.plan.labels import TaskLabels
+from distui.run.board import HISTORY, Board, Ring
+from distui.run.discover import Found, FoundRun, FoundTask
+from distui.run.events import GpuReading, HostSampled
+from distui.run.links import grouped, links
+from distui.run.remarks import Remark, remarks
+from distui.run.uses import Use, dealt, uses_of
+from distui.spec.inventory import Host
+
+
+def facts(name: str = "h1", *, gpus: int = 2, ib: int = 2, **more: Any) -> HostFacts:
+    """A host with GPUs and InfiniBand ports."""
+    nics = [
+        Nic("lo", "loopback", True),
+        Nic("eno1", "ethernet", True, speed_mbps=10_000, addresses=(Address("10.0.0.1", 24),)),
+        Nic("bond0", "ethernet", True, speed_mbps=20_000),
+        Nic("docker0", "container", True, addresses=(Address("172.17.0.1", 16),)),
+        *(Nic(f"ib{i}", "infiniband", True, addresses=(Address(f"10.1.{i}.1", 24),)) for i in range(ib)),
+    ]
+    base = HostFacts(
+        name,
+        name,
+        cpus=32,
+        memory_total_mib=1000,
+        memory_available_mib=900,
+        nics=tuple(nics),
+        ib=tuple(IbPort(f"mlx5_{i}", 1, "ACTIVE", "InfiniBand", 400.0, f"ib{i}") for i in range(ib)),
+        gpu=Gpus(tuple(Gpu(i, f"GPU-{i}", "H100", memory_total_mib=80_000, memory_used_mib=10) for i in range(gpus))),
+        default_route_nic="eno1",
+    )
+    return dataclasses.replace(base, **more)
+
+
+def sample(at: float, *loads: float, host: str = "h1", heat: float = 50.0, **more: Any) -> HostSampled:
+    """One second of a host's GPUs."""
+    cards = tuple(GpuReading(i, load, 40_000, 80_000, heat, 500.0) for i, load in enumerate(loads))
+    return HostSampled(at, host, cards, **more)
+
+
+def board(*names: str) -> Board:
+    """A board of these hosts."""
+    return Board([Host(name) for name in names or ("h1",)])
+
+
+# state
+
+
+def test_a_host_goes_from_unknown_to_up_to_lost_and_back() -> None:
+    """The numbered list of the module, step by step; old facts stay when the host is gone."""
+    b = board()
+    host = b["h1"]
+    seen = [host.status]
+    b.probed("h1", facts(), 10)
+    seen.append(host.status)
+    b.connection("h1", "lost", "no answer for 15 s", 20)
+    seen.append(host.status)
+    b.connection("h1", "back", "", 30)
+    seen.append(host.status)
+    b.probed("h1", HostDown("h1", Trouble("auth", "publickey refused")), 40)
+
+    assert [*seen, host.status] == ["unknown", "up", "lost", "up", "down"]
+    assert host.facts is not None
+    assert host.seen == 30
+
+
+def test_a_channel_that_never_opened_keeps_the_words_of_the_probe() -> None:
+    """`publickey refused` says more than `the connection is lost`."""
+    b = board()
+    b.probed("h1", HostDown("h1", Trouble("auth", "publickey refused")), 1)
+
+    b.connection("h1", "lost", "closed", 2)
+
+    assert b["h1"].trouble == Trouble("auth", "publickey refused")
+
+
+def test_a_sample_shows_that_a_host_is_up() -> None:
+    """Even before its probe has answered, and after it failed."""
+    b = board()
+    b.probed("h1", HostDown("h1", Trouble("timeout", "no answer")), 1)
+
+    b.sampled(sample(2, 50.0))
+
+    assert b["h1"].status == "up"
+
+
+def test_news_of_unknown_hosts_is_ignored() -> None:
+    """A host taken out of the inventory meanwhile breaks nothing."""
+    b = board()
+
+    b.probing(["h9"])
+    b.probed("h9", facts("h9"), 1)
+    b.sampled(sample(1, 1.0, host="h9"))
+    b.connection("h9", "lost", "", 1)
+
+    assert list(b.hosts) == ["h1"]
+
+
+# figures
+
+
+def test_live_values_win_over_probed_ones() -> None:
+    """What a sample leaves out stays as probed."""
+    b = board()
+    b.probed("h1", facts(), 1)
+
+    b.sampled(HostSampled(2, "h1", (GpuReading(0, 97.0),)))
+
+    lane = b["h1"].gpus[0]
+    assert (lane.utilization, lane.memory_used, lane.memory_total) == (97.0, 10, 80_000)
+
+
+def test_figures_of_a_host() -> None:
+    """Average, hottest and memory over its GPUs."""
+    b = board()
+    b.probed("h1", facts(), 1)
+    b.sampled(sample(2, 90.0, 50.0, heat=71.0))
+
+    host = b["h1"]
+
+    assert (host.average(), host.hottest(), host.memory()) == (70.0, 71.0, (80_000, 160_000))
+
+
+def test_a_host_without_gpus_shows_its_own_memory() -> None:
+    """As probed, then live."""
+    b = board()
+    b.probed("h1", facts(gpus=0), 1)
+    before = b["h1"].memory()
+    b.sampled(HostSampled(2, "h1", memory_total_mib=1000, memory_available_mib=400))
+
+    assert (before, b["h1"].memory()) == ((100, 1000), (600, 1000))
+
+
+def test_every_byte_counts_once() -> None:
+    """Loopback, bridges and bonds are left out, IPoIB is in its port's counters."""
+    b = board()
+    b.probed("h1", facts(), 1)
+    net = dict.fromkeys(("lo", "docker0", "veth1", "bond0", "eno1.7"), (1e9, 1e9))
+    b.sampled(HostSampled(2, "h1", net=net | {"eno1": (1.0, 2.0), "ib0": (9e9, 9e9), "mlx5_0:1": (10.0, 20.0)}))
+
+    assert b["h1"].rates() == (11.0, 22.0)
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 100)), max_size=40), st.integers(1, 12), st.integers(1, 20))
+def test_a_ring_keeps_the_newest(values: list[int | None], size: int, count: int) -> None:
+    """As a list cut to the last values would, unknown ones included."""
+    ring = Ring(size)
+    for value in values:
+        ring.add(value)
+
+    assert ring.last(count) == values[-size:][-count:]
+    assert len(ring) == min(len(values), size)
+
+
+def test_five_minutes_are_kept() -> None:
+    """One sample a second."""
+    b = board()
+    for second in range(HISTORY + 20):
+        b.sampled(sample(second, float(second % 100)))
+
+    assert len(b["h1"].gpus[0].load.last(1000)) == 300
+
+
+def test_totals() -> None:
+    """Hosts by state, GPUs and those that are busy by a run, a stranger or by working; lost hosts have none busy."""
+    b = board("h1", "h2", "h3", "h4")
+    b.probed("h1", facts("h1"), 1)
+    b.probed("h2", facts("h2"), 1)
+    b.probed("h3", HostDown("h3", Trouble("dns", "unknown")), 1)
+    b.sampled(sample(2, 50.0, 0.0, host="h1"))
+    b.sampled(sample(2, 50.0, 50.0, host="h2"))
+    b.connection("h2", "lost", "", 3)
+    b.used([Use("r1", "job", "h1", 0, (0,), {1: (0,)})])
+
+    t = b.totals()
+
+    assert (t.up, t.down, t.unknown, t.gpus, t.busy, t.runs) == (1, 2, 1, 4, 2, 1)
+
+
+# who uses what
+
+
+def test_ranks_are_dealt_to_gpus() -> None:
+    """Equal shares in order; several ranks on a GPU; else everybody everywhere."""
+    assert dealt((4, 5), (0, 1, 2, 3)) == {0: (4,), 1: (4,), 2: (5,), 3: (5,)}
+    assert dealt((0, 1, 2, 3), (6, 7)) == {6: (0, 1), 7: (2, 3)}
+    assert dealt((0, 1), (0, 1, 2)) == {0: (0, 1), 1: (0, 1), 2: (0, 1)}
+    assert dealt((0,), ()) == {}
+
+
+def found(run: str, host: str, *, running: bool = True) -> FoundRun:
+    """A run found by its labels."""
+    labels = TaskLabels(run, 0, (0, 1), host, "job", gpus=(0, 1), world_size=2)
+    return FoundRun(run, (FoundTask(host, "c0ffee" * 10, labels, {}, running, "running", started=5.0),))
+
+
+def test_uses_are_found_by_labels() -> None:
+    """Only tasks that run use anything."""
+    uses = uses_of([], Found((found("a", "h1"), found("b", "h1", running=False)), {}))
+
+    assert uses == (
+        Use("a", "job", "h1", 0, (0, 1), {0: (0,), 1: (1,)}, "c0ffee" * 10, "docker", 2, 5.0),
+    )  # fmt: skip
+
+
+def process(pid: int, container: str | None = None, user: str = "ann") -> GpuProcess:
+    """A python on GPU 0."""
+    return GpuProcess(pid, "/usr/bin/python3 train.py", 41_000, "GPU-0", container, user)
+
+
+def on_gpu(*processes: GpuProcess) -> Gpus:
+    """One GPU with these processes."""
+    return Gpus((Gpu(0, "GPU-0", "H100", processes=processes),))
+
+
+def test_processes_of_runs_are_no_strangers() -> None:
+    """A process belongs to the run of its container; ids may be short; others are foreign."""
+    b = board()
+    b.probed("h1", facts(gpu=on_gpu(process(1, "c0ffee" * 10), process(2, "dead" * 16), process(3))), 1)
+    b.used([Use("a", "job", "h1", 0, (0,), {0: (0,)}, "c0ffee")])
+
+    owner = b["h1"].owner(b["h1"].gpus[0])
+
+    assert owner.use is not None
+    assert (owner.use.run, owner.ranks, [p.pid for p in owner.foreign]) == ("a", (0,), [2, 3])
+
+
+def test_processes_without_container_belong_to_a_run_of_processes() -> None:
+    """Where a run without containers has the GPU, a process there is taken for its own."""
+    b = board()
+    b.probed("h1", facts(gpu=on_gpu(process(3))), 1)
+    b.used([Use("a", "job", "h1", 0, (0,), {0: (0,)}, "", "process")])
+
+    assert b["h1"].owner(b["h1"].gpus[0]).foreign == ()
+
+
+# links
+
+
+def test_links_of_a_host() -> None:
+    """Ports first with their interface, then interfaces; virtual ones are left out."""
+    b = board()
+    b.probed("h1", facts(), 1)
+    b.sampled(HostSampled(2, "h1", net={"mlx5_0:1": (2.0, 1.0), "eno1": (5.0, 6.0)}, errors={"mlx5_0:1": 7}))
+    b.sampled(HostSampled(3, "h1", net={"mlx5_0:1": (4.0, 1.0), "eno1": (5.0, 6.0)}, errors={"mlx5_0:1": 9}))
+
+    made = links(b["h1"])
+
+    assert [(x.name, x.rx, x.tx) for x in made] == [
+        ("ib0", 4.0, 1.0), ("ib1", None, None), ("eno1", 5.0, 6.0), ("bond0", None, None),
+    ]  # fmt: skip
+    assert (made[0].device, made[0].history, made[0].errors, made[0].new_errors) == ("mlx5_0", (2.0, 4.0), 9, 2)
+    assert made[2].default
+
+
+def test_rails_alike_are_one_link() -> None:
+    """Their sums, second by second; one that is down stays alone."""
+    b = board()
+    down = dataclasses.replace(facts(ib=3).ib[2], state="DOWN")
+    b.probed("h1", with_ports(down), 1)
+    b.sampled(HostSampled(2, "h1", net={"mlx5_0:1": (1.0, 1.0), "mlx5_1:1": (2.0, 3.0)}))
+
+    made = grouped(links(b["h1"]))
+
+    assert [(x.name, x.members, x.rx, x.tx, x.up) for x in made][:1] == [("ib[0-1]", 2, 3.0, 4.0, True)]
+    assert made[0].history == (4.0,)
+    assert ("ib2", False) in [(x.name, x.up) for x in made]
+
+
+def with_ports(last: IbPort) -> HostFacts:
+    """A host with three ports, the last one as given."""
+    base = facts(ib=3)
+    return dataclasses.replace(base, ib=(*base.ib[:2], last))
+
+
+# remarks
+
+
+def test_a_healthy_host_has_no_remarks() -> None:
+    """Being busy is not a judgement."""
+    b = board()
+    b.probed("h1", facts(clock_offset_ms=3.0), 1)
+    b.sampled(sample(2, 99.0, 99.0))
+
+    assert remarks(b["h1"], 3) == []
+
+
+def test_remarks_say_value_threshold_and_how_long() -> None:
+    """A warm GPU, with hysteresis: two degrees below the limit it is still warm."""
+    b = board()
+    b.sampled(sample(0, 90.0, heat=84.0))
+    b.sampled(sample(600, 90.0, heat=79.0))
+    b.sampled(sample(1200, 90.0, heat=84.0))
+    warm = remarks(b["h1"], 1200)
+    b.sampled(sample(1300, 90.0, heat=70.0))
+
+    assert warm == [Remark("watch", "GPU 0 at 84 °C, above 80 °C for 20 min")]
+    assert remarks(b["h1"], 1300) == []
+
+
+def test_what_is_wrong_comes_first() -> None:
+    """A lost GPU before a dead rail, a stranger and a clock."""
+    b = board()
+    down = dataclasses.replace(facts(ib=3).ib[2], state="DOWN")
+    cards = Gpus(
+        (
+            Gpu(0, "GPU-0", "H100", processes=(process(7),)),
+            Gpu(1, "GPU-1", "H100", problem=Trouble("gpu_lost", "GPU is lost", "reboot")),
+        )
+    )
+    b.probed("h1", dataclasses.replace(with_ports(down), gpu=cards, clock_offset_ms=-800.0), 1)
+
+    assert remarks(b["h1"], 2) == [
+        Remark("wrong", "GPU 1: GPU is lost", "reboot"),
+        Remark("watch", "GPU 0: ann python3 (pid 7, 40.0 GB) is of no run"),
+        Remark("watch", "mlx5_2 is DOWN", "2 of 3 rails are left; check cable and switch port"),
+        Remark("watch", "its clock is 0.80 s behind", "run ntp or chrony there"),
+    ]
+
+
+def test_an_idle_gpu_of_a_run_is_remarked() -> None:
+    """After a quarter of an hour."""
+    b = board()
+    b.used([Use("a", "job", "h1", 0, (0,), {0: (0,)})])
+    b.sampled(sample(0, 1.0))
+    b.sampled(sample(899, 0.0))
+
+    assert remarks(b["h1"], 899) == []
+    assert [r.text for r in remarks(b["h1"], 960)] == ["GPU 0 idle for 16 min while a has it"]
