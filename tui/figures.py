@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -87,13 +88,13 @@ def span(seconds: float) -> str:
     return f"{hours} h {minutes % 60} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
 
 
-_NOISE = frozenset({"NVIDIA", "AMD", "Tesla", "Instinct", "GeForce", "HBM2e", "HBM3", "HBM3e", "PCIe", "SXM"})
+_NOISE = re.compile(r"NVIDIA|AMD|Tesla|Instinct|GeForce|HBM\w*|PCIe|SXM\d*|\d+GB?", re.IGNORECASE)
 
 
 def model(gpu: Gpu) -> str:
     """A GPU's model in as few letters as tell it: `H100`, `RTX 4090`, `MI300X`."""
-    words = [w for w in gpu.name.split() if w not in _NOISE and not w.upper().rstrip("B").endswith("G")]
-    return " ".join(w.split("-")[0] if w.startswith(("A100", "H100", "H200", "B200")) else w for w in words) or gpu.name
+    words = [w for w in re.split(r"[ -]", gpu.name) if w and not _NOISE.fullmatch(w)]
+    return " ".join(words) or gpu.name
 
 
 def models(gpus: Sequence[Gpu]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_PLAIN = re.compile(r"[A-Za-z_./][\w./@+-]*(?::[\w./@+-]+)*")
+_PLAIN = re.compile(r"(?:--?(?=[A-Za-z]))?[A-Za-z_./][\w./@+-]*(?::[\w./@+-]+)*")
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n", "~"})
 
 
