@@ -41,14 +41,19 @@ def spans(text: str, before: str = "") -> list[Span]:
     if (above := _FRAME.match(before)) and text.startswith(" "):
         return [(0, len(text), "faint")] if _LIBRARY.search(above[2]) else []
     if level := severity(text):
-        word = _WARN.search(text) if level == "warn" else None
-        return [(0, len(text), level), *([(*word.span(), "strong")] if word else [])]
+        return [(0, len(text), level), *_word(text, level)]
     prefix = _PREFIX.match(text)
     start = prefix.end() if prefix else 0
     found: list[Span] = [(0, start, "faint")] if start else []
     if info := _INFO.match(text[start:]):
         found.append((start, start + info.end(), "muted"))
     return found
+
+
+def _word(text: str, level: str) -> list[Span]:
+    """The word that makes a warning one."""
+    word = _WARN.search(text) if level == "warn" else None
+    return [(word.start(), word.end(), "strong")] if word else []
 
 
 def _frame_spans(frame: re.Match[str]) -> list[Span]:

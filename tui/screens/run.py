@@ -380,7 +380,8 @@ class RunScreen(PaneKeys):
 
     def offers(self, action: Action) -> bool:
         """See View: a run that lives can be stopped, one that has ended can run again."""
-        return {"stop": not self.feed.over, "rerun": self.feed.over, "panes": not self.merged_only}.get(action.id, True)
+        now = {"stop": not self.feed.over, "rerun": self.feed.over, "panes": not self.merged_only}
+        return (now | dict.fromkeys(("fold", "unfold"), isinstance(self.pane, MergedPane))).get(action.id, True)
 
     def action_strip(self) -> None:
         """GPUs and network in other sizes."""

@@ -1,0 +1,120 @@
+"""The merged log: order by our clock, folding of equal lines, late lines."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from distui.run.times import pack, times_of
+from tui.logs.buffer import LogBuffer
+from tui.logs.merged import FOLD_S, Group, MergedLog, fold_key
+
+Said = tuple[float, str]
+
+
+def log(folder: Path, rank: int, *said: Said) -> LogBuffer:
+    """A rank's log with times."""
+    path = folder / f"rank-{rank:05d}.log"
+    with path.open("ab") as file, times_of(path).open("ab") as times:
+        file.write("".join(f"{text}\n" for _, text in said).encode())
+        times.write(pack([at for at, _ in said]))
+    buffer = LogBuffer(path, rank, f"node{rank // 2}")
+    buffer.grow()
+    return buffer
+
+
+def read(merged: MergedLog, *, now: float = 1e9) -> list[Group]:
+    """All rows, with the run over."""
+    while merged.grow(now, 1.0, flush=True):
+        pass
+    return merged.groups
+
+
+def test_lines_of_all_ranks_are_in_time(tmp_path: Path) -> None:
+    """Ordered by when they were said, not by which file they came from."""
+    buffers = {0: log(tmp_path, 0, (1.0, "a"), (3.0, "c")), 1: log(tmp_path, 1, (2.0, "b"), (4.0, "d"))}
+    assert [g.text for g in read(MergedLog(buffers))] == ["a", "b", "c", "d"]
+
+
+def test_equal_lines_are_one_row(tmp_path: Path) -> None:
+    """What all ranks say at about the same time is one row that knows who said it."""
+    buffers = {r: log(tmp_path, r, (1.0 + r / 100, f"step 7  loss 2.1{r}  41.{r}k tok/s")) for r in range(4)}
+    (group,) = read(MergedLog(buffers))
+    assert (group.said_by(), group.members, group.shown) == (frozenset(range(4)), 4, "step 7  loss 2.10")
+    assert MergedLog(buffers).remark(group) == "± 0.015"
+
+
+def test_steps_are_never_folded_together() -> None:
+    """Whole numbers tell lines apart, numbers with a point or a unit do not."""
+    assert fold_key("step 7 loss 2.10")[0] == fold_key("step 7 loss 2.11")[0]
+    assert fold_key("step 7 loss 2.10")[0] != fold_key("step 8 loss 2.10")[0]
+    assert fold_key("rank13 done in 4.2 s") == ("rank13 done in # s", 4.2)
+
+
+def test_without_folding_each_line_is_a_row(tmp_path: Path) -> None:
+    """D shows every line."""
+    buffers = {r: log(tmp_path, r, (1.0, "same")) for r in range(4)}
+    assert len(read(MergedLog(buffers, fold=False))) == 4
+
+
+def test_a_rank_that_comes_late_says_so(tmp_path: Path) -> None:
+    """Three ranks at once, the fourth 2.9 s after: a row of its own with the delay."""
+    buffers = {r: log(tmp_path, r, (1.0, "step 1")) for r in range(3)} | {3: log(tmp_path, 3, (3.9, "step 1"))}
+    merged = MergedLog(buffers)
+    first, late = read(merged)
+    assert (first.members, late.members, merged.remark(late)) == (3, 1, "2.9 s late")
+
+
+def test_lines_wait_for_earlier_ones(tmp_path: Path) -> None:
+    """A line is shown half a second after it was said; one that comes later still is put where it belongs."""
+    buffers = {0: log(tmp_path, 0, (10.0, "b")), 1: log(tmp_path, 1)}
+    merged = MergedLog(buffers)
+    merged.grow(10.2)
+    assert merged.groups == []
+    merged.grow(10.6)
+    assert [g.text for g in merged.groups] == ["b"]
+    log(tmp_path, 1, (9.0, "a"))
+    buffers[1].grow()
+    merged.grow(10.7)
+    assert [(g.text, merged.remark(g)) for g in merged.groups] == [("a", "~"), ("b", "")]
+
+
+def test_without_times_ranks_go_side_by_side(tmp_path: Path) -> None:
+    """A log from before times were kept is still readable: line by line."""
+    buffers = {r: log(tmp_path, r, (0.0, "one"), (0.0, "two")) for r in range(2)}
+    for buffer in buffers.values():
+        times_of(buffer.path).unlink()
+    merged = MergedLog(buffers)
+    assert [(g.text, g.members) for g in read(merged)] == [("one", 2), ("two", 2)]
+    assert not merged.timed
+
+
+def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old rows go from the front; the files have them."""
+    buffer = log(tmp_path, 0, *((float(i), f"line {i}") for i in range(3000)))
+    monkeypatch.setattr("tui.logs.merged.KEPT_LINES", 500)
+    merged = MergedLog({0: buffer}, first=10_000)
+    read(merged)
+    assert merged.trimmed > 0
+    assert merged.groups[-1].text == "line 2999"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+@given(said=st.lists(st.lists(st.tuples(st.integers(0, 60), st.sampled_from("abc")), max_size=25), max_size=4))
+def test_no_line_is_lost_or_doubled(tmp_path: Path, said: list[list[tuple[int, str]]]) -> None:
+    """Every line is in exactly one row, rows are in time, and a folded row spans no longer than folding allows."""
+    for path in tmp_path.iterdir():
+        path.unlink()
+    buffers = {r: log(tmp_path, r, *sorted((at / 10, text) for at, text in lines)) for r, lines in enumerate(said)}
+    groups = read(MergedLog(buffers))
+    told = sorted((rank, line) for g in groups for rank, line, _ in g.each())
+    assert told == [(r, line) for r, lines in enumerate(said) for line in range(len(lines))]
+    assert [g.at for g in groups] == sorted(g.at for g in groups)
+    for group in groups:
+        times = sorted(at for _, _, at in group.each())
+        assert all(b - a <= FOLD_S for a, b in itertools.pairwise(times))
+        assert {buffers[r].text(line, 1)[0] for r, line, _ in group.each()} == {group.text}
