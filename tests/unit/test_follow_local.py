@@ -29,6 +29,21 @@ from distui.session import Completed
 START = 1_795_226_874_000_000_000
 
 
+CHILDREN: list[asyncio.subprocess.Process] = []
+"""Started by the test that runs now; a cut channel is not waited for where it is cut."""
+
+
+@pytest.fixture(autouse=True)
+async def children_are_waited_for() -> AsyncIterator[None]:
+    """A child that the loop outlives would be complained about in some later test."""
+    yield
+    for child in CHILDREN:
+        if child.stdin is not None:
+            child.stdin.close()
+        await child.wait()
+    CHILDREN.clear()
+
+
 class Channel:
     """A child's pipes or a socket, as a ByteChannel that a test can cut."""
 
@@ -82,6 +97,7 @@ class Session:
         python = {"python3": sys.executable}
         words = [python.get(word, word) for word in argv]
         process = await asyncio.create_subprocess_exec(*words, stdin=-1, stdout=-1, start_new_session=True)
+        CHILDREN.append(process)
         return self._keep(Channel(process.stdout, process.stdin, process))
 
     async def open_unix(self, path: str) -> Channel:
