@@ -91,6 +91,8 @@ class LaunchScreen(View):
         self.tab: Tab = "form"
         self.run_id = ""
         self._timer: Timer | None = None
+        self._base: str | None = None
+        """The text before a field was typed in: each key replaces what the key before it wrote."""
 
     # What is on it.
 
@@ -256,7 +258,9 @@ class LaunchScreen(View):
             if self.marked and event.value == fold(self.marked):
                 return
             self.marked = ()
-        made = job_form.changed(self.text, field, event.value, self.document)
+        base = self.text if self._base is None else self._base
+        self._base = None if event.done else base
+        made = job_form.changed(base, field, event.value, self.document)
         if made is None:
             app_of(self).tell("the form can't change this text; use the YAML tab", level="warning")
         else:

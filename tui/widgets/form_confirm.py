@@ -38,7 +38,7 @@ def targets(job: Job, plan: RunPlan) -> tuple[str, ...]:
 
 
 class LaunchConfirm(Dialog):
-    """Dismisses with `yes` or ""."""
+    """Dismisses with `yes`, `cancel` or ""."""
 
     DEFAULT_CSS = BOX.format(kind="LaunchConfirm") + (
         "LaunchConfirm Input { height: 1; border: none; background: $surface; margin: 0 0 1 0; }"
@@ -62,8 +62,7 @@ class LaunchConfirm(Dialog):
                     yield Button(label, id=name, compact=True)
 
     def on_mount(self) -> None:
-        """Cancel has the focus; Launch waits for the name."""
-        super().on_mount()
+        """Launch waits for the name."""
         if self.wanted:
             self.query_one("#yes", Button).disabled = True
 
@@ -76,7 +75,3 @@ class LaunchConfirm(Dialog):
         """Enter goes on to the button, it never launches by itself."""
         event.stop()
         self.query_one("#yes" if event.value.strip() == self.wanted else "#cancel", Button).focus()
-
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Cancel is no answer."""
-        self.dismiss("yes" if event.button.id == "yes" else "")

@@ -135,6 +135,10 @@ class FormField(Horizontal, can_focus=True):
     # Typing.
 
     def on_click(self, event: Click) -> None:
+        """See `clicked`; textual would call the handlers of both classes."""
+        self.clicked(event)
+
+    def clicked(self, event: Click) -> None:
         """A click edits."""
         if not self.typing:
             self.action_edit()
@@ -210,7 +214,7 @@ class ChoiceField(FormField):
             line.gap(1).put(choice, look.text if here else look.muted)
         return [line.cut(width)]
 
-    def on_click(self, event: Click) -> None:
+    def clicked(self, event: Click) -> None:
         """A click on a word chooses it."""
         at = LABEL + 1
         for choice in self.choices:

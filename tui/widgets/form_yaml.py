@@ -56,6 +56,8 @@ class YamlPane(Vertical):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.problems: tuple[Problem, ...] = ()
+        self._known = ""
+        """The text both sides know of: typing that is on its way must not be undone."""
 
     def compose(self) -> ComposeResult:
         """See textual."""
@@ -71,9 +73,10 @@ class YamlPane(Vertical):
         return self.query_one(JobText)
 
     def load(self, text: str) -> None:
-        """Show another text, unless it is what is shown."""
+        """Show another text, unless it is what was shown or told last."""
         area = self.area
-        if area.text != text:
+        if self._known != text:
+            self._known = text
             with area.prevent(TextArea.Changed):
                 area.load_text(text)
         area.read_only = text.count("\n") > MOST_LINES
@@ -108,7 +111,8 @@ class YamlPane(Vertical):
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Every key counts."""
         event.stop()
-        self.post_message(self.Edited(event.text_area.text))
+        self._known = event.text_area.text
+        self.post_message(self.Edited(self._known))
 
     def on_text_area_selection_changed(self, event: TextArea.SelectionChanged) -> None:
         """The problem of the cursor's line is bright."""

@@ -62,7 +62,6 @@ class PlanView(RowList):
     def on_resize(self, event: Resize) -> None:
         """Lines are wrapped for the width."""
         self._fill()
-        super().on_resize(event)
 
     def notify_style_update(self) -> None:
         """See textual: another theme, other styles."""

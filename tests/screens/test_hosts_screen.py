@@ -1,0 +1,252 @@
+"""The Hosts screen: rows that fill in, live figures, marks, filters, order, preview, at three sizes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from fakes import FakeDesk, facts, sample, screen_text, settle, shot
+
+from distui.facts.host import HostDown, Trouble
+from tui.desk import HostNews
+from tui.screens.hosts import HostsScreen
+from tui.screens.launch import LaunchScreen
+from tui.screens.text import TextScreen
+
+
+async def say(desk: FakeDesk, pilot: Any, *hosts: str, busy: float = 96.0) -> None:
+    """These hosts say one more second, and the screen shows it."""
+    await desk.say(*(HostNews(h, "sample", sample=sample(h, time.time(), busy=busy)) for h in hosts))
+    await pilot.pause()
+    pilot.app.screen._tick()
+    await pilot.pause()
+
+
+def row(app: Any, name: str) -> str:
+    """The row of a host, as text."""
+    rows = screen_text(app).splitlines()[1:]
+    return next(line for line in rows if line[:18].find(f" {name}") >= 0)
+
+
+def names(app: Any) -> list[str]:
+    """The hosts shown, in order."""
+    return [r.key for r in app.screen.table.rows]
+
+
+async def test_rows_fill_in_as_hosts_answer(open_app: Any) -> None:
+    """Every host has a row: figures, no GPU, or the reason in words."""
+    async with open_app() as (app, _):
+        text = screen_text(app)
+        shot(app, "hosts")
+        assert app.board["node01"].status == "up"
+        assert "8 × H100 80" in row(app, "node01")
+        assert "7 of 8 !" in row(app, "node03")
+        assert "publickey refused" in row(app, "node05")
+        assert "never seen" in row(app, "node05")
+        assert "no GPU" in row(app, "gw1")
+        assert "5 up   1 down" in text
+
+
+async def test_before_it_answers_a_host_is_asked(open_app: Any, desk: FakeDesk) -> None:
+    """No blank rows, no zeros."""
+    desk.answers.clear()
+    desk.answers["node01"] = HostDown("node01", Trouble("timeout", "no answer in 10 s"))
+
+    async def first_only(given: Any, on_result: Any) -> None:
+        on_result("node01", desk.answers["node01"])
+
+    desk.probe = first_only  # type: ignore[method-assign]
+    async with open_app() as (app, _):
+        assert app.board["node02"].status == "unknown"
+        assert "asking" in row(app, "node02")
+        assert "no answer in 10 s" in row(app, "node01")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+async def test_live_figures_at_three_sizes(open_app: Any, desk: FakeDesk, size: tuple[int, int]) -> None:
+    """Utilisation, memory, heat and traffic; nothing is wider than the window."""
+    async with open_app(size) as (app, pilot):
+        await say(desk, pilot, "node01", "node02")
+        text = screen_text(app)
+        shot(app, f"hosts-{size[0]}")
+        assert app.board["node01"].average() == 96.0
+        assert {"96%", "77°C", "21.3"} <= set(row(app, "node01").split())
+        assert "▇▇▇▇▇▇▇▇" in row(app, "node01").replace(" ", "")
+        assert max(len(line) for line in text.splitlines()) <= size[0]
+        assert ("10.0.0.1" in text) == (size[0] == 200)
+
+
+async def test_a_lost_host_keeps_its_row(open_app: Any, desk: FakeDesk) -> None:
+    """With why, and since when it is silent; it counts as down."""
+    async with open_app() as (app, pilot):
+        await say(desk, pilot, "node01")
+        await desk.say(HostNews("node01", "lost", "no answer for 15 s"))
+        await settle(pilot)
+        app.screen._tick()
+        await pilot.pause()
+        assert app.board["node01"].status == "lost"
+        assert "no answer for 15 s" in row(app, "node01")
+        assert "seen 0 s ago" in row(app, "node01")
+        assert "2 down" in screen_text(app)
+
+
+async def test_the_run_that_uses_a_host_is_named(open_app: Any, desk: FakeDesk, live: Any) -> None:
+    """With the ranks it has there; its GPUs are busy."""
+    async with open_app() as (app, pilot):
+        await settle(pilot)
+        app.screen._tick()
+        await pilot.pause()
+        assert [use.run for use in app.board["node02"].uses][:1] == ["llm-7f3"]
+        assert "llm-7f3 r8-15" in row(app, "node02")
+        assert "free" in row(app, "node03")
+
+
+async def test_strangers_on_gpus_are_remarked(open_app: Any, desk: FakeDesk) -> None:
+    """Processes that are of no run of distui."""
+    async with open_app() as (app, _):
+        assert "python !" in row(app, "node01")
+        assert "of no run" in screen_text(app)
+
+
+async def test_the_preview_follows_the_cursor(open_app: Any, desk: FakeDesk) -> None:
+    """GPUs, links and remarks of the row; a dead host's reason and what to do."""
+    async with open_app((120, 40)) as (app, pilot):
+        await say(desk, pilot, "node02")
+        await pilot.press("j")
+        await pilot.pause()
+        text = screen_text(app)
+        assert app.screen.host.name == "node02"
+        assert "driver 550.90" in text
+        assert "ib[0-7]" in text
+        await pilot.press("j", "j", "j")
+        await pilot.pause()
+        assert "try ssh -v node05" in screen_text(app)
+
+
+async def test_marks_and_what_they_are_for(open_app: Any) -> None:
+    """space marks, V marks a range, U forgets; R opens the launch screen on them."""
+    async with open_app() as (app, pilot):
+        screen = app.screen
+        await pilot.press("j", "space", "j", "V")
+        assert screen.table.targets == ("node02", "node03", "node04")
+        assert "3 marked" in screen_text(app)
+        await pilot.press("U")
+        assert screen.table.targets == ("node04",)
+        await pilot.press("space", "R")
+        await pilot.pause()
+        assert isinstance(app.screen, LaunchScreen)
+        assert app.screen.marked == ("node04",)
+
+
+async def test_the_filter_is_kept_and_undone_with_esc(open_app: Any) -> None:
+    """Typing filters; the crumbs say so; esc undoes the filter, then the marks, and never quits."""
+    async with open_app() as (app, pilot):
+        await pilot.press("space", "slash", *"!node", "enter")
+        await pilot.pause()
+        assert names(app) == ["gw1"]
+        assert "/!node" in screen_text(app)
+        await pilot.press("escape")
+        assert len(names(app)) == 6
+        assert app.screen.table.marks == {"node01"}
+        await pilot.press("escape")
+        assert app.screen.table.marks == frozenset()
+        await pilot.press("escape")
+        assert isinstance(app.screen, HostsScreen)
+
+
+async def test_a_filter_without_matches_says_so(open_app: Any) -> None:
+    """And how to get out of it."""
+    async with open_app() as (app, pilot):
+        await pilot.press("slash", *"zzz", "enter")
+        await pilot.pause()
+        assert "no host matches" in screen_text(app)
+
+
+async def test_order(open_app: Any, desk: FakeDesk) -> None:
+    """o goes through the orders, O reverses, `:sort` names one; the cursor stays on its host."""
+    async with open_app() as (app, pilot):
+        await say(desk, pilot, "node04", busy=100.0)
+        await pilot.press("j")
+        app.screen.command_sort("util")
+        await pilot.pause()
+        assert names(app)[0] == "node04"
+        assert app.screen.table.key == "node02"
+        await pilot.press("O")
+        assert names(app)[0] == "node03"
+        assert "by util, reversed" in screen_text(app)
+
+
+async def test_probe_again(open_app: Any, desk: FakeDesk) -> None:
+    """p asks the marked hosts, and only those."""
+    async with open_app() as (_, pilot):
+        await pilot.press("space", "space", "p")
+        await pilot.pause()
+        assert desk.calls[-1] == ("probe", "node01", "node02")
+
+
+async def test_describe(open_app: Any) -> None:
+    """d tells everything about a host in words."""
+    async with open_app() as (app, pilot):
+        await pilot.press("j", "j", "j", "j", "d")
+        await pilot.pause()
+        assert isinstance(app.screen, TextScreen)
+        assert "node05 is down: publickey refused" in screen_text(app)
+        assert "try: ssh -v node05" in screen_text(app)
+
+
+async def test_enter_opens_the_host(open_app: Any) -> None:
+    """And esc comes back to the same row."""
+    async with open_app() as (app, pilot):
+        await pilot.press("j", "enter")
+        await pilot.pause()
+        assert app.screen.host_name == "node02"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert isinstance(app.screen, HostsScreen)
+        assert app.screen.table.key == "node02"
+
+
+async def test_the_shell_gets_the_terminal(open_app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """s runs ssh with the app out of the way."""
+    ran: list[Any] = []
+    monkeypatch.setattr("tui.shell.outside", lambda app, argv: ran.append(argv) or 0)
+    async with open_app() as (_, pilot):
+        await pilot.press("s")
+        await pilot.pause()
+        assert ran == [("ssh", "--", "node01")]
+
+
+@pytest.mark.parametrize("size", [(120, 36), (200, 50), (80, 24), (20, 5)])
+async def test_many_hosts(open_app: Any, desk: FakeDesk, size: tuple[int, int]) -> None:
+    """64 hosts fill the list; in a wide window the preview is beside it, else off; tiny windows do not break."""
+    from distui.spec.inventory import Host
+
+    many = [f"h{i:03d}" for i in range(64)]
+    desk.hosts = tuple(Host(name) for name in many)
+    desk.answers = {name: facts(name, i + 1) for i, name in enumerate(many)}
+    async with open_app(size) as (app, pilot):
+        await pilot.press("G")
+        await pilot.pause()
+        preview = app.screen.query_one("#preview")
+        assert app.screen.table.key == "h063"
+        assert preview.display == (size[0] == 200)
+        assert size[0] < 80 or "h063" in screen_text(app)
+
+
+async def test_ascii(open_app: Any, desk: FakeDesk) -> None:
+    """With --ascii nothing else is drawn."""
+    async with open_app((120, 40), ascii=True) as (app, pilot):
+        await say(desk, pilot, "node01")
+        text = screen_text(app)
+        shot(app, "hosts-ascii")
+        assert {c for c in text if not c.isascii()} == set()
+
+
+@pytest.mark.parametrize("theme", ["light", "ansi"])
+async def test_themes(open_app: Any, desk: FakeDesk, theme: str) -> None:
+    """The same words in every theme."""
+    async with open_app((120, 36), theme=theme) as (app, pilot):
+        await say(desk, pilot, "node01")
+        shot(app, f"hosts-{theme}")
+        assert "96%" in row(app, "node01")

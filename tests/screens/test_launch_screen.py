@@ -1,0 +1,350 @@
+"""The launch screen: the form writes the file, the plan follows, nothing starts without an answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import JOB, FakeDesk, facts, screen_text, settle, shot
+from textual.widgets import Button, Input
+
+from distui.errors import UsageError
+from distui.plan.model import RunPlan
+from distui.spec.inventory import Host, Inventory
+from tui.screens.launch import LaunchScreen
+from tui.widgets.form_confirm import LaunchConfirm
+
+
+async def opened(app: Any, pilot: Any, desk: FakeDesk, job: int = 0, marked: tuple[str, ...] = ()) -> LaunchScreen:
+    """The launch screen with one of the desk's job files."""
+    app.open_launch(desk.jobs()[job], marked)
+    await settle(pilot)
+    await until_planned(app.screen, pilot)
+    assert isinstance(app.screen, LaunchScreen)
+    return app.screen
+
+
+async def until_planned(screen: Any, pilot: Any) -> None:
+    """What was typed has reached the plan."""
+    screen._later(now=True)
+    await pilot.pause()
+
+
+def told(app: Any) -> str:
+    """The notices."""
+    return "\n".join(notice.message for notice in app._notifications)
+
+
+def read(file: str) -> str:
+    """What is in a file."""
+    return Path(file).read_text()
+
+
+def write(file: str, text: str) -> None:
+    """Somebody else writes it."""
+    Path(file).write_text(text)
+
+
+def value(screen: LaunchScreen, name: str) -> str:
+    """What a field of the form says."""
+    return screen.form.field(name).value
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+async def test_form_and_plan(open_app: Any, desk: FakeDesk, size: tuple[int, int]) -> None:
+    """The job in fields, the plan beside them; below 100 columns the plan is a tab and its state a line."""
+    async with open_app(size) as (app, pilot):
+        screen = await opened(app, pilot, desk, marked=("node03", "node04"))
+        text = screen_text(app)
+        shot(app, f"launch-{size[0]}")
+        assert isinstance(screen.preview.plan, RunPlan)
+        assert (value(screen, "hosts"), value(screen, "launcher"), value(screen, "on_fail")) == (
+            "node[03-04]", "env", "stop",
+        )  # fmt: skip
+        assert "nvcr.io/nvidia/pytorch:25.01-py3" in text or size[0] == 120
+        assert "ready" in text
+        assert ("Why this network" in text) == (size[0] >= 100)
+        assert max(len(line) for line in text.splitlines()) <= size[0]
+
+
+async def test_narrow_windows_have_the_plan_as_a_tab(open_app: Any, desk: FakeDesk) -> None:
+    """The warning stays visible in both."""
+    async with open_app((80, 24)) as (app, pilot):
+        await opened(app, pilot, desk, marked=("node04",))
+        assert "warning" in screen_text(app)
+        await pilot.press("]")
+        await pilot.pause()
+        text = screen_text(app)
+        assert "RENDEZVOUS" in text
+        assert "Launcher" not in text
+        assert "warning" in text.splitlines()[-2]
+
+
+async def test_typing_makes_the_plan_again(open_app: Any, desk: FakeDesk) -> None:
+    """A field is edited in place; every key reaches the text, the rest of the file stays as it was."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        screen.form.field("gpus").focus()
+        await pilot.press("enter", "backspace", "4", "enter")
+        await until_planned(screen, pilot)
+        assert screen.text == JOB.replace("gpus_per_host: 8", "gpus_per_host: 4")
+        assert screen.job is not None
+        assert screen.job.gpus_per_host == 4
+        assert "edited" in screen_text(app)
+
+
+async def test_choices_move_with_the_arrows(open_app: Any, desk: FakeDesk) -> None:
+    """Right chooses the next, left the one before; the file says so."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        screen.form.field("fabric").focus()
+        await pilot.press("right")
+        await until_planned(screen, pilot)
+        assert "fabric: {kind: ib}" in screen.text
+        await pilot.press("left", "left")
+        await until_planned(screen, pilot)
+        assert "fabric: {kind: tcp}" in screen.text
+
+
+async def test_letters_are_text_while_typing(open_app: Any, desk: FakeDesk) -> None:
+    """L in a field is a letter, not a launch; esc ends typing only."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        screen.form.field("image").focus()
+        await pilot.press("enter", "L", "escape")
+        await until_planned(screen, pilot)
+        assert app.screen is screen
+        assert value(screen, "image") == "nvcr.io/nvidia/pytorch:25.01-py3L"
+
+
+async def test_typing_hosts_forgets_the_marks(open_app: Any, desk: FakeDesk) -> None:
+    """What is typed holds; what was marked holds as long as nothing is typed."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk, marked=("node03",))
+        assert value(screen, "hosts") == "node03"
+        screen.form.field("hosts").focus()
+        await pilot.press("enter", "enter")
+        assert screen.marked == ("node03",)
+        await pilot.press("enter", *["backspace"] * 6, *"gw1", "enter")
+        await until_planned(screen, pilot)
+        assert screen.marked == ()
+        assert "hosts: gw1\n" in screen.text
+
+
+async def test_problems_stand_at_their_lines(open_app: Any, desk: FakeDesk) -> None:
+    """In the plan, under the text, and enter leads to the line."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk, job=1)
+        shot(app, "launch-broken")
+        assert "1 error" in screen_text(app)
+        assert "line 3  imagee" in screen_text(app)
+        screen.plan_view.focus()
+        await pilot.press("j", "j", "enter")
+        await pilot.pause()
+        shot(app, "launch-yaml")
+        assert screen.tab == "yaml"
+        assert screen.query_one("JobText").cursor_location[0] == 2
+        assert "3:1 imagee: unknown key" in screen_text(app)
+
+
+async def test_the_text_is_the_truth(open_app: Any, desk: FakeDesk) -> None:
+    """Mending the text mends form and plan."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk, job=1)
+        await pilot.press("]")
+        area = screen.query_one("JobText")
+        area.load_text(JOB)
+        await until_planned(screen, pilot)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert screen.tab == "form"
+        assert screen.preview.plan is not None
+        assert value(screen, "gpus") == "8"
+
+
+async def test_a_long_text_is_left_to_an_editor(open_app: Any, desk: FakeDesk) -> None:
+    """Above 1,000 lines the text is only shown."""
+    desk.job_texts["llm-pretrain"] = JOB + "# more\n" * 1001
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        await pilot.press("]")
+        await pilot.pause()
+        assert screen.query_one("JobText").read_only
+        assert "$EDITOR" in screen_text(app)
+
+
+async def test_the_editor(open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """e gives the text to $EDITOR and takes what it saved."""
+    monkeypatch.setenv("VISUAL", "vim -n")
+
+    def edit(app: Any, argv: tuple[str, ...]) -> int:
+        assert argv[:2] == ("vim", "-n")
+        Path(argv[-1]).write_text(JOB.replace("llm-pretrain", "edited"))
+        return 0
+
+    monkeypatch.setattr("tui.shell.outside", edit)
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        await pilot.press("e")
+        await pilot.pause()
+        assert screen.job is not None
+        assert screen.job.name == "edited"
+
+
+async def test_commands_unfold_and_are_copied_whole(open_app: Any, desk: FakeDesk) -> None:
+    """Folded they show what somebody reads; c copies what can be pasted on the host."""
+    async with open_app((200, 50)) as (app, pilot):
+        copied: list[str] = []
+        app.copy = copied.append
+        screen = await opened(app, pilot, desk, marked=("node03", "node04"))
+        view = screen.plan_view
+        view.focus()
+        view.go("task-0")
+        await pilot.pause()
+        assert "more flags" in screen_text(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert view.unfolded == {0}
+        assert "umask 077" in screen_text(app)
+        await pilot.press("c")
+        assert copied[0].startswith("mkdir -p -m 700")
+        assert "docker run" in copied[0]
+        await pilot.press("enter")
+        assert view.unfolded == set()
+
+
+async def test_dry_run_writes_the_plan(
+    open_app: Any, desk: FakeDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Into a file here; nothing is launched."""
+    monkeypatch.chdir(tmp_path)
+    async with open_app() as (app, pilot):
+        await opened(app, pilot, desk)
+        await pilot.press("D")
+        await pilot.pause()
+        assert "docker run" in read(str(tmp_path / "llm-pret-new.plan.txt"))
+        assert not [call for call in desk.calls if call[0] == "launch"]
+
+
+async def test_save(open_app: Any, desk: FakeDesk) -> None:
+    """w writes the file; not over what somebody else wrote meanwhile."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        file = screen.path
+        screen._set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 2"), now=True)
+        await pilot.press("w")
+        await pilot.pause()
+        assert "gpus_per_host: 2" in read(file)
+        assert "edited" not in screen_text(app)
+        write(file, JOB + "# theirs\n")
+        screen._set_text(JOB, now=True)
+        with pytest.raises(UsageError, match="changed by somebody else"):
+            screen.action_save()
+        assert "# theirs" in read(file)
+
+
+async def test_launch_asks_with_its_targets(open_app: Any, desk: FakeDesk) -> None:
+    """Hosts, GPUs, image, command; Cancel has the focus, and cancelling starts nothing."""
+    async with open_app() as (app, pilot):
+        await opened(app, pilot, desk, marked=("node03", "node04"))
+        await pilot.press("L")
+        await pilot.pause()
+        text = screen_text(app)
+        shot(app, "launch-confirm")
+        assert isinstance(app.screen, LaunchConfirm)
+        assert app.focused.id == "cancel"
+        for words in ("Launch llm-pret-new?", "node[03-04] (2)", "0-7 on", "pytorch:25.01", "train.py"):
+            assert words in text
+        await pilot.press("enter")
+        await pilot.pause()
+        assert not [call for call in desk.calls if call[0] == "launch"]
+
+
+async def test_launch_starts_the_plan_that_was_shown(open_app: Any, desk: FakeDesk) -> None:
+    """And opens the run."""
+    async with open_app() as (app, pilot):
+        runs: list[Any] = []
+        app.open_run = runs.append
+        await opened(app, pilot, desk, marked=("node03", "node04"))
+        await pilot.press("L")
+        await pilot.pause()
+        await pilot.press("right", "enter")
+        await settle(pilot)
+        assert ("launch", "llm-pret-new", ("node03", "node04")) in desk.calls
+        assert [live.plan.run_id for live in runs] == ["llm-pret-new"]
+
+
+async def test_what_goes_wrong_at_launch_is_told(open_app: Any, desk: FakeDesk) -> None:
+    """A missing secret is words, and the screen stays."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        desk.error = UsageError("HF_TOKEN is not set", hint="export it")
+        await pilot.press("L")
+        await pilot.pause()
+        await pilot.press("right", "enter")
+        await settle(pilot)
+        assert app.screen is screen
+        assert "HF_TOKEN is not set" in told(app)
+
+
+async def test_many_hosts_want_the_name_typed(open_app: Any, desk: FakeDesk) -> None:
+    """Above eight hosts Launch waits for the run's name."""
+    many = [f"h{i}" for i in range(9)]
+    desk.hosts = tuple(Host(name) for name in many)
+    desk.inventory = Inventory(desk.hosts)
+    desk.answers = {name: facts(name, i + 1) for i, name in enumerate(many)}
+    async with open_app() as (app, pilot):
+        await opened(app, pilot, desk, marked=tuple(many))
+        await pilot.press("L")
+        await pilot.pause()
+        assert app.screen.query_one("#yes", Button).disabled
+        app.screen.query_one(Input).focus()
+        await pilot.press(*"llm-pret-new")
+        await pilot.pause()
+        assert not app.screen.query_one("#yes", Button).disabled
+
+
+async def test_without_a_plan_nothing_is_launched(open_app: Any, desk: FakeDesk) -> None:
+    """L says where the reason is."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk, job=1)
+        await pilot.press("L")
+        await settle(pilot)
+        assert app.screen is screen
+        assert "there is no plan yet" in told(app)
+
+
+async def test_readonly_refuses(open_app: Any, desk: FakeDesk) -> None:
+    """Plans can be looked at, nothing can be launched."""
+    desk.readonly = True
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        await pilot.press("L")
+        await settle(pilot)
+        assert app.screen is screen
+        assert "read-only" in told(app)
+
+
+async def test_other_jobs_keep_their_edits(open_app: Any, desk: FakeDesk) -> None:
+    """The job's row goes through the files; what was edited is there again."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        screen._set_text(JOB + "# mine\n", now=True)
+        screen.form.field("job").focus()
+        await pilot.press("right")
+        await pilot.pause()
+        assert screen.crumbs == ("Jobs", "broken.yaml")
+        await pilot.press("left")
+        await pilot.pause()
+        assert screen.text == JOB + "# mine\n"
+
+
+async def test_a_new_job(open_app: Any, desk: FakeDesk) -> None:
+    """Without job files there is one to begin with."""
+    desk.job_texts = {}
+    async with open_app() as (app, pilot):
+        app.open_launch(None, ("node03",))
+        await settle(pilot)
+        assert value(app.screen, "command") == "python train.py"
+        assert app.screen.preview.plan is not None
