@@ -320,11 +320,19 @@ class RunController:
         self.watch.missed(index for host in self.hosts.values() for index in host.missing)
         failure = self.watch.failure()
         await self.watch.announce(failure)
+        if missing := self._unfound():
+            text = f"{missing} of the run's tasks were not found: their hosts did not answer, or are not in the inventory"
+            await self._notice("warning", text)
         outcome, code = self._outcome(failed=failure is not None, stopped_by=stopped_by)
         return self._ended(outcome, code, leftovers=leftovers)
 
+    def _unfound(self) -> int:
+        """Tasks of an adopted run that no host which answered knows of, by the number its labels give."""
+        told = self.plan.tasks[0].labels.get("distui.tasks", "")
+        return max(0, int(told) - len(self.plan.tasks)) if told.isdigit() else 0
+
     def _outcome(self, *, failed: bool, stopped_by: str) -> tuple[RunOutcome, ExitCode]:
-        if self.watch.unknown_tasks():
+        if self.watch.unknown_tasks() or self._unfound():
             return "unknown", ExitCode.CONTACT_LOST
         if self.requests.stop in ("user", "timeout"):
             if self.watch.all_succeeded():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 import json
 import time
@@ -454,6 +455,19 @@ async def test_adopting_meets_what_runs(cluster: Cluster) -> None:
     assert (ended.outcome, ended.exit) == ("succeeded", 0)
     assert [e.state for e in cluster.of(HostChanged) if e.host == "h2"] == ["lost", "back"]
     assert cluster.left() == []
+
+
+async def test_a_run_found_in_part_is_not_called_a_success(cluster: Cluster) -> None:
+    """A plan rebuilt from the labels of one host of two says nothing of the other's rank."""
+    plan = cluster.plan()
+    await cluster.run(plan, detach=True)
+    cluster.hosts[0].containers[0].end(0)
+    part = dataclasses.replace(plan, tasks=plan.tasks[:1], networks=plan.networks[:1])
+
+    ended = await cluster.run(part, adopted=True)
+
+    assert (ended.outcome, ended.exit) == ("unknown", 6)
+    assert any("1 of the run's tasks were not found" in e.text for e in cluster.of(Notice))
 
 
 async def test_adopting_gives_a_dead_host_up(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
