@@ -25,7 +25,7 @@ from tui import theme as themes
 from tui.actions import Action, bindings
 from tui.base import View, ViewName, work
 from tui.desk import Desk, HostNews, JobFile, LiveRun, RunRow
-from tui.glyphs import ASCII, UNICODE, Glyphs
+from tui.glyphs import ASCII, UNICODE, AsciiSigns, Glyphs
 from tui.keys import actions_here
 from tui.theme import Palette
 
@@ -101,7 +101,8 @@ class DistuiApp(App[int]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """See textual. With NO_COLOR nothing has a colour; weights and reverse stay."""
-        return [NoColor()] if self.no_color else super().get_line_filters()
+        filters = [NoColor()] if self.no_color else [*super().get_line_filters()]
+        return [*filters, AsciiSigns()] if self.glyphs is ASCII else filters
 
     @property
     def look(self) -> Palette:

@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter
+
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
@@ -75,3 +80,31 @@ ASCII = Glyphs(
     tree=":", more=">", present="#", absent=".", chosen="(*)", other="( )", rule="-", times="x", degree="",
     ellipsis="~", tank="_.:-=+#", area="_.:-=+##", level="=", level_half="=", level_track="-",
 )  # fmt: skip
+
+
+class AsciiSigns(LineFilter):
+    """With `--ascii`: signs that text is shortened or joined with, wherever they were put."""
+
+    SIGNS = str.maketrans({"…": "~", "±": "~", "·": ".", "×": "x", "›": ">"})
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """See textual."""
+        return [s if s.text.isascii() else Segment(s.text.translate(self.SIGNS), s.style, s.control) for s in segments]
+
+
+def to_ascii(text: str) -> str:
+    """`text` with an ASCII sign for every other character, as wide as before. Signs of the app keep their sense."""
+    if text.isascii():
+        return text
+    return "".join(c if c.isascii() else _PLAIN.get(c) or "?" * max(0, cell_len(c)) for c in text)
+
+
+def _plain_signs() -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for name in UNICODE.__slots__:
+        for sign, plain in zip(getattr(UNICODE, name), getattr(ASCII, name).ljust(8), strict=False):
+            pairs.setdefault(sign, plain)
+    return pairs | {"█": "#", "▎": "|", "°": "'", "…": "~", "–": "-", "│": "|", "±": "~", "µ": "u"}
+
+
+_PLAIN = _plain_signs()

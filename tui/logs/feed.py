@@ -81,7 +81,7 @@ class RunFeed:
 
     def rows(self) -> list[RankRow]:
         """Every rank as a row."""
-        spoke = frozenset(r for r, b in self.buffers.items() if b.count)
+        spoke = frozenset(r for r, b in self.buffers.items() if b.count or b.behind)
         return rank_rows(self.live.plan, self.state, now=self.now, spoke=spoke)
 
     def grow_progress(self, budget: float = 0.004) -> bool:

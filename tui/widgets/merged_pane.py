@@ -151,6 +151,9 @@ class MergedPane(Pane):
             del self.open[id(group)]
         row = next((i for i in range(self.rows) if self.item(i) == (group, -1)), 0)
         self.go(row)
+        parts = min(group.members, self.open.get(id(group), 0) + 1)
+        self.top = max(self.top, min(row, row + parts - self.height + 1))
+        self.repaint()
 
     def grow(self, budget: float) -> bool:
         """See Pane."""

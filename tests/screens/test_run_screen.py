@@ -1,0 +1,449 @@
+"""The run view over recorded events: ranks, panes, search, merged log, the first failure, stopping."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import NOW, FakeDesk, FakeLive, failing, launching, sample, screen_text, settle, shot
+
+from distui.plan.model import RunPlan
+from distui.run.events import LogLine, LogLines, Notice, RunEnded
+from distui.run.times import pack, times_of
+from tui.screens.run import RunScreen
+from tui.widgets.log_pane import LogPane
+
+PATTERN = r"step (?P<step>\d+)\s+loss (?P<loss>[\d.]+)"
+TRACEBACK = (
+    "Traceback (most recent call last):",
+    '  File "/work/train.py", line 214, in <module>',
+    "    main(parse_args())",
+    "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered",
+)
+
+
+def say(live: FakeLive, rank: int, *texts: str, at: float | None = None, every: float = 0.01) -> None:
+    """Lines of a rank with their times, as the controller writes them."""
+    log = live.stored.rank_log(rank)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    when = time.time() - 5 if at is None else at
+    with log.open("ab") as file, times_of(log).open("ab") as times:
+        file.write("".join(f"{text}\n" for text in texts).encode())
+        times.write(pack([when + i * every for i in range(len(texts))]))
+
+
+def saved(folder: Path) -> list[Path]:
+    """The logs that were saved to a folder."""
+    return sorted(folder.glob("llm-7f3-*"))
+
+
+def train(live: FakeLive, steps: int = 40) -> None:
+    """Sixteen ranks that say the same steps."""
+    began = time.time() - steps - 5
+    for rank in range(16):
+        at = began + rank / 1000
+        say(live, rank, *(f"step {step}  loss {3 - step / 100:.3f}" for step in range(steps)), at=at, every=1.0)
+
+
+@pytest.fixture
+def live(desk: FakeDesk) -> FakeLive:
+    """A followed run of 16 ranks that has a pattern for its progress."""
+    return desk.follow(dataclasses.replace(desk.plan(), progress=PATTERN))
+
+
+async def opened(pilot: Any, live: FakeLive) -> RunScreen:
+    """The run view with everything that is there read."""
+    app = pilot.app
+    if not isinstance(app.screen, RunScreen):
+        app.push_screen(RunScreen(live))
+    await settled(pilot)
+    assert isinstance(app.screen, RunScreen)
+    return app.screen
+
+
+async def settled(pilot: Any) -> None:
+    """Until panes show what their files hold."""
+    await settle(pilot)
+    screen = pilot.app.screen
+    if isinstance(screen, RunScreen):
+        for _ in range(3):
+            screen._tick()
+            await pilot.pause()
+            for pane in screen.visible_panes:
+                while pane.flush(1.0):
+                    pass
+                pane.repaint()
+            await pilot.pause()
+
+
+def hint(live: FakeLive, rank: int, text: str) -> LogLines:
+    """A line that comes as an event; the fake run writes it to the log, without a time."""
+    host = next(t.host for t in live.plan.tasks if rank in t.ranks)
+    return LogLines(time.time(), 0, rank, host, (LogLine("stdout", text),))
+
+
+def body(app: Any) -> list[str]:
+    """The screen's rows."""
+    return screen_text(app).splitlines()
+
+
+async def test_a_healthy_run(open_app: Any, live: FakeLive) -> None:
+    """Ranks, panes of the first rank of each host, the merged log, progress and figures, all on one screen."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await live.feed(*(sample(h, time.time()) for h in live.plan.hosts))
+        await settled(pilot)
+        text = screen_text(app)
+        shot(app, "run")
+        assert [p.rank for p in screen.grid.log_panes] == [0, 8, 1]
+    assert "RUNNING" in text and "16 of 16 ranks" in text and "step 39" in text and "loss 2.610" in text
+    assert "step 39  loss 2.610" in text and "×16" in text
+    assert "node02 gpu 0" in text and "all ranks  merged" in text and "96%" in text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50), (60, 15), (40, 10), (20, 5), (1, 1)])
+async def test_every_size(open_app: Any, live: FakeLive, size: tuple[int, int]) -> None:
+    """From 200x50 to 20x5 nothing is wider than the screen, nothing crashes, and a log line is visible to the end."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app(size) as (app, pilot):
+        await opened(pilot, live)
+        rows = body(app)
+        shot(app, f"run-{size[0]}x{size[1]}")
+        assert len(rows) <= size[1]
+        assert all(len(row) <= size[0] for row in rows)
+        if size[1] >= 10:
+            assert any("step 39" in row for row in rows)
+        for key in ("M", "f", "P", "v"):
+            await pilot.press(key)
+            await settled(pilot)
+        await pilot.resize_terminal(20, 5)
+        await settled(pilot)
+        await pilot.resize_terminal(120, 36)
+        await settled(pilot)
+
+
+async def test_at_80_by_24_hosts_are_rows(open_app: Any, live: FakeLive) -> None:
+    """One row a host and one pane; [ and ] walk the ranks."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((80, 24)) as (app, pilot):
+        screen = await opened(pilot, live)
+        assert [len(screen.grid.shown), screen.grid.logs[0].rank] == [1, 0]
+        assert "● node01  00-07" in screen_text(app)
+        await pilot.press("right_square_bracket")
+        await settled(pilot)
+        assert "rank 2 of 16" in screen_text(app)
+        await pilot.press("left_square_bracket", "left_square_bracket")
+        await settled(pilot)
+        assert screen.grid.logs[0].rank == 15
+
+
+async def test_enter_shows_a_rank_in_the_active_pane(open_app: Any, live: FakeLive) -> None:
+    """The cursor of the list chooses, tab chooses the pane, `:13` goes to a rank."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await pilot.press("j", "j", "enter")
+        await settled(pilot)
+        assert screen.grid.logs[0].rank == 2
+        screen.command_number(13)
+        await settled(pilot)
+        assert (screen.grid.logs[0].rank, screen.ranks.rank) == (13, 13)
+        assert "▌13  node02 gpu 5" in screen_text(app)
+        await pilot.press("tab", "tab")
+        assert screen.pane in screen.grid.shown
+
+
+async def test_panes_follow_and_pause(open_app: Any, live: FakeLive) -> None:
+    """A move up pauses and counts what is new; G follows again; sideways stays where it is."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        pane = screen.grid.logs[0]
+        pane.focus()
+        await pilot.press("k", "l")
+        assert (pane.follow, pane.left) == (False, 8)
+        say(live, 0, "step 40  loss 2.5")
+        await live.feed(hint(live, 0, "step 41  loss 2.5"))
+        await settled(pilot)
+        assert pane.new_rows == 2
+        assert "paused, 2 new" in screen_text(app)
+        await pilot.press("G")
+        await settled(pilot)
+        assert (pane.follow, pane.left) == (True, 8)
+        await pilot.press("h")
+        await settled(pilot)
+        assert "step 41" in screen_text(app)
+
+
+async def test_search_and_filter(open_app: Any, live: FakeLive) -> None:
+    """/ finds upwards and downwards round the end, & shows only what matches, esc takes both back."""
+    train(live)
+    say(live, 0, "needle one", *("hay" for _ in range(30)), "needle two", *("hay" for _ in range(30)))
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        pane = screen.grid.logs[0]
+        await pilot.press("slash", *"needle", "enter")
+        await settled(pilot)
+        assert pane.row_text(pane.at) == "needle one"
+        await pilot.press("n")
+        await settled(pilot)
+        assert pane.row_text(pane.at) == "needle two"
+        await pilot.press("N")
+        await settled(pilot)
+        assert pane.row_text(pane.at) == "needle one"
+        await pilot.press("ampersand", *"needle", "enter")
+        await settled(pilot)
+        assert pane.rows == 2
+        assert "filtered" in screen_text(app)
+        await pilot.press("escape", "escape")
+        await settled(pilot)
+        assert (screen.search_text, screen.only_text, pane.rows) == ("", "", 102)
+        await pilot.press("slash", *"no such text", "enter")
+        await settled(pilot)
+        assert pane.rows == 102
+
+
+async def test_next_error_since_clear_and_marks(open_app: Any, live: FakeLive, tmp_path: Path) -> None:
+    """e and E go from trouble to trouble; digits show the last minutes; C hides, 0 shows; m marks."""
+    old = time.time() - 3000
+    say(live, 0, "ERROR one", "fine", at=old)
+    say(live, 0, *TRACEBACK, "fine again")
+    await live.feed(*launching(live.plan, old))
+    async with open_app((120, 36)) as (_, pilot):
+        screen = await opened(pilot, live)
+        pane = screen.grid.logs[0]
+        await pilot.press("E")
+        await settled(pilot)
+        assert pane.row_text(pane.at) == TRACEBACK[-1]
+        await pilot.press("E")
+        await settled(pilot)
+        assert pane.row_text(pane.at) == TRACEBACK[0]
+        await pilot.press("e", "m")
+        await settled(pilot)
+        assert pane.marks == {5}
+        await pilot.press("1")
+        await settled(pilot)
+        assert (pane.rows, screen.since) == (5, 1)
+        await pilot.press("C")
+        await settled(pilot)
+        assert pane.rows == 0
+        await pilot.press("0")
+        await settled(pilot)
+        assert pane.rows == 7
+
+
+async def test_wrap_times_copy_and_save(
+    open_app: Any, live: FakeLive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """w wraps, t hides times, c copies the line as it was written, W copies the whole file and overwrites nothing."""
+    monkeypatch.chdir(tmp_path)
+    say(live, 0, "a " * 100 + "end")
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        assert "end" not in screen_text(app).replace("send", "")
+        await pilot.press("w")
+        await settled(pilot)
+        assert "a end" in screen_text(app)
+        await pilot.press("t", "c")
+        await settled(pilot)
+        assert app.clipboard == "a " * 100 + "end"
+        await pilot.press("W")
+        await settled(pilot)
+        await pilot.press("W")
+        await settled(pilot)
+        assert screen.grid.logs[0].wrap
+    names = [path.name for path in saved(tmp_path)]
+    assert names == ["llm-7f3-rank-00000-2.log", "llm-7f3-rank-00000.log"]
+    assert (tmp_path / names[0]).read_bytes() == live.stored.rank_log(0).read_bytes()
+
+
+async def test_the_merged_log(open_app: Any, live: FakeLive) -> None:
+    """M shows all ranks in one log with a strip of who said what; z unfolds, D shows each line, esc goes back."""
+    train(live)
+    say(live, 13, "dataloader: worker 3 restarted")
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await pilot.press("M")
+        await settled(pilot)
+        text = screen_text(app)
+        shot(app, "run-merged")
+        assert "merged log" in text and "■■■■■■■■ ■■■■■■■■" in text and "16 ranks" in text
+        assert "········ ·····■··" in text
+        await pilot.press("k", "z")
+        await settled(pilot)
+        assert "13 more lines" in screen_text(app)
+        await pilot.press("D")
+        await settled(pilot)
+        assert len(screen.feed.merged.groups) == 641
+        await pilot.press("escape")
+        await settled(pilot)
+        assert not screen.merged_only
+
+
+async def test_the_first_failure(open_app: Any, live: FakeLive) -> None:
+    """A failed run shows who, why and what next, the blamed line, and what followed; nothing is left."""
+    train(live)
+    say(live, 13, *TRACEBACK, "CUDA kernel errors might be asynchronously reported")
+    await live.feed(*launching(live.plan, NOW), Notice(NOW + 59.6, "warning", "NVRM: Xid 94", "node02"))
+    await live.feed(*_failing(live.plan, NOW + 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await settled(pilot)
+        text = screen_text(app)
+        shot(app, "run-failed")
+        pane = screen.grid.logs[0]
+        assert (pane.rank, pane.blamed) == (13, 43)
+    assert "Rank 13 failed first" in text and "cause" in text and "leave GPU 5 out" in text
+    assert "15 ranks ended because of rank 13" in text
+    assert "nothing of this run is left" in text
+    assert "× 13  exit 1" in text
+    assert "FAILED" in text and "run again" in text
+
+
+def _failing(plan: RunPlan, at: float) -> Sequence[Any]:
+    return [
+        dataclasses.replace(e, failure=dataclasses.replace(e.failure, excerpt=TRACEBACK))
+        if isinstance(e, RunEnded) and e.failure is not None
+        else e
+        for e in failing(plan, at)
+    ]
+
+
+async def test_who_reads_is_not_moved(open_app: Any, live: FakeLive) -> None:
+    """When the run fails while somebody has scrolled, the banner comes and the panes stay; enter jumps."""
+    train(live)
+    say(live, 13, *TRACEBACK)
+    await live.feed(*launching(live.plan, NOW))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        pane = screen.grid.logs[0]
+        pane.focus()
+        await pilot.press("k")
+        await live.feed(*_failing(live.plan, NOW + 60))
+        await settled(pilot)
+        assert pane.rank == 0
+        assert "Rank 13 failed first" in screen_text(app)
+        await pilot.press("enter")
+        await settled(pilot)
+        shown = screen.pane
+        assert isinstance(shown, LogPane)
+        assert (shown.rank, shown.row_text(shown.at)) == (13, TRACEBACK[-1])
+
+
+async def test_stop_and_kill_ask_first(open_app: Any, live: FakeLive) -> None:
+    """S and K name their targets and do nothing without a yes."""
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        await pilot.press("S")
+        await settle(pilot)
+        assert "node02   ranks 08-15" in screen_text(app)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert live.asked == []
+        await pilot.press("K")
+        await settle(pilot)
+        await pilot.press("tab", "enter")
+        await settle(pilot)
+        assert live.asked == [("stop", 0)]
+
+
+async def test_run_again(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
+    """R starts the same job on the same hosts under a new name, once the run has ended and the answer is yes."""
+    await live.feed(*launching(live.plan, NOW), *_failing(live.plan, NOW + 60))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        await pilot.press("R")
+        await settle(pilot)
+        text = screen_text(app)
+        assert "node01" in text and "llm-pre" in text
+        await pilot.press("tab", "enter")
+        await settle(pilot)
+    assert ("launch", "llm-pret-new", ("node01", "node02")) in desk.calls
+
+
+async def test_hostile_bytes_are_only_shown(open_app: Any, live: FakeLive) -> None:
+    """Escapes, controls and torn UTF-8 of a rank do not reach the terminal; colours do."""
+    say(live, 0, "\x1b]0;owned\x07\x1b[2Jplain \x1b[31mred\x1b[0m \x07\x9b5n end", "tab\there", "bar 10%\rbar 99%")
+    with live.stored.rank_log(0).open("ab") as file:
+        file.write(b"\xff\xfe torn\n")
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        text = screen_text(app)
+        strip = screen.grid.logs[0].row_strip(0)
+    assert "owned" not in text and "\x1b" not in text and "\x07" not in text
+    assert "plain red" in text and "bar 99%" in text and "bar 10%" not in text and "torn" in text
+    assert any(seg.style and seg.style.color and seg.style.color.number == 1 for seg in strip if "red" in seg.text)
+
+
+async def test_a_launch_that_is_refused_says_why(open_app: Any, live: FakeLive) -> None:
+    """Without a failed rank the reasons stand where the timeline would be."""
+    await live.feed(
+        *launching(live.plan, NOW)[:2],
+        Notice(NOW + 1, "error", "node02: no space left for the image", "node02"),
+        RunEnded(NOW + 2, "launch_failed", 5),
+    )
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        text = screen_text(app)
+    assert "NOT STARTED" in text and "no space left for the image" in text
+
+
+async def test_a_lost_host(open_app: Any, live: FakeLive) -> None:
+    """A host out of reach says why, its ranks are lost, not dead."""
+    from distui.run.events import HostChanged, RankChanged
+
+    await live.feed(*launching(live.plan, time.time() - 60))
+    await live.feed(HostChanged(time.time(), "node02", "lost", "no answer for 30 s"))
+    await live.feed(*(RankChanged(time.time(), r, "node02", "lost") for r in range(8, 16)))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        text = screen_text(app)
+    assert "DEGRADED" in text and "lost: no answer for 30 s" in text and "8 to watch" in text
+
+
+async def test_many_ranks_fold_by_host(open_app: Any, desk: FakeDesk) -> None:
+    """Above sixteen ranks a host is a row; one with trouble is open and at the top."""
+    made = desk.plan("big", ("node01", "node02", "node04"))
+    live = desk.follow(made)
+    await live.feed(*launching(made, NOW), *_failing(made, NOW + 60))
+    async with open_app((120, 36)) as (_, pilot):
+        screen = await opened(pilot, live)
+        keys = [row.key for row in screen.ranks.list.rows]
+    assert keys[0] == "host node02"
+    assert "13" in keys and "0" not in keys and "host node01" in keys
+
+
+@pytest.mark.parametrize("theme", ["distui-light", "ansi-dark"])
+async def test_other_themes(open_app: Any, live: FakeLive, theme: str) -> None:
+    """Light and the terminal's own colours show the same words."""
+    train(live)
+    await live.feed(*launching(live.plan, NOW), *_failing(live.plan, NOW + 60))
+    async with open_app((120, 36), theme=theme) as (app, pilot):
+        await opened(pilot, live)
+        shot(app, f"run-failed-{theme}")
+        assert "Rank 13 failed first" in screen_text(app)
+
+
+async def test_ascii(open_app: Any, live: FakeLive) -> None:
+    """With --ascii nothing but ASCII is drawn."""
+    train(live)
+    await live.feed(*launching(live.plan, NOW), *_failing(live.plan, NOW + 60))
+    async with open_app((120, 36), ascii=True) as (app, pilot):
+        await opened(pilot, live)
+        rest = "\n".join(body(app)[2:])
+    assert rest.isascii(), sorted({c for c in rest if not c.isascii()})
