@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from textual.app import App
 from textual.binding import BindingType
+from textual.command import Provider
 from textual.dom import DOMNode
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
@@ -35,12 +36,19 @@ RUNS_EVERY = 10.0
 """Seconds between two questions for the runs on the hosts."""
 
 
+def _palette() -> type[Provider]:
+    from tui.palette import Actions
+
+    return Actions
+
+
 class DistuiApp(App[int]):
     """The terminal UI. `start` names what is opened first: a view, or a run that is followed."""
 
     TITLE = "distui"
     ENABLE_COMMAND_PALETTE = True
     PAUSE_GC_ON_SCROLL = True
+    COMMANDS = {_palette}  # noqa: RUF012  # textual's own form
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("view_hosts", "Hosts", ("1",), "Global", "hosts", help="The hosts; `:hosts TEXT` filters them."),
         Action("view_jobs", "Jobs", ("2",), "Global", "jobs", help="The job files."),
@@ -76,7 +84,7 @@ class DistuiApp(App[int]):
         self.found = Found((), {})
         self.runs_known = False
         self.glyphs: Glyphs = ASCII if ascii else UNICODE
-        self.keymap: Mapping[str, str] = dict(keymap or {})
+        self.keymap, self._complaints = self._checked(keymap or {})
         self.opening = start
         self.bug: Exception | None = None
         self.command_history: list[str] = []
@@ -87,13 +95,24 @@ class DistuiApp(App[int]):
             self.register_theme(found)
         self.theme = self._first_theme(theme)
 
+    @staticmethod
+    def _checked(keymap: Mapping[str, str]) -> tuple[Mapping[str, str], tuple[str, ...]]:
+        if not keymap:
+            return {}, ()
+        from tui.registry import checked_keymap
+
+        return checked_keymap(keymap)
+
     # Colours.
 
     def _first_theme(self, wanted: str) -> str:
         if self.no_color:
             return "ansi-dark"
-        name = themes.SHORT_NAMES.get(wanted, wanted)
-        return name if name in self.available_themes else themes.DARK.name
+        name = themes.SHORT_NAMES.get(wanted, wanted) or themes.DARK.name
+        if name in self.available_themes:
+            return name
+        self._complaints += (f"there is no theme {wanted}",)
+        return themes.DARK.name
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """See textual: distui's own variables, made from the theme's."""
@@ -117,6 +136,8 @@ class DistuiApp(App[int]):
         """Ask the hosts, listen to them, and open what was asked for."""
         if self.keymap:
             self.set_keymap(dict(self.keymap))
+        for words in self._complaints:
+            self.tell(words, level="warning")
         self.theme_changed_signal.subscribe(self, self._theme_changed)
         self.set_interval(NEWS_EVERY, self._show_news)
         self.set_interval(RUNS_EVERY, self._ask_runs_again)

@@ -109,14 +109,14 @@ class KeyBar(Bar):
         shown = [a for a in actions_here(self.screen) if a.footer and self.view.offers(a)]
         right = self._chips([a for a in shown if a.changes], look)
         plain = [a for a in shown if not a.changes and a.id != "help"]
-        line, room = Line().gap(1), width - right.width - 10
+        line, room = Line().gap(1), width - right.width - (11 if right.width else 9)
         for action in plain:
             piece = self._word(action, look)
             if line.width + piece.width > room:
                 continue
             line.add(piece).gap(3)
         line.add(Line().put("?", look.key, click="app.help").gap(1).put("help", look.muted, click="app.help"))
-        return line.ends_with(right, width) if right.width + 8 < width else line
+        return line.ends_with(right, width) if 0 < right.width < width - 8 else line
 
     def _word(self, action: Action, look: Palette) -> Line:
         click = f"screen.do('{action.id}')"

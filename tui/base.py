@@ -270,6 +270,10 @@ class View(Screen[None]):
                 await self.app.run_action(name, default_namespace=node)
                 return
 
+    def run_later(self, name: str) -> None:
+        """Do an action as soon as this screen has the keys again (from the palette)."""
+        self.call_later(self.action_do, name)
+
     def find_action(self, word: str) -> Action | None:
         """The action at hand with that id or `:` command."""
         return next((a for a in actions_here(self) if word in (a.command, a.id)), None)

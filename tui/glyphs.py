@@ -83,13 +83,11 @@ ASCII = Glyphs(
 
 
 class AsciiSigns(LineFilter):
-    """With `--ascii`: signs that text is shortened or joined with, wherever they were put."""
-
-    SIGNS = str.maketrans({"…": "~", "±": "~", "·": ".", "×": "x", "›": ">"})
+    """The last word of `--ascii`: whatever is painted, and by whom, leaves as ASCII of the same width."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """See textual."""
-        return [s if s.text.isascii() else Segment(s.text.translate(self.SIGNS), s.style, s.control) for s in segments]
+        return [s if s.text.isascii() else Segment(to_ascii(s.text), s.style, s.control) for s in segments]
 
 
 def to_ascii(text: str) -> str:
@@ -104,7 +102,7 @@ def _plain_signs() -> dict[str, str]:
     for name in UNICODE.__slots__:
         for sign, plain in zip(getattr(UNICODE, name), getattr(ASCII, name).ljust(8), strict=False):
             pairs.setdefault(sign, plain)
-    return pairs | {"█": "#", "▎": "|", "°": "'", "…": "~", "–": "-", "│": "|", "±": "~", "µ": "u"}
+    return pairs | {"█": "#", "▎": "|", "°": "'", "…": "~", "–": "-", "│": "|", "±": "~", "µ": "u", "·": "."}
 
 
 _PLAIN = _plain_signs()

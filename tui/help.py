@@ -92,10 +92,11 @@ def keys_table(places: Sequence[tuple[str, Sequence[Action]]]) -> str:
     """The tables of docs/tui.md: one for each place, as Markdown."""
     parts = []
     for title, actions in places:
-        rows = [f"### {title}", "", "| keys | command | does |", "| --- | --- | --- |"]
+        rows = [f"### {title}", "", "| keys | action | command | does |", "| --- | --- | --- | --- |"]
         for action in actions:
             keys = " ".join(f"`{key}`" for key in keys_of(action, {}))
             does = (action.help or action.title).rstrip(".") + (" (asks first)" if action.changes else "")
-            rows.append(f"| {keys} | {f'`:{action.command}`' if action.command else ''} | {does} |")
+            command = f"`:{action.command}`" if action.command else ""
+            rows.append(f"| {keys} | `{action.id}` | {command} | {does} |")
         parts.append("\n".join(rows).replace("`|`", "`\\|`"))
     return "\n\n".join(parts) + "\n"

@@ -16,9 +16,7 @@ from distui.run.events import (
     Event,
     Failure,
     FailureFound,
-    GpuReading,
     HostChanged,
-    HostSampled,
     LogLines,
     Notice,
     RankChanged,
@@ -41,7 +39,7 @@ from distui.run.followed import (
 from distui.run.host_run import HostRun
 from distui.run.logs import TaskLog, Written
 from distui.run.resume import ResumePoint
-from distui.run.samples import Sample
+from distui.run.sampled import host_sampled
 from distui.run.store import StoredRun
 from distui.run.track import TaskTrack, splitter
 from distui.run.verdict import CLOCK_DOUBT, STOP_CODES, Evidence, Exit, corrected, first_failure, stopped_by_us
@@ -55,23 +53,6 @@ STOP_SLACK = 5.0
 
 ENGINE_SLACK = 15.0
 """Seconds that an engine may take over stopping its containers before it is seen to be down."""
-
-
-def _sampled(at: float, host: str, sample: Sample) -> HostSampled:
-    """The helper's figures as an event; interfaces whose rate is not known yet are left out."""
-    gpus = tuple(
-        GpuReading(g.index, g.utilization_pct, g.memory_used_mib, g.memory_total_mib, g.temperature_c, g.power_w)
-        for g in sample.gpus
-    )
-    traffic = {**sample.net, **sample.ib}
-    net = {
-        name: (t.rx_rate, t.tx_rate)
-        for name, t in traffic.items()
-        if t.rx_rate is not None and t.tx_rate is not None and name != "lo"
-    }
-    free = min((pair[0] for pair in sample.disks.values()), default=None)
-    memory = (sample.memory_total_mib, sample.memory_available_mib)
-    return HostSampled(at, host, gpus, net, free, sample.cpu_pct, sample.load, *memory, sample.errors)
 
 
 class Watch:
@@ -256,7 +237,7 @@ class Watch:
             case Removed():
                 await self._removed(self.tracks[event.task])
             case Sampled():
-                await self._emit(_sampled(self._clock(), host, event.sample))
+                await self._emit(host_sampled(self._clock(), host, event.sample))
             case Lost():
                 await self._lost(host, event)
             case Back():

@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fakes import FakeDesk, FakeLive, history, settle
+
 from tui.app import DistuiApp
 
 
@@ -44,7 +45,7 @@ def open_app(desk: FakeDesk) -> Open:
         size: tuple[int, int] = (120, 36), *, start: Any = "hosts", **more: Any
     ) -> AsyncIterator[tuple[DistuiApp, Any]]:
         app = DistuiApp(desk, start=start, **more)
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             await settle(pilot)
             yield app, pilot
 

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from fakes import screen_text, shot
+import pytest
+from fakes import FakeDesk, FakeLive, failing, launching, screen_text, settle, shot
+from textual.widgets import Input
+
+from distui.errors import HostUnreachable
+from tui.desk import HostNews
+from tui.screens.confirm import Confirm
+from tui.screens.quit import QuitScreen
+
+
+async def press(pilot: Any, *keys: str) -> None:
+    """Keys, and what follows from them."""
+    await pilot.press(*keys)
+    await settle(pilot)
 
 
 async def test_jobs_tell_what_is_wrong_at_its_line(open_app: Any) -> None:
@@ -15,3 +28,215 @@ async def test_jobs_tell_what_is_wrong_at_its_line(open_app: Any) -> None:
         assert "llm-pretrain" in text
         assert "line 3" in text
         assert "did you mean 'image'" in text
+
+
+async def test_digits_switch_views_and_each_keeps_its_place(open_app: Any) -> None:
+    """1 to 4 are the views; a filter typed in one is still there when one comes back."""
+    async with open_app() as (app, pilot):
+        for key, name in (("2", "jobs"), ("3", "runs"), ("4", "doctor"), ("1", "hosts")):
+            await press(pilot, key)
+            assert app.current_mode == name
+        await press(pilot, "3")
+        await press(pilot, "slash", *"vit", "enter")
+        await press(pilot, "1")
+        await press(pilot, "3")
+        assert "vit-2b1" in screen_text(app)
+        assert "gloo-01a" not in screen_text(app)
+        await press(pilot, "slash", "escape")
+        assert "gloo-01a" in screen_text(app)
+
+
+async def test_commands_are_typed_completed_and_remembered(open_app: Any) -> None:
+    """`:` does what its word says; tab completes; up brings the last one back; a wrong word gets the nearest."""
+    async with open_app() as (app, pilot):
+        await press(pilot, "colon", *"doc")
+        await press(pilot, "tab", "enter")
+        assert app.current_mode == "doctor"
+        await press(pilot, "colon", "up")
+        assert app.screen.query_one("CommandBar Input", Input).value == "doctor"
+        await press(pilot, "escape")
+        await press(pilot, "colon", *"runs /vit", "enter")
+        await settle(pilot)
+        assert app.current_mode == "runs"
+        assert "llm-7f2" not in screen_text(app)
+        await press(pilot, "colon", *"dotcor", "enter")
+        assert any("did you mean doctor" in str(n.message) for n in app._notifications)
+        await press(pilot, "colon", *"theme light", "enter")
+        assert app.theme == "distui-light"
+
+
+async def test_help_shows_the_keys_of_this_place_and_filters(open_app: Any) -> None:
+    """`?` lists what the registry has here, what touches hosts apart; typing narrows it."""
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, "question_mark")
+        text = screen_text(app)
+        shot(app, "help")
+        assert "Touches the hosts" in text
+        assert "always asks first" in text
+        await press(pilot, *"prune")
+        text = screen_text(app)
+        assert "prune" in text
+        assert "half a page" not in text
+        await press(pilot, "escape")
+        assert "FIRST FAILURE" in screen_text(app)
+
+
+async def test_a_question_names_targets_and_cancel_has_the_focus(open_app: Any, desk: FakeDesk) -> None:
+    """Enter on a fresh question changes nothing; the way to yes is one step to the side."""
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, "j", "S")
+        assert isinstance(app.screen, Confirm)
+        shot(app, "confirm")
+        text = screen_text(app)
+        assert "vit-2b1" in text
+        assert "belongs to bob@desk" in text
+        await press(pilot, "enter")
+        assert not [c for c in desk.calls if c[0] == "stop"]
+        await press(pilot, "S")
+        await press(pilot, "right", "enter")
+        assert ("stop", "vit-2b1", None) in desk.calls
+
+
+async def test_readonly_refuses_what_changes_and_says_so(open_app: Any, desk: FakeDesk) -> None:
+    """With --readonly no question even comes up; chips are gone, the bar says why."""
+    desk.readonly = True
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, "S")
+        assert not isinstance(app.screen, Confirm)
+        assert any("read-only" in str(n.message) for n in app._notifications)
+        assert "read-only" in screen_text(app)
+        assert " S  stop" not in screen_text(app)
+
+
+async def test_errors_of_the_desk_are_words(open_app: Any, desk: FakeDesk) -> None:
+    """What the desk raises on purpose is shown as a sentence with what to do, never as a traceback."""
+    async with open_app(start="runs") as (app, pilot):
+        desk.error = HostUnreachable("node04", "node04 does not answer", hint="ssh -v node04", code="timeout")
+        await press(pilot, "r")
+        assert app._notifications
+        await pilot.pause(0.5)
+        shot(app, "notice")
+        text = screen_text(app)
+        assert "node04 does not answer" in text
+        assert "try: ssh -v node04" in text
+        assert "Traceback" not in text
+
+
+async def test_quit_without_a_followed_run_asks_nothing(open_app: Any) -> None:
+    """q at the top of a view leaves."""
+    async with open_app() as (app, pilot):
+        await press(pilot, "q")
+        assert app.return_code == 0
+
+
+@pytest.mark.parametrize(("steps", "asked"), [(("right",), []), (("right", "right"), [("stop", None)])])
+async def test_quit_does_what_it_says(open_app: Any, live: FakeLive, steps: tuple[str, ...], asked: list[Any]) -> None:
+    """Detach leaves the run alone; Stop asks for the stop and leaves once it has ended."""
+    await live.feed(*launching(live.plan, 1.0))
+    async with open_app() as (app, pilot):
+        assert "quit detaches" in screen_text(app)
+        await press(pilot, "q")
+        assert isinstance(app.screen, QuitScreen)
+        shot(app, "quit")
+        assert "llm-7f3" in screen_text(app)
+        await press(pilot, *steps, "enter")
+        assert live.asked == asked
+        if asked:
+            assert app._exit is False
+            await live.feed(*failing(live.plan, 9.0))
+            await pilot.pause(0.5)
+        assert app._exit
+
+
+async def test_leaving_stays_when_asked(open_app: Any, live: FakeLive) -> None:
+    """Esc, n or Stay answer the question with nothing."""
+    await live.feed(*launching(live.plan, 1.0))
+    async with open_app() as (app, pilot):
+        for key in ("escape", "n", "enter"):
+            await press(pilot, "q")
+            await press(pilot, key)
+            assert not app._exit
+            assert not isinstance(app.screen, QuitScreen)
+
+
+@pytest.mark.parametrize("view", ["hosts", "jobs", "runs", "doctor"])
+async def test_any_size_is_drawn(open_app: Any, desk: FakeDesk, view: str) -> None:
+    """From 200x50 to 20x5 and back nothing fails, and no row is wider than the terminal."""
+    async with open_app((120, 36), start=view) as (app, pilot):
+        for size in ((200, 50), (80, 24), (20, 5), (1, 1), (120, 36)):
+            await pilot.resize_terminal(*size)
+            await settle(pilot)
+            assert len(screen_text(app).splitlines()) <= size[1]
+        await press(pilot, "question_mark")
+        await pilot.resize_terminal(20, 5)
+        await settle(pilot)
+        await pilot.resize_terminal(80, 24)
+        await press(pilot, "escape")
+        assert "distui" in screen_text(app)
+
+
+@pytest.mark.parametrize("theme", ["dark", "light", "ansi", "nord", "textual-light"])
+async def test_every_theme_has_all_styles(open_app: Any, theme: str) -> None:
+    """distui's own colours have a fall-back in every theme, textual's own ones included."""
+    async with open_app(theme=theme) as (app, pilot):
+        assert app.look.plain == (theme == "ansi")
+        for key in "234":
+            await press(pilot, key)
+        await press(pilot, "T")
+        assert "distui" in screen_text(app)
+
+
+async def test_no_color_leaves_no_colour(open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With NO_COLOR not one cell has a colour; the cursor and states are still there."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with open_app(start="runs") as (app, _):
+        styles = {s.style for strip in app.screen._compositor.render_strips() for s in strip if s.style}
+        filtered = [f.apply(list(strip), app.screen.styles.background) for strip in [] for f in app.get_line_filters()]
+        assert not filtered
+        assert app.look.plain
+        assert styles
+        assert "▌" in screen_text(app)
+
+
+async def test_ascii_shows_nothing_but_ascii(open_app: Any) -> None:
+    """With --ascii every cell of every view is ASCII."""
+    async with open_app(ascii=True) as (app, pilot):
+        for key in "1234":
+            await press(pilot, key)
+            odd = {c for c in screen_text(app) if ord(c) > 126}
+            assert not odd, (key, odd)
+
+
+async def test_news_reach_the_view_that_is_shown(open_app: Any, desk: FakeDesk) -> None:
+    """A host that is lost says so in its row, in words."""
+    async with open_app() as (app, pilot):
+        await desk.say(HostNews("node03", "lost", "node03: connection reset by peer"))
+        await settle(pilot)
+        assert "connection reset" in screen_text(app)
+
+
+async def test_the_palette_finds_actions_runs_and_themes(open_app: Any) -> None:
+    """ctrl+p offers what can be done here, and places to go to."""
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, "ctrl+p")
+        await pilot.press(*"theme nord")
+        await pilot.pause(0.6)
+        await press(pilot, "enter")
+        await press(pilot, "enter")
+        await pilot.pause(0.3)
+        assert app.theme == "nord"
+
+
+async def test_clicks_do_what_keys_do(open_app: Any) -> None:
+    """A click on a tab opens the view, one on a row moves the cursor, one on a key does its action."""
+    async with open_app() as (app, pilot):
+        await pilot.click("TopBar", offset=(28, 0))
+        await settle(pilot)
+        assert app.current_mode == "runs"
+        await pilot.click("RowList", offset=(10, 3))
+        await settle(pilot)
+        assert app.screen.chosen.run == "llm-7f2"
+        column = screen_text(app).splitlines()[-1].index("? help")
+        await pilot.click("KeyBar", offset=(column, 0))
+        await settle(pilot)
+        assert "type to find" in screen_text(app)

@@ -62,8 +62,9 @@ class Dialog(ModalScreen[str]):
         self.query(Button).first().focus()
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Answer."""
-        self.dismiss(event.button.id or "")
+        """Answer; Cancel is none."""
+        name = event.button.id or ""
+        self.dismiss("" if name == "cancel" else name)
 
     def action_answer(self, word: str) -> None:
         """Answer by key."""
@@ -75,7 +76,3 @@ class Confirm(Dialog):
 
     def __init__(self, title: str, lines: tuple[str, ...], yes: str) -> None:
         super().__init__(title, lines, (("cancel", "Cancel"), ("yes", yes)))
-
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Cancel is no answer."""
-        self.dismiss("yes" if event.button.id == "yes" else "")

@@ -108,7 +108,6 @@ class JobsScreen(View):
     def on_screen_resume(self) -> None:
         """Files may have changed meanwhile."""
         self.action_reread()
-        super().on_screen_resume()
 
     @on(RowList.Chosen)
     def action_launch_form(self) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from textual.widgets import Button
-
 from distui.spec.names import fold
 from tui.desk import LiveRun
 from tui.screens.confirm import Dialog
@@ -26,8 +24,3 @@ class QuitScreen(Dialog):
             lines.append("Stop: SIGTERM on all their hosts, then clean up, then quit.")
             buttons.append(("stop", "Stop them"))
         super().__init__(f"Quit while {count} go{'es' * (len(living) == 1)} on?", tuple(lines), tuple(buttons))
-
-    def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Staying is no answer."""
-        name = event.button.id or ""
-        self.dismiss("" if name == "cancel" else name)

@@ -19,7 +19,9 @@ from tui.desk import LiveRun, RunRow
 from tui.paint import Line
 from tui.run_words import byte_size, failure_words, started_words, state_words, took_words
 from tui.screens import run_change
+from tui.screens.runs_preview import preview
 from tui.theme import Palette
+from tui.widgets.panel import Panel
 from tui.widgets.rows import Row, RowList
 
 
@@ -53,6 +55,14 @@ class RunsScreen(View):
     def compose_body(self) -> ComposeResult:
         """See View."""
         yield RowList(self._paint)
+        yield Panel(self._preview, id="preview")
+
+    DEFAULT_CSS = """
+    RunsScreen RowList { height: auto; max-height: 60%; }
+    RunsScreen #preview { height: 1fr; margin: 1 0 0 0; }
+    RunsScreen.-h0 #preview { display: none; }
+    RunsScreen.-h0 RowList { max-height: 100%; }
+    """
 
     def on_mount(self) -> None:
         """What is known already."""
@@ -85,6 +95,7 @@ class RunsScreen(View):
             listed.append(Row("?", plain=True))
         listed += [Row(f"!{host}", plain=True) for host in app_of(self).found.unreachable]
         self.query_one(RowList).set_rows(listed)
+        self.query_one(Panel).refresh()
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
         key, look = self.query_one(RowList).rows[number].key, self.look
@@ -138,6 +149,13 @@ class RunsScreen(View):
         return look.good if row.live and row.state == "running" else look.muted
 
     # What is under the cursor.
+
+    @on(RowList.Moved)
+    def _moved(self) -> None:
+        self.query_one(Panel).refresh()
+
+    def _preview(self, width: int) -> list[Line]:
+        return preview(self.chosen, app_of(self).found, width, self.look, self.glyphs) if self.chosen else []
 
     @property
     def chosen(self) -> RunRow | None:

@@ -1,0 +1,72 @@
+"""The registry of actions: one vocabulary for keys, commands, palette, help and docs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import FakeDesk, screen_text, settle
+
+from tui.actions import Action
+from tui.keys import actions_here, keys_of
+from tui.registry import checked_keymap, places, with_table
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/tui.md"
+
+
+def test_what_changes_something_is_an_uppercase_letter() -> None:
+    """No lowercase letter, Ctrl, Backspace or Delete touches a host or a run, anywhere."""
+    for title, actions in places():
+        for action in actions:
+            assert not action.changes or all(len(k) == 1 and k.isupper() for k in action.keys), (title, action)
+    with pytest.raises(ValueError, match="uppercase"):
+        Action("stop", "stop", ("s",), changes=True)
+    with pytest.raises(ValueError, match="uppercase"):
+        Action("stop", "stop", ("ctrl+d",), changes=True)
+
+
+def test_no_key_means_two_things_in_one_place() -> None:
+    """Within a place a key belongs to one action."""
+    for title, actions in places():
+        seen: dict[str, str] = {}
+        for action in actions:
+            for key in action.keys:
+                assert seen.setdefault(key, action.id) == action.id, (title, key)
+
+
+def test_the_docs_have_the_keys_of_the_registry() -> None:
+    """docs/tui.md has the table that `python -m tui.registry` writes."""
+    page = PAGE.read_text("utf-8")
+    assert page == with_table(page), "run `python -m tui.registry`"
+
+
+def test_a_keymap_moves_harmless_keys_only() -> None:
+    """Unknown actions are named with the nearest one, and what changes something keeps an uppercase letter."""
+    good, wrong = checked_keymap({"leave": "Q", "stop": "ctrl+x", "filtr": "f", "prune": "Z"})
+    assert good == {"leave": "Q", "prune": "Z"}
+    assert any("did you mean filter" in words for words in wrong)
+    assert any("stop touches hosts" in words for words in wrong)
+
+
+@pytest.mark.parametrize("view", ["hosts", "jobs", "runs", "doctor"])
+async def test_every_action_at_hand_can_be_done(open_app: Any, view: str) -> None:
+    """Every action the footer and help name has a method where it is found."""
+    async with open_app(start=view) as (app, _):
+        start = app.screen.focused or app.screen
+        for action in actions_here(app.screen):
+            assert any(hasattr(node, f"action_{action.id}") for node in start.ancestors_with_self), action.id
+
+
+async def test_footer_and_help_follow_the_keymap(open_app: Any, desk: FakeDesk) -> None:
+    """A moved key is shown and works, and the old one does not."""
+    async with open_app(start="jobs", keymap={"show_text": "w"}) as (app, pilot):
+        action = next(a for a in actions_here(app.screen) if a.id == "show_text")
+        assert keys_of(action, app.keymap) == ("w",)
+        assert "w file" in screen_text(app)
+        await pilot.press("y")
+        await settle(pilot)
+        assert app.screen.crumbs == ("Jobs",)
+        await pilot.press("w")
+        await settle(pilot)
+        assert app.screen.crumbs[-1] == "llm-pretrain.yaml"

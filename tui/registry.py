@@ -1,0 +1,75 @@
+"""Every place of the app and its actions: for the keys table of the docs, and for checks over all of them.
+
+`python -m tui.registry` writes the table into docs/tui.md; a test says when that was forgotten.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tui.actions import Action
+
+BEGIN, END = "<!-- keys: written by `python -m tui.registry` -->", "<!-- end of keys -->"
+
+
+def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
+    """Title and actions of every place, the app's own last."""
+    from tui.app import DistuiApp
+    from tui.screens.doctor import DoctorScreen
+    from tui.screens.host_detail import HostDetailScreen
+    from tui.screens.hosts import HostsScreen
+    from tui.screens.jobs import JobsScreen
+    from tui.screens.launch import LaunchScreen
+    from tui.screens.run import RunScreen
+    from tui.screens.runs import RunsScreen
+    from tui.screens.text import TextScreen
+    from tui.widgets.rows import RowList
+
+    found = {
+        "Hosts": HostsScreen, "One host": HostDetailScreen, "Jobs": JobsScreen, "Launch": LaunchScreen,
+        "Runs": RunsScreen, "One run": RunScreen, "Doctor": DoctorScreen, "A text": TextScreen,
+        "Lists": RowList, "Everywhere": DistuiApp,
+    }  # fmt: skip
+    return tuple((title, _actions(kind)) for title, kind in found.items())
+
+
+def _actions(kind: type) -> tuple[Action, ...]:
+    """The actions a class and those it is made from declare, each id once."""
+    found: dict[str, Action] = {}
+    for one in kind.__mro__:
+        for action in one.__dict__.get("ACTIONS", ()):
+            found.setdefault(action.id, action)
+    return tuple(found.values())
+
+
+def checked_keymap(keymap: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The entries that may be used, and what is wrong with the others in words."""
+    known = {action.id: action for _, actions in places() for action in actions}
+    good, wrong = {}, []
+    for name, keys in keymap.items():
+        action = known.get(name)
+        if action is None:
+            near = difflib.get_close_matches(name, known, n=1)
+            wrong.append(f"keymap: there is no action {name}" + (f"; did you mean {near[0]}?" if near else ""))
+        elif action.changes and not all(len(key) == 1 and key.isupper() for key in keys.split(",")):
+            wrong.append(f"keymap: {name} touches hosts or runs: its key stays an uppercase letter, not {keys}")
+        else:
+            good[name] = keys
+    return good, tuple(wrong)
+
+
+def with_table(page: str) -> str:
+    """The page with its keys table as the registry has it."""
+    from tui.help import keys_table
+
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{keys_table(places())}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/tui.md")
+    path.write_text(with_table(path.read_text("utf-8")), "utf-8")
