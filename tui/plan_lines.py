@@ -190,8 +190,8 @@ def _table(plan: RunPlan, shown: Preview, width: int, look: Palette) -> list[Lin
     address = max(7, *(len(n.addr) for n in plan.networks))
     ranks = max(5, *(len(_ranks(plan, n.host)) for n in plan.networks))
     gpus = max(4, *(len(_gpus(plan, n.host)) for n in plan.networks))
-    room = width - 33 - name - ranks - gpus - address
-    path = max(9, min(room, 24, max(len(_path(n)) for n in plan.networks)))
+    room = width - 29 - name - ranks - gpus - address
+    path = max(10, min(room, 24, max(len(_path(n)) for n in plan.networks)))
     head = Line().gap(1).put("NODE", faint, width=4).gap(2).put("HOST", faint, width=name).gap(2)
     head.put("RANKS", faint, width=ranks).gap(2).put("GPUS", faint, width=gpus).gap(2)
     head.put("ADDRESS", faint, width=address).gap(2).put("DATA PATH", faint, width=path).gap(2).put("RENDEZVOUS", faint)
@@ -203,7 +203,7 @@ def _table(plan: RunPlan, shown: Preview, width: int, look: Palette) -> list[Lin
         )
         line.put(_ranks(plan, net.host), look.text, width=ranks).gap(2)
         line.put(_gpus(plan, net.host), look.text, width=gpus).gap(2).put(net.addr, look.muted, width=address).gap(2)
-        line.put(_path(net), look.text, width=path).gap(2)
+        line.put(_path(net, path), look.text, width=path).gap(2)
         lines.append(line.put(_meets(plan, net), look.muted).cut(width - 1))
     return lines
 
@@ -216,10 +216,11 @@ def _gpus(plan: RunPlan, host: str) -> str:
     return format_ranks(dict.fromkeys(g for t in plan.tasks_on(host) for g in t.gpus)) or "-"
 
 
-def _path(net: HostNetwork) -> str:
-    """`mlx5_[0-7] ib`, `eno1 tcp`: what carries the data."""
+def _path(net: HostNetwork, width: int = 99) -> str:
+    """What carries the data: `mlx5_[0-7] ib`, or how many ports where that is too long; `eno1 tcp`."""
     devices = [h.partition(":")[0] for h in net.hcas]
-    return f"{fold(devices)} {net.fabric}" if devices else f"{net.ifname} {net.fabric}"
+    words = f"{fold(devices)} {net.fabric}" if devices else f"{net.ifname} {net.fabric}"
+    return words if len(words) <= width or not devices else f"{len(devices)} ports {net.fabric}"
 
 
 def _meets(plan: RunPlan, net: HostNetwork) -> str:

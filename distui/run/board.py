@@ -221,7 +221,7 @@ class HostBoard:
             total_mib = source.memory_total_mib if source else None
             available = source.memory_available_mib if source else None
             if total_mib and available is not None:
-                return total_mib - available, total_mib
+                return max(0, total_mib - available), total_mib
         return None
 
     def rates(self) -> tuple[float, float] | None:

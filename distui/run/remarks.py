@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from distui.facts.host import HostFacts
+from distui.facts.host import GpuProcess, HostFacts
+from distui.plan.labels import format_ranks
 from distui.run.board import HOT_C, WARM_C, GpuLane, HostBoard
 from distui.run.links import links
 
@@ -39,6 +40,7 @@ def _gpus(host: HostBoard, now: float) -> Iterator[Remark]:
         yield Remark("wrong", f"GPUs: {problem.message}", problem.hint)
     for lane in host.lanes():
         yield from _gpu(host, lane, now)
+    yield from _strangers(host)
 
 
 def _gpu(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
@@ -59,11 +61,22 @@ def _gpu(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
     if owner.use and lane.idle_since is not None and now - lane.idle_since > IDLE_S:
         words = f"GPU {lane.index} idle for {_minutes(now - lane.idle_since)} while {owner.use.run} has it"
         yield Remark("watch", words)
-    for process in owner.foreign:
-        who = f"{process.user} " if process.user else ""
-        size = f", {process.memory_mib / 1024:.1f} GB" if process.memory_mib else ""
-        program = process.name.split()[0].rpartition("/")[2] if process.name.split() else "a process"
-        yield Remark("watch", f"GPU {lane.index}: {who}{program} (pid {process.pid}{size}) is of no run")
+
+
+def _strangers(host: HostBoard) -> Iterator[Remark]:
+    """Processes of no run: those of one person and program as one sentence."""
+    found: dict[str, list[tuple[int, GpuProcess]]] = {}
+    for lane in host.lanes():
+        for process in host.owner(lane).foreign:
+            program = process.name.split()[0].rpartition("/")[2] if process.name.split() else "a process"
+            found.setdefault(f"{process.user} {program}" if process.user else program, []).append((lane.index, process))
+    for who, members in found.items():
+        gpus = format_ranks(dict.fromkeys(gpu for gpu, _ in members))
+        held = sum(p.memory_mib or 0 for _, p in members) / 1024
+        size = f", {held:.0f} GB" if held else ""
+        what = f"pid {members[0][1].pid}" if len(members) == 1 else f"{len(members)} processes"
+        where = "GPU" if gpus.isdigit() else "GPUs"
+        yield Remark("watch", f"{where} {gpus}: {who} ({what}{size}) is of no run")
 
 
 def _minutes(seconds: float) -> str:

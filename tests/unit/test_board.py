@@ -322,7 +322,7 @@ def test_what_is_wrong_comes_first() -> None:
 
     assert remarks(b["h1"], 2) == [
         Remark("wrong", "GPU 1: GPU is lost", "reboot"),
-        Remark("watch", "GPU 0: ann python3 (pid 7, 40.0 GB) is of no run"),
+        Remark("watch", "GPU 0: ann python3 (pid 7, 40 GB) is of no run"),
         Remark("watch", "mlx5_2 is DOWN", "2 of 3 rails are left; check cable and switch port"),
         Remark("watch", "its clock is 0.80 s behind", "run ntp or chrony there"),
     ]

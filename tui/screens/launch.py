@@ -91,6 +91,8 @@ class LaunchScreen(View):
         self.tab: Tab = "form"
         self.run_id = ""
         self._timer: Timer | None = None
+        self._known: list[int] = []
+        """The probes that the plan was made from."""
         self._base: str | None = None
         """The text before a field was typed in: each key replaces what the key before it wrote."""
 
@@ -210,14 +212,10 @@ class LaunchScreen(View):
 
     def news(self, hosts: frozenset[str]) -> None:
         """Hosts that answer meanwhile change the plan; mere samples do not."""
-        if self.preview.plan is None or any(
-            h in hosts and self.board.hosts[h].sample is None for h in self._planned_on()
-        ):
+        known = [id(answer) for answer in self.desk.facts.values()]
+        if known != self._known and not self.preview.problems:
+            self._known = known
             self._later()
-
-    def _planned_on(self) -> tuple[str, ...]:
-        plan = self.preview.plan
-        return tuple(h for h in plan.hosts if h in self.board.hosts) if plan else ()
 
     # Showing it.
 

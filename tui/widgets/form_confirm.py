@@ -13,6 +13,7 @@ from distui.plan.model import RunPlan
 from distui.plan.render import visible
 from distui.spec.job import Job
 from distui.spec.names import fold
+from tui.plan_lines import folded_warnings
 from tui.screens.confirm import BOX, Dialog
 
 MANY_HOSTS = 8
@@ -32,7 +33,7 @@ def targets(job: Job, plan: RunPlan) -> tuple[str, ...]:
         f"ranks    {plan.world_size} in {len(plan.tasks)} tasks, launcher {plan.launcher}, backend {plan.backend}",
         f"image    {plan.image or 'none: processes on the hosts'}" + (f" (pull: {plan.pull})" if plan.image else ""),
         f"command  {command[:400]}",
-        *(f"! {warning}" for warning in plan.warnings),
+        *(f"! {words}" + (f", {more}" if more else "") for words, more in folded_warnings(plan.warnings)),
     ]
     return tuple(visible(line) for line in lines)
 
