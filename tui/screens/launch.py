@@ -12,12 +12,12 @@ from textual.containers import Horizontal
 from textual.events import Resize
 from textual.timer import Timer
 
-from distui.errors import DistuiError, UsageError
+from distui.errors import DistuiError
 from distui.plan.model import PlanProblem, RunPlan
 from distui.plan.render import render_text
 from distui.spec.job import Job
 from distui.spec.names import fold
-from tui import job_form, plan_lines, shell
+from tui import files, job_form, plan_lines, shell
 from tui.base import Action, View, app_of, bindings
 from tui.desk import JobFile
 from tui.job_form import FIELDS
@@ -173,9 +173,9 @@ class LaunchScreen(View):
 
     def _read(self, path: Path) -> str:
         try:
-            return path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            app_of(self).tell(f"{path} can't be read: {error}", level="error")
+            return files.read(path)
+        except DistuiError as error:
+            app_of(self).tell_error(error)
             return ""
 
     def _set_text(self, text: str, *, now: bool = False) -> None:
@@ -326,7 +326,7 @@ class LaunchScreen(View):
         if plan is None:
             return
         path = Path.cwd() / f"{plan.run_id}.plan.txt"
-        self._write(path, render_text(plan, full=True))
+        files.write(path, render_text(plan, full=True))
         app_of(self).tell(f"the plan is in {path}")
 
     def action_compare(self) -> None:
@@ -346,27 +346,11 @@ class LaunchScreen(View):
     def action_save(self) -> None:
         """Write the job file, unless somebody else wrote it meanwhile."""
         path = Path(self.path)
-        there = self._read(path) if path.exists() else None
-        if there is not None and there != self.read_text and self.file is not None:
-            raise UsageError(
-                f"{path} was changed by somebody else", hint="e shows your text; save it under another name"
-            )
-        if there is not None and self.file is None:
-            raise UsageError(f"{path} exists already", hint="give the job another name")
-        self._write(path, self.text)
+        files.save(path, self.text, before=self.read_text if self.file else None)
         self.read_text = self.text
         self.edits.pop(self.path, None)
         app_of(self).tell(f"saved {path}")
         self.refresh_bars()
-
-    def _write(self, path: Path, text: str) -> None:
-        """Whole or not at all. Raises UsageError."""
-        part = path.with_name(f".{path.name}.part")
-        try:
-            part.write_text(text)
-            part.replace(path)
-        except OSError as error:
-            raise UsageError(f"{path} can't be written: {error.strerror or error}") from None
 
     def action_editor(self) -> None:
         """Edit the text in one's own editor; what is saved there is shown here."""
