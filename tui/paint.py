@@ -41,7 +41,7 @@ class Line:
 
         `click` is a Textual action (`screen.open`) done when the text is clicked.
         """
-        words = safe(str(text))
+        words = safe(str(text)).replace("\n", " ")
         if width is not None:
             words = _fit(words, width, right=right)
         if words:

@@ -137,11 +137,12 @@ def _bare(ctx: click.Context) -> int:
     """
     if ctx.invoked_subcommand is not None:
         return 0
+    from distui.cli import console as consoles
     from distui.cli import opening, settings, wiring
 
     told = settings.of(ctx)
     if opening.wanted(told) and (told.hosts or told.hostfile or wiring.inventory_path(told)):
-        return opening.open_views(told)
+        return opening.open_views(told, consoles.of(told))
     click.echo(ctx.get_help())
     return 0 if opening.on_terminal() else 2
 

@@ -40,7 +40,7 @@ async def show(told: Settings, desk: CliDesk, start: View | LiveRun = "hosts") -
     return await run_app(DistuiApp(desk, start=start, theme=told["theme"], ascii=told["ascii"], keymap=keymap))
 
 
-def open_views(told: Settings, start: View = "hosts", run: str = "") -> int:
+def open_views(told: Settings, out: Console, start: View = "hosts", run: str = "") -> int:
     """The app over the inventory; with `run` it opens on that run. Raises UsageError without an inventory."""
     from distui.cli.desk import CliDesk
 
@@ -49,9 +49,11 @@ def open_views(told: Settings, start: View = "hosts", run: str = "") -> int:
 
     async def opened() -> int:
         async with desk:
-            if not run:
-                return await show(told, desk, start)
-            return await show(told, desk, await desk.attach(run))
+            code = await show(told, desk, await desk.attach(run) if run else start)
+            left = tuple(desk.following)
+        for name in left:
+            out.say(_goes_on(name))
+        return code
 
     return wiring.run_async(opened())
 
@@ -100,7 +102,11 @@ def _told(out: Console, live: LiveRun, code: int, *, exit_first: bool) -> int:
 
     run, ended = live.plan.run_id, live.state.ended
     if ended is None or ended.outcome == "detached":
-        out.say(f"distui: {run} goes on; `distui attach {run}` follows it, `distui stop {run}` ends it")
+        out.say(_goes_on(run))
         return code
     out.say(f"distui: {run}: {ended.outcome}; its logs: {ended.log_dir or live.stored.log_dir}")
     return exit_code(ended, exit_first=exit_first)
+
+
+def _goes_on(run: str) -> str:
+    return f"distui: {run} goes on; `distui attach {run}` follows it, `distui stop {run}` ends it"

@@ -125,9 +125,11 @@ class HostRun:
         """Remove the task's env file."""
         await self._again(("rm", "-f", "--", task.env_file))
 
-    async def find(self) -> None:
-        """Learn the engine's ids of an adopted run's tasks."""
-        self.ids = {task.labels.task: task.id for task in await self.found()}
+    async def find(self) -> frozenset[int]:
+        """Learn the engine's ids of an adopted run's tasks; returns the tasks that run now."""
+        found = await self.found()
+        self.ids = {task.labels.task: task.id for task in found}
+        return frozenset(task.labels.task for task in found if task.running)
 
     def _refused(self, what: str, done: Completed) -> HostCommandError:
         """The engine's refusal: its class in our words, then its own last line."""

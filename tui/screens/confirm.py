@@ -21,9 +21,13 @@ BOX = """
 {kind} .lines {{ height: auto; max-height: 1fr; margin: 1 0; color: $muted; }}
 {kind}.-h0 .lines {{ margin: 0; }}
 {kind} Horizontal {{ height: 1; align-horizontal: right; }}
-{kind} Button {{ border: none; height: 1; min-width: 10; margin: 0 0 0 2; background: $rule; color: $foreground; }}
-{kind} Button:focus {{ background: $accent; color: $background; text-style: bold; }}
-{kind}:ansi Button:focus {{ background: ansi_default; color: ansi_default; text-style: bold reverse; }}
+{kind} Button {{
+    border: none; height: 1; min-width: 10; margin: 0 0 0 2; background: $rule !important; color: $foreground;
+}}
+{kind} Button:focus {{ background: $accent !important; color: $background; text-style: bold !important; }}
+{kind}:ansi Button:focus {{
+    background: ansi_default !important; color: ansi_default; text-style: bold reverse !important;
+}}
 """
 """How dialogs look, with `kind` as the class's name."""
 

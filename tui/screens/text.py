@@ -14,7 +14,7 @@ from tui.widgets.rows import RowList
 
 
 class TextScreen(View):
-    """Lines with a cursor; a diff's lines have their colours. `/` keeps only lines that contain the text."""
+    """Lines with a cursor; of a diff the new lines are bright. `/` keeps only lines that contain the text."""
 
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         FILTER,
@@ -61,11 +61,11 @@ class TextScreen(View):
         look = self.look
         style = look.text
         if text.startswith(("+++", "---")):
-            style = look.bold
+            style = look.accent
         elif text.startswith("+"):
-            style = look.good
+            style = look.bold
         elif text.startswith("-"):
-            style = look.wrong
+            style = look.muted
         return Line().gap(1).put(text[self.left :], style)
 
     def action_side_right(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from distui.cli import console as consoles
 from distui.cli import opening, settings
 from distui.cli.options import RUN, verb
 from distui.errors import UsageError
@@ -26,4 +27,4 @@ def command(ctx: click.Context, run: str | None, theme: str | None, ascii: bool 
     told = settings.of(ctx).with_flags(theme=theme, ascii=ascii)
     if not opening.on_terminal():
         raise UsageError("the terminal UI needs a terminal", hint="off one use probe, run --headless, ps, logs ...")
-    return opening.open_views(told, view, run or "")
+    return opening.open_views(told, consoles.of(told), view, run or "")
