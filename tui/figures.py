@@ -145,9 +145,9 @@ def spark(
     line: Line, palette: Palette, glyphs: Glyphs, samples: Sequence[float | None], cells: int, top: float, seconds: int
 ) -> Line:
     """The last `seconds` of samples in `cells`, newest right; time before the first sample is empty."""
-    for value in resampled(samples, cells, seconds):
-        line.put(glyphs.ramp(None if value is None else value / top if top else 0.0), palette.data[1])
-    return line
+    means = resampled(samples, cells, seconds)
+    ramp = "".join(glyphs.ramp(None if v is None else v / top if top else 0.0) for v in means)
+    return line.put(ramp, palette.data[1])
 
 
 def resampled(samples: Sequence[float | None], cells: int, seconds: int) -> list[float | None]:

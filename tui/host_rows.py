@@ -6,7 +6,7 @@ GPUS, total memory, gaps between tanks, FABRIC unless it has a remark. HOST, sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich.style import Style
@@ -332,13 +332,18 @@ def _run(line: Line, host: HostBoard, at: Columns, ink: Inks) -> Line:
     runs = runs_on(host)
     if not runs and not strangers:
         return line.put("free" if host.gpus else "-", ink.faint)
-    start = line.width
-    for i, (run, ranks) in enumerate(runs):
-        line.put(", " if i else "", ink.faint).put(run, ink.text).put(f" {ranks}" if ranks else "", ink.muted)
+    made = _named(runs, strangers, ink, ranks=True)
+    if made.width > at.run:
+        made = _named(runs, strangers, ink, ranks=False)
+    return line.add(made.cut(at.run))
+
+
+def _named(runs: Sequence[tuple[str, str]], strangers: str, ink: Inks, *, ranks: bool) -> Line:
+    line = Line()
+    for i, (run, here) in enumerate(runs):
+        line.put(", " if i else "", ink.faint).put(run, ink.text).put(f" {here}" if here and ranks else "", ink.muted)
     if strangers:
         line.put("  " if runs else "", ink.faint).put(f"{strangers} !", ink.palette.watch)
-    if line.width - start > at.run:
-        line.cut(start + at.run)
     return line
 
 

@@ -350,6 +350,7 @@ def _before(plan: RunPlan, width: int, look: Palette, glyphs: Glyphs) -> list[Li
     fails = "the others are stopped" if plan.on_fail == "stop" else "the others go on"
     told.append(("failure", f"{fails}; SIGKILL after {plan.stop_grace:g} s of grace"))
     lines = [title("Before it starts", width, look, glyphs), Line()]
-    return lines + [
-        Line().gap(1).put(name, look.muted, width=8).gap(2).put(words, look.text).cut(width - 1) for name, words in told
-    ]
+    for name, words in told:
+        for k, part in enumerate(_wrapped(words, max(24, width - 13))):
+            lines.append(Line().gap(1).put("" if k else name, look.muted, width=8).gap(2).put(part, look.text))
+    return lines

@@ -50,7 +50,7 @@ def _of_plan(plan: RunPlan, containers: Mapping[int, str], started: float | None
             task.index,
             task.ranks,
             _planned_gpus(task),
-            containers.get(task.index, ""),
+            containers.get(task.index, "") if task.engine != "process" else "",
             task.engine,
             plan.world_size,
             started,

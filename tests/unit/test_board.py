@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from distui.facts.host import Address, Gpu, GpuProcess, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
 from distui.plan.labels import TaskLabels
+from distui.plan.model import RunPlan, Task
 from distui.run.board import HISTORY, Board, Ring
 from distui.run.discover import Found, FoundRun, FoundTask
 from distui.run.events import GpuReading, HostSampled
@@ -337,3 +338,18 @@ def test_an_idle_gpu_of_a_run_is_remarked() -> None:
 
     assert remarks(b["h1"], 899) == []
     assert [r.text for r in remarks(b["h1"], 960)] == ["GPU 0 idle for 16 min while a has it"]
+
+
+def test_uses_of_a_followed_run_come_from_its_plan() -> None:
+    """They win over what was found of it; processes have no container."""
+    task = Task(
+        0, "r", "h1", "process", (), "worker", 0, (0, 1), (2, 3), None, {}, (), "", "", {}, (), ((2,), (3,))
+    )  # fmt: skip
+    plan = RunPlan(
+        "a", "job", "ann", "1", 1, "env", "gloo", "env://", None, None, "h1", 1, 2, None, "missing", "stop",
+        1.0, 1.0, None, (), (task,),
+    )  # fmt: skip
+
+    uses = uses_of([(plan, {0: "/home/ann/.local/task-0"}, 7.0)], Found((found("a", "h1"),), {}))
+
+    assert uses == (Use("a", "job", "h1", 0, (0, 1), {2: (0,), 3: (1,)}, "", "process", 2, 7.0),)
