@@ -1,0 +1,75 @@
+"""Files and programs around the app: job files written whole, editors and ssh as argv."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from distui.errors import UsageError
+from distui.spec.inventory import Host
+from tui import files, shell
+from tui.desk import Desk
+
+
+def test_a_file_is_written_whole(tmp_path: Path) -> None:
+    """And nothing else is left beside it."""
+    files.save(tmp_path / "job.yaml", "a: 1\n", before=None)
+
+    assert [p.name for p in tmp_path.iterdir()] == ["job.yaml"]
+    assert files.read(tmp_path / "job.yaml") == "a: 1\n"
+
+
+@pytest.mark.parametrize(("before", "words"), [(None, "exists already"), ("old\n", "changed by somebody else")])
+def test_somebody_elses_text_stays(tmp_path: Path, before: str | None, words: str) -> None:
+    """Neither a new job nor an edited one overwrites it."""
+    path = tmp_path / "job.yaml"
+    path.write_text("theirs\n")
+
+    with pytest.raises(UsageError, match=words):
+        files.save(path, "mine\n", before=before)
+    assert path.read_text() == "theirs\n"
+
+
+def test_what_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:
+    """With the path and the reason."""
+    (tmp_path / "latin.yaml").write_bytes(b"\xe9")
+
+    with pytest.raises(UsageError, match="not UTF-8"):
+        files.read(tmp_path / "latin.yaml")
+    with pytest.raises(UsageError, match=r"gone/x\.yaml can't be read: No such file"):
+        files.read(tmp_path / "gone" / "x.yaml")
+    with pytest.raises(UsageError, match="can't be written"):
+        files.write(tmp_path / "gone" / "x.yaml", "")
+
+
+@pytest.mark.parametrize(
+    ("visual", "line", "expected"),
+    [
+        ("vim", 3, ("vim", "+3", "j.yaml")),
+        ("/usr/bin/nano -w", 2, ("/usr/bin/nano", "-w", "+2", "j.yaml")),
+        ("code --wait", 3, ("code", "--wait", "j.yaml")),
+        ("vim", 0, ("vim", "j.yaml")),
+    ],
+)
+def test_editors(monkeypatch: pytest.MonkeyPatch, visual: str, line: int, expected: tuple[str, ...]) -> None:
+    """$VISUAL as the shell splits it; a line where the editor is known to take one."""
+    monkeypatch.setenv("VISUAL", visual)
+
+    assert shell.editor_argv(Path("j.yaml"), line) == expected
+
+
+def test_ssh_takes_what_the_inventory_adds() -> None:
+    """A name that begins with a dash is no option; a desk with its own way to log in says so."""
+
+    class Own:
+        def ssh_argv(self, host: str) -> tuple[str, ...]:
+            return ("ssh", "-F", "demo.conf", host)
+
+    host = Host("node01", addr="10.0.0.1", user="ann", port=2222)
+
+    assert shell.ssh_argv(cast(Desk, object()), host) == (
+        "ssh", "-p", "2222", "-l", "ann", "-o", "HostName=10.0.0.1", "--", "node01",
+    )  # fmt: skip
+    assert shell.ssh_argv(cast(Desk, Own()), host) == ("ssh", "-F", "demo.conf", "node01")
