@@ -9,12 +9,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench import help as help_measure
-from bench import probe, scale, start
+from bench import probe, scale, start, tui
 from bench.cluster import cluster, refusal
 from bench.peers import Peers, peers
 from bench.report import machine, note, title
 
-MEASURES = ("help", "scale", "probe", "start", "follow")
+MEASURES = ("help", "scale", "tui", "probe", "start", "follow")
 _NEED_HOSTS = ("probe", "start")
 
 
@@ -41,6 +41,8 @@ def _take(chosen: list[str] | tuple[str, ...], found: Peers, *, quick: bool) -> 
         help_measure.measure(found, quick=quick)
     if "scale" in chosen:
         scale.measure(quick=quick)
+    if "tui" in chosen:
+        tui.measure(quick=quick)
     on_hosts = [name for name in _NEED_HOSTS if name in chosen]
     reason = refusal()
     for name in (n for n in (*_NEED_HOSTS, "follow") if n in chosen and reason):

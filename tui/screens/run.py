@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import Resize
 
-from distui.run.events import Event
+from distui.run.events import Event, HostSampled, LogLines
 from tui.base import Action, app_of, bindings
 from tui.desk import LiveRun
 from tui.figures import size as size_words
@@ -38,6 +38,8 @@ STRIPS = ("auto", "off", "compact", "full")
 WORDS = {"launching": "starting", "launch_failed": "not started"}
 SLOW_S = 0.5
 """How often figures and ages are painted again."""
+STALE_S = 0.2
+"""How soon after the last time news of states are painted."""
 
 
 class RunScreen(PaneKeys):
@@ -75,6 +77,8 @@ class RunScreen(PaneKeys):
         self.pump = Pump(lambda: self.visible_panes)
         self._autopsied = False
         self._ticks = 0
+        self._ticked = 0.0
+        self._stale = False
 
     def compose_body(self) -> ComposeResult:
         """See View."""
@@ -106,7 +110,7 @@ class RunScreen(PaneKeys):
         self.fold_screen()
         self.activate(self.grid.logs[0])
         self.focus_list()
-        self.set_interval(1 / HZ, self.pump.tick)
+        self.set_interval(1 / HZ, self._pump)
         self.set_interval(SLOW_S, self._tick)
         self.work(self._follow(), name="follow")
 
@@ -118,19 +122,23 @@ class RunScreen(PaneKeys):
 
     def take(self, batch: Sequence[Event]) -> None:
         """Note what came; the pump and the slow tick show it."""
-        before = self.feed.state.failure, self.feed.over
         self.feed.take(batch)
         for pane in self.visible_panes:
             if isinstance(pane, MergedPane) or (isinstance(pane, LogPane) and pane.rank in self.feed.grown):
                 pane.dirty = True
         self.feed.grown.clear()
-        if (self.feed.state.failure, self.feed.over) != before or self.moments != aftermath(self.feed.state):
+        self._stale = self._stale or not all(isinstance(event, LogLines | HostSampled) for event in batch)
+
+    def _pump(self) -> None:
+        """Fifty times a second: one pane, and news that are not logs at most five times."""
+        self.pump.tick()
+        if self._stale and self.pump.clock() - self._ticked >= STALE_S:
             self._tick()
 
     def _tick(self) -> None:
         """Everything but the logs: figures, ages, states; twice a second."""
         state = self.feed.state
-        self._ticks += 1
+        self._ticks, self._ticked, self._stale = self._ticks + 1, self.pump.clock(), False
         self.moments = aftermath(state) or self._notices()
         self.feed.grow_progress()
         for pane in self.visible_panes:

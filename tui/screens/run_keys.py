@@ -58,8 +58,8 @@ class LogKeys(View):
         Action("copy_line", "copy", ("c",), "Logs", help="Copy what is selected, else the line of the cursor."),
         Action("save", "save log", ("W",), "Logs", "save", help="Copy the whole file of the log to this folder."),
         Action("clear", "clear", ("C",), "Logs", "clear", help="Hide what is there; the file keeps it, 0 shows it."),
-        Action("unfold", "unfold", ("z",), "Logs", footer=True, help="In the merged log: show who said the line, and when."),
-        Action("fold", "fold all", ("D",), "Logs", "fold", footer=True, help="In the merged log: fold equal lines, or show each."),
+        Action("unfold", "unfold", ("z",), "Logs", footer=True, help="Merged log: who said the line, and when."),
+        Action("fold", "fold all", ("D",), "Logs", "fold", footer=True, help="Merged log: fold equal lines, or not."),
     )  # fmt: skip
 
     def __init__(self) -> None:

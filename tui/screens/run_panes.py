@@ -17,7 +17,7 @@ from tui.widgets.failure_banner import headline_of
 from tui.widgets.log_pane import LogPane
 from tui.widgets.merged_pane import MergedPane
 from tui.widgets.pane import Pane
-from tui.widgets.pane_grid import PaneGrid, next_choice
+from tui.widgets.pane_grid import MOST, PaneGrid, next_choice
 from tui.widgets.rank_list import RankList
 
 
@@ -26,7 +26,7 @@ class PaneKeys(LogKeys):
 
     PANE_ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("merged", "merged", ("M",), "Layout", "merged", footer=True, help="All ranks in one log, and back."),
-        Action("panes", "panes", ("P",), "Layout", "panes", footer=True, help="1, 2, 4 or 8 panes, if they fit."),
+        Action("panes", "panes", ("P",), "Layout", "panes", footer=True, help="1 to 16 panes, as they fit."),
         Action("zoom", "zoom", ("f",), "Layout", "zoom", footer=True, help="The active pane alone, and back."),
         Action("next_pane", "next pane", ("tab",), "Layout"),
         Action("previous_pane", "previous pane", ("shift+tab",), "Layout"),
@@ -119,7 +119,7 @@ class PaneKeys(LogKeys):
     def fill_panes(self) -> None:
         """Give every empty pane a rank: the first of each host, then the others in order."""
         grid = self.grid
-        grid.most = min(len(self.feed.buffers) + 1, 8) if len(self.feed.buffers) > 1 else 1
+        grid.most = min(len(self.feed.buffers) + 1, MOST) if len(self.feed.buffers) > 1 else 1
         grid.with_merged = len(self.feed.buffers) > 1
         firsts = [task.ranks[0] for task in self.feed.placed_by_host()]
         order = [*firsts, *(r for r in self.feed.placed if r not in firsts)]
@@ -269,7 +269,7 @@ class PaneKeys(LogKeys):
             return
         self._leave_merged()
         grid = self.grid
-        grid.wanted = max(grid.shape.shown, min(len(bad), 8))
+        grid.wanted = max(grid.shape.shown, min(len(bad), MOST))
         grid.fit()
         panes = grid.log_panes
         for rank, pane in zip(bad, panes, strict=False):

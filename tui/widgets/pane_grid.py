@@ -14,14 +14,15 @@ from tui.widgets.log_pane import LogPane
 from tui.widgets.merged_pane import MergedPane
 from tui.widgets.pane import Pane
 
-MOST = 8
-CHOICES = (1, 2, 4, 8)
+MOST = 16
+CHOICES = (1, 2, 4, 8, 16)
 MIN_WIDTH = 44
 MIN_HEIGHT = 6
 """Title included."""
 TWO_ROWS_FROM = 19
 """Below this height one row of panes says more than two."""
-_COLUMNS = {1: 1, 2: 2, 3: 2, 4: 2, 5: 3, 6: 3, 7: 4, 8: 4}
+_COLUMNS = {1: 1, 2: 2, 3: 2, 4: 2, 5: 3, 6: 3}
+"""Columns for so many panes; four for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def shape(wanted: int, width: int, height: int) -> Shape:
     """The panes that fit, as square as it goes."""
     columns, rows = room_for(width, height)
     shown = max(1, min(wanted, columns * rows, MOST))
-    across = min(columns, _COLUMNS[shown])
+    across = min(columns, _COLUMNS.get(shown, 4))
     if -(-shown // across) > rows:
         across = min(columns, math.ceil(shown / rows))
     return Shape(shown, across, -(-shown // across))
@@ -60,7 +61,7 @@ def suited(width: int, height: int) -> int:
 
 
 def next_choice(now: int, width: int, height: int) -> int:
-    """What `P` chooses next: 1, 2, 4, 8, as far as they fit."""
+    """What `P` chooses next: 1, 2, 4, 8, 16, as far as they fit."""
     columns, rows = room_for(width, height)
     fitting = [n for n in CHOICES if n <= columns * rows] or [1]
     return next((n for n in fitting if n > now), fitting[0])
