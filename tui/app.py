@@ -9,7 +9,7 @@ import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from textual.app import App
 from textual.binding import BindingType
@@ -20,8 +20,6 @@ from textual.screen import Screen
 
 from distui.errors import DistuiError
 from distui.run.board import Board
-from distui.run.discover import Found
-from distui.run.uses import uses_of
 from tui import theme as themes
 from tui.actions import Action, bindings
 from tui.base import View, ViewName, work
@@ -29,6 +27,9 @@ from tui.desk import Desk, HostNews, JobFile, LiveRun, RunRow
 from tui.glyphs import ASCII, UNICODE, AsciiSigns, Glyphs
 from tui.keys import actions_here
 from tui.theme import Palette
+
+if TYPE_CHECKING:
+    from distui.run.discover import Found
 
 NEWS_EVERY = 0.5
 """Seconds between two repaints for news of the hosts."""
@@ -81,7 +82,7 @@ class DistuiApp(App[int]):
         self.desk = desk
         self.board = Board(desk.hosts)
         self.rows: tuple[RunRow, ...] = ()
-        self.found = Found((), {})
+        self._found: Found | None = None
         self.runs_known = False
         self.glyphs: Glyphs = ASCII if ascii else UNICODE
         self.keymap, self._complaints = self._checked(keymap or {})
@@ -241,13 +242,24 @@ class DistuiApp(App[int]):
             self.ask_runs()
 
     async def _take_runs(self) -> None:
-        self.rows, self.found = await self.desk.runs()
+        self.rows, self._found = await self.desk.runs()
         self.runs_known = True
         self.take_uses()
         self._show_news()
 
+    @property
+    def found(self) -> Found:
+        """The runs found on the hosts when they were asked last."""
+        if self._found is None:
+            from distui.run.discover import Found
+
+            self._found = Found((), {})
+        return self._found
+
     def take_uses(self) -> None:
         """Which GPU which run uses, from the runs followed here and those found on the hosts."""
+        from distui.run.uses import uses_of
+
         living = [live for live in self.desk.following.values() if live.state.ended is None]
         followed = [(live.plan, live.state.containers, live.state.started) for live in living]
         self.board.used(uses_of(followed, self.found))

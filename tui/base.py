@@ -46,13 +46,15 @@ class AppLike(Protocol):
     desk: Desk
     board: Board
     rows: tuple[RunRow, ...]
-    found: Found
     runs_known: bool
     glyphs: Glyphs
     keymap: Mapping[str, str]
 
     @property
     def look(self) -> Palette: ...
+
+    @property
+    def found(self) -> Found: ...
 
     def tell(self, words: str, *, level: Literal["info", "warning", "error"] = "info") -> None: ...
 

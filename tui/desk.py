@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from distui.errors import Problem
-from distui.facts.host import ProbeResult, Trouble
-from distui.plan.model import NoPlan, RunPlan
-from distui.run.discover import Found
-from distui.run.events import Event, Failure, HostSampled, StopReason
-from distui.run.state import RunState
-from distui.run.store import StoredRun
-from distui.spec.inventory import Host, HostPick
-from distui.spec.job import Job
+if TYPE_CHECKING:
+    from distui.errors import Problem
+    from distui.facts.host import ProbeResult, Trouble
+    from distui.plan.model import NoPlan, RunPlan
+    from distui.run.discover import Found
+    from distui.run.events import Event, Failure, HostSampled, StopReason
+    from distui.run.state import RunState
+    from distui.run.store import StoredRun
+    from distui.spec.inventory import Host, HostPick
+    from distui.spec.job import Job
 
 
 @dataclass(frozen=True, slots=True)

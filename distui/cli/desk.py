@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from distui import __version__
@@ -66,9 +67,9 @@ class CliDesk:
         self._keeper = Keeper(leash=leash)
         self._stack = AsyncExitStack()
         self._connector: Connector | None = None
+        self._connecting = asyncio.Lock()
 
     async def __aenter__(self) -> CliDesk:
-        self._connector = await self._stack.enter_async_context(self._connect(self.hosts))
         await self._stack.enter_async_context(self._keeper)
         return self
 
@@ -86,12 +87,15 @@ class CliDesk:
             on_result(result.host, result)
 
         hosts = [host for host in self.hosts if host.name in names]
-        await probe_all(self.connector, hosts, parallel=self.told["parallel"], on_result=answered)
+        await probe_all(await self.connector(), hosts, parallel=self.told["parallel"], on_result=answered)
 
-    @property
-    def connector(self) -> Connector:
-        """The connections to the inventory's hosts."""
-        assert self._connector is not None  # set by __aenter__
+    async def connector(self) -> Connector:
+        """The connections to the inventory's hosts. Made at the first use: ssh is dear to import, and the first
+        picture of the app shall not wait for it."""
+        async with self._connecting:
+            if self._connector is None:
+                await asyncio.to_thread(import_module, "remote.pool")
+                self._connector = await self._stack.enter_async_context(self._connect(self.hosts))
         return self._connector
 
     def know(self, results: Mapping[str, ProbeResult]) -> None:
@@ -110,14 +114,14 @@ class CliDesk:
         found = [self.draft(job.path.read_text("utf-8", "replace"), str(job.path), job.name).job for job in self.jobs()]
         images = tuple(dict.fromkeys(job.image for job in found if job is not None and job.image))[:MOST_IMAGES]
         up = [host for host in self.hosts if isinstance(self._facts.get(host.name), HostFacts)]
-        return await images_present(self.connector, up, images) if images else {}
+        return await images_present(await self.connector(), up, images) if images else {}
 
     async def news(self) -> AsyncIterator[HostNews]:
         """See tui.desk."""
         from distui.run.figures import figures
         from tui.desk import HostNews
 
-        stream = figures(self.connector, [host.name for host in self.hosts])
+        stream = figures(await self.connector(), [host.name for host in self.hosts])
         async with contextlib.aclosing(stream):
             async for told in stream:
                 yield HostNews(told.host, told.state, told.reason, told.sample)
@@ -239,7 +243,7 @@ class CliDesk:
         """See tui.desk."""
         from distui.run.discover import find_runs
 
-        found = await find_runs(self.connector, self.hosts)
+        found = await find_runs(await self.connector(), self.hosts)
         recorded = await asyncio.to_thread(self._recorded)
         rows = listing.joined(found, [row for row, _ in recorded])
         sizes = {row.run: size for row, size in recorded}

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING
 
-from distui.run.controller import RunController
 from distui.run.events import Event, RunEnded, StopReason
 from distui.run.fanout import Fanout
 from distui.run.recorded import stored_events, stored_samples
 
 if TYPE_CHECKING:
     from distui.plan.model import RunPlan
+    from distui.run.controller import RunController
     from distui.run.state import RunState
     from distui.run.store import StoredRun
     from distui.session import Connector

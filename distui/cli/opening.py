@@ -86,7 +86,7 @@ async def launch(told: Settings, out: Console, order: Order, how: How) -> int:
 
     desk = CliDesk(told, order.inventory, order.hosts)
     async with desk:
-        prepared = await prepare(desk.connector, told, out, order)
+        prepared = await prepare(await desk.connector(), told, out, order)
         if not await confirm_plan(out, told, prepared.plan):
             out.say("distui: not started")
             return ExitCode.INTERRUPTED

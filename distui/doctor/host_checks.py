@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from distui.doctor.finding import Answer, Check
+from distui.doctor.finding import GRAVITY, Answer, Check, Verdict
 from distui.facts.host import Disk, HostFacts, IbPort, Trouble
 
 PORT = 29500
@@ -180,18 +180,28 @@ def rdma_limits(facts: HostFacts) -> Answer:
 
 
 def disk(facts: HostFacts) -> Answer:
-    """Room for an image and for logs."""
-    if not facts.disks:
+    """Room for an image and for logs; small file systems such as /tmp only matter when they are full."""
+    judged = [(_fullness(d), d) for d in facts.disks]
+    if not judged:
         return Answer("skip", "unknown")
-    least = min((d for d in facts.disks if d.path != "/dev/shm"), key=lambda d: d.free, default=facts.disks[0])
+    verdict = max((v for v, _ in judged), key=GRAVITY.index)
+    least = min((d for v, d in judged if v == verdict and (_holds_images(d) or verdict != "ok")), key=lambda d: d.free,
+                default=judged[0][1])  # fmt: skip
     words = f"{_size(least.free)} free on {least.path}"
-    if least.free >= DISK_LOW:
+    if verdict == "ok":
         return Answer("ok", words)
-    return Answer("fail" if least.free < DISK_FULL else "warn", words, *_room(least))
+    how = f"docker system df; du -xh --max-depth=2 {least.path} | sort -h | tail"
+    return Answer(verdict, words, "an image, a checkpoint or logs may not fit", how)
 
 
-def _room(least: Disk) -> tuple[str, str]:
-    return "an image or checkpoint may not fit", f"docker system df; du -xh --max-depth=2 {least.path} | sort -h | tail"
+def _holds_images(found: Disk) -> bool:
+    return found.path == "/" or found.path.startswith(("/var", "/home", "/data"))
+
+
+def _fullness(found: Disk) -> Verdict:
+    if _holds_images(found):
+        return "ok" if found.free >= DISK_LOW else "warn" if found.free >= DISK_FULL else "fail"
+    return "ok" if found.free >= found.total / 20 else "warn"
 
 
 def memory(facts: HostFacts) -> Answer:

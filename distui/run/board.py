@@ -13,13 +13,15 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from distui.facts.host import Gpu, GpuProcess, HostDown, HostFacts, IbPort, Nic, ProbeResult, Trouble
 from distui.facts.network import kind_of
 from distui.run.events import GpuReading, HostSampled
-from distui.run.uses import Use
-from distui.spec.inventory import Host
+
+if TYPE_CHECKING:
+    from distui.run.uses import Use
+    from distui.spec.inventory import Host
 
 HISTORY = 300
 """Samples kept for each GPU and link: five minutes at one a second."""

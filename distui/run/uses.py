@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from distui.plan.model import RunPlan, Task
-from distui.run.discover import Found, FoundTask
+if TYPE_CHECKING:
+    from distui.plan.model import RunPlan, Task
+    from distui.run.discover import Found, FoundTask
 
 
 @dataclass(frozen=True, slots=True)
