@@ -152,8 +152,9 @@ def spark(
 
 def resampled(samples: Sequence[float | None], cells: int, seconds: int) -> list[float | None]:
     """Means of equal parts of the last `seconds` samples, newest last; None where nothing is known."""
-    recent = list(samples[-seconds:])
-    padded: list[float | None] = [None] * (seconds - len(recent)) + recent
+    recent = samples[-seconds:]
+    missing: list[float | None] = [None] * (seconds - len(recent))
+    padded = [*missing, *recent]
     edges = [round(i * seconds / cells) for i in range(cells + 1)] if cells else []
     return [mean(padded[low : max(high, low + 1)]) for low, high in pairwise(edges)]
 

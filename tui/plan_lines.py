@@ -341,10 +341,10 @@ def _before(plan: RunPlan, width: int, look: Palette, glyphs: Glyphs) -> list[Li
     hosts = "its host" if len(plan.hosts) == 1 else f"all {len(plan.hosts)} hosts"
     told = [("hosts", f"{hosts} are logged in to again, and must still be as probed")] if len(plan.hosts) > 1 else []
     if plan.image:
-        words = {
+        pulls = {
             "missing": "pulled where it is missing", "always": "pulled on every host", "never": "must be there already",
         }  # fmt: skip
-        told.append(("image", words[plan.pull]))
+        told.append(("image", pulls[plan.pull]))
     if len(plan.hosts) > 1 and not plan.init_method.startswith("file"):
         told.append(("reach", f"every host must reach {plan.master_addr} port {plan.master_port}"))
     fails = "the others are stopped" if plan.on_fail == "stop" else "the others go on"
