@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
-from distui.facts.host import HostFacts
+from distui.facts.host import HostDown, HostFacts
+from distui.facts.render_json import host_json
 from distui.run.board import HostBoard
 from distui.run.links import Link, links
 from distui.run.remarks import remarks
@@ -18,6 +20,13 @@ def described(host: HostBoard, now: float) -> str:
         facts = host.facts
         sections += [list(_machine(facts)), list(_gpus(facts)), [_link(x) for x in links(host)], list(_rest(host))]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def raw(host: HostBoard) -> str:
+    """Its newest probe as the JSON that `probe --json` prints for it; "" before the first answer."""
+    failed = host.trouble is not None and host.status == "down"
+    result = HostDown(host.name, host.trouble) if failed and host.trouble else host.facts
+    return json.dumps(host_json(host.name, result), indent=2) if result is not None else ""
 
 
 def _state(host: HostBoard, now: float) -> Iterator[str]:

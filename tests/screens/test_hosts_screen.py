@@ -195,6 +195,27 @@ async def test_describe(open_app: Any) -> None:
         assert "try: ssh -v node05" in screen_text(app)
 
 
+async def test_raw_json(open_app: Any) -> None:
+    """y shows what the probe found, or why it failed."""
+    async with open_app() as (app, pilot):
+        await pilot.press("j", "j", "j", "j", "y")
+        await pilot.pause()
+        assert '"code": "auth"' in screen_text(app)
+
+
+async def test_the_inventory_in_an_editor(open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """e opens the file, where there is one."""
+    ran: list[Any] = []
+    monkeypatch.setattr("tui.shell.outside", lambda app, argv: ran.append(argv) or 0)
+    monkeypatch.setenv("VISUAL", "vim")
+    async with open_app() as (_, pilot):
+        await pilot.press("e")
+        assert ran == []
+        desk.title = __file__
+        await pilot.press("e")
+        assert ran == [("vim", __file__)]
+
+
 async def test_enter_opens_the_host(open_app: Any) -> None:
     """And esc comes back to the same row."""
     async with open_app() as (app, pilot):

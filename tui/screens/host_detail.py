@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import ClassVar
 
@@ -10,14 +9,12 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.events import Resize
 
-from distui.facts.host import HostDown
-from distui.facts.render_json import host_json
 from distui.run.board import GpuLane, HostBoard
 from distui.run.links import Link, links
 from tui import figures, host_rows, host_tabs, shell
 from tui.base import FILTER, Action, View, app_of, bindings
 from tui.gpu_rows import gpu_columns, gpu_header, gpu_row
-from tui.host_text import described
+from tui.host_text import described, raw
 from tui.paint import Line
 from tui.theme import Palette
 from tui.widgets.painted import Painted
@@ -286,12 +283,11 @@ class HostDetailScreen(View):
 
     def action_raw(self) -> None:
         """The facts as JSON."""
-        host = self.host
-        result = HostDown(host.name, host.trouble) if host.trouble and host.status == "down" else host.facts
-        if result is None:
+        text = raw(self.host)
+        if text:
+            app_of(self).open_text(f"{self.host_name}.json", text)
+        else:
             app_of(self).tell("the host has not answered yet")
-            return
-        app_of(self).open_text(f"{host.name}.json", json.dumps(host_json(host.name, result), indent=2))
 
     def action_copy_facts(self) -> None:
         """The facts as text."""

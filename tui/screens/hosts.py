@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -13,7 +14,7 @@ from textual.events import Resize
 from distui.run.board import HostBoard
 from tui import host_lines, host_rows, select, shell
 from tui.base import FILTER, Action, View, app_of, bindings
-from tui.host_text import described
+from tui.host_text import described, raw
 from tui.paint import Line
 from tui.theme import Palette
 from tui.widgets.host_table import HostTable
@@ -39,6 +40,8 @@ class HostsScreen(View):
         FILTER,
         Action("sort", "sort", ("o",), "View", "sort", help="By file, host, state, util, mem, heat, net, run."),
         Action("reverse", "reverse order", ("O",), "View"),
+        Action("raw", "raw JSON", ("y",), "View", "raw", help="The probe's facts as JSON."),
+        Action("edit_hosts", "edit hosts.yaml", ("e",), "View", "edit", help="The inventory in $EDITOR."),
         Action("preview", "preview", ("v",), "Layout", help="The preview: as there is room, always, never."),
         Action("back", "undo filter, marks", ("escape",), "Global", help="Undo the filter, then the marks."),
         Action(
@@ -204,6 +207,21 @@ class HostsScreen(View):
         """All about the host in words."""
         if self.host is not None:
             app_of(self).open_text(self.host.name, described(self.host, time.time()))
+
+    def action_raw(self) -> None:
+        """The facts as JSON."""
+        text = raw(self.host) if self.host is not None else ""
+        if text and self.host is not None:
+            app_of(self).open_text(f"{self.host.name}.json", text)
+
+    def action_edit_hosts(self) -> None:
+        """The inventory in one's own editor; it is read at the start."""
+        path = Path(self.desk.title)
+        if not path.is_file():
+            app_of(self).tell(f"{self.desk.title} is no file to edit", level="warning")
+            return
+        shell.outside(self.app, shell.editor_argv(path))
+        app_of(self).tell("distui reads hosts.yaml when it starts: quit and start it again; runs keep going")
 
     def action_shell(self) -> None:
         """An ssh shell; the app comes back when it ends."""
