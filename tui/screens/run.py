@@ -79,6 +79,7 @@ class RunScreen(PaneKeys):
         self._ticks = 0
         self._ticked = 0.0
         self._stale = False
+        self._painted: list[Painted] = []
 
     def compose_body(self) -> ComposeResult:
         """See View."""
@@ -102,6 +103,7 @@ class RunScreen(PaneKeys):
             pane.reader = self.feed.grow_merged
             pane.show(self.feed.merged)
         self.full_merged.full = True
+        self._painted = list(self.query("#body Painted").results(Painted))
         for host in self.live.plan.hosts:
             known = self.feed.state.hosts.get(host)
             self.feed.seed(host, [known.sample] if known is not None and known.sample is not None else [])
@@ -150,7 +152,7 @@ class RunScreen(PaneKeys):
             merged.live = not self.feed.over
         self.ranks.set_ranks(self.feed.rows(), run_strip.samples_of(self.feed.samples), self.panes_of)
         self.fold_screen()
-        for painted in self.query(Painted):
+        for painted in self._painted:
             painted.repaint()
         self.refresh_bars()
         if self.feed.over and not self._autopsied and state.failure is not None:

@@ -41,6 +41,8 @@ def compare_lines(
         return []
     found = moments_of(groups, group)
     lines = [_title(look, glyphs, group, found, ranks, width)]
+    if len(found) < 2:
+        return lines
     room = height - 1
     columns = max(1, min((width - 2) // CELL, -(-len(ranks) // room)))
     shown = _picked(ranks, found, columns * room)
@@ -65,6 +67,9 @@ def _title(
     look: Palette, glyphs: Glyphs, group: Group, found: dict[int, float], ranks: Sequence[int], width: int
 ) -> Line:
     line = Line().gap(1).put(group.shown.strip()[: width // 3], look.bold).gap(2)
+    if len(found) == 1:
+        line.put(f"only rank {min(found)} said it", look.muted)
+        return line.cut(width - 1).rule(width - 1, look.rule, glyphs.rule)
     slow = [(rank, at) for rank, at in found.items() if at > LATE_S]
     quick = [at for at in found.values() if at <= LATE_S]
     line.put(f"{len(quick)} of {len(ranks)} ranks within {max(quick, default=0) * 1000:.0f} ms", look.muted)
@@ -85,6 +90,6 @@ def _cell(look: Palette, glyphs: Glyphs, rank: int, at: float | None, top: float
     late = at is not None and at > LATE_S
     line.put(f"{rank:0{width}d}", look.bold if late else look.muted).gap(2)
     if at is None:
-        return line.put("said nothing", look.faint, width=CELL - 4 - width - 2)
+        return line.put("said nothing", look.faint, width=20)
     level(line, look, glyphs, max(0.04, at / top), 12, look.watch if late else look.data[2])
     return line.gap(1).put(f"{at:.3f}", look.watch if late else look.muted, width=7, right=True)

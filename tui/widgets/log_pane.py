@@ -222,7 +222,7 @@ class LogPane(Pane):
         body = self._selected(row, self.row_strip(row))
         sign, style = self.sign(row)
         look = look_of(self)
-        fill = look.cursor_row if row == self.cursor else self.row_fill(row)
+        fill = self.row_fill(row) or (look.cursor_row if row == self.cursor else None)
         base = base + fill if fill is not None else base
         head = body.crop(0, indent) if part == 0 else Strip.blank(indent)
         text = body.crop(indent + part * room, indent + (part + 1) * room)

@@ -232,7 +232,7 @@ class MergedPane(Pane):
         return line.add(text.cut(room)).ends_with(end, width, gap=1)
 
     def _words(self, line: Line, group: Group, part: int, look: Palette) -> Line:
-        style = {"error": look.wrong, "warn": look.watch}.get(group.level, look.text)
+        style = {"error": look.wrong, "warn": look.watch + Style(bold=False)}.get(group.level, look.text)
         if part == -1:
             one = group.members == 1 and not group.level
             return self._marked(line, group.shown, look.muted if one and not self.wide else style, look)

@@ -281,7 +281,7 @@ class Pane(Widget, can_focus=True):
         sign, style = self.sign(row)
         fill = self.row_fill(row)
         if row == self.cursor:
-            fill = look.cursor_row
+            fill = fill or look.cursor_row
             sign, style = (glyphs.cursor, look.accent) if sign == " " else (sign, style)
         if fill is not None:
             base += fill
