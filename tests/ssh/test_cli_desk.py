@@ -1,0 +1,164 @@
+"""The desk of the terminal UI over real ssh: hosts of the demo, runs it starts, attaches to, stops and prunes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from distui import config
+from distui.cli.demo_ui import COUNTING
+from distui.cli.desk import CliDesk
+from distui.cli.settings import Settings
+from distui.cli.verbs.demo import demo_inventory
+from distui.errors import NotFound, UsageError
+from distui.plan.model import RunPlan
+from distui.run.reuse import ReusingConnector
+from distui.session import Connector
+from distui.spec.inventory import Host
+from remote.demo import DemoHosts
+
+JOB = """\
+version: 1
+name: counting
+hosts: [demo1, demo2]
+ranks: {{per_host: 1}}
+gpus_per_host: 0
+fabric: {{kind: tcp}}
+command: ["{python}", "{program}", "{steps}"]
+stop_grace: 2s
+"""
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CliDesk]:
+    """A desk over two hosts made in this process."""
+    work = tmp_path / "work"
+    (work / "jobs").mkdir(parents=True)
+    monkeypatch.chdir(work)
+    environ = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+    told = Settings(environ, work, config.load({}, environ, work))
+    async with DemoHosts(2, root=tmp_path / "demo") as demo:
+
+        @contextlib.asynccontextmanager
+        async def connected(hosts: Sequence[Host]) -> AsyncIterator[Connector]:
+            connector = ReusingConnector(demo.connector())
+            try:
+                yield connector
+            finally:
+                await connector.close()
+
+        found = demo_inventory(demo, docker=False)
+        async with CliDesk(told, found, found.hosts, title="demo", connect=connected) as opened:
+            yield opened
+
+
+def write_job(desk: CliDesk, steps: int) -> str:
+    program = desk.told.cwd / "counting.py"
+    program.write_text(COUNTING.replace("0.2", "0.02"))
+    text = JOB.format(python=sys.executable, program=program, steps=steps)
+    (desk.told.cwd / "jobs" / "counting.yaml").write_text(text)
+    return text
+
+
+async def planned(desk: CliDesk, steps: int, name: str) -> tuple[object, RunPlan]:
+    await desk.probe([h.name for h in desk.hosts], lambda name, result: None)
+    job = desk.draft(write_job(desk, steps), "counting.yaml").job
+    assert job is not None
+    made = desk.preview(job, desk.pick(job, ()), run_id=name)
+    assert isinstance(made, RunPlan), made
+    return job, made
+
+
+async def test_probe_news_and_jobs(desk: CliDesk) -> None:
+    """Probes are kept as facts, samples come without any run, job files are found with their problems."""
+    heard: list[str] = []
+    await desk.probe(["demo1", "demo2"], lambda name, result: heard.append(name))
+    assert sorted(heard) == ["demo1", "demo2"]
+    assert set(desk.facts) == {"demo1", "demo2"}
+    stream = desk.news()
+    seen: set[str] = set()
+    async with asyncio.timeout(30):
+        async for news in stream:
+            seen |= {news.host} if news.sample is not None else set()
+            if seen == {"demo1", "demo2"}:
+                break
+    await stream.aclose()  # type: ignore[attr-defined]
+    write_job(desk, 3)
+    (desk.told.cwd / "jobs" / "bad.yaml").write_text("version: 1\nnam: x\n")
+    (desk.told.cwd / "compose.yaml").write_text("services: {}\n")
+    jobs = {job.name: job for job in desk.jobs()}
+    assert set(jobs) == {"bad", "counting"}
+    assert jobs["bad"].problems
+    assert not jobs["counting"].problems
+
+
+async def test_a_run_is_drained_though_nobody_looks_and_can_be_replayed(desk: CliDesk) -> None:
+    """A run ends by itself without a reader; then it is a row of the history, and plays again from its folder."""
+    job, made = await planned(desk, 5, "count-1")
+    live = await desk.launch(job, made)  # type: ignore[arg-type]
+    assert "count-1" in desk.following
+    async with asyncio.timeout(60):
+        async for _ in live.batches():
+            pass
+    assert live.state.summary == "succeeded"
+    assert "step 5 loss" in live.stored.rank_log(0).read_text()
+    rows, _ = await desk.runs()
+    assert [(r.run, r.state, r.live, r.recorded) for r in rows] == [("count-1", "succeeded", False, True)]
+    again = desk.replay("count-1")
+    assert again.state.summary == "succeeded"
+    assert [e async for batch in again.batches() for e in batch][-1] == live.state.ended
+    with pytest.raises(UsageError, match="already recorded"):
+        await desk.launch(job, made)  # type: ignore[arg-type]
+    await desk.prune("count-1")
+    assert (await desk.runs())[0] == ()
+    with pytest.raises(NotFound):
+        desk.replay("count-1")
+
+
+async def test_leaving_detaches_and_another_desk_stops(desk: CliDesk) -> None:
+    """Leaving the desk leaves the run alone; another desk finds it on the hosts, attaches, and stops it."""
+    job, made = await planned(desk, 100_000, "count-2")
+    second = CliDesk(desk.told, desk.inventory, desk.hosts, connect=desk._connect)
+    async with CliDesk(desk.told, desk.inventory, desk.hosts, connect=desk._connect) as first:
+        first.know(desk.facts)
+        live = await first.launch(job, made)  # type: ignore[arg-type]
+        async with asyncio.timeout(60):
+            async for _ in live.batches():
+                if live.state.summary == "running":
+                    break
+    assert live.state.summary == "detached"
+    async with second:
+        rows, found = await second.runs()
+        assert [(r.run, r.state, r.live) for r in rows] == [("count-2", "running", True)]
+        assert found.get("count-2") is not None
+        with pytest.raises(UsageError, match="still runs"):
+            await second.prune("count-2")
+        attached = await second.attach("count-2")
+        assert await second.attach("count-2") is attached
+        attached.request_stop("user")
+        async with asyncio.timeout(60):
+            async for _ in attached.batches():
+                pass
+        assert attached.state.summary == "stopped"
+        assert not (await second.runs())[1].runs
+
+
+async def test_a_run_is_stopped_from_afar_and_drained(desk: CliDesk) -> None:
+    """Stopping a run that nobody follows reads its logs to the end, cleans up, and says what is left: nothing."""
+    job, made = await planned(desk, 100_000, "count-3")
+    async with CliDesk(desk.told, desk.inventory, desk.hosts, connect=desk._connect) as first:
+        first.know(desk.facts)
+        live = await first.launch(job, made)  # type: ignore[arg-type]
+        async with asyncio.timeout(60):
+            async for _ in live.batches():
+                if live.state.summary == "running":
+                    break
+    assert await desk.stop("count-3") == ()
+    assert (await desk.runs())[0][0].state == "stopped"
+    with pytest.raises(NotFound, match="none of"):
+        await desk.stop("count-3")

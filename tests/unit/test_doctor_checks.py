@@ -1,0 +1,141 @@
+"""The checks of `distui doctor`: pure over facts, each finding says saw, means, do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from distui.doctor.checks import check_hosts, counts, problems
+from distui.doctor.finding import CheckRow, Finding, to_json
+from distui.facts.host import Address, Disk, Engine, Gpu, GpuProcess, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
+
+GB = 1 << 30
+
+
+def gpu(index: int, **more: Any) -> Gpu:
+    base = Gpu(index, f"GPU-{index}", "H100", driver="550.90", temperature_c=40.0, memory_total_mib=81_559)
+    return replace(base, **more)
+
+
+def healthy(host: str = "n1", **more: Any) -> HostFacts:
+    base = HostFacts(
+        host=host,
+        hostname=host,
+        clock_offset_ms=3.0,
+        connect_ms=50.0,
+        python3="3.12.3",
+        disks=(Disk("/", 400 * GB, 900 * GB), Disk("/tmp", GB // 4, GB // 4)),
+        memory_total_mib=1000,
+        memory_available_mib=900,
+        nics=(Nic("eno1", "ethernet", True, addresses=(Address("10.0.0.1", 24),)),),
+        ib=tuple(IbPort(f"mlx5_{i}", 1, "ACTIVE", "InfiniBand", 400.0) for i in range(2)),
+        gpu=Gpus((gpu(0), gpu(1))),
+        engine=Engine("docker", ("docker",), "27.3", "27.3", nvidia_runtime=True),
+        rdma_devices=True,
+        memlock_kib=-1,
+    )
+    return replace(base, **more)
+
+
+def finding(rows: tuple[CheckRow, ...], check: str, host: str = "n1") -> Finding:
+    row = next(row for row in rows if row.check.id == check)
+    return next(f for f in row.findings if f.host == host)
+
+
+def test_a_healthy_host_has_nothing_to_say() -> None:
+    """Every check is ok on a host that is well."""
+    rows = check_hosts({"n1": healthy()})
+    assert set(counts(rows)) == {"ok"}
+    assert not list(problems(rows))
+
+
+def test_a_host_that_does_not_answer_fails_once() -> None:
+    """Its login fails with the reason and the hint; what can't be asked is skipped, not failed."""
+    rows = check_hosts({"n1": HostDown("n1", Trouble("auth", "publickey refused", "ssh -v n1"))})
+    login = finding(rows, "login")
+    assert (login.verdict, login.saw, login.do) == ("fail", "publickey refused", "ssh -v n1")
+    assert counts(rows)["fail"] == 1
+    assert counts(rows)["skip"] == len(rows) - 1
+
+
+@pytest.mark.parametrize(
+    ("check", "verdict", "change", "words"),
+    [
+        ("clock", "warn", {"clock_offset_ms": 900.0}, "+900 ms"),
+        ("clock", "fail", {"clock_offset_ms": -60_000.0}, "-60 s"),
+        ("clock", "skip", {"clock_offset_ms": None}, "unknown"),
+        ("python3", "warn", {"python3": None}, "no python3"),
+        ("engine", "fail", {"engine": Engine("docker", problem=Trouble("denied", "permission denied"))}, "denied"),
+        ("gpu_runtime", "fail", {"engine": Engine("docker", nvidia_runtime=False)}, "no nvidia runtime"),
+        ("gpus", "fail", {"gpu": Gpus(problem=Trouble("driver", "the driver does not answer"))}, "driver"),
+        ("gpus", "fail", {"gpu": Gpus((gpu(0), gpu(1, problem=Trouble("gpu_lost", "GPU is lost"))))}, "GPU 1"),
+        ("gpu_heat", "warn", {"gpu": Gpus((gpu(0, temperature_c=84.0),))}, "GPU 0 at 84 C"),
+        ("gpu_heat", "fail", {"gpu": Gpus((gpu(0, temperature_c=91.0),))}, "91 C"),
+        ("address", "fail", {"nics": ()}, "no interface"),
+        ("address", "ok", {"name_is_loopback": True}, "127.0.1.1"),
+        ("port", "warn", {"ports_in_use": frozenset({29500})}, "29500"),
+        ("infiniband", "fail", {"ib": (IbPort("mlx5_0", 1, "ACTIVE", "InfiniBand", 400.0),
+                                       IbPort("mlx5_1", 1, "DOWN", "InfiniBand", 400.0))}, "mlx5_1 is DOWN"),
+        ("infiniband", "warn", {"ib": (IbPort("mlx5_0", 1, "INIT", "InfiniBand", 400.0),)}, "INIT"),
+        ("rdma", "fail", {"rdma_devices": False}, "/dev/infiniband"),
+        ("disk", "warn", {"disks": (Disk("/", 10 * GB, 900 * GB),)}, "11 GB free on /"),
+        ("disk", "fail", {"disks": (Disk("/var/lib/docker", GB, 900 * GB),)}, "1.1 GB"),
+        ("disk", "warn", {"disks": (Disk("/", 400 * GB, 900 * GB), Disk("/tmp", 0, GB))}, "/tmp"),
+        ("disk", "skip", {"disks": ()}, "unknown"),
+        ("memory", "warn", {"memory_available_mib": 50}, "free"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_found_and_told(check: str, verdict: str, change: dict[str, Any], words: str) -> None:
+    """Each trouble gives its verdict, what was seen, and for grave ones what it means and what to do."""
+    found = finding(check_hosts({"n1": healthy(**change)}), check)
+    assert found.verdict == verdict
+    assert words in found.saw
+    if verdict in ("warn", "fail") and check not in ("engine", "gpus"):
+        assert found.means
+        assert found.do
+
+
+def test_who_differs_from_most_is_named() -> None:
+    """Of three hosts with two drivers, the one that is alone is warned."""
+    odd = healthy("n3", gpu=Gpus((gpu(0, driver="560.35"), gpu(1, driver="560.35"))))
+    rows = check_hosts({"n1": healthy(), "n2": healthy("n2"), "n3": odd})
+    assert finding(rows, "drivers").verdict == "ok"
+    assert finding(rows, "drivers", "n3").saw == "560.35 here, 550.90 elsewhere"
+
+
+def test_foreign_processes_are_told_apart_from_ours() -> None:
+    """A process in a container of distui is ours; one in no container, or in another, is foreign."""
+    own = GpuProcess(10, "python", 100, container="c0ffee" * 10)
+    other = GpuProcess(11, "/usr/bin/blender", 100, user="eve")
+    facts = healthy(gpu=Gpus((gpu(0, processes=(own,)), gpu(1, processes=(other,)))))
+    found = finding(check_hosts({"n1": facts}, ours=["c0ffee" * 10]), "idle")
+    assert (found.verdict, found.saw) == ("warn", "GPU 1: eve blender (pid 11)")
+
+
+def test_a_missing_image_is_a_pull() -> None:
+    """Neither good nor bad; when it can't be asked, the reason is there."""
+    there = {"img": {"n1": True, "n2": False, "n3": Trouble("down", "docker does not answer")}}
+    rows = check_hosts({f"n{i}": healthy(f"n{i}") for i in (1, 2, 3)}, images=there)
+    row = next(row for row in rows if row.check.id == "image:img")
+    assert [f.verdict for f in row.findings] == ["ok", "pull", "skip"]
+
+
+def test_json_has_every_finding() -> None:
+    """`--json` is one value with a schema, counts and all findings."""
+    value = json.loads(json.dumps(to_json(check_hosts({"n1": healthy(python3=None)}))))
+    assert value["schema"] == "distui/doctor/v1"
+    assert value["ok"] is True
+    assert value["counts"]["warn"] == 1
+    assert {"check", "group", "title", "host", "verdict", "saw", "means", "do"} == set(value["findings"][0])
+
+
+def test_the_verb_ends_3_when_a_check_failed(cli: Any, fake_hosts: Any) -> None:
+    """A dead host is a failed check; it is told with what to do, and as JSON."""
+    fake_hosts()
+    done = cli("doctor", "-H", "n1")
+    assert done.code == 3
+    assert "fail  n1  ssh login" in done.out
+    assert json.loads(cli("doctor", "-H", "n1", "--json").out)["ok"] is False
