@@ -77,8 +77,10 @@ def gpu_row(host: HostBoard, lane: GpuLane, at: GpuColumns, palette: Palette, gl
         line.put(" W", palette.faint).gap(2)
     degrees = "-" if lane.temperature is None else f"{lane.temperature:.0f}{glyphs.degree}C"
     line.put(degrees, figures.heat(palette, lane.temperature), width=4, right=True).gap(2)
-    owner_words(line, host.owner(lane), palette, wide=at.wide_words, room=at.width - line.width - 1)
-    return line
+    nobody = "in use" if host.busy(lane) else "free"
+    return owner_words(
+        line, host.owner(lane), palette, wide=at.wide_words, room=at.width - line.width - 1, nobody=nobody
+    )
 
 
 def _load(line: Line, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs: Glyphs) -> None:
@@ -96,8 +98,8 @@ def _memory(line: Line, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs:
     line.put(shown, palette.text if used else palette.faint, width=6, right=True).put(" GB", palette.faint).gap(2)
 
 
-def owner_words(line: Line, owner: GpuOwner, palette: Palette, *, wide: bool, room: int) -> Line:
-    """`llm-7f3 r8`; strangers in amber with what they hold; else free."""
+def owner_words(line: Line, owner: GpuOwner, palette: Palette, *, wide: bool, room: int, nobody: str = "free") -> Line:
+    """`llm-7f3 r8`; strangers in amber with what they hold; else `nobody`."""
     end = line.width + max(0, room)
     if owner.use is not None:
         ranks = format_ranks(owner.ranks)
@@ -108,5 +110,5 @@ def owner_words(line: Line, owner: GpuOwner, palette: Palette, *, wide: bool, ro
         line.gap(2 if owner.use else 0).put(process_words(process.user, process.name) + held + " !", palette.watch)
         break
     if owner.use is None and not owner.foreign:
-        line.put("free", palette.faint)
+        line.put(nobody, palette.faint)
     return line.cut(end)

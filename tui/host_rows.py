@@ -331,6 +331,8 @@ def _run(line: Line, host: HostBoard, at: Columns, ink: Inks) -> Line:
     strangers = foreign(host)
     runs = runs_on(host)
     if not runs and not strangers:
+        if any(host.busy(lane) for lane in host.gpus.values()):
+            return line.put("in use", ink.muted)  # it works, and the login sees nobody's process
         return line.put("free" if host.gpus else "-", ink.faint)
     made = _named(runs, strangers, ink, ranks=True)
     if made.width > at.run:

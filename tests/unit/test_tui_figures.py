@@ -159,12 +159,15 @@ def test_old_values_dim_with_their_age() -> None:
 
 
 def test_the_run_of_a_host() -> None:
-    """Its ranks here; nobody is free."""
+    """Its ranks here; a GPU that works for nobody we see is in use; one that rests is free."""
     shown = host()
     at = host_rows.columns(120, ["node01"])
+    used = host_rows.row(shown, at, LOOK, UNICODE, 101).plain
+    shown.gpus[0].reading = GpuReading(0, 0.0)
     free = host_rows.row(shown, at, LOOK, UNICODE, 101).plain
     shown.uses = (Use("llm-7f3", "llm", "node01", 0, (0, 1, 2, 3), {0: (0, 1, 2, 3)}),)
 
+    assert used.rstrip().endswith("in use")
     assert free.rstrip().endswith("free")
     assert host_rows.row(shown, at, LOOK, UNICODE, 101).plain.rstrip().endswith("llm-7f3 r0-3")
 
