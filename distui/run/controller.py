@@ -22,6 +22,7 @@ from distui.run.events import (
     HostChanged,
     Notice,
     PhaseBegun,
+    RankChanged,
     RunEnded,
     RunOpened,
     RunOutcome,
@@ -244,11 +245,14 @@ class RunController:
         """Meet an adopted run's tasks on one host; a host out of reach is followed once it is back."""
         try:
             await host.connect()
-            await host.find()
+            running = await host.find()
         except HostError as exc:
             await self.watch.unmet(host.host, exc.message)
         else:
             await self.emit(HostChanged(self.clock(), host.host, "up"))
+            for task in host.tasks:
+                for rank in task.ranks if task.index in running else ():
+                    await self.emit(RankChanged(self.clock(), rank, host.host, "running"))
 
     async def _refused(self, refusal: LaunchRefused) -> RunEnded:
         for text in refusal.reasons:
