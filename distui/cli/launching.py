@@ -159,7 +159,7 @@ async def run(connector: Connector, told: Settings, out: Console, order: Order, 
     """All of it: ask, plan, confirm on a terminal, start, follow."""
     from distui.cli.planview import confirm_plan
 
-    prepared = await prepare(connector, told, out, order)
+    prepared = await wiring.within(told.timeout, prepare(connector, told, out, order))
     if not await confirm_plan(out, told, prepared.plan):
         out.say("distui: not started")
         return ExitCode.INTERRUPTED

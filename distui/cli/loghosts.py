@@ -66,6 +66,7 @@ async def show(connector: Connector, live: Live, out: LogOut, console: Console, 
 
 async def _show_task(connector: Connector, live: Live, task: Task, out: LogOut, *, stamps: bool) -> None:
     host = HostRun(task.host, live.plan, connector)
+    stamps = stamps and task.engine != "process"  # only an engine stamps lines
     await host.connect()
     try:
         await host.find()

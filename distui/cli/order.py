@@ -186,6 +186,8 @@ def _env_files(files: Sequence[str]) -> dict[str, str]:
 
 def _secrets(job: Job, environ: Mapping[str, str], from_file: Mapping[str, str]) -> tuple[Job, dict[str, str]]:
     """The values of the job's secrets, and the job without those that --env-file put into `env`."""
+    from distui.plan.env import line_faults
+
     values = {}
     missing = []
     for name in job.secrets:
@@ -200,6 +202,9 @@ def _secrets(job: Job, environ: Mapping[str, str], from_file: Mapping[str, str])
             f"secrets {', '.join(missing)} of job {job.name} have no value",
             hint=f"export {missing[0]}=..., or put it into a file for --env-file",
         )
+    for name, value in values.items():
+        if faults := line_faults(name, value):
+            raise UsageError(f"secret {name} can't be passed: {faults[0]}")
     return replace(job, env={k: v for k, v in job.env.items() if k not in values}), values
 
 

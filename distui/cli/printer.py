@@ -108,7 +108,7 @@ class HeadlessPrinter:
         if said:
             await self._outlet.drain(1.0)  # keeps both streams in order on one terminal
             for text, style in said:
-                self._console.say(text, style)
+                tell(self._console, text, style)
 
     async def _write(self, data: bytes, state: RunState) -> None:
         await self._outlet.write(data)
@@ -127,6 +127,11 @@ class HeadlessPrinter:
     def hurry(self) -> None:
         """See Sink."""
         self._outlet.abandon()
+
+
+def tell(console: Console, text: str, style: str) -> None:
+    """Words on what happens; what is wrong is said even with -q."""
+    (console.warn if style == "red" else console.say)(text, style)
 
 
 class NdjsonPrinter:
@@ -164,12 +169,13 @@ class ResultPrinter:
     async def feed(self, batch: Sequence[Event], state: RunState) -> None:
         """See Sink; what happens on the way is kept quiet, but for words on stderr."""
         for text, style in words.of_batch([e for e in batch if not isinstance(e, LogLines)]):
-            self._console.say(text, style)
+            tell(self._console, text, style)
 
     async def finish(self, ended: RunEnded, state: RunState) -> None:
         """See Sink."""
         (result,) = to_json(ended, state.run)
-        self._console.json(result)
+        errors = [notice.text for notice in state.notices if notice.level == "error"]
+        self._console.json({**result, "errors": errors})
 
     def hurry(self) -> None:
         """See Sink; nothing ever waits."""

@@ -42,6 +42,8 @@ class RunRow:
     log_dir: str = ""
     on_hosts: bool = False
     """Whether its tasks were just seen on a host, running or ended."""
+    collected: bool = False
+    """Whether its end is recorded here, with its logs."""
 
     @property
     def live(self) -> bool:
@@ -111,12 +113,13 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
         ranks=found.world_size,
         owner=found.owner,
         started=found.started,
-        took=None,
+        took=recorded.took if recorded and found.state not in ("running", "partial") else None,
         exit=None if found.state in ("running", "partial") else int(bool(codes)),
         failure=recorded.failure if recorded else None,
         here=recorded is not None,
         log_dir=recorded.log_dir if recorded else "",
         on_hosts=True,
+        collected=recorded is not None and recorded.state in ENDED,
     )
 
 

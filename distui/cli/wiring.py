@@ -42,17 +42,21 @@ def run_async(work: Coroutine[Any, Any, T], *, limit: float | None = None) -> T:
 
     import asyncio  # dear, and not needed to print help
 
-    async def bounded() -> T:
-        scope = asyncio.timeout(limit)
-        try:
-            async with scope:
-                return await work
-        except TimeoutError as exc:
-            if not scope.expired():
-                raise
-            raise TimedOut(f"not done after {limit:g} s (--timeout)") from exc
+    return asyncio.run(within(limit, work))
 
-    return asyncio.run(bounded())
+
+async def within(limit: float | None, work: Coroutine[Any, Any, T]) -> T:
+    """Do `work` in at most `limit` seconds. Raises TimedOut."""
+    import asyncio
+
+    scope = asyncio.timeout(limit)
+    try:
+        async with scope:
+            return await work
+    except TimeoutError as exc:
+        if not scope.expired():
+            raise
+        raise TimedOut(f"not done after {limit:g} s (--timeout)") from exc
 
 
 # Hosts

@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,7 +94,7 @@ class StoredRun:
         lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _take(lock)
             except OSError as exc:
                 holder = os.pread(lock, 64, 0).decode("ascii", "replace").strip()
                 raise UsageError(
@@ -105,6 +106,18 @@ class StoredRun:
             yield
         finally:
             os.close(lock)
+
+
+def _take(lock: int) -> None:
+    """Lock for this process alone. Others only look for an instant (`distui ps`): that is waited for."""
+    for left in reversed(range(10)):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except OSError:
+            if not left:
+                raise
+            time.sleep(0.05)
 
 
 class RunStore:

@@ -182,3 +182,12 @@ def test_since_compares_with_the_engine_s_stamps() -> None:
     assert not wanted.line(LogLine("stdout", "x", "2026-01-02T02:00:00.000000001Z"))
     assert wanted.line(LogLine("stdout", "x"))
     assert not wanted.line(LogLine("stdout", "y"))
+
+
+def test_every_run_named_is_ended_whatever_is_wrong_with_another(cli: Any, home: Any) -> None:
+    """An unknown name among several is said, gives the exit code, and stops nothing but itself."""
+    done = cli("stop", "nope", "nada", "-y")
+
+    assert done.code == 7
+    assert "nope" in done.err
+    assert "nada" in done.err

@@ -47,8 +47,12 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     show(out, told, rows, found)
     for row in rows:
         if row.on_hosts and row.state in ("failed", "succeeded", "ended"):
-            text = f"distui: {row.run} has ended but is still on its hosts; `distui wait {row.run}` reads its logs"
-            out.say(f"{text} and cleans up", "dim")
+            read = (
+                f"`distui rm {row.run}` removes it"
+                if row.collected
+                else f"`distui stop {row.run}` reads its logs and cleans up"
+            )
+            out.say(f"distui: {row.run} has ended but is still on its hosts; {read}", "dim")
     return ExitCode.UNREACHABLE if hosts and len(found.unreachable) == len(hosts) else ExitCode.OK
 
 

@@ -11,7 +11,7 @@ from distui.cli import runs, settings, wiring
 from distui.cli.console import Console, confirm_async
 from distui.cli.options import DURATION, RUN, verb
 from distui.cli.phrases import counted
-from distui.errors import ExitCode
+from distui.errors import DistuiError, ExitCode
 
 if TYPE_CHECKING:
     from distui.cli.attaching import Live
@@ -45,11 +45,17 @@ def kill(ctx: click.Context, names: tuple[str, ...]) -> int:
 def _end(told: Settings, names: tuple[str, ...], grace: float | None, word: str) -> int:
     told.refuse_readonly(word)
     out = consoles.of(told)
-    codes = [
-        wiring.run_async(_end_one(told, out, runs.locate(told, name), grace, word), limit=told.timeout)
-        for name in names
-    ]
-    return max(codes)
+    return max(_end_named(told, out, name, grace, word) for name in names)
+
+
+def _end_named(told: Settings, out: Console, name: str, grace: float | None, word: str) -> int:
+    """One of several runs: what is wrong with one keeps none of the others alive."""
+    try:
+        return wiring.run_async(_end_one(told, out, runs.locate(told, name), grace, word), limit=told.timeout)
+    except DistuiError as exc:
+        hint = f"\n  try: {exc.hint}" if exc.hint else ""
+        out.warn(f"distui: {exc.message}{hint}", "red")
+        return exc.exit_code
 
 
 async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float | None, word: str) -> int:
