@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from distui.cli import wiring
@@ -73,7 +73,8 @@ def attach(told: Settings, out: Console, run: str, *, exit_first: bool) -> int:
         async with desk:
             live = await desk.attach(run)
             code = await show(told, desk, live)
-        return _told(out, live, code, exit_first=exit_first)
+            others = [name for name in desk.following if name != run]
+        return _told(out, live, code, others, exit_first=exit_first)
 
     return wiring.run_async(opened())
 
@@ -93,13 +94,16 @@ async def launch(told: Settings, out: Console, order: Order, how: How) -> int:
         desk.know(prepared.facts)
         live = await desk.start(prepared.plan, order.secrets, keep=how.keep, preflight=how.preflight)
         code = await show(told, desk, live)
-    return _told(out, live, code, exit_first=how.exit_first)
+        others = [name for name in desk.following if name != live.plan.run_id]
+    return _told(out, live, code, others, exit_first=how.exit_first)
 
 
-def _told(out: Console, live: LiveRun, code: int, *, exit_first: bool) -> int:
-    """Say how the run stands now that the app is closed; the exit code that follows."""
+def _told(out: Console, live: LiveRun, code: int, others: Sequence[str], *, exit_first: bool) -> int:
+    """Say how the run stands now that the app is closed, and what else goes on; the exit code that follows."""
     from distui.cli.launching import exit_code
 
+    for name in others:
+        out.say(_goes_on(name))
     run, ended = live.plan.run_id, live.state.ended
     if ended is None or ended.outcome == "detached":
         out.say(_goes_on(run))

@@ -214,12 +214,17 @@ class RunsScreen(View):
         row = self._need()
         if row is None:
             return
-        older = [r for r in self.shown.values() if r.job == row.job and r.run != row.run and r.recorded]
-        other = self.shown.get(self.marked) or (older[0] if older else None)
+        other = self.shown.get(self.marked) or self._before(row)
         if other is None or other.run == row.run:
             app_of(self).tell("mark another run with space first; d compares it with the one under the cursor")
             return
         self.work(self._show_diff(other, row), name="diff")
+
+    def _before(self, row: RunRow) -> RunRow | None:
+        """The job's recorded run before this one; for the oldest, the one after it."""
+        same = [r for r in self.shown.values() if r.job == row.job and (r.recorded or r.run == row.run)]
+        at = same.index(row)
+        return same[at + 1] if at + 1 < len(same) else same[at - 1] if at else None
 
     async def _show_diff(self, old: RunRow, new: RunRow) -> None:
         text = compare(self._live(old).plan, self._live(new).plan)
