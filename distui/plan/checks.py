@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from distui.facts.host import HostFacts
 from distui.plan.model import HostNetwork, PlanProblem
 from distui.plan.placement import Place, busy_words, is_busy
-from distui.plan.rendezvous import placeholders_in
 from distui.spec.inventory import EngineName, Host, Inventory
 from distui.spec.job import Backend, Job
+from distui.spec.placeholders import used
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 """A run id is part of container names and folders, so it holds nothing that either would mind."""
@@ -143,7 +143,8 @@ def warn_job(job: Job, places: Sequence[Place], backend: Backend) -> list[str]:
     without = [p.name for p in places if not p.gpus]
     if backend == "nccl" and without:
         warnings.append(f"backend nccl needs GPUs, the run has none on {', '.join(without)}; set gpus_per_host")
-    unknown = placeholders_in(job.command) & {"rank", "local_rank"}
+    words = (job.command,) if isinstance(job.command, str) else job.command
+    unknown = frozenset().union(*map(used, words)) & {"rank", "local_rank"}
     if job.launcher == "torchrun" and unknown:
         names = ", ".join("{" + n + "}" for n in sorted(unknown))
         warnings.append(f"{names} stays as it is under torchrun: read RANK and LOCAL_RANK from the environment")

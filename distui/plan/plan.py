@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +18,11 @@ from distui.plan.labels import TaskLabels, to_labels
 from distui.plan.machines import check_machines
 from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task, container_name
 from distui.plan.placement import Candidate, Place, Placement, place
-from distui.plan.rendezvous import Meeting, asked_port, meet, substitute
+from distui.plan.rendezvous import Meeting, asked_port, meet
 from distui.plan.routes import choose_routes
 from distui.spec.inventory import EngineName, HostPick, Inventory
 from distui.spec.job import Backend, Job
+from distui.spec.placeholders import fill
 
 __all__ = [
     "HostNetwork",
@@ -325,7 +327,7 @@ def _command(draft: _Draft, seat: Seat, task: Task) -> tuple[str, ...]:
     }
     if seat.local_rank >= 0:
         values |= {"rank": str(seat.rank), "local_rank": str(seat.local_rank)}
-    command = substitute(job.command, values)
+    command = _filled(job.command, values)
     if job.launcher == "env":
         return docker.shell_command(command)
     return torchrun.argv(
@@ -337,6 +339,13 @@ def _command(draft: _Draft, seat: Seat, task: Task) -> tuple[str, ...]:
         nproc=len(place.ranks),
         log_dir=f"{process.task_folder(task.run_dir, task.index)}/torchrun" if task.engine == "process" else None,
     )
+
+
+def _filled(command: tuple[str, ...] | str, values: Mapping[str, str]) -> tuple[str, ...] | str:
+    """The command with its placeholders filled in; in text for a shell, values are quoted when they need it."""
+    if isinstance(command, str):
+        return fill(command, {k: shlex.quote(v) for k, v in values.items()})
+    return tuple(fill(word, values) for word in command)
 
 
 def _start(draft: _Draft, seat: Seat, task: Task, command: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,12 +1,11 @@
-"""How ranks find each other: the port on rank 0's host, the init method, and placeholders in the command."""
+"""How ranks find each other: the port on rank 0's host, the init method and its file."""
 
 from __future__ import annotations
 
 import hashlib
 import posixpath
 import re
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -254,27 +253,3 @@ def resolve_volume(volume: str, home: str | None) -> str:
     if source in (".", "~") or source.startswith(("./", "../", "~/")):
         return posixpath.normpath(posixpath.join(home, source.removeprefix("~/").removeprefix("~"))) + colon + rest
     return volume
-
-
-# placeholders
-
-
-def substitute(command: tuple[str, ...] | str, values: Mapping[str, str]) -> tuple[str, ...] | str:
-    """The command with `{rank}` and friends replaced; every other brace stays as it is.
-
-    In a string, which a shell will read, values are quoted when they need it.
-    """
-    if isinstance(command, str):
-        return _replace(command, {k: shlex.quote(v) for k, v in values.items()})
-    return tuple(_replace(item, values) for item in command)
-
-
-def _replace(text: str, values: Mapping[str, str]) -> str:
-    """One pass over the text, so that a value is never read as a placeholder."""
-    return re.sub(r"\{([a-z_]+)\}", lambda m: values.get(m[1], m[0]), text)
-
-
-def placeholders_in(command: tuple[str, ...] | str) -> frozenset[str]:
-    """Every `{word}` in a command, known or not."""
-    items = (command,) if isinstance(command, str) else command
-    return frozenset(name for item in items for name in re.findall(r"\{([a-z_]+)\}", item))

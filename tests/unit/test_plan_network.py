@@ -11,7 +11,7 @@ from distui.facts.host import Address, HostFacts, IbPort, Nic
 from distui.plan import fabric
 from distui.plan.machines import same_machine
 from distui.plan.placement import Place
-from distui.plan.rendezvous import Found, bind_mount, meet, resolve_volume, substitute
+from distui.plan.rendezvous import Found, bind_mount, meet, resolve_volume
 from distui.plan.routes import Routes, choose_routes
 from distui.spec.inventory import DataNetwork, Host
 from distui.spec.job import Backend, Fabric, Job, Rendezvous
@@ -393,9 +393,3 @@ def test_bind_mounts_are_read_as_docker_reads_them() -> None:
     """Source, target, options; anonymous volumes have no source."""
     assert bind_mount("/a:/b:ro", None) == ("/a", "/b")
     assert bind_mount("/b", None) == ("", "")
-
-
-def test_placeholders_in_a_shell_command_are_quoted_when_needed() -> None:
-    """A string goes through sh, so a value with a blank must stay one word."""
-    assert substitute("p {rank} {x}", {"rank": "0", "x": "a b"}) == "p 0 'a b'"
-    assert substitute(("{rank}-{nope}",), {"rank": "3"}) == ("3-{nope}",)

@@ -448,7 +448,32 @@ def test_a_newline_in_an_argument_is_kept() -> None:
 def test_placeholders_are_read_once() -> None:
     """A value that looks like a placeholder is not expanded again, and other braces are left alone."""
     job = dataclasses.replace(JOB, command=("p", "{rank}{world_size}", "{{rank}}", "{RANK}", "{ rank }", "{x: 1}"))
-    assert good(job).tasks[1].start[-5:] == ("12", "{1}", "{RANK}", "{ rank }", "{x: 1}")
+    assert good(job).tasks[1].start[-5:] == ("12", "{rank}", "{RANK}", "{ rank }", "{x: 1}")
+
+
+def test_a_shells_own_braces_are_not_placeholders() -> None:
+    """`${rank}` is the shell's variable and `{{rank}}` is `{rank}`: what the shell prints is what docs/jobs.md says."""
+    words = ("sh", "-c", "rank=5; echo ${rank} {{rank}} {rank}")
+    for command in (words, words[2]):
+        start = good(dataclasses.replace(JOB, command=command)).tasks[0].start
+        done = subprocess.run(("sh", "-c", start[-1]), capture_output=True, text=True, timeout=10, check=True)
+        assert done.stdout == "5 {rank} 0\n"
+
+
+def test_a_value_with_a_blank_stays_one_word_of_a_shell_command() -> None:
+    """Text goes through sh, so values are quoted when they need it."""
+    job = dataclasses.replace(
+        JOB, command="p {init_method}", rendezvous=Rendezvous("file", "/mnt/a b"), volumes=("/mnt/a b:/mnt/a b",)
+    )
+    words = shlex.split(good(job).tasks[0].start[-1])
+    assert len(words) == 2 and words[1].startswith("file:///mnt/a b/")
+
+
+@pytest.mark.parametrize(("text", "warned"), [("x={rank}", True), ("x=${rank} {{rank}}", False)])
+def test_torchrun_warns_of_placeholders_it_leaves(text: str, warned: bool) -> None:
+    """Only of those that are placeholders."""
+    job = dataclasses.replace(JOB, launcher="torchrun", command=("t.py", text))
+    assert any("stays as it is" in warning for warning in good(job).warnings) is warned
 
 
 # no plan
