@@ -36,6 +36,7 @@ class RunFeed:
         self.grown: set[int] = set()
         """Ranks whose files grew since somebody last took this set."""
         self.over = False
+        self._first_line: float | None = None
 
     @property
     def state(self) -> RunState:
@@ -47,6 +48,17 @@ class RunFeed:
         """The clock of a live run; for one that has ended, the moment it ended."""
         ended = self.state.ended
         return self.clock() if ended is None else ended.at
+
+    @property
+    def started(self) -> float | None:
+        """When the run began; of one that was taken up later, when it said its first line."""
+        began = self.state.started
+        if not self.state.adopted or began is None:
+            return began
+        if self._first_line is None:
+            said = [at for b in self.buffers.values() if (at := b.times(0, 1)[0]) is not None]
+            self._first_line = min(said, default=None)
+        return min(began, self._first_line or began)
 
     def placed_by_host(self) -> list[Task]:
         """The first task of each host that has ranks."""

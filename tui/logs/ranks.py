@@ -103,18 +103,27 @@ def _word(
             return "running", "ok", ""
         case "lost":
             return "lost", "lost", "watch"
-        case "exited" if known.exit == 0:
-            return "ended", "done", "muted"
         case "oom":
             return "oom", "OOM", "wrong"
-        case "killed":
-            return "ended", _signal(known), "muted"
+        case "killed" | "exited" | "never_started" | "removed" | "stopped":
+            return "ended", end_word(known), "muted"
+
+
+def end_word(known: RankState) -> str:
+    """How a rank ended, in ten letters at most."""
+    match known.state:
+        case "exited" if known.exit == 0:
+            return "done"
         case "exited":
-            return "ended", f"exit {known.exit}" if known.exit is not None else "ended", "muted"
+            return f"exit {known.exit}" if known.exit is not None else "ended"
+        case "killed":
+            return _signal(known)
+        case "oom":
+            return "OOM"
         case "never_started":
-            return "ended", "no start", "muted"
-        case "removed" | "stopped":
-            return "ended", known.state, "muted"
+            return "no start"
+        case _:
+            return known.state
 
 
 def _signal(known: RankState) -> str:

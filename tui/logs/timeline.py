@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from distui.run.state import RankState, RunState
-from tui.logs.ranks import Tone, digits, failed_at, numbers
+from tui.logs.ranks import Tone, digits, end_word, failed_at, numbers
 
 TOGETHER_S = 0.6
 """Ranks that end alike within this time are one row."""
@@ -39,9 +39,11 @@ def _first(state: RunState) -> Moment:
     assert failure is not None
     width = digits(state.ranks)
     who = failure.host if failure.rank is None else f"{failure.rank:0{width}d}"
+    known = state.ranks.get(failure.rank) if failure.rank is not None else None
+    what = end_word(known) if known is not None and not known.live else failure.words or "failed"
     said = [line.strip() for line in failure.excerpt if line.strip()]
     why = said[-1] if said else failure.cause
-    return Moment(0.0, who, failure.words or "failed", why, "wrong")
+    return Moment(0.0, who, what, why, "wrong")
 
 
 def _before(state: RunState, zero: float) -> Iterator[Moment]:
@@ -73,7 +75,7 @@ def _moment(ranks: list[RankState], zero: float, width: int) -> Moment:
     state, words = ranks[0].state, ranks[0].words
     if state == "exited" and ranks[0].exit == 0:
         words = ""
-    what = {"exited": f"exit {ranks[0].exit}", "never_started": "no start", "oom": "OOM"}.get(state, state)
+    what = end_word(ranks[0])
     said = "" if words == what else words
     return Moment(max(0.0, first - zero), numbers(sorted(r.rank for r in ranks), width), what, said)
 

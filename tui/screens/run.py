@@ -244,10 +244,9 @@ class RunScreen(PaneKeys):
         line.put(word, look.state(summary) + Style(bold=True))
         if summary == "launching" and state.phase:
             line.gap(2).put(state.phase, look.muted).gap(1).put(state.detail[:40], look.faint)
-        elif state.started is not None:
-            took = (
-                state.ended.took if state.ended is not None and state.ended.took > 0 else self.feed.now - state.started
-            )
+        elif (began := self.feed.started) is not None:
+            told = state.ended.took if state.ended is not None and not state.adopted else 0.0
+            took = told if told > 0 else self.feed.now - began
             line.gap(2).put(("after " if state.ended is not None else "") + span(took), look.muted)
 
     def headline(self, line: Line, look: Palette) -> None:

@@ -7,6 +7,7 @@ import time
 from distui.run.events import Failure
 from distui.run.lines import safe
 from tui.glyphs import Glyphs
+from tui.logs.highlight import severity
 from tui.paint import Line
 from tui.theme import Palette
 
@@ -14,22 +15,21 @@ ROWS = 4
 
 
 def headline_of(failure: Failure) -> str:
-    """The one line that says what happened: the last line that is no launcher's noise."""
+    """The one line that says what happened: its last error, else the last thing it said."""
     lines = [safe(text).strip() for text in failure.excerpt if text.strip()]
-    return lines[-1] if lines else failure.words
+    errors = [line for line in lines if severity(line) == "error"]
+    return (errors or lines or [failure.words])[-1]
 
 
 def banner_lines(
     look: Palette, glyphs: Glyphs, failure: Failure, width: int, height: int, *, gpus: str, again: bool
 ) -> list[Line]:
     """At most `height` rows, the most telling first. `gpus` says where the rank was, `again` whether R is offered."""
-    rows = [_who(look, glyphs, failure, width, gpus=gpus), _what(look, glyphs, failure, width)]
+    rows = [_who(look, glyphs, failure, width, gpus=gpus), _what(look, glyphs, failure, width, again=again)]
     if failure.cause:
         rows.append(_labelled(look, glyphs, "cause", failure.cause, width, Line()))
     if failure.hint:
         rows.append(_labelled(look, glyphs, "next", failure.hint, width, _chip(look) if again else Line()))
-    elif again and len(rows) < height:
-        rows.append(_labelled(look, glyphs, "", "", width, _chip(look)))
     return rows[:height]
 
 
@@ -49,9 +49,15 @@ def _who(look: Palette, glyphs: Glyphs, failure: Failure, width: int, *, gpus: s
     return line.ends_with(end, width)
 
 
-def _what(look: Palette, glyphs: Glyphs, failure: Failure, width: int) -> Line:
-    line = _start(look, glyphs).put(headline_of(failure), look.bold)
-    return line.cut(width - 1)
+def _what(look: Palette, glyphs: Glyphs, failure: Failure, width: int, *, again: bool) -> Line:
+    words = headline_of(failure)
+    line = _start(look, glyphs)
+    if severity(words) == "error" or not failure.excerpt:
+        line.put(words, look.bold)
+    else:
+        line.put("last line", look.muted).gap(2).put(words, look.text)
+    end = _chip(look) if again and not failure.hint else Line()
+    return line.ends_with(end.gap(1), width)
 
 
 def _labelled(look: Palette, glyphs: Glyphs, label: str, words: str, width: int, end: Line) -> Line:
@@ -67,4 +73,4 @@ def banner_rows(failure: Failure | None) -> int:
     """How many rows the banner takes when there is room."""
     if failure is None:
         return 0
-    return max(3, 2 + bool(failure.cause) + bool(failure.hint))
+    return 2 + bool(failure.cause) + bool(failure.hint)

@@ -1,0 +1,128 @@
+"""Lines of the run view's parts as text: banner, strip, timeline, plot, comparison."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from distui.plan.model import HostNetwork
+from distui.run.events import Failure, GpuReading, HostSampled
+from tui.glyphs import ASCII, UNICODE
+from tui.logs.merged import Group
+from tui.logs.timeline import Moment
+from tui.theme import DARK, Palette, palette, variables
+from tui.widgets import compare, failure_banner, loss_plot, run_strip, timeline
+from tui.widgets.run_strip import HostRow
+
+
+@pytest.fixture(scope="module")
+def look() -> Palette:
+    """The dark theme's styles."""
+    return palette(DARK, DARK.to_color_system().generate() | variables(DARK) | dict(DARK.variables))
+
+
+NETWORK = HostNetwork("node01", "10.0.0.1", "eth0", "tcp", rdma_off=True)
+SAMPLE = HostSampled(
+    1.0, "node01", tuple(GpuReading(i, 96.0, 77_900, 81_559, 70.0 + i) for i in range(8)), {"eth0": (21.3e9, 21.0e9)}
+)
+
+
+def rows() -> list[HostRow]:
+    """A healthy host and one that is lost."""
+    return [
+        HostRow("node01", "running", "00-07", [SAMPLE] * 30, NETWORK),
+        HostRow("node02", "lost", "08-15", [], None, lost="no answer for 30 s"),
+    ]
+
+
+def test_the_banner(look: Palette) -> None:
+    """Who, what, cause, next; the error of the excerpt is the headline, whatever came after it."""
+    failure = Failure(13, "node02", 1, "exit 1", "XID 94", "reset it", ("ValueError: bad", "some noise"))
+    lines = failure_banner.banner_lines(look, UNICODE, failure, 80, 4, gpus="GPU 5", again=True)
+    assert [line.plain.rstrip() for line in lines] == [
+        "▌ Rank 13 failed first   node02 GPU 5   exit 1" + " " * 16 + "enter to the line",
+        "▌ ValueError: bad",
+        "▌ cause  XID 94",
+        "▌ next   reset it" + " " * 48 + "R  run again",
+    ]
+    assert failure_banner.banner_rows(failure) == 4
+    assert failure_banner.banner_rows(None) == 0
+
+
+def test_a_death_without_words(look: Palette) -> None:
+    """Killed from outside: its last line is called that, not an error."""
+    failure = Failure(3, "h2", 137, "killed by SIGKILL", excerpt=("step 9 loss 2.1",))
+    lines = failure_banner.banner_lines(look, UNICODE, failure, 80, 4, gpus="", again=False)
+    assert lines[1].plain.rstrip() == "▌ last line  step 9 loss 2.1"
+
+
+def test_the_strip(look: Palette) -> None:
+    """Tanks, load, memory, heat, network; a lost host says why; hosts that do not fit are counted."""
+    end = run_strip.Line().put("TCP over eth0")
+    lines = run_strip.strip_lines(look, UNICODE, rows(), 118, 3, end, full=True)
+    text = [line.plain for line in lines]
+    assert text[1].startswith(" node01 ▇▇ ▇▇ ▇▇ ▇▇ ▇▇ ▇▇ ▇▇ ▇▇   96%   609 / 637 GB   77°C")
+    assert text[1].rstrip().endswith("rx  21.3  tx  21.0 GB/s")
+    assert text[2] == " node02 × lost: no answer for 30 s"
+    short = run_strip.strip_lines(look, UNICODE, rows() * 4, 118, 3, end, full=False)
+    assert short[-1].plain == " 7 more hosts"
+    assert "lost" in short[1].plain
+
+
+@pytest.mark.parametrize("width", [20, 40, 59, 60, 80, 99, 100, 120, 200])
+def test_nothing_is_wider_than_the_screen(look: Palette, width: int) -> None:
+    """Whatever the width, cut lines keep to it, in Unicode and in ASCII."""
+    for glyphs in (UNICODE, ASCII):
+        made = [
+            *run_strip.narrow_lines(look, glyphs, rows(), width, 4),
+            *run_strip.strip_lines(look, glyphs, rows(), width, 4, run_strip.Line(), full=True),
+        ]
+        assert all(line.cut(width).width <= width for line in made)
+
+
+def test_the_timeline(look: Palette) -> None:
+    """Signed seconds; when rows are short the failure stays and the rest is counted."""
+    moments = [
+        Moment(-0.4, "h1", "warning", "Xid", "watch"),
+        Moment(0.0, "13", "exit 1", "boom", "wrong"),
+        Moment(2.4, "00-12", "stopped"),
+        Moment(4.0, "distui", "cleaned up", "nothing is left", "good"),
+    ]
+    lines = [line.plain for line in timeline.timeline_lines(look, UNICODE, moments, 60, 9, "3 ranks ended")]
+    assert lines[0].startswith(" What followed  3 ranks ended ──")
+    assert lines[1].split() == ["-", "0.4", "s", "h1", "warning", "Xid"]
+    assert lines[2].split() == ["0.0", "s", "13", "exit", "1", "boom"]
+    few = [line.plain for line in timeline.timeline_lines(look, UNICODE, moments, 60, 3, "")]
+    assert few[1].split()[2:] == ["13", "exit", "1", "boom"]
+    assert few[2] == " 3 more"
+
+
+def test_the_plot(look: Palette) -> None:
+    """Falls from left to right; nan is said, not drawn; too little room shows nothing."""
+    lines = [line.plain for line in loss_plot.plot_lines(look, UNICODE, "loss", [3.0, 2.0, 1.0], 13, 4)]
+    assert lines[0] == " Loss   1.000"
+    assert lines[1].rstrip() == " ████"
+    assert lines[3] == " " + "█" * 12
+    assert "nan" in loss_plot.plot_lines(look, UNICODE, "loss", [3.0, float("nan")], 20, 4)[0].plain
+    assert loss_plot.plot_lines(look, UNICODE, "loss", [3.0], 20, 1) == []
+
+
+def group(text: str, *times: float) -> Group:
+    """A row that ranks 0, 1, ... said at these times."""
+    made = Group(min(times), max(times), text)
+    made.ranks, made.lines, made.times = array("I", range(len(times))), array("Q", [0] * len(times)), array("d", times)
+    return made
+
+
+def test_ranks_side_by_side(look: Palette) -> None:
+    """Seconds after the first; who came late in a row of its own is counted there, too."""
+    folded, late = group("step 5 loss 2.0", 10.0, 10.004), group("step 5 loss 2.1", 12.9)
+    late.ranks[0], late.shift = 2, 2.9
+    assert compare.moments_of([folded, late], folded) == {0: 0.0, 1: pytest.approx(0.004), 2: pytest.approx(2.9)}
+    lines = compare.compare_lines(look, UNICODE, [folded, late], folded, [0, 1, 2, 3], 100, 9)
+    text = [line.plain for line in lines]
+    assert "2 of 4 ranks within 4 ms, rank 2 came 2.9 s late" in text[0]
+    assert "2.900" in text[3] and "said nothing" in text[4]
+    alone = group("saved", 10.0)
+    assert "only rank 0 said it" in compare.compare_lines(look, UNICODE, [alone], alone, [0, 1], 100, 9)[0].plain
