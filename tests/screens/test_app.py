@@ -233,7 +233,7 @@ async def test_clicks_do_what_keys_do(open_app: Any) -> None:
         await pilot.click("TopBar", offset=(28, 0))
         await settle(pilot)
         assert app.current_mode == "runs"
-        await pilot.click("RowList", offset=(10, 3))
+        await pilot.click("RowList", offset=(10, 2))
         await settle(pilot)
         assert app.screen.chosen.run == "llm-7f2"
         column = screen_text(app).splitlines()[-1].index("? help")

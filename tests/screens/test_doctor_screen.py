@@ -27,7 +27,7 @@ async def test_images_of_jobs_are_asked_for(open_app: Any) -> None:
     """A missing image is a pull: neither good nor bad."""
     async with open_app(start="doctor") as (app, pilot):
         await settle(pilot)
-        assert "1 pulls" in screen_text(app) or "1 pull" in screen_text(app)
+        assert "1 to pull" in screen_text(app)
 
 
 async def test_probe_again_and_report(open_app: Any, desk: FakeDesk) -> None:

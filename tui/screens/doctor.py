@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import ClassVar
 
 from textual import on
@@ -50,14 +51,16 @@ class DoctorScreen(View):
 
     def compose_body(self) -> ComposeResult:
         """See View."""
+        yield Panel(lambda width: [self._head()], id="head")
         yield RowList(self._paint)
         yield Panel(self._detail, id="detail")
 
     DEFAULT_CSS = """
     DoctorScreen RowList { height: 1fr; }
-    DoctorScreen #detail { height: 7; margin: 1 0 0 0; }
+    DoctorScreen #head { height: 1; }
+    DoctorScreen #detail { height: auto; min-height: 6; max-height: 12; margin: 1 0 0 0; }
     DoctorScreen.-h0 #detail { display: none; }
-    DoctorScreen.-h24 #detail { margin: 0; height: 5; }
+    DoctorScreen.-h24 #detail { margin: 0; min-height: 5; max-height: 7; }
     """
 
     def on_mount(self) -> None:
@@ -95,7 +98,8 @@ class DoctorScreen(View):
         self.by_key = {row.check.id: row for row in shown}
         self.columns = self._columns(shown)
         self.host_at = min(self.host_at, max(0, len(self.columns) - 1))
-        rows, group = [Row("", plain=True)], ""
+        rows: list[Row] = []
+        group = ""
         for row in shown:
             if row.check.group != group:
                 group = row.check.group
@@ -104,7 +108,7 @@ class DoctorScreen(View):
         if not self.results:
             rows.append(Row("?", plain=True))
         self.query_one(RowList).set_rows(rows)
-        self.query_one(Panel).refresh()
+        self._repaint()
 
     def _columns(self, rows: Sequence[CheckRow]) -> tuple[str, ...]:
         hosts = tuple(self.results)
@@ -116,7 +120,12 @@ class DoctorScreen(View):
     @property
     def _fit(self) -> int:
         """How many host columns fit."""
-        return max(1, (self.app.size.width - self._check_width - 20) // (CELL + 1))
+        return max(1, (self.app.size.width - self._check_width - (20 if self._tells else 12)) // (CELL + 1))
+
+    @property
+    def _tells(self) -> bool:
+        """Whether there is room for the finding in the row; the panel tells it anyway."""
+        return self.app.size.width >= 100
 
     @property
     def _check_width(self) -> int:
@@ -130,8 +139,6 @@ class DoctorScreen(View):
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
         key, look = self.query_one(RowList).rows[number].key, self.look
-        if key == "":
-            return self._head()
         if key == "?":
             return Line().gap(3).put("no host has answered yet", look.muted)
         if key.startswith("="):
@@ -147,7 +154,7 @@ class DoctorScreen(View):
         others = len(self.results) - len(self._window)
         if others:
             line.put(_others(others), look.faint).gap(1)
-        return line.gap(2).put("FINDING", look.faint)
+        return line.gap(2).put("FINDING", look.faint) if self._tells else line
 
     def _row(self, row: CheckRow, here: bool) -> Line:
         look = self.look
@@ -163,6 +170,8 @@ class DoctorScreen(View):
             self._cell(line, by_host.get(host))
         if len(self.results) > len(self._window):
             line.gap(len(_others(len(self.results) - len(self._window))) + 1)
+        if not self._tells:
+            return line
         return line.gap(2).put(self._finding_words(row), look.judged(row.verdict) if bad else look.faint)
 
     def _cell(self, line: Line, finding: Finding | None) -> None:
@@ -211,9 +220,9 @@ class DoctorScreen(View):
         right = Line().put(f"{at + 1} of {len(bad)}" if at is not None else f"{len(bad)} findings", look.muted).gap(1)
         lines = [title.rule(width - right.width - 2, look.rule, glyphs.rule).ends_with(right, width, gap=1), Line()]
         for label, words in (("saw", found.saw), ("means", found.means), ("do", found.do)):
-            if words:
-                style = look.text if found.verdict in ("warn", "fail") else look.muted
-                lines.append(Line().put(label, look.faint, width=8, right=True).gap(2).put(words, style))
+            style = look.text if found.verdict in ("warn", "fail") else look.muted
+            for i, part in enumerate(wrap(words, max(10, width - 12))):
+                lines.append(Line().put("" if i else label, look.faint, width=8, right=True).gap(2).put(part, style))
         return lines if self.size.height >= 30 else [lines[0], *lines[2:]]
 
     def headline(self, line: Line, look: Palette) -> None:
@@ -221,7 +230,7 @@ class DoctorScreen(View):
         total = counts(self.checked)
         line.put(total["ok"], look.bold).put(" ok", look.muted)
         for verdict, words, style in (
-            ("pull", "pulls", look.bold), ("warn", "warnings", look.watch), ("fail", "failed", look.wrong)
+            ("pull", "to pull", look.bold), ("warn", "warnings", look.watch), ("fail", "failed", look.wrong)
         ):  # fmt: skip
             if total[verdict]:
                 line.gap(3).put(total[verdict], style).put(f" {words}", look.muted)
@@ -232,8 +241,9 @@ class DoctorScreen(View):
     # Actions.
 
     @on(RowList.Moved)
-    def _moved(self) -> None:
-        self.query_one(Panel).refresh()
+    def _repaint(self) -> None:
+        for panel in self.query(Panel):
+            panel.refresh(layout=True)
 
     def action_next_finding(self) -> None:
         """The next one, around the end."""
@@ -256,7 +266,7 @@ class DoctorScreen(View):
         rows = self.query_one(RowList)
         rows.go(row.check.id)
         rows.repaint()
-        self.query_one(Panel).refresh()
+        self._repaint()
 
     def action_next_host(self) -> None:
         """One column to the right."""
@@ -269,7 +279,7 @@ class DoctorScreen(View):
     def _choose_host(self, step: int) -> None:
         self.host_at = max(0, min(self.host_at + step, len(self.columns) - 1))
         self.query_one(RowList).repaint()
-        self.query_one(Panel).refresh()
+        self._repaint()
 
     @on(RowList.Chosen)
     def action_text(self) -> None:

@@ -54,10 +54,12 @@ class RunsScreen(View):
 
     def compose_body(self) -> ComposeResult:
         """See View."""
+        yield Panel(lambda _: [self._head(self.query_one(RowList).scrollable_content_region.width)], id="head")
         yield RowList(self._paint)
         yield Panel(self._preview, id="preview")
 
     DEFAULT_CSS = """
+    RunsScreen #head { height: 1; }
     RunsScreen RowList { height: auto; max-height: 60%; }
     RunsScreen #preview { height: 1fr; margin: 1 0 0 0; }
     RunsScreen.-h0 #preview { display: none; }
@@ -90,17 +92,15 @@ class RunsScreen(View):
         wanted = self.filter_text.lower()
         rows = [row for row in app_of(self).rows if wanted in _searched(row)]
         self.shown = {row.run: row for row in rows}
-        listed = [Row("", plain=True), *(Row(run) for run in self.shown)]
+        listed = [Row(run) for run in self.shown]
         if not rows:
             listed.append(Row("?", plain=True))
         listed += [Row(f"!{host}", plain=True) for host in app_of(self).found.unreachable]
         self.query_one(RowList).set_rows(listed)
-        self.query_one(Panel).refresh()
+        self._repaint()
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
         key, look = self.query_one(RowList).rows[number].key, self.look
-        if not key:
-            return self._head(width)
         if key == "?":
             words = "no runs yet: 2 opens the jobs" if app_of(self).runs_known else "asking the hosts for their runs"
             return Line().gap(3).put(words if not self.filter_text else "no run has that text", look.muted)
@@ -122,7 +122,7 @@ class RunsScreen(View):
         line.put("TOOK", look.faint, width=8, right=True).gap(2)
         if width >= 150:
             line.put("OWNER", look.faint, width=18).gap(2).put("HERE", look.faint, width=8, right=True).gap(2)
-        return line.put("FIRST FAILURE", look.faint)
+        return line.put("FIRST FAILURE", look.faint) if width - line.width > 12 else line
 
     def _run(self, row: RunRow, width: int, here: bool) -> Line:
         look, glyphs = self.look, self.glyphs
@@ -140,7 +140,8 @@ class RunsScreen(View):
         if width >= 150:
             line.put(row.owner or "-", look.muted, width=18).gap(2)
             line.put(byte_size(row.size) if row.recorded else "-", look.faint, width=8, right=True).gap(2)
-        return line.put(failure_words(row.failure), look.text if row.failure else look.faint)
+        words = failure_words(row.failure)
+        return line.put(words, look.text if row.failure else look.faint) if width - line.width > 12 else line
 
     def _state_style(self, row: RunRow) -> Style:
         look = self.look
@@ -151,8 +152,9 @@ class RunsScreen(View):
     # What is under the cursor.
 
     @on(RowList.Moved)
-    def _moved(self) -> None:
-        self.query_one(Panel).refresh()
+    def _repaint(self) -> None:
+        for panel in self.query(Panel):
+            panel.refresh()
 
     def _preview(self, width: int) -> list[Line]:
         return preview(self.chosen, app_of(self).found, width, self.look, self.glyphs) if self.chosen else []

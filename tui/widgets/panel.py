@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -25,6 +26,10 @@ class Panel(Widget):
         """See textual; the rows are made anew."""
         self._painted = None
         return super().refresh(*regions, **more)  # type: ignore[arg-type]
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """See textual: as many rows as are painted, where the height is `auto`."""
+        return len(self.paint(width))
 
     def render_line(self, y: int) -> Strip:
         """See textual's line API."""
