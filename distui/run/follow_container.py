@@ -22,7 +22,7 @@ class ContainerReader:
         self.task = target.task
         self.ref = target.ref
         self.cursor = Cursor(target.resume)
-        self.done = self.cursor.point.done
+        self.done = False
         self._emit = emit
         self._engine = engine
         self._exited = False
@@ -68,6 +68,9 @@ class ContainerReader:
             return
         if state.ended:
             await self._report(state.exited(self.task))
+        if state.ended and self.cursor.point.done:  # an earlier distui read it all; only its end was not known here
+            await self._drained()
+            return
         await self._read_log(feed, state)
         if state.ended and await self._still_ended(feed):
             await self._drained()

@@ -23,7 +23,7 @@ class FileReader(ABC):
         self.task = target.task
         self.ref = target.ref
         self.point = target.resume or ResumePoint()
-        self.done = self.point.done
+        self.done = False
         self._emit = emit
         self._exited = False
         self._tail: Stream | None = None
@@ -43,6 +43,9 @@ class FileReader(ABC):
 
     async def _follow(self, feed: Feed, path: str) -> None:
         """Read the file until the task has ended and then to its end."""
+        if self.point.done:
+            await self._again(feed)
+            return
         end = asyncio.ensure_future(self._end(feed))
         pause = Pause(feed.lost)
         try:
@@ -53,6 +56,10 @@ class FileReader(ABC):
             if not feed.lost.done():
                 end.cancel()
             await asyncio.gather(end, return_exceptions=True)
+
+    async def _again(self, feed: Feed) -> None:
+        """An earlier distui read it all; only its end is not known here."""
+        await self._done(await self._end(feed))
 
     async def _read_file(self, feed: Feed, path: str, end: asyncio.Future[FollowEvent]) -> bool:
         """Read it once; whether that was all there will ever be."""
@@ -158,6 +165,9 @@ class PodmanReader(FileReader):
                 await pause.wait()
 
     async def _round(self, feed: Feed) -> None:
+        if self.point.done:
+            await self._again(feed)
+            return
         if not self._log and not await self._find_log(feed):
             return
         self._parser = CriParser()

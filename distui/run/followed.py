@@ -18,7 +18,10 @@ class FollowTarget:
     task: int
     ref: str
     resume: ResumePoint | None = None
-    """Where an earlier distui stopped; the log file must have been cut to its `written` bytes."""
+    """Where an earlier distui stopped; the log file must have been cut to its `written` bytes.
+
+    When that was the log's end (`done`), the task's end is told again and its log is not read again.
+    """
 
 
 @dataclass(frozen=True, slots=True)

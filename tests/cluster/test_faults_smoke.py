@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -225,4 +226,32 @@ def test_a_full_disk_on_a_host_stops_the_start(lab: Any, start: Callable[..., An
     assert "No space left on device" in done.stderr
     assert "NOT STARTED" in done.stderr
     assert left == "fill"
+    assert_clean(lab)
+
+
+def test_a_kept_run_is_stopped(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """--keep leaves ended containers whose logs are read; `distui stop` still ends, and removes them."""
+    kept = start("echo hello", "--keep", "--name", "kept", wait=False).finish(timeout=60)
+    assert kept.returncode == 0, kept.stderr
+    assert [h.containers() for h in lab.hosts[:2]] == [["distui-kept-0"], ["distui-kept-1"]]
+
+    stopped = lab.distui("stop", "kept", "-y", home=home, timeout=60)
+    assert stopped.returncode == 0, stopped.stderr
+    assert_clean(lab)
+
+
+def test_attach_after_all_was_read(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """distui is killed when one rank had ended and was read: attach tells both ends, each log line once."""
+    script = 'echo line of $RANK; [ "$RANK" = 0 ] || sleep 6'
+    program = start(script, "--name", "late", "-o", "ndjson", "--log-to", "none", wait=False)
+    read_until(program, type="rank", rank=0, state="exited")
+    stored = home / ".local/state/distui/runs/late"
+    until(lambda: any('"done": true' in path.read_text() for path in stored.rglob("*") if path.suffix == ".json"))
+    program.signal_group(signal.SIGKILL)
+    program.wait(30)
+
+    attached = lab.distui("attach", "late", "--headless", "-o", "json", home=home, timeout=60)
+    assert attached.returncode == 0, attached.stderr
+    logs = Path(json.loads(attached.stdout)["log_dir"])
+    assert [(logs / f"rank-0000{rank}.log").read_text() for rank in range(2)] == ["line of 0\n", "line of 1\n"]
     assert_clean(lab)

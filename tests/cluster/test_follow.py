@@ -402,7 +402,11 @@ async def test_nothing_of_the_helper_stays_on_the_host(bench: Bench) -> None:
 
 
 async def test_a_drained_task_is_not_read_again(bench: Bench) -> None:
-    """Attaching to a run that had been drained asks nothing of its task."""
-    async with following(bench, taken := Taken(), "done", FollowTarget(0, "x", ResumePoint(done=True))) as follower:
+    """Attaching to a run that had been drained tells its end and reads nothing."""
+    ref = bench.start("done", "sh", "-c", "echo one; exit 3")
+    bench.host.out("docker", "wait", ref)
+    async with following(bench, taken := Taken(), "done", FollowTarget(0, ref, ResumePoint(done=True))) as follower:
         await follower.drained()
-    assert not [e for e in taken.events if isinstance(e, Records | Drained | Removed | Exited)]
+    bench.host.exec("docker", "rm", "-f", ref)
+    assert taken.kinds() == ["Exited", "Drained"]
+    assert not taken.count(Records)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import struct
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -24,6 +25,7 @@ from distui.run.feed_helper import open_helper
 from distui.run.follow import HostFollower
 from distui.run.followed import Back, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
 from distui.run.link import HostLink
+from distui.run.resume import ResumePoint
 from distui.session import Completed
 
 START = 1_795_226_874_000_000_000
@@ -252,11 +254,11 @@ async def docker(tmp_path: Path) -> AsyncIterator[Docker]:
 
 @asynccontextmanager
 async def following(
-    engine: EngineAccess, taken: Taken, ref: str = "c1"
+    engine: EngineAccess, taken: Taken, ref: str = "c1", resume: ResumePoint | None = None
 ) -> AsyncIterator[tuple[HostFollower, Connector]]:
     connector = Connector()
     link = HostLink(connector, "here", jitter=lambda: 0.0)
-    follower = HostFollower(link, engine, taken, run_id="r", targets=[FollowTarget(0, ref)])
+    follower = HostFollower(link, engine, taken, run_id="r", targets=[FollowTarget(0, ref, resume)])
     running = asyncio.ensure_future(follower.run())
     try:
         async with asyncio.timeout(30):
@@ -325,6 +327,28 @@ async def test_a_container_that_disappears_is_removed(docker: Docker) -> None:
     docker.gone = True
     taken = Taken()
     async with following(access(docker), taken) as (follower, _):
+        await follower.drained()
+    assert taken.names() == ["Removed"]
+
+
+async def test_what_an_earlier_distui_read_to_its_end_only_ends(docker: Docker) -> None:
+    """A kept container that is taken up again: its exit is told, its log is not asked for."""
+    docker.say(b"one\n")
+    docker.end(3)
+    taken = Taken()
+    async with following(access(docker), taken, resume=ResumePoint(written=4, done=True)) as (follower, _):
+        await follower.drained()
+    assert taken.names() == ["Exited", "Drained"]
+    assert [e.code for e in taken.events if isinstance(e, Exited)] == [3]
+    assert taken.log == b""
+    assert not [asked for asked in docker.asked if "/logs" in asked]
+
+
+async def test_what_was_read_to_its_end_and_is_gone_is_removed(docker: Docker) -> None:
+    """Somebody removed the kept container: nothing is waited for."""
+    docker.gone = True
+    taken = Taken()
+    async with following(access(docker), taken, resume=ResumePoint(done=True)) as (follower, _):
         await follower.drained()
     assert taken.names() == ["Removed"]
 
@@ -426,6 +450,19 @@ async def test_a_process_s_log_is_read_to_its_end_after_the_exit_file(
         await follower.drained()
     assert bytes(taken.log) == b"\x00one\r\xff\ntwo"
     assert next(e.code for e in taken.events if isinstance(e, Exited)) == 9
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_a_process_read_to_its_end_before_only_ends(tmp_path: Path, gone: bool) -> None:
+    """Taken up again its exit is told and its log stays unread; a folder that is gone is said to be removed."""
+    taken, folder = Taken(), task_folder(tmp_path, b"one\n", 1 << 22)
+    (folder / "exit").write_text("4 1")
+    if gone:
+        shutil.rmtree(folder)
+    async with following(PROCESS, taken, str(folder), ResumePoint(4, 4, done=True)) as (follower, _):
+        await follower.drained()
+    assert taken.names() == (["Removed"] if gone else ["Exited", "Drained"])
+    assert taken.log == b""
 
 
 async def test_a_truncated_process_log_is_announced_and_read_on(tmp_path: Path) -> None:
