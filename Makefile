@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test lint packages unit cluster bench lab-up lab-down clean
+.PHONY: help demo test lint packages unit cluster bench screenshots lab-up lab-down clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,6 +39,9 @@ cluster: $(VENV)/.torch ## tests on real sshd and dockerd hosts in network names
 
 bench: $(VENV)/.torch ## measures beside peers; prints ratios
 	$(BIN)/python -m bench
+
+screenshots: $(VENV)/.torch ## pictures of every screen for the docs, from real runs (root)
+	$(BIN)/python tools/screenshots.py
 
 lab-up: $(VENV)/.dev ## bring up the test cluster by hand (root): three hosts
 	$(BIN)/python tests/lab up --hosts 3
