@@ -30,8 +30,10 @@ from distui.plan.model import Task
 Argv = tuple[str, ...]
 
 # The program's shell. $1 task folder, $2 umask, $3 working directory, then the command; fd 3 env file, fd 4 "begun".
+# It opens the log itself, so that nothing its supervisor's shell says ("Killed") gets into it.
 # Once read, the env file is emptied: the supervisor holds it open for as long as the program runs.
 PROGRAM = r"""
+exec >>"$1/log" 2>&1
 stat=$(cat /proc/$$/stat); stat=${stat##*) }
 echo $$ >"$1/pgid"
 (set -- "$1" $stat; shift 20; echo "$1 $(cat /proc/sys/kernel/random/boot_id)") >"$1/ident"
@@ -54,12 +56,12 @@ SUPERVISOR = r"""
 program=$1 task=$2; shift
 echo $$ >"$task/keeper"
 if command -v setsid >/dev/null; then
-  setsid sh -c "$program" sh "$@" >>"$task/log" 2>&1
+  setsid sh -c "$program" sh "$@"
 else
   python3 -c 'import os, signal, sys
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 os.setsid()
-os.execvp(sys.argv[1], sys.argv[1:])' sh -c "$program" sh "$@" >>"$task/log" 2>&1
+os.execvp(sys.argv[1], sys.argv[1:])' sh -c "$program" sh "$@"
 fi
 code=$?
 now=$(date +%s%N); case $now in *[!0-9]*) now=$(date +%s)000000000;; esac
@@ -132,9 +134,18 @@ marked() {
     grep -qszFx -- "DISTUI_TASK=$2" "$p" && p=${p#/proc/} && echo "${p%/environ}"
   done
 }
+group_of() {
+  stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+  stat=${stat##*) }
+  set -- $stat
+  echo "$3"
+}
 signal() {
-  if alive "$1/task-$2"; then kill -s "$3" -- "-$pid" 2>/dev/null; fi
-  for p in $(marked "${1##*/}" "$2"); do kill -s "$3" "$p" 2>/dev/null; done
+  group=none
+  if alive "$1/task-$2"; then group=$pid; kill -s "$3" -- "-$pid" 2>/dev/null; fi
+  for p in $(marked "${1##*/}" "$2"); do
+    [ "$(group_of "$p")" = "$group" ] || kill -s "$3" "$p" 2>/dev/null
+  done
 }
 busy() { alive "$1/task-$2" || [ -n "$(marked "${1##*/}" "$2")" ]; }
 nap() { sleep 0.1 2>/dev/null || sleep 1; }
@@ -181,8 +192,10 @@ done
 
 _REMOVE = r"""
 task=$1/task-$2
-if alive "$task"; then echo "distui: task $2 still runs (pid $pid)" >&2; exit 1; fi
-for p in $(marked "${1##*/}" "$2"); do kill -s KILL "$p" 2>/dev/null; done
+if [ "$3" != force ] && alive "$task"; then echo "distui: task $2 still runs (pid $pid)" >&2; exit 1; fi
+signal "$1" "$2" KILL
+ended "$1" "$2" 20
+if busy "$1" "$2"; then echo "distui: task $2 survives SIGKILL" >&2; exit 1; fi
 rm -rf -- "$task" && rm -f -- "$1/env-$2" || exit 1
 rmdir -- "$1" 2>/dev/null && rmdir -- "${1%/*}" 2>/dev/null
 :
@@ -252,9 +265,13 @@ def list_tasks(home: str, *, host: str | None = None, run_id: str | None = None)
     return _script(_LIST, root, host or "*", run_id or "*")
 
 
-def remove(run_dir: str, index: int) -> Argv:
-    """Delete a task's folder, once it has ended; kills what it left behind. Status 1 while it runs."""
-    return _script(_REMOVE, run_dir, str(index))
+def remove(run_dir: str, index: int, *, force: bool = False) -> Argv:
+    """Delete a task's folder, once it has ended; kills what it left behind.
+
+    Status 1 while it runs; with `force` it is killed first, as `docker rm -f` does. Status 1 too when something
+    survives SIGKILL: the folder stays then, as the only trace of it.
+    """
+    return _script(_REMOVE, run_dir, str(index), "force" if force else "ended")
 
 
 # reading

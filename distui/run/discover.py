@@ -42,8 +42,9 @@ class FoundTask:
 
     @property
     def words(self) -> str:
-        """The task in a few words, for lists of what is left."""
-        return f"{self.labels.engine} {self.id[:12]} (run {self.labels.run}, task {self.labels.task}, {self.status})"
+        """The task in a few words, for lists of what is left: a container's id is cut as engines do, a path is not."""
+        name = self.id if "/" in self.id else self.id[:12]
+        return f"{self.labels.engine} {name} (run {self.labels.run}, task {self.labels.task}, {self.status})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,9 @@ class HostRun:
     async def _delete(self, doomed: Sequence[FoundTask]) -> None:
         if self.first.engine == "process":
             run_dir = await self.run_dir()
-            await asyncio.gather(*(self._again(process.remove(run_dir, task.labels.task)) for task in doomed))
+            await asyncio.gather(
+                *(self._again(process.remove(run_dir, task.labels.task, force=True)) for task in doomed)
+            )
         else:
             ids = [task.id for task in doomed]
             await self._again(docker.remove(self.first.engine_command, ids, force=True))

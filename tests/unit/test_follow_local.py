@@ -424,11 +424,17 @@ async def test_an_error_of_the_taker_ends_the_follower(docker: Docker) -> None:
 PROCESS = EngineAccess("process", ())
 
 
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
 def task_folder(tmp_path: Path, log: bytes, pid: int) -> Path:
     folder = tmp_path / "task-0"
     folder.mkdir()
     (folder / "log").write_bytes(log)
     (folder / "pid").write_text(f"{pid}\n")
+    stat = Path(f"/proc/{pid}/stat")
+    start = stat.read_text().rpartition(")")[2].split()[19] if stat.exists() else "1"
+    (folder / "ident").write_text(f"{start} {BOOT.read_text()}")
     return folder
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import struct
+import subprocess
 from importlib import resources
+from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -18,6 +22,7 @@ from distui.run.cri import CriParser
 from distui.run.feed import EngineAccess
 from distui.run.follow_file import process_exit
 from distui.run.frames import Frame, FrameReader, NoHelper
+from distui.run.onhost.files import Wait
 from distui.run.onhost.wire import GREETING
 from distui.run.samples import Sampler
 
@@ -178,3 +183,46 @@ def test_an_exit_file_gives_code_and_time() -> None:
 def test_engine_access_is_docker_s_usual_one_by_default() -> None:
     """Only the kind must be said."""
     assert json.dumps(EngineAccess("docker").command) == '["docker"]'
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    """A task's folder as the process engine leaves it, whose program is this process."""
+    start = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    (tmp_path / "pid").write_text(f"{os.getpid()}\n")
+    (tmp_path / "ident").write_text(f"{start} {Path('/proc/sys/kernel/random/boot_id').read_text()}")
+    return tmp_path
+
+
+def waited(folder: Path) -> list[Any]:
+    """What the helper says at once, and ten seconds later."""
+    wait = Wait(str(folder / "exit"))
+    return [wait.step(1.0), wait.step(11.0)]
+
+
+def test_file_times_do_not_end_a_program(task: Path) -> None:
+    """A touched pid file, or a clock that jumped, says nothing about who has the pid."""
+    os.utime(task / "pid", (60, 60))
+    assert waited(task) == [0, 0]
+
+
+@pytest.mark.parametrize("ident", ["1 {boot}", "{start} 00000000-0000-0000-0000-000000000000", "", "{start}"])
+def test_a_pid_of_another_start_or_boot_is_lost(task: Path, ident: str) -> None:
+    """It is somebody else's process by now."""
+    start, boot = (task / "ident").read_text().split()
+    (task / "ident").write_text(ident.format(start=start, boot=boot))
+    assert waited(task) == [0, {"lost": True}]
+
+
+def test_a_supervisor_about_to_write_the_exit_is_waited_for(task: Path) -> None:
+    """Its command line holds the folder; any other process of that pid does not."""
+    (task / "pid").write_text("0\n")
+    script = "echo up; read line; :"
+    with subprocess.Popen(("sh", "-c", script, "sh", str(task)), stdin=PIPE, stdout=PIPE) as keeper:
+        assert keeper.stdout is not None and keeper.stdout.readline()
+        (task / "keeper").write_text(f"{keeper.pid}\n")
+        assert waited(task) == [0, 0]
+        keeper.communicate(b"\n")
+    assert waited(task) == [0, {"lost": True}]
+    (task / "keeper").write_text(f"{os.getpid()}\n")
+    assert waited(task) == [0, {"lost": True}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -313,6 +314,56 @@ def test_remove_waits_for_the_end_and_leaves_nothing(box: Box) -> None:
     assert run(process.remove(box.run_dir, 0)).returncode == 0
     assert not Path(box.run_dir).exists() and not Path(box.run_dir).parent.exists()
     assert run(process.remove(box.run_dir, 0)).returncode == 0
+
+
+def test_remove_by_force_kills_first(box: Box) -> None:
+    """A task somebody took for lost does not run on: its group and what left it end, then the folder goes."""
+    box.start("sh", "-c", "setsid sleep 60 & echo $!; sleep 60 & echo $!; echo $$; wait")
+    until(lambda: box.log().count(b"\n") == 3)
+    pids = [int(line) for line in box.log().split()]
+    assert run(process.remove(box.run_dir, 0, force=True)).returncode == 0
+    assert all(gone(pid) for pid in pids) and not Path(box.run_dir).exists()
+    assert run(process.remove(box.run_dir, 0, force=True)).returncode == 0
+
+
+COUNT = """
+import os, signal, sys, time
+seen = []
+signal.signal(15, lambda *_: seen.append(1))
+print("up", flush=True)
+while not seen: time.sleep(0.02)
+while not os.path.exists("go"): time.sleep(0.02)
+print(sys.argv[1], len(seen), flush=True)
+"""
+
+
+def test_a_stop_sends_one_sigterm_to_each_process(box: Box) -> None:
+    """A second one would cut short a program that saves its state on the first; one that left the group gets it too."""
+    (box.home / "count.py").write_text(COUNT)
+    start = "trap : TERM; $0 count.py in & setsid $0 count.py out & $0 count.py first; wait; wait"
+    box.start("sh", "-c", start, PYTHON)
+    until(lambda: box.log().count(b"up\n") == 3)
+    run(process.kill(box.run_dir, 0, "TERM"))
+    (box.home / "go").touch()
+    box.ended()
+    until(lambda: box.log().count(b"\n") == 6)
+    assert sorted(box.log().split(b"\n")[3:6]) == [b"first 1", b"in 1", b"out 1"]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+@pytest.mark.parametrize("shell", [s for s in ("dash", "bash", "busybox") if shutil.which(s)])
+def test_only_the_program_writes_in_its_log(box: Box, shell: str, sent: signal.Signals) -> None:
+    """Whatever shell a host has, its word of how the program ended is in the exit code alone."""
+    (box.home / "bin").mkdir()
+    program = shutil.which(shell)
+    (box.home / "bin/sh").symlink_to(program or "")
+    task = box.task()
+    Path(box.run_dir).mkdir(parents=True)
+    Path(task.env_file).write_bytes(env_file_text(task, {}))
+    argv = process.start(task, (PYTHON, "-c", f"import os; os.kill(os.getpid(), {sent})"), workdir=str(box.home))
+    done = run(("env", f"PATH={box.home}/bin:{os.environ['PATH']}", *argv))
+    assert done.returncode == 0
+    assert (box.ended().exit, box.log()) == (128 + sent, b"")
 
 
 def test_stop_and_kill_of_what_is_not_there_succeed(box: Box) -> None:

@@ -3,7 +3,6 @@
 """What the helper has to look at again and again: logs that are files, and a process's exit file."""
 
 import os
-import time
 
 from distui.run.onhost.wire import READ, Out
 
@@ -67,20 +66,19 @@ class Tail:
 class Wait:
     """Waits for a process's exit file, or for the news that it will never come."""
 
-    def __init__(self, path: str, pid_path: str) -> None:
-        self.path, self.pid_path = path, pid_path
+    def __init__(self, path: str) -> None:
+        self.path, self.folder = path, os.path.dirname(path)
         self.dead_since = 0.0
 
     def step(self, now: float) -> "Union[int, dict[str, Any]]":
         """0 while it lives, else how it ended."""
         try:
-            with open(self.path) as file:
-                return {"exit": file.read()}
+            return {"exit": text(self.path)}
         except FileNotFoundError:
             pass
-        if not os.path.isdir(os.path.dirname(self.path)):
+        if not os.path.isdir(self.folder):
             return {"gone": True}
-        if alive(self.pid_path):
+        if alive(self.folder) or kept(self.folder):
             self.dead_since = 0.0
         elif not self.dead_since:
             self.dead_since = now
@@ -92,17 +90,30 @@ class Wait:
         """Nothing is held."""
 
 
-def alive(pid_path: str) -> bool:
-    """Whether the process of this pid file lives: same pid, not a zombie, and not younger than the file."""
+def alive(folder: str) -> bool:
+    """Whether a task's program lives: the boot and the start time are those of its `ident`, not only the pid.
+
+    No clock and no file time is read, so neither a step of the clock nor a touched file can end a task.
+    """
     try:
-        with open(pid_path) as file:
-            pid = int(file.read())
-        written = os.stat(pid_path).st_mtime
-        with open("/proc/%d/stat" % pid) as file:
-            fields = file.read().rpartition(")")[2].split()
-        with open("/proc/uptime") as file:
-            booted = time.time() - float(file.read().split()[0])
+        pid = int(text(folder + "/pid"))
+        start, boot = text(folder + "/ident").split()
+        fields = text("/proc/%d/stat" % pid).rpartition(")")[2].split()
+        return fields[0] not in "ZX" and fields[19] == start and boot == text("/proc/sys/kernel/random/boot_id").strip()
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def kept(folder: str) -> bool:
+    """Whether the task's supervisor lives: it may be about to write the exit file."""
+    try:
+        keeper = int(text(folder + "/keeper"))
+        return folder in text("/proc/%d/cmdline" % keeper)
     except (OSError, ValueError):
         return False
-    started = booted + int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    return fields[0] != "Z" and started < written + 5
+
+
+def text(path: str) -> str:
+    """A small file as text, whatever its bytes are."""
+    with open(path, errors="surrogateescape") as file:
+        return file.read()

@@ -192,7 +192,7 @@ class Helper:
 
     def do_wait(self, ident: int, command: "dict[str, Any]") -> None:
         """Wait for an exit file."""
-        self.files[ident] = Wait(command["path"], command["pid"])
+        self.files[ident] = Wait(command["path"])
 
     def do_finish(self, ident: int, command: "dict[str, Any]") -> None:
         """The file of this tail is complete: read to its end, then end."""
