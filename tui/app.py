@@ -8,10 +8,8 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App
 from textual.binding import BindingType
 from textual.command import Provider
 from textual.dom import DOMNode
@@ -23,9 +21,10 @@ from distui.run.board import Board
 from tui import theme as themes
 from tui.actions import Action, bindings
 from tui.base import View, ViewName, work
-from tui.desk import Desk, HostNews, JobFile, LiveRun, RunRow
+from tui.desk import Desk, HostNews, LiveRun, RunRow
 from tui.glyphs import ASCII, UNICODE, AsciiSigns, Glyphs
 from tui.keys import actions_here
+from tui.places import Places
 from tui.theme import Palette
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def _palette() -> type[Provider]:
     return Actions
 
 
-class DistuiApp(App[int]):
+class DistuiApp(Places):
     """The terminal UI. `start` names what is opened first: a view, or a run that is followed."""
 
     TITLE = "distui"
@@ -186,13 +185,6 @@ class DistuiApp(App[int]):
 
     # Words.
 
-    def tell(self, words: str, *, level: Literal["info", "warning", "error"] = "info") -> None:
-        """Say something in the corner of the screen."""
-        severity: dict[str, Literal["information", "warning", "error"]] = {"warning": "warning", "error": "error"}
-        self.notify(
-            words, severity=severity.get(level, "information"), markup=False, timeout=4 if level == "info" else 9
-        )
-
     def tell_error(self, error: DistuiError) -> None:
         """An error in words: what is wrong, and what to do."""
         self.tell(error.message + (f"\ntry: {error.hint}" if error.hint else ""), level="error")
@@ -286,60 +278,6 @@ class DistuiApp(App[int]):
             for widget in screen.query("*"):
                 widget.refresh()
 
-    # Where one is.
-
-    def show_view(self, name: ViewName) -> None:
-        """Switch to one of the four views; each keeps its place."""
-        self.switch_mode(name)
-
-    def _open(self, mode: ViewName, module: str, kind: str, *given: Any) -> None:
-        """Push a screen of `tui.screens` in a view; imported only now, since start-up time counts."""
-        from importlib import import_module
-
-        made: Screen[None] = getattr(import_module(f"tui.screens.{module}"), kind)(*given)
-        if self.current_mode != mode:
-            self.switch_mode(mode)
-        self.push_screen(made)
-
-    def open_host(self, name: str) -> None:
-        """Everything about one host."""
-        self._open("hosts", "host_detail", "HostDetailScreen", name)
-
-    def open_launch(self, job: JobFile | None, marked: tuple[str, ...]) -> None:
-        """The launch form and its plan."""
-        self._open("jobs", "launch", "LaunchScreen", job, marked)
-
-    def open_run(self, live: LiveRun) -> None:
-        """The run view of a run that is followed, or played again; an open one is taken up."""
-        self.switch_mode("runs")
-        for screen in list(self.screen_stack[1:]):
-            shown = getattr(screen, "live", None)
-            if shown is live:
-                while self.screen is not screen:
-                    self.pop_screen()
-                return
-        while len(self.screen_stack) > 1:
-            self.pop_screen()
-        self._open("runs", "run", "RunScreen", live)
-
-    def follow_run(self, run: str) -> None:
-        """Open a run by name: followed if it lives, else played again from its folder."""
-        work(self, self._follow_run(run), name="attach")
-
-    async def _follow_run(self, run: str) -> None:
-        row = next((row for row in self.rows if row.run == run), None)
-        lives = run in self.desk.following or (row.live if row is not None else True)
-        if lives or (row is not None and not row.recorded):
-            self.open_run(await self.desk.attach(run))
-        else:
-            self.open_run(self.desk.replay(run))
-
-    def open_text(self, title: str, text: str) -> None:
-        """A text to read: a plan, a diff, raw JSON."""
-        from tui.screens.text import TextScreen
-
-        self.push_screen(TextScreen(title, text))
-
     # Actions.
 
     def action_view(self, name: str) -> None:
@@ -430,56 +368,6 @@ class DistuiApp(App[int]):
             self.copy(selected)
         else:
             self.tell("q to quit; runs keep going")
-
-    # Commands typed after `:` that take an argument.
-
-    def command_hosts(self, argument: str) -> None:
-        """`:hosts /TEXT` filters the hosts."""
-        self._filtered("hosts", argument)
-
-    def command_runs(self, argument: str) -> None:
-        """`:runs /TEXT` filters the runs."""
-        self._filtered("runs", argument)
-
-    def command_jobs(self, argument: str) -> None:
-        """`:jobs /TEXT` filters the jobs."""
-        self._filtered("jobs", argument)
-
-    def _filtered(self, name: ViewName, argument: str) -> None:
-        self.show_view(name)
-        if argument:
-            self.call_after_refresh(partial(self._filter, argument.lstrip("/").strip()))
-
-    def _filter(self, text: str) -> None:
-        if isinstance(self.screen, View):
-            self.screen.filter_text = text
-            self.screen.filter_changed()
-            self.screen.refresh_bars()
-
-    def command_theme(self, argument: str) -> None:
-        """`:theme NAME`."""
-        name = themes.SHORT_NAMES.get(argument, argument)
-        if not argument:
-            self.action_theme()
-        elif name in self.available_themes:
-            self.theme = name
-        else:
-            known = ", ".join(sorted([*themes.SHORT_NAMES, *self.available_themes]))
-            self.tell(f"there is no theme {argument}; themes are {known}", level="warning")
-
-    def command_run(self, argument: str) -> None:
-        """`:run NAME` opens a run."""
-        if argument:
-            self.follow_run(argument)
-        else:
-            self.show_view("runs")
-
-    def command_host(self, argument: str) -> None:
-        """`:host NAME` opens a host."""
-        if argument in self.board.hosts:
-            self.open_host(argument)
-        else:
-            self.tell(f"there is no host {argument!r} in {self.desk.title}", level="warning")
 
 
 def _mode(module: str, kind: str) -> Callable[[], Screen[Any]]:

@@ -1,0 +1,135 @@
+"""Where one is in the app and how one gets elsewhere: views, screens on top of them, and typed commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from textual.app import App
+from textual.screen import Screen
+
+from tui import theme as themes
+from tui.base import View, ViewName, work
+
+if TYPE_CHECKING:
+    from distui.run.board import Board
+    from tui.desk import Desk, JobFile, LiveRun, RunRow
+
+
+class Places(App[int]):
+    """The part of the app that opens screens."""
+
+    desk: Desk
+    rows: tuple[RunRow, ...]
+    board: Board
+
+    def tell(self, words: str, *, level: Literal["info", "warning", "error"] = "info") -> None:
+        """Say something in the corner of the screen."""
+        severity: Mapping[str, Literal["information", "warning", "error"]] = {"warning": "warning", "error": "error"}
+        kind = severity.get(level, "information")
+        self.notify(words, severity=kind, markup=False, timeout=4 if level == "info" else 9)
+
+    # Where one is.
+
+    def show_view(self, name: ViewName) -> None:
+        """Switch to one of the four views; each keeps its place."""
+        self.switch_mode(name)
+
+    def _open(self, mode: ViewName, module: str, kind: str, *given: Any) -> None:
+        """Push a screen of `tui.screens` in a view; imported only now, since start-up time counts."""
+        from importlib import import_module
+
+        made: Screen[None] = getattr(import_module(f"tui.screens.{module}"), kind)(*given)
+        if self.current_mode != mode:
+            self.switch_mode(mode)
+        self.push_screen(made)
+
+    def open_host(self, name: str) -> None:
+        """Everything about one host."""
+        self._open("hosts", "host_detail", "HostDetailScreen", name)
+
+    def open_launch(self, job: JobFile | None, marked: tuple[str, ...]) -> None:
+        """The launch form and its plan."""
+        self._open("jobs", "launch", "LaunchScreen", job, marked)
+
+    def open_run(self, live: LiveRun) -> None:
+        """The run view of a run that is followed, or played again; an open one is taken up."""
+        self.switch_mode("runs")
+        for screen in list(self.screen_stack[1:]):
+            shown = getattr(screen, "live", None)
+            if shown is live:
+                while self.screen is not screen:
+                    self.pop_screen()
+                return
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+        self._open("runs", "run", "RunScreen", live)
+
+    def follow_run(self, run: str) -> None:
+        """Open a run by name: followed if it lives, else played again from its folder."""
+        work(self, self._follow_run(run), name="attach")
+
+    async def _follow_run(self, run: str) -> None:
+        row = next((row for row in self.rows if row.run == run), None)
+        lives = run in self.desk.following or (row.live if row is not None else True)
+        if lives or (row is not None and not row.recorded):
+            self.open_run(await self.desk.attach(run))
+        else:
+            self.open_run(self.desk.replay(run))
+
+    def open_text(self, title: str, text: str) -> None:
+        """A text to read: a plan, a diff, raw JSON."""
+        from tui.screens.text import TextScreen
+
+        self.push_screen(TextScreen(title, text))
+
+    # Commands typed after `:` that take an argument.
+
+    def command_hosts(self, argument: str) -> None:
+        """`:hosts /TEXT` filters the hosts."""
+        self._filtered("hosts", argument)
+
+    def command_runs(self, argument: str) -> None:
+        """`:runs /TEXT` filters the runs."""
+        self._filtered("runs", argument)
+
+    def command_jobs(self, argument: str) -> None:
+        """`:jobs /TEXT` filters the jobs."""
+        self._filtered("jobs", argument)
+
+    def _filtered(self, name: ViewName, argument: str) -> None:
+        self.show_view(name)
+        if argument:
+            self.call_after_refresh(partial(self._filter, argument.lstrip("/").strip()))
+
+    def _filter(self, text: str) -> None:
+        if isinstance(self.screen, View):
+            self.screen.filter_text = text
+            self.screen.filter_changed()
+            self.screen.refresh_bars()
+
+    def command_theme(self, argument: str) -> None:
+        """`:theme NAME`."""
+        name = themes.SHORT_NAMES.get(argument, argument)
+        if not argument:
+            self.call_later(self.run_action, "theme")
+        elif name in self.available_themes:
+            self.theme = name
+        else:
+            known = ", ".join(sorted([*themes.SHORT_NAMES, *self.available_themes]))
+            self.tell(f"there is no theme {argument}; themes are {known}", level="warning")
+
+    def command_run(self, argument: str) -> None:
+        """`:run NAME` opens a run."""
+        if argument:
+            self.follow_run(argument)
+        else:
+            self.show_view("runs")
+
+    def command_host(self, argument: str) -> None:
+        """`:host NAME` opens a host."""
+        if argument in self.board.hosts:
+            self.open_host(argument)
+        else:
+            self.tell(f"there is no host {argument!r} in {self.desk.title}", level="warning")
