@@ -56,6 +56,10 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      r"|i/o timeout|failed to pull|error pulling|initializing source|net/http: request canceled"
      r"|short-name .* did not resolve"
      r"|failed to resolve reference", "the image can't be pulled", _PULL),
+    ("init_missing", r"container-init binary not found|could not find \"?catatonit"
+     r"|exec: \"?docker-init\"?: executable file not found",
+     "the engine's init program is not on the host, and containers are started with --init",
+     "install catatonit, or tini, on the host"),
     ("command_not_found", r"executable file .*not found|exec: .*no such file or directory"
      r"|stat .*: no such file or directory", "the command is not in the image",
      "check the job's `command` and the image"),
@@ -75,8 +79,8 @@ def classify(stderr: str, rc: int | None) -> Trouble:
 
     Codes: daemon_down, docker_permission, sudo_password, sudo_denied, engine_missing, engine_timeout,
     name_conflict, disk_full, no_gpu_runtime, gpu_missing, gpu_driver, device_missing, ulimit_refused, port_in_use,
-    mount_failed, image_missing, image_pull_failed, image_auth, image_wrong_arch, command_not_found,
-    command_not_executable, bad_name, bad_arguments, no_such_container, unknown.
+    mount_failed, image_missing, image_pull_failed, image_auth, image_wrong_arch, init_missing,
+    command_not_found, command_not_executable, bad_name, bad_arguments, no_such_container, unknown.
     """
     text = stderr[:20_000]
     for code, pattern, message, hint in _COMPILED:

@@ -17,7 +17,6 @@ SIGNAL_WORDS = {
     signal.SIGFPE: "arithmetic error",
     signal.SIGILL: "illegal instruction: the image was built for another CPU",
     signal.SIGINT: "interrupted",
-    signal.SIGKILL: "killed",
     signal.SIGPIPE: "broken pipe",
     signal.SIGSEGV: "segmentation fault",
     signal.SIGTERM: "terminated",

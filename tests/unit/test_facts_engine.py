@@ -31,6 +31,14 @@ from distui.facts.values import Reply
         ("sudo: ein Passwort wird benoetigt", 1, "unknown"),
         ("Cannot connect to Podman. Please verify your connection", 125, "daemon_down"),
         ("crun: executable file `x` not found in $PATH: No such file or directory", 127, "command_not_found"),
+        (
+            "Error: container-init binary not found on the host: stat /usr/libexec/podman/catatonit: "
+            "no such file or directory",
+            125,
+            "init_missing",
+        ),
+        ('Error: lookup init binary: could not find "catatonit" in one of [/usr/libexec/podman]', 125, "init_missing"),
+        ('exec: "docker-init": executable file not found in $PATH', 125, "init_missing"),
         ("sh: 1: docker: not found", 127, "engine_missing"),
         ("sh: docker: nicht gefunden", 127, "engine_missing"),
         ("", None, "engine_timeout"),

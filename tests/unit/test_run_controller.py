@@ -269,6 +269,20 @@ async def test_a_bug_is_raised_after_it_was_said(cluster: Cluster) -> None:
     assert (last.outcome, last.exit) == ("unknown", 70)
 
 
+async def test_a_bug_in_a_stop_is_raised(cluster: Cluster) -> None:
+    """A stop that fails otherwise than by its host ends the controller loudly; it does not wait for ever."""
+    cluster.hosts[1].fails["stop"] = ZeroDivisionError("oops")
+    controller = cluster.controller(cluster.plan())
+
+    async def stop() -> None:
+        await until(running(cluster))
+        controller.request_stop("user")
+
+    with pytest.raises(ZeroDivisionError):
+        await cluster.drive(controller, stop())
+    assert "a bug in distui" in cluster.said()
+
+
 # ends in words
 
 
@@ -331,7 +345,7 @@ async def test_a_container_killed_and_removed_by_somebody_else(cluster: Cluster)
 
     ended = await cluster.drive(controller, both())
     assert ended.failure is not None
-    assert ended.failure.words == "killed by SIGKILL (killed), exit 137: its container was removed by somebody else"
+    assert ended.failure.words == "killed by SIGKILL, exit 137: its container was removed by somebody else"
 
 
 async def test_a_container_removed_after_its_end_is_a_warning(cluster: Cluster) -> None:

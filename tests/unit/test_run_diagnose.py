@@ -10,7 +10,7 @@ from distui.run.diagnose import Ended, cause_of, exit_words, first_of, torchrun_
     [
         (3, False, "exit 3"),
         (137, True, "out of memory: the kernel killed it (exit 137)"),
-        (137, False, "killed by SIGKILL (killed), exit 137"),
+        (137, False, "killed by SIGKILL, exit 137"),
         (139, False, "killed by SIGSEGV (segmentation fault), exit 139"),
         (127, False, "command not found (exit 127)"),
         (126, False, "the command can't be executed (exit 126)"),

@@ -84,7 +84,7 @@ def test_the_failure_in_full() -> None:
     ("end", "words"),
     [
         (Exit(137, oom=True), "out of memory: the kernel killed it (exit 137)"),
-        (Exit(137), "killed by SIGKILL (killed), exit 137"),
+        (Exit(137), "killed by SIGKILL, exit 137"),
         (Exit(None, error="its container was removed by somebody else"), "its container was removed by somebody else"),
         (Exit(None), "ended without an exit status"),
     ],
