@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -264,7 +264,17 @@ class RunController:
 
     async def _supervise(self) -> None:
         """Until every task is read to its end, a detach is asked for, or lost hosts are given up."""
-        stopping: set[asyncio.Task[None]] = set()
+        stops: list[asyncio.Task[None]] = []
+        try:
+            await self._until_over(stops)
+        finally:
+            for task in stops:
+                task.cancel()
+            await asyncio.gather(*stops, return_exceptions=True)
+        _raise_bugs(stops)
+
+    async def _until_over(self, stops: list[asyncio.Task[None]]) -> None:
+        """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
         deadline = None if self.limits.run is None else self._began + self.limits.run
         while not (self.watch.settled or self.watch.broken or self.requests.detach):
             if self.watch.lost_longer_than(self._patience()):
@@ -275,11 +285,9 @@ class RunController:
                 self.request_stop("failure", exit=ExitCode.RANK_FAILED)
             if self.requests.changed.is_set() and self.requests.stop is not None:
                 self.requests.changed.clear()
-                stopping.add(asyncio.create_task(self._stop(self.requests.stop, self.requests.grace)))
+                stops.append(asyncio.create_task(self._stop(self.requests.stop, self.requests.grace)))
             await self._wait_for_change()
-        for task in stopping:
-            task.cancel()
-        await asyncio.gather(*stopping, return_exceptions=True)
+            _raise_bugs(stops)
 
     def _patience(self) -> float:
         """How long a lost host is waited for: less once the run is being stopped anyway."""
@@ -325,7 +333,9 @@ class RunController:
         failure = self.watch.failure()
         await self.watch.announce(failure)
         if missing := self._unfound():
-            text = f"{missing} of the run's tasks were not found: their hosts did not answer, or are not in the inventory"
+            text = (
+                f"{missing} of the run's tasks were not found: their hosts did not answer, or are not in the inventory"
+            )
             await self._notice("warning", text)
         outcome, code = self._outcome(failed=failure is not None, stopped_by=stopped_by)
         return self._ended(outcome, code, leftovers=leftovers)
@@ -357,3 +367,10 @@ class RunController:
             leftovers=leftovers,
             took=self.clock() - self._began,
         )
+
+
+def _raise_bugs(stops: Iterable[asyncio.Task[None]]) -> None:
+    """Raise what made a stop fail: hosts' errors are told by the stop itself, so this is a bug."""
+    for task in stops:
+        if task.done() and not task.cancelled():
+            task.result()

@@ -7,8 +7,8 @@ way they are never cut off in the middle: what was begun is finished and then un
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from distui.doctor.reach import Endpoint, prove
 from distui.errors import DistuiError, ExitCode, HostError
@@ -91,7 +91,26 @@ async def _each(hosts: Iterable[HostRun], act: Callable[[HostRun], Awaitable[T]]
             return exc
 
     chosen = list(hosts)
-    return dict(zip((h.host for h in chosen), await asyncio.gather(*(one(h) for h in chosen)), strict=True))
+    results = await asyncio.gather(*(one(h) for h in chosen), return_exceptions=True)
+    return dict(zip((h.host for h in chosen), _all_of(results), strict=True))
+
+
+def _all_of(results: Iterable[T | BaseException]) -> Iterator[T]:
+    """Results of `gather`, which waited for all. Raises the first exception among them."""
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, DistuiError):
+            raise result
+        yield result  # type: ignore[misc]  # an error of a host is a result here
+
+
+async def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """Do `work` to its end, also when cancelled meanwhile: what is undone next must not go on appearing."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        raise
 
 
 def _raise_errors(results: dict[str, T | DistuiError], exit_code: ExitCode) -> None:
@@ -201,7 +220,7 @@ async def _start(run: RunController) -> None:
             if isinstance(result, BaseException):
                 raise result
 
-    results = await asyncio.shield(_each(run.hosts.values(), start))
+    results = await _finished(_each(run.hosts.values(), start))
     if run.requests.stop is not None:
         raise LaunchRefused(("stopped while starting",), run.requests.exit)
     _raise_errors(results, ExitCode.LAUNCH_FAILED)

@@ -20,14 +20,12 @@ from distui.run.feed import EngineAccess
 from distui.run.follow import HostFollower
 from distui.run.followed import (
     Back,
-    Drained,
     Exited,
     FollowEvent,
     FollowTarget,
     Lost,
     Note,
     Records,
-    Removed,
     Sampled,
 )
 from distui.run.link import HostLink

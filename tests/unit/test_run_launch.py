@@ -267,6 +267,37 @@ async def test_what_cannot_be_undone_is_named(cluster: Cluster) -> None:
     assert [left for left in ended.leftovers if "h1" in left and "docker does not answer" in left], lost
 
 
+async def test_a_bug_at_one_start_waits_for_the_others(cluster: Cluster) -> None:
+    """Starts under way on other hosts are finished before all is undone, so that nothing appears later."""
+    for host in cluster.hosts:
+        host.engine.exits.clear()
+    reached = cluster.hosts[1].hold("run")
+    cluster.hosts[0].fails["run"] = ZeroDivisionError("oops")
+
+    async def later() -> None:
+        await reached.wait()
+        await asyncio.sleep(0.02)
+        cluster.hosts[1].gates["run"].set()
+
+    with pytest.raises(ZeroDivisionError):
+        await cluster.run(cluster.plan(), later())
+    assert cluster.hosts[1].verbs().index("run") < cluster.hosts[1].verbs().index("rm")
+    assert cluster.left() == []
+
+
+async def test_leaving_in_the_middle_of_a_start_undoes_it(cluster: Cluster) -> None:
+    """The controller's context is left while one `docker run` is under way: it is waited for and undone."""
+    for host in cluster.hosts:
+        host.engine.exits.clear()
+    reached = cluster.hosts[1].hold("run")
+    async with asyncio.timeout(10):
+        async with cluster.controller(cluster.plan()):
+            await reached.wait()
+            asyncio.get_running_loop().call_later(0.05, cluster.hosts[1].gates["run"].set)
+    assert "run" in cluster.hosts[1].verbs()
+    assert cluster.left() == []
+
+
 # stopping meanwhile
 
 
