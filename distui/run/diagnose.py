@@ -10,6 +10,7 @@ import re
 import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 SIGNAL_WORDS = {
     signal.SIGABRT: "abort: an assertion or NCCL gave up",
@@ -180,24 +181,46 @@ def first_of(ends: Sequence[Ended], announced: int | None = None) -> Ended | Non
     return min(near, key=lambda e: (e.secondary, e.key != announced, e.at, e.key))
 
 
-_ROOT_RANK = re.compile(r"^\s*rank\s*:\s*(\d+)\s*\(local_rank:\s*\d+\)")
-_ROOT_CODE = re.compile(r"^\s*exitcode\s*:\s*(-?\d+)")
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The rank that torchrun's report blames. `second` is when it failed by the container's own clock and time zone,
+    read as if it were UTC, in whole seconds; None when the report does not say.
+    """
+
+    rank: int
+    code: int
+    second: int | None
 
 
-def torchrun_root(lines: Sequence[str]) -> tuple[int, int] | None:
-    """Rank and exit code under `Root Cause (first observed failure)` of torchrun's report, if it is there.
+_ROOT_TIME = re.compile(r"^\s*time\s*:\s*(\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d)")
+_ROOT_RANK = re.compile(r"^\s*rank\s*:\s*(\d{1,9})\s*\(local_rank:\s*\d+\)")
+_ROOT_CODE = re.compile(r"^\s*exitcode\s*:\s*(-?\d{1,9})")
 
-    The report's form is that of `torch/distributed/elastic/multiprocessing/errors`. A negative code is a signal
-    and becomes 128 + signal.
+
+def torchrun_root(lines: Sequence[str]) -> Root | None:
+    """What stands under `Root Cause (first observed failure)` of torchrun's report, if it is there.
+
+    The report's form is that of `torch/distributed/elastic/multiprocessing/errors`: time, host, rank and exitcode in
+    this order. A negative code is a signal and becomes 128 + signal.
     """
     start = next((i for i, line in enumerate(lines) if "Root Cause (first observed failure)" in line), None)
     if start is None:
         return None
     rank: int | None = None
+    second: int | None = None
     for line in lines[start : start + 12]:
-        if found := _ROOT_RANK.match(line):
-            rank = int(found.group(1))
+        if time := _ROOT_TIME.match(line):
+            second = _second(f"{time[1]}T{time[2]}+00:00")
+        elif found := _ROOT_RANK.match(line):
+            rank = int(found[1])
         elif (code := _ROOT_CODE.match(line)) and rank is not None:
-            value = int(code.group(1))
-            return rank, 128 - value if value < 0 else value
+            value = int(code[1])
+            return Root(rank, 128 - value if value < 0 else value, second)
     return None
+
+
+def _second(iso: str) -> int | None:
+    try:
+        return int(datetime.fromisoformat(iso).timestamp())
+    except ValueError:
+        return None

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distui.plan.model import Task
-from distui.run.diagnose import Ended, cause_of, exit_words, first_of, torchrun_root
+from distui.run.diagnose import Ended, Root, cause_of, exit_words, first_of, torchrun_root
 from distui.run.events import Failure
 from distui.run.lines import excerpt
 
 CLOCK_DOUBT = 0.002
 """Seconds two clocks may differ at the least, whatever the probe measured."""
+
+ZONE_STEP = 900
+"""Seconds: offsets of the world's time zones are multiples of a quarter of an hour."""
 
 STOP_CODES = frozenset({130, 137, 143})
 """Exit statuses that SIGINT, SIGKILL and SIGTERM leave: a rank we stopped ends in one of these."""
@@ -39,7 +42,7 @@ class Evidence:
     task: Task
     exit: Exit
     at: float
-    """When it ended, in our clock."""
+    """When the task ended, in our clock."""
     doubt: float
     tails: Mapping[int | None, Sequence[str]]
 
@@ -68,7 +71,26 @@ def first_failure(evidence: Sequence[Evidence], announced: int | None = None) ->
 
 def _ended(evidence: Evidence) -> Ended:
     cause = cause_of(_all_lines(evidence))
-    return Ended(evidence.task.index, evidence.at, evidence.doubt, bool(cause and cause.secondary))
+    at, doubt = _when(evidence)
+    return Ended(evidence.task.index, at, doubt, bool(cause and cause.secondary))
+
+
+def _root(evidence: Evidence) -> Root | None:
+    """What torchrun's own report blames, if the launcher printed one."""
+    return torchrun_root(list(evidence.tails.get(None, ())))
+
+
+def _when(evidence: Evidence) -> tuple[float, float]:
+    """When it failed in our clock, and the doubt: torchrun ends only after it has stopped the node's other ranks.
+
+    Its report tells the second, in the container's time zone, which we do not know: zones differ by quarters of an
+    hour, so the failure is taken to lie less than one before the end.
+    """
+    root, finished = _root(evidence), evidence.exit.finished_at
+    if root is None or root.second is None or finished is None:
+        return evidence.at, evidence.doubt
+    before = (finished - root.second) % ZONE_STEP
+    return evidence.at - max(before - 0.5, 0.0), evidence.doubt + 0.5
 
 
 def _all_lines(evidence: Evidence) -> list[str]:
@@ -77,6 +99,7 @@ def _all_lines(evidence: Evidence) -> list[str]:
 
 def _failure(evidence: Evidence) -> Failure:
     task, exit = evidence.task, evidence.exit
+    at, _ = _when(evidence)
     rank, code = _blamed(evidence)
     own = evidence.tails.get(rank, ())
     lines = own if any(line.strip() for line in own) else _all_lines(evidence)
@@ -89,14 +112,17 @@ def _failure(evidence: Evidence) -> Failure:
         cause=cause.text if cause else "",
         hint=cause.hint if cause else "",
         excerpt=excerpt(lines),
-        at=evidence.at,
+        at=at,
     )
 
 
 def _blamed(evidence: Evidence) -> tuple[int | None, int | None]:
-    """Rank and exit code: torchrun's own report names the rank when a task holds several."""
-    root = torchrun_root(list(evidence.tails.get(None, ())))
-    if root is not None and root[0] in evidence.task.ranks:
-        return root
+    """Rank and exit code: torchrun's own report names the rank when a task holds several.
+
+    Also a rank that the plan put elsewhere: with the c10d rendezvous torchrun decides which host gets which ranks.
+    """
+    root = _root(evidence)
+    if root is not None:
+        return root.rank, root.code
     only = evidence.task.ranks[0] if len(evidence.task.ranks) == 1 else None
     return only, evidence.exit.code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -115,6 +116,51 @@ def test_torchrun_names_the_rank() -> None:
     found = first_failure([told])
     assert found is not None
     assert (found[1].rank, found[1].exit, found[1].excerpt) == (1, 139, ("segv",))
+
+
+def test_torchrun_names_a_rank_that_the_plan_put_elsewhere() -> None:
+    """With c10d torchrun decides which host gets which ranks; the host is where the report was printed."""
+    task = dataclasses.replace(torchrun_task(), ranks=(2, 3))
+    found = first_failure([Evidence(task, Exit(1), 1.0, 0.0, {None: REPORT, 0: ("fine",), 1: ("segv",)})])
+    assert found is not None
+    assert (found[1].rank, found[1].exit, found[1].host, found[1].excerpt) == (1, 139, "h1", ("segv",))
+
+
+@pytest.mark.parametrize("zone", [0, 2 * 3600, -8 * 3600, 5 * 3600 + 2700])
+def test_torchruns_report_tells_when_the_rank_failed(zone: int) -> None:
+    """The second of the report, not the container's end 30 s later, whatever the container's time zone is.
+
+    The host's clock is 100 s ahead of ours, and node 1 had failed and ended before node 0 ended.
+    """
+    finished = 1767225600 + 30.25
+    at = corrected(finished, 100_000.0, otherwise=0.0)
+    told = Evidence(torchrun_task(), Exit(1, finished_at=finished), at, 0.0, {None: report(1767225600 + zone)})
+    found = first_failure([told, evidence(1, at - 20.0)])
+    assert found is not None
+    assert (found[1].rank, found[1].at) == (1, 1767225500.5)
+    assert found[1].host == "h1"
+
+
+def report(second: int) -> tuple[str, ...]:
+    """The report with that second, as a container of some time zone writes it."""
+    text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d_%H:%M:%S")
+    return tuple(line.replace("2026-01-01_00:00:00", text) for line in REPORT)
+
+
+def test_seconds_of_a_report_that_are_too_close_are_ordered_by_words() -> None:
+    """Whole seconds can't tell two nodes apart: the one that only echoes a peer's failure was not first."""
+    node = Evidence(torchrun_task(), Exit(1, finished_at=1767225605.0), 1767225605.0, 0.0, {None: (*REPORT, ECHO)})
+    found = first_failure([node, evidence(1, 1767225600.9, ROOT)])
+    assert found is not None
+    assert found[1].host == "h2"
+
+
+def test_a_failure_is_never_after_its_container_s_end() -> None:
+    """When the report's second is that of the end."""
+    node = Evidence(torchrun_task(), Exit(1, finished_at=1767225600.2), 1767225600.2, 0.0, {None: REPORT})
+    found = first_failure([node])
+    assert found is not None
+    assert found[1].at == 1767225600.2
 
 
 def test_torchrun_without_a_report_blames_no_rank() -> None:
