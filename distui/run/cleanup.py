@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from distui.errors import DistuiError
@@ -25,7 +26,7 @@ async def clean_up(run: RunController) -> tuple[str, ...]:
         unread = frozenset(t.index for t in run.plan.tasks)
     await run.emit(PhaseBegun(run.clock(), "cleanup"))
     await _remove_rendezvous(run)
-    left = await _on_all(run, keep=unread)
+    left = await _on_all(run.hosts.values(), keep=unread)
     return (*left, *(f"{t.host}: {t.container}, kept for its log, which is not complete here" for t in kept))
 
 
@@ -41,11 +42,18 @@ def _kept(task: Task) -> str:
 
 
 async def roll_back(run: RunController) -> tuple[str, ...]:
-    """Undo a launch that failed part way: stop and remove every task that may have been started."""
+    """Undo a launch that failed part way: stop and remove every task that it may have started.
+
+    Only on hosts where it has the run's folder: on the others there is nothing of it, maybe another's run.
+    """
+    hosts = [host for host in run.hosts.values() if host.taken]
+    if not hosts:
+        return ()
     await run.emit(PhaseBegun(run.clock(), "cleanup", "undoing the start"))
-    await asyncio.gather(*(_kill_found(h) for h in run.hosts.values()), return_exceptions=True)
-    await _remove_rendezvous(run)
-    return await _on_all(run, keep=frozenset())
+    await asyncio.gather(*(_kill_found(h) for h in hosts), return_exceptions=True)
+    if len(hosts) == len(run.hosts):  # else no rank of ours was started, and the file is another launch's
+        await _remove_rendezvous(run)
+    return await _on_all(hosts, keep=frozenset())
 
 
 async def _kill_found(host: HostRun) -> None:
@@ -53,9 +61,8 @@ async def _kill_found(host: HostRun) -> None:
     await host.stop([task for task in host.tasks if task.index in found], grace=0)
 
 
-async def _on_all(run: RunController, *, keep: frozenset[int]) -> tuple[str, ...]:
+async def _on_all(hosts: Iterable[HostRun], *, keep: frozenset[int]) -> tuple[str, ...]:
     """Remove on every host at once; a host that can't be reached is named with what may be on it."""
-    hosts = list(run.hosts.values())
     results = await asyncio.gather(*(_remove(h, keep) for h in hosts))
     return tuple(words for left in results for words in left)
 

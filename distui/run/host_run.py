@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.engine import classify
 from distui.plan import docker, process
 from distui.plan.env import env_file_text
-from distui.plan.labels import task_from_labels
+from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
+from distui.run import folder
 from distui.run.discover import FoundTask, home_of, list_tasks, run_folder
 from distui.run.lines import safe
 from distui.run.link import HostLink
@@ -40,6 +42,8 @@ class HostRun:
         """Task index -> the engine's id, for tasks that were started."""
         self.missing: frozenset[int] = frozenset()
         """Started tasks that were not there any more when `remove` looked for them first."""
+        self.taken = False
+        """Whether this launch has the run's folder here: only then may there be tasks that it started."""
         self._run_dir: str | None = None
 
     @property
@@ -64,14 +68,32 @@ class HostRun:
         """This host's tasks of the run that its engine knows of, whatever their state.
 
         Two names may lead to one engine (the demo's hosts share this machine's): the other's tasks are not ours.
+        Neither are those of another launch with the run's name, once this one has begun to start its own.
         """
-        ours = {task.index for task in self.tasks}
-        return tuple(task for task in await self._told() if task.labels.task in ours)
+        ours = {task.index: task_from_labels(task.labels) for task in self.tasks}
+        found = [task for task in await self._told() if task.labels.task in ours]
+        return tuple(t for t in found if not self.taken or _same_launch(t.labels, ours[t.labels.task]))
 
     async def _told(self) -> tuple[FoundTask, ...]:
         """Every task of this run that the host's engine knows of."""
         first = self.first
         return await list_tasks(self._again, self.host, first.engine, first.engine_command, run=self.plan.run_id)
+
+    async def take(self, claim: folder.Claim) -> str:
+        """Take the run's folder here for the launch; returns who has it, in words, and "" when it is taken.
+
+        Raises HostCommandError when it can't be made.
+        """
+        path = self.first.run_dir
+        told = await folder.take(self._again, self.host, path, claim)
+        if told.state == "stale" and not await self._told():
+            told = await folder.take(self._again, self.host, path, claim, over=True)
+        self.taken = told.state == "taken"
+        return told.who
+
+    async def launched(self) -> None:
+        """All tasks have started: from now on they hold the run's name, not the launch."""
+        await self.remove_file(f"{await self.run_dir()}/{folder.LAUNCH_FILE}")
 
     async def _again(self, argv: Sequence[str]) -> Completed:
         """Run something that may be repeated when the connection breaks under it."""
@@ -134,7 +156,7 @@ class HostRun:
     def _refused(self, what: str, done: Completed) -> HostCommandError:
         """The engine's refusal: its class in our words, then its own last line."""
         trouble = classify(done.error_text, done.status)
-        said = next((line.strip() for line in reversed(done.error_text.splitlines()) if line.strip()), "")
+        said = _last_words(done.error_text)
         own = f"; {self.first.engine} said: {safe(said)[:500]}" if said and said not in trouble.message else ""
         return HostCommandError(
             self.host, f"{what} on {self.host}: {trouble.message}{own}", hint=trouble.hint, code=trouble.code
@@ -207,6 +229,22 @@ class HostRun:
     async def say_stopped(self, who: str) -> None:
         """Leave word on the host that `who` stops this run, for whoever follows it."""
         await self._put(f"{await self.run_dir()}/stopped", who.encode())
+
+
+def _same_launch(found: TaskLabels, ours: TaskLabels | None) -> bool:
+    """Whether a task that was found is of the launch that planned ours: runs of two launches may have one name."""
+    if ours is None:
+        return False
+    return all(getattr(found, name) == getattr(ours, name) for name in ("host", "owner", "started", "plan", "attempt"))
+
+
+_ADVICE = re.compile(r"(See|Run) '.* --help'")
+
+
+def _last_words(error: str) -> str:
+    """An engine's last line that says something; its client may add where to read about its flags."""
+    lines = [line.strip() for line in error.splitlines()]
+    return next((line for line in reversed(lines) if line and not _ADVICE.match(line)), "")
 
 
 def _image_id(told: str) -> str:

@@ -15,6 +15,7 @@ from distui.errors import DistuiError, ExitCode, HostError
 from distui.plan.model import Task
 from distui.run.cleanup import roll_back
 from distui.run.events import HostChanged, Notice, PhaseBegun, RankChanged, TaskStarted
+from distui.run.folder import STALE_MINUTES, Claim
 from distui.run.host_run import HostRun
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ async def launch(run: RunController) -> None:
     except BaseException:
         await asyncio.shield(roll_back(run))
         raise
+    await _each(run.hosts.values(), HostRun.launched)  # what stays of it on a host that fails now does no harm
 
 
 async def _prepare(run: RunController) -> None:
@@ -141,8 +143,11 @@ async def _check_names(run: RunController) -> None:
     _raise_errors(results, ExitCode.CHECK_FAILED)
     held = [f"{host}: a run named {run.plan.run_id} is there already ({who})" for host, who in results.items() if who]
     if held:
-        hint = f"give another --name, or `distui stop {run.plan.run_id}` first"
-        raise LaunchRefused([*held, hint], ExitCode.CHECK_FAILED)
+        raise LaunchRefused([*held, _other_name(run)], ExitCode.CHECK_FAILED)
+
+
+def _other_name(run: RunController) -> str:
+    return f"give another --name, or `distui stop {run.plan.run_id}` first"
 
 
 async def _check_reach(run: RunController) -> None:
@@ -203,11 +208,38 @@ async def _compare_ids(run: RunController, ids: Mapping[str, object]) -> None:
 
 async def _push(run: RunController) -> None:
     await _phase(run, "push", "env files")
+    await _take(run)
 
     async def push(host: HostRun) -> None:
         await asyncio.gather(*(host.push(task, run.secrets) for task in host.tasks))
 
-    _raise_errors(await _each(run.hosts.values(), push), ExitCode.LAUNCH_FAILED)
+    _raise_errors(await _finished(_each(run.hosts.values(), push)), ExitCode.LAUNCH_FAILED)
+
+
+async def _take(run: RunController) -> None:
+    """Take the run's folder on every host, which one launch of this name can.
+
+    The first host by name decides between launches on the same hosts; nobody waits, so nothing can lock up.
+    """
+    claim = Claim(run.plan.owner, run.clock())
+
+    async def take(host: HostRun) -> str:
+        return await host.take(claim)
+
+    hosts = sorted(run.hosts.values(), key=lambda h: h.host)
+    for some in (hosts[:1], hosts[1:]):
+        results = await _finished(_each(some, take))
+        _raise_held(run, results)
+        _raise_errors(results, ExitCode.LAUNCH_FAILED)
+
+
+def _raise_held(run: RunController, results: Mapping[str, str | DistuiError]) -> None:
+    name = run.plan.run_id
+    text = f"a run named {name} is being started or is there already"
+    held = [f"{host}: {text} ({who})" for host, who in results.items() if isinstance(who, str) and who]
+    if held:
+        hint = f"{_other_name(run)}; a launch that was killed frees its name after {STALE_MINUTES} minutes"
+        raise LaunchRefused([*held, hint], ExitCode.CHECK_FAILED)
 
 
 async def _start(run: RunController) -> None:

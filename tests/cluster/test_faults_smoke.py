@@ -255,3 +255,23 @@ def test_attach_after_all_was_read(lab: Any, home: Path, start: Callable[..., An
     logs = Path(json.loads(attached.stdout)["log_dir"])
     assert [(logs / f"rank-0000{rank}.log").read_text() for rank in range(2)] == ["line of 0\n", "line of 1\n"]
     assert_clean(lab)
+
+
+def test_two_starts_with_one_name_at_once(lab: Any, home: Path, tmp_path: Path) -> None:
+    """From two homes at one moment: exactly one starts, its ranks run to their end; the other is refused, exit 3."""
+    job = {"version": 1, "name": "race", "hosts": "h[1-2]", "image": "lab/python:1"}
+    other = lab.ssh_home(tmp_path / "other")
+    (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    for folder in (home, other):
+        (folder / "job.yaml").write_text(json.dumps(job | {"command": ["sh", "-c", "sleep 4; echo end of $RANK"]}))
+    for turn in range(3):
+        flags = ("run", "job.yaml", "--headless", "-y", "-o", "json", "--no-preflight", "--name", f"race{turn}")
+        both = [lab.spawn_distui(*flags, home=folder) for folder in (home, other)]
+        done = [program.finish(timeout=90) for program in both]
+        assert sorted(d.returncode for d in done) == [0, 3], [d.stderr for d in done]
+        won, lost = sorted(done, key=lambda d: d.returncode)
+        assert f"a run named race{turn} is" in lost.stderr
+        assert "Traceback" not in lost.stderr
+        logs = Path(json.loads(won.stdout)["log_dir"])
+        assert [(logs / f"rank-0000{rank}.log").read_text() for rank in range(2)] == ["end of 0\n", "end of 1\n"]
+        assert_clean(lab)

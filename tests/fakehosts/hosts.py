@@ -30,6 +30,8 @@ class FakeHost:
         """Set when a verb that has a gate is reached."""
         self.logins = 0
         self.open_sessions = 0
+        self.stale: set[str] = set()
+        """Folders of runs that are minutes old."""
         self.python = True
         self.cannot_listen = ""
         self.unreachable: dict[str, str] = {}
@@ -80,15 +82,27 @@ class FakeHost:
             case ("sh", "-c", script, "sh", folder) if script.startswith("rm -rf"):
                 for path in [p for p in self.files if p.startswith(f"{folder}/")]:
                     del self.files[path]
+            case ("sh", "-c", _, "distui-take", folder, claim, over, _):
+                return Completed(argv, 0, self._take(folder, claim, over=over == "over").encode(), b"")
             case ("sh", "-c", script) if "$HOME" in script:
                 return Completed(argv, 0, self.home.encode(), b"")
             case _:
                 raise AssertionError(f"{self.name} does not know {argv}")
         return Completed(argv, 0, b"", b"")
 
+    def _take(self, folder: str, claim: str, *, over: bool) -> str:
+        """The run's folder as a lock; it is there when it has a `launch` file, and old when it is in `stale`."""
+        path = f"{folder}/launch"
+        if over and folder in self.stale:
+            del self.files[path]
+        if self.files.get(path, claim.encode()) == claim.encode():
+            self.files[path] = claim.encode()
+            return "taken\n"
+        return ("stale" if folder in self.stale else "held") + f"\n{self.files[path].decode()}\n"
+
 
 def verb_of(argv: Sequence[str]) -> str:
-    """Docker's own verb (`ps`, `run` ...), or forget, cat, folder, home, put, reach for what is no docker."""
+    """Docker's own verb (`ps`, `run` ...), or forget, cat, take, folder, home, put, reach for what is no docker."""
     match tuple(argv):
         case ("docker", verb, *_):
             return verb
@@ -96,6 +110,8 @@ def verb_of(argv: Sequence[str]) -> str:
             return "forget"
         case ("python3", "-c", _):
             return "reach"
+        case ("sh", "-c", _, "distui-take", *_):
+            return "take"
         case ("sh", "-c", script, *_):
             return "folder" if script.startswith("rm -rf") else "home"
         case (verb, *_):

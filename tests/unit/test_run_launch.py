@@ -9,6 +9,7 @@ import pytest
 
 from distui.errors import HostAuthError, HostCommandError, HostUnreachable, SessionLost
 from distui.run.events import PhaseBegun, RankChanged, StopAsked, TaskStarted
+from distui.run.folder import Claim
 from distui.session import Completed
 from fakehosts.hosts import FakeHost
 from fakehosts.runs import Cluster, use_fake_follower
@@ -296,6 +297,100 @@ async def test_leaving_in_the_middle_of_a_start_undoes_it(cluster: Cluster) -> N
             asyncio.get_running_loop().call_later(0.05, cluster.hosts[1].gates["run"].set)
     assert "run" in cluster.hosts[1].verbs()
     assert cluster.left() == []
+
+
+# two launches with one name
+
+
+def claimed(cluster: Cluster, host: int, owner: str = "bob@desk") -> str:
+    """Another launch has the run's folder on a host; returns the folder."""
+    folder = cluster.plan().tasks[host].run_dir
+    cluster.hosts[host].files[f"{folder}/launch"] = Claim(owner, 0.0).text.encode()
+    return folder
+
+
+async def test_a_name_that_is_being_started_is_refused(cluster: Cluster) -> None:
+    """Exit 3 and who it is; folders taken on other hosts are released, the other's is left alone."""
+    folder = claimed(cluster, 1)
+    ended = await cluster.run(cluster.plan())
+
+    assert (ended.outcome, ended.exit, ended.leftovers) == ("launch_failed", 3, ())
+    assert "h2: a run named r1 is being started or is there already" in cluster.said()
+    assert "of bob@desk since 1970-01-01 00:00:00 UTC" in cluster.said()
+    assert cluster.left() == [f"h2: {folder}/launch"]
+    assert not any(touched(h) for h in cluster.hosts)
+
+
+async def test_a_launch_that_was_killed_does_not_hold_its_name(cluster: Cluster) -> None:
+    """Its folder is minutes old and no task is there: it is taken over."""
+    cluster.hosts[1].stale.add(claimed(cluster, 1))
+    assert (await cluster.run(cluster.plan())).exit == 0
+    assert cluster.left() == []
+
+
+async def test_an_old_folder_with_tasks_is_not_taken_over(cluster: Cluster) -> None:
+    """Tasks of the other launch that appear after the look at names still hold the name."""
+    host, task = cluster.hosts[0], cluster.plan().tasks[0]
+    host.stale.add(claimed(cluster, 0))
+    host.engine.exits.clear()
+    reached = host.hold("take")
+
+    async def appear() -> None:
+        await reached.wait()
+        host.files[task.env_file] = b""
+        assert host.engine.run(task.start).ok
+        host.gates["take"].set()
+
+    ended = await cluster.run(cluster.plan(), appear())
+    assert ended.exit == 3
+    assert [c.status for c in host.containers] == ["running"]
+
+
+async def test_two_at_once(cluster: Cluster) -> None:
+    """Both see the name free: the second is refused and takes nothing of the first along, which runs to its end."""
+    rival = Cluster(cluster.store.root / "rival", 3)
+    rival.hosts, rival.connector = cluster.hosts, cluster.connector
+    reached = cluster.hosts[0].hold("put")
+
+    async def second() -> None:
+        await reached.wait()
+        before = cluster.left()
+        assert (await rival.run(cluster.plan())).exit == 3
+        assert "of ann@desk since" in rival.said()
+        assert cluster.left() == before
+        cluster.hosts[0].gates["put"].set()
+
+    assert (await cluster.run(cluster.plan(), second())).exit == 0
+    assert cluster.left() == []
+
+
+async def test_a_container_of_another_launch_is_never_removed(cluster: Cluster) -> None:
+    """Two people with one engine and homes of their own: the engine refuses the name, the roll-back spares theirs."""
+    host, task = cluster.hosts[1], cluster.plan().tasks[1]
+    for other in cluster.hosts:
+        other.engine.exits.clear()
+    reached = host.hold("run")
+
+    async def appear() -> None:
+        await reached.wait()
+        host.files[task.env_file] = b""
+        assert host.engine.run(task.start).ok
+        host.containers[0].labels["distui.owner"] = "bob@desk"
+        host.gates["run"].set()
+
+    ended = await cluster.run(cluster.plan(), appear())
+    assert (ended.exit, ended.leftovers) == (5, ())
+    assert [c.status for c in host.containers] == ["running"]
+    assert cluster.left() == ["h2: distui-r1-1"]
+
+
+async def test_the_engine_s_own_words_are_not_its_advice(cluster: Cluster) -> None:
+    """docker ends what it says with where its flags are described."""
+    words = "docker: Error response from daemon: bad thing.\nSee 'docker run --help'."
+    cluster.hosts[2].fails["run"] = refused("run", words, 125)
+    await cluster.run(cluster.plan())
+    assert "bad thing" in cluster.said()
+    assert "--help" not in cluster.said()
 
 
 # stopping meanwhile

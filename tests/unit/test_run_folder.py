@@ -1,0 +1,81 @@
+"""The run's folder as a lock, with this machine's own shell as the host."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from distui.errors import HostCommandError
+from distui.run.folder import Claim, Take, take
+from distui.session import Completed
+
+ANN, BOB = Claim("ann@desk", 0.0), Claim("bob@desk", 60.0)
+
+
+async def here(argv: Sequence[str]) -> Completed:
+    """Run a command on this machine."""
+    process = await asyncio.create_subprocess_exec(*argv, stdout=-1, stderr=-1)
+    out, err = await process.communicate()
+    return Completed(tuple(argv), process.returncode or 0, out, err)
+
+
+def age(folder: Path, minutes: float) -> None:
+    """Make a folder as old as that."""
+    then = time.time() - 60 * minutes
+    os.utime(folder, (then, then))
+
+
+def left_in(folder: Path) -> list[str]:
+    """Names in a folder."""
+    return [path.name for path in folder.iterdir()]
+
+
+async def test_one_of_many_gets_it(tmp_path: Path) -> None:
+    """Ten launches at one moment: one has the folder, and the others are told whose it is."""
+    folder = tmp_path / "distui/hosts/h1/r"
+    claims = [Claim(f"u{n}@desk", 0.0) for n in range(10)]
+    told = await asyncio.gather(*(take(here, "h1", str(folder), claim) for claim in claims))
+
+    (winner,) = [claim for claim, took in zip(claims, told, strict=True) if took.state == "taken"]
+    assert (folder / "launch").read_text().splitlines()[0] == winner.owner
+    assert folder.stat().st_mode & 0o777 == 0o700
+    late = await take(here, "h1", str(folder), BOB)
+    assert late == Take("held", f"of {winner.owner} since 1970-01-01 00:00:00 UTC")
+
+
+async def test_it_may_be_asked_twice(tmp_path: Path) -> None:
+    """A connection that broke under the first answer: the same launch has it still."""
+    folder = str(tmp_path / "r")
+    assert [await take(here, "h1", folder, ANN) for _ in range(2)] == [Take("taken")] * 2
+
+
+@pytest.mark.parametrize(
+    ("launch_file", "minutes", "state"),
+    [(True, 9, "held"), (True, 12, "stale"), (False, 0.5, "held"), (False, 4, "stale")],
+)
+async def test_only_a_stale_folder_is_taken_over(tmp_path: Path, launch_file: bool, minutes: float, state: str) -> None:
+    """Ten minutes after a launch, or one after it had started everything, it is anybody's who asks for it so."""
+    folder = tmp_path / "r"
+    await take(here, "h1", str(folder), ANN)
+    (folder / "env-0").write_text("A=1\n")
+    if not launch_file:
+        (folder / "launch").unlink()
+    age(folder, minutes)
+
+    assert (await take(here, "h1", str(folder), BOB)).state == state
+    over = await take(here, "h1", str(folder), BOB, over=True)
+    assert over.state == ("taken" if state == "stale" else "held")
+    assert (folder / "env-0").exists() == (state == "held")
+    assert left_in(tmp_path) == ["r"]
+
+
+async def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    """The host's own words, its name and the path; nothing half-made stays."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HostCommandError, match=r"can't make .*/file/h1/r on h1: .*Not a directory"):
+        await take(here, "h1", str(tmp_path / "file/h1/r"), ANN)
