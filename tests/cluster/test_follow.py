@@ -320,7 +320,9 @@ async def test_a_terminal_s_raw_log_is_read_too(bench: Bench) -> None:
 PROCESS = EngineAccess("process", ())
 
 SUPERVISOR = """
-mkdir -p $0; cd $0; echo $$ >pid; python3 /mnt/pytorch/writer.py 6000 1500 4 >log 2>&1; code=$?
+mkdir -p $0; cd $0
+echo "$(cut -d' ' -f22 /proc/$$/stat) $(cat /proc/sys/kernel/random/boot_id)" >ident; echo $$ >pid
+python3 /mnt/pytorch/writer.py 6000 1500 4 >log 2>&1; code=$?
 echo $code 1795226874473189101 >exit.new; mv exit.new exit
 """
 
