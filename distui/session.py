@@ -93,9 +93,7 @@ class Session(Protocol):
         remote command ended as far as the host allows; SessionLost when the connection breaks.
         """
 
-    async def run_script(
-        self, script: str, *, timeout: float | None = 60.0, limit: int = 8 << 20
-    ) -> Completed:
+    async def run_script(self, script: str, *, timeout: float | None = 60.0, limit: int = 8 << 20) -> Completed:
         """Run a POSIX sh script, sent over stdin, and wait for it. Same promises as `run`."""
 
     async def open(self, argv: Sequence[str]) -> ByteChannel:

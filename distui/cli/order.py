@@ -232,6 +232,11 @@ def _refuse_bad_job(order: Order) -> None:
     problems = check_job(order.job, order.hosts, order.run_id)
     if problems:
         raise UsageError("\n".join(str(p) for p in problems))
+    ranks = order.job.ranks.by_host if order.job.ranks is not None else {}
+    unknown = [name for name in {**ranks, **order.job.gpus_by_host} if order.inventory.get(name) is None]
+    if unknown:
+        names = ", ".join(unknown)
+        raise UsageError(f"the job gives ranks or GPUs to hosts that the inventory does not have: {names}")
 
 
 def run_name(job: str) -> str:

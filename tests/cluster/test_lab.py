@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from lab import cleanup
 from lab.host import Host
 from lab.lab import Lab

@@ -143,3 +143,13 @@ def test_unreachable_hosts_are_exit_4_and_nothing_is_started(cli: Any, fake_host
     assert "a refuses connections" in done.err
     assert "try: ssh -v b" in done.err
     assert not (home / ".local/state/distui/runs").exists()
+
+
+def test_ranks_for_a_host_nobody_knows_are_exit_2(order: Any) -> None:
+    """A host that only `ranks:` names is told before any host is asked."""
+    Path("job.yaml").write_text(JOB + "ranks: {node01: [0], nodeX: [1]}\n")
+
+    with pytest.raises(DistuiError, match="nodeX") as caught:
+        order()
+
+    assert caught.value.exit_code == 2

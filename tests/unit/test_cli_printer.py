@@ -149,8 +149,9 @@ async def test_a_paused_reader_does_not_block_the_loop() -> None:
     pipe.outlet.abandon()
     await writing
     os.close(pipe.read_fd)
-    while pipe.outlet.error is None:  # its thread must be out of write() before the number is used again
-        await asyncio.sleep(0.001)
+    writer = pipe.outlet._thread
+    assert writer is not None
+    await asyncio.to_thread(writer.join)  # it must be out of write() before the number is used again
     os.close(pipe.write_fd)
 
 
