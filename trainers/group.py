@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 if TYPE_CHECKING:
-    from trainers.arguments import Place
+    from trainers.env import Place
 
 
 _PAUSE = 0.2

@@ -46,7 +46,7 @@ class Data(NamedTuple):
 
 def main() -> int:
     """Train as the command line says; exit code 0, 1 if the ranks did not join, 2 for a wrong request."""
-    options = arguments.parse()
+    options = arguments.parse(arguments.training("Train a small network on handwritten digits."), arguments.Options)
     place = options.place
     signals.end_at_once(place.name)
     try:
@@ -64,7 +64,7 @@ def train(options: arguments.Options, data: Data, device: torch.device) -> None:
     """Train on this rank's share of the data; say how the loss falls, and how good the network is."""
     place = options.place
     make_deterministic(options.seed, options.threads)
-    say(place, f"rendezvous {place.meeting_text} backend {dist.get_backend()} device {device}")
+    place.say(f"rendezvous {place.meeting_text} backend {dist.get_backend()} device {device}")
     model = DistributedDataParallel(network(data.train.tensors[0]).to(device))
     optimizer = torch.optim.Adam(model.parameters(), lr=options.lr)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, options.epochs)
@@ -75,9 +75,9 @@ def train(options: arguments.Options, data: Data, device: torch.device) -> None:
         sampler.set_epoch(epoch)  # another order in every epoch
         loss = train_epoch(options, epoch, model, optimizer, batches, device)
         schedule.step()
-    say(place, f"final loss {loss:.4f} params {fingerprint(model.module)}")
+    place.say(f"final loss {loss:.4f} params {fingerprint(model.module)}")
     if place.rank == 0:
-        say(place, f"test accuracy {accuracy(model.module, data.test, device):.1%}")
+        place.say(f"test accuracy {accuracy(model.module, data.test, device):.1%}")
     dist.barrier()  # rank 0 keeps the store, so no rank may still need it when rank 0 leaves
 
 
@@ -94,9 +94,9 @@ def train_epoch(
     for step, (images, classes) in enumerate(batches, (epoch - 1) * len(batches) + 1):
         losses.append(take_step(model, optimizer, images.to(device), classes.to(device)))
         if step == 1 or step % options.log_every == 0:
-            say(options.place, f"epoch {epoch} step {step} loss {losses[-1].item():.4f}")
+            options.place.say(f"epoch {epoch} step {step} loss {losses[-1].item():.4f}")
     loss = mean_over_ranks(torch.stack(losses).mean())
-    say(options.place, f"epoch {epoch} mean loss {loss:.4f}")
+    options.place.say(f"epoch {epoch} mean loss {loss:.4f}")
     return loss
 
 
@@ -191,11 +191,6 @@ def from_idx(folder: Path, part: str) -> TensorDataset:
     idx.check_labels(labels, classes, count, CLASSES)
     shaped = torch.frombuffer(bytearray(pixels), dtype=torch.uint8).view(count, 1, rows, columns)
     return TensorDataset(shaped / 255, torch.frombuffer(bytearray(classes), dtype=torch.uint8).long())
-
-
-def say(place: arguments.Place, text: str) -> None:
-    """Print a line of this rank, at once and in one piece: ranks often share one pipe."""
-    print(f"{place.name} {text}\n", end="", flush=True)
 
 
 if __name__ == "__main__":

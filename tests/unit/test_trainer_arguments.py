@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.arguments import Options, parse
+from trainers import arguments
+from trainers.arguments import Options
 
 TORCHRUN = {
     "RANK": "3",
@@ -19,6 +21,10 @@ TORCHRUN = {
     "MASTER_PORT": "29500",
     "OMP_NUM_THREADS": "2",
 }
+
+
+def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
+    return arguments.parse(arguments.training("a trainer"), Options, argv, environ)
 
 
 def options(*argv: str, **environ: str) -> Options:
