@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from distui.facts import throttle
 from distui.plan.labels import format_ranks
 from distui.run.board import GpuLane, GpuOwner, HostBoard
 from tui import figures
@@ -25,16 +26,24 @@ class GpuColumns:
     power: bool
     wide_words: bool
     """Whether the owner's ranks are spelled out (`rank 8`)."""
+    sm: bool = False
+    pcie: bool = False
+    ecc: bool = False
 
 
 def gpu_columns(width: int, *, detail: bool = False) -> GpuColumns:
-    """The columns that fit; histories and bars fold first, then memory's bar, then power."""
+    """The columns that fit; clocks and PCIe fold first, then histories and bars, memory's bar, power."""
     if width >= 180:
-        return GpuColumns(width, 28, 60, 24, 20 if detail else 0, True, detail)
+        hist = 44 if detail else 60
+        return GpuColumns(width, 24 if detail else 28, hist, 20, 14 if detail else 0, True, detail, *(3 * (detail,)))
+    if width >= 150 and detail:
+        return GpuColumns(width, 18, 24, 14, 0, True, True, True, True, True)
+    if width >= 112 and detail:
+        return GpuColumns(width, 16, 18, 8, 0, True, True, sm=True, ecc=True)
     if width >= 112:
-        return GpuColumns(width, 18, 24 if detail else 20, 14, 0, True, detail)
+        return GpuColumns(width, 18, 20, 14, 0, True, False)
     if width >= 94:
-        return GpuColumns(width, 12, 15, 8, 0, True, False)
+        return GpuColumns(width, 12, 15, 0 if detail else 8, 0, True, False, ecc=detail)
     if width >= 70:
         return GpuColumns(width, 10, 12, 0, 0, True, False)
     return GpuColumns(width, 8, 0, 0, 0, False, False)
@@ -56,7 +65,19 @@ def gpu_header(host: HostBoard, at: GpuColumns, palette: Palette) -> Line:
     line.put(f"/ {total} GB", faint, width=9, right=True).gap(2)
     if at.power:
         line.put("POWER", faint, width=6, right=True).gap(2)
-    return line.put("TEMP", faint, width=4, right=True).gap(2).put("OWNER", faint)
+    line.put("TEMP", faint, width=4, right=True).gap(2)
+    if at.sm:
+        line.put("SM MHz", faint, width=_SM).gap(2)
+    if at.pcie:
+        line.put("PCIe IN,OUT", faint, width=_PCIE, right=True).gap(2)
+    if at.ecc:
+        line.put("ECC", faint, width=3, right=True).gap(2).put("XID", faint, width=3, right=True).gap(2)
+    return line.put("OWNER", faint)
+
+
+_SM = 11
+"""Cells of the clock and the word why it is held down: `1320 brake !`."""
+_PCIE = 15
 
 
 def gpu_row(host: HostBoard, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs: Glyphs, *, bold: bool) -> Line:
@@ -77,6 +98,7 @@ def gpu_row(host: HostBoard, lane: GpuLane, at: GpuColumns, palette: Palette, gl
         line.put(" W", palette.faint).gap(2)
     degrees = "-" if lane.temperature is None else f"{lane.temperature:.0f}{glyphs.degree}C"
     line.put(degrees, figures.heat(palette, lane.temperature), width=4, right=True).gap(2)
+    _health(line, lane, at, palette, glyphs)
     nobody = "in use" if host.busy(lane) else "free"
     return owner_words(
         line, host.owner(lane), palette, wide=at.wide_words, room=at.width - line.width - 1, nobody=nobody
@@ -96,6 +118,30 @@ def _memory(line: Line, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs:
         figures.level(line, palette, glyphs, part, at.mem, palette.data[2]).gap(1)
     shown = "-" if used is None else f"{used / 1024:.1f}"
     line.put(shown, palette.text if used else palette.faint, width=6, right=True).put(" GB", palette.faint).gap(2)
+
+
+def _health(line: Line, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs: Glyphs) -> None:
+    """Clock and why it is held down, PCIe, ECC and the newest XID; what nobody told is `-`."""
+    now = lane.reading
+    if at.sm:
+        start, why = line.width, throttle.word(now.throttle if now else None)
+        slowed = bool(now and now.throttle and now.throttle & throttle.SLOWED)
+        clock = now.sm_mhz if now else None
+        line.put(
+            "-" if clock is None else clock, palette.faint if clock is None else palette.muted, width=4, right=True
+        )
+        if why and clock is not None:
+            line.gap(1).put(f"{why} {glyphs.remark}" if slowed else why, palette.watch if slowed else palette.faint)
+        line.gap(max(0, start + _SM - line.width)).gap(2)
+    if at.pcie:
+        (rx, tx), unit = figures.rates(now.pcie_rx if now else None, now.pcie_tx if now else None)
+        known = now is not None and now.pcie_rx is not None
+        text = f"{rx} {tx} {unit}" if known else "-"
+        line.put(text, palette.muted if known and rx != "0" else palette.faint, width=_PCIE, right=True).gap(2)
+    if at.ecc:
+        for value in (now.ecc if now else None, now.xid if now else None):
+            bad = palette.wrong if value else palette.faint
+            line.put("-" if value is None else value, bad, width=3, right=True).gap(2)
 
 
 def owner_words(line: Line, owner: GpuOwner, palette: Palette, *, wide: bool, room: int, nobody: str = "free") -> Line:

@@ -111,6 +111,22 @@ class GpuReading:
     memory_total_mib: int | None = None
     temperature_c: float | None = None
     power_w: float | None = None
+    power_limit_w: float | None = None
+    sm_mhz: int | None = None
+    """Clock of the multiprocessors."""
+    pcie_rx: float | None = None
+    pcie_tx: float | None = None
+    """Bytes per second that the GPU receives and sends over PCIe."""
+    ecc: int | None = None
+    """Memory errors since the driver was loaded that ECC could not correct."""
+    throttle: int | None = None
+    """Why its clocks are held down: the driver's bits (`distui.facts.throttle`)."""
+    slowdown_c: float | None = None
+    """The temperature at which the driver begins to slow it down."""
+    xid: int | None = None
+    """The newest XID the kernel's log has of it since the boot; None also where the log may not be read."""
+    xid_at: float | None = None
+    """When that was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from distui.facts import throttle, xid
 from distui.facts.host import GpuProcess, HostFacts
 from distui.plan.labels import format_ranks
 from distui.run.board import HOT_C, WARM_C, GpuLane, HostBoard
@@ -46,21 +47,47 @@ def _gpus(host: HostBoard, now: float) -> Iterator[Remark]:
 def _gpu(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
     if lane.facts and lane.facts.problem:
         yield Remark("wrong", f"GPU {lane.index}: {lane.facts.problem.message}", lane.facts.problem.hint)
-    heat = lane.temperature
-    if heat is not None and heat > WARM_C:
-        limit = HOT_C if heat > HOT_C else WARM_C
-        since = (
-            f" for {_minutes(now - lane.warm_since)}"
-            if lane.warm_since is not None and now - lane.warm_since >= 60
-            else ""
-        )
-        yield Remark(
-            "wrong" if heat > HOT_C else "watch", f"GPU {lane.index} at {heat:.0f} °C, above {limit:.0f} °C{since}"
-        )
+    yield from _heat(lane, now)
+    yield from _health(lane, now)
     owner = host.owner(lane)
     if owner.use and lane.idle_since is not None and now - lane.idle_since > IDLE_S:
         words = f"GPU {lane.index} idle for {_minutes(now - lane.idle_since)} while {owner.use.run} has it"
         yield Remark("watch", words)
+
+
+def _heat(lane: GpuLane, now: float) -> Iterator[Remark]:
+    """Value, threshold, how long; what comes next is the hint."""
+    heat = lane.temperature
+    if heat is None or heat <= WARM_C:
+        return
+    limit = HOT_C if heat > HOT_C else WARM_C
+    known = lane.warm_since is not None and now - lane.warm_since >= 60
+    since = f" for {_minutes(now - lane.warm_since)}" if known and lane.warm_since is not None else ""
+    slowdown = lane.reading.slowdown_c if lane.reading else None
+    hint = "" if slowdown is None else f"slowdown starts at {slowdown:.0f} °C"
+    words = f"GPU {lane.index} at {heat:.0f} °C, above {limit:.0f} °C{since}"
+    yield Remark("wrong" if heat > HOT_C else "watch", words, hint)
+
+
+def _health(lane: GpuLane, now: float) -> Iterator[Remark]:
+    """What the driver holds down, and what it counted or logged since it was loaded."""
+    live = lane.reading
+    if live is None:
+        return
+    if live.throttle and live.throttle & throttle.SLOWED:
+        clock = f" to {live.sm_mhz} MHz" if live.sm_mhz is not None else ""
+        why = " and ".join(throttle.words(live.throttle & throttle.SLOWED))
+        yield Remark("watch", f"GPU {lane.index} is slowed down{clock}: {why}", "look at fans, inlet air and supply")
+    if live.ecc:
+        times = "memory error" if live.ecc == 1 else "memory errors"
+        yield Remark("wrong", f"GPU {lane.index} counts {live.ecc} {times} that ECC could not correct", _RESET)
+    if live.xid is not None:
+        at = f" {_minutes(now - live.xid_at)} ago" if live.xid_at is not None else ""
+        words, hint = xid.words(live.xid), "" if xid.of_program(live.xid) else _RESET
+        yield Remark("watch", f"GPU {lane.index}: XID {live.xid}{at}" + (f", {words}" if words else ""), hint)
+
+
+_RESET = "leave it out of runs, or reset it with `nvidia-smi -r`"
 
 
 def _strangers(host: HostBoard) -> Iterator[Remark]:

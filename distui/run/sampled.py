@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from distui.run.events import GpuReading, HostSampled
+from dataclasses import replace
+
+from distui.run.events import HostSampled
 from distui.run.samples import Sample
 
 
 def host_sampled(at: float, host: str, sample: Sample) -> HostSampled:
-    """The helper's figures as an event; interfaces whose rate is not known yet are left out."""
-    gpus = tuple(
-        GpuReading(g.index, g.utilization_pct, g.memory_used_mib, g.memory_total_mib, g.temperature_c, g.power_w)
-        for g in sample.gpus
-    )
+    """The helper's figures as an event; interfaces whose rate is not known yet are left out.
+
+    Times of the host's clock become times of ours.
+    """
+    gpus = tuple(g if g.xid_at is None else replace(g, xid_at=g.xid_at + at - sample.at) for g in sample.gpus)
     traffic = {**sample.net, **sample.ib}
     net = {
         name: (t.rx_rate, t.tx_rate)

@@ -6,18 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class GpuSample:
-    """One GPU at one moment."""
-
-    index: int
-    uuid: str = ""
-    utilization_pct: float | None = None
-    memory_used_mib: int | None = None
-    memory_total_mib: int | None = None
-    temperature_c: float | None = None
-    power_w: float | None = None
+from distui.facts.gpu import pci_key
+from distui.run.events import GpuReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +29,7 @@ class Sample:
     load: float | None = None
     memory_total_mib: int | None = None
     memory_available_mib: int | None = None
-    gpus: tuple[GpuSample, ...] = ()
+    gpus: tuple[GpuReading, ...] = ()
     gpu_problem: str = ""
     net: Mapping[str, Traffic] = field(default_factory=dict)
     ib: Mapping[str, Traffic] = field(default_factory=dict)
@@ -61,7 +51,7 @@ class Sampler:
         last, self._last = self._last, told
         seconds = told["boot"] - last["boot"] if last else 0.0
         memory = [_kib_to_mib(text) for text in told["memory"]]
-        nvidia = (_nvidia(row) for row in told["gpus"]["rows"])
+        nvidia = (_nvidia(row, told) for row in told["gpus"]["rows"])
         amd = tuple(_amd(i, row) for i, row in enumerate(told["amd"]))
         return Sample(
             at=told["wall"],
@@ -100,17 +90,56 @@ def _ib_bytes(ports: Mapping[str, list[str]]) -> dict[str, list[int]]:
     return {name: [4 * int(text) for text in pair] for name, pair in readable.items()}
 
 
-def _nvidia(row: str) -> GpuSample | None:
-    cells = [cell.strip() for cell in row.split(",")]
-    if len(cells) != 7 or not cells[0].isdigit():
+def _nvidia(row: str, told: Mapping[str, Any]) -> GpuReading | None:
+    """One row of the query by the names of its fields; a row with other cells is none."""
+    fields = told["gpus"]["fields"]
+    cells = dict(zip(fields, (cell.strip() for cell in row.split(",")), strict=False))
+    index = cells.get("index", "")
+    if row.count(",") + 1 != len(fields) or not index.isdigit():
         return None
-    load, used, total, heat, power = (_number(cell) for cell in cells[2:])
-    return GpuSample(int(cells[0]), cells[1], load, _whole(used), _whole(total), heat, power)
+    heat, margin = _number(cells.get("temperature.gpu")), _number(cells.get("temperature.gpu.tlimit"))
+    rx, tx = (_number(text) for text in told["gpus"]["pcie"].get(index, ("", "")))
+    xids = {pci_key(_function(pci)): found for pci, found in (told["gpus"]["xid"] or {}).items()}
+    xid, since_boot = xids.get(pci_key(cells.get("pci.bus_id")), (None, 0.0))
+    return GpuReading(
+        int(index),
+        utilization_pct=_number(cells.get("utilization.gpu")),
+        memory_used_mib=_whole(_number(cells.get("memory.used"))),
+        memory_total_mib=_whole(_number(cells.get("memory.total"))),
+        temperature_c=heat,
+        power_w=_number(cells.get("power.draw")),
+        power_limit_w=_number(cells.get("power.limit")),
+        sm_mhz=_whole(_number(cells.get("clocks.sm"))),
+        pcie_rx=None if rx is None else rx * _MB,
+        pcie_tx=None if tx is None else tx * _MB,
+        ecc=_whole(_number(cells.get("ecc.errors.uncorrected.volatile.total"))),
+        throttle=_bits(cells.get("clocks_event_reasons.active", cells.get("clocks_throttle_reasons.active"))),
+        slowdown_c=None if heat is None or margin is None else heat + margin,
+        xid=xid,
+        xid_at=None if xid is None else told["wall"] - told["boot"] + since_boot,
+    )
 
 
-def _amd(index: int, row: list[str]) -> GpuSample:
+_MB = 1_000_000
+"""dmon's MB."""
+
+
+def _function(pci: str) -> str:
+    """The kernel's log leaves the function number out of a GPU's address."""
+    return pci if "." in pci else f"{pci}.0"
+
+
+def _bits(text: str | None) -> int | None:
+    """`0x0000000000000004`; words for unknown are None."""
+    try:
+        return int(text or "", 16)
+    except ValueError:
+        return None
+
+
+def _amd(index: int, row: list[str]) -> GpuReading:
     load, used, total, heat, power = (_number(cell) for cell in row)
-    return GpuSample(
+    return GpuReading(
         index,
         utilization_pct=load,
         memory_used_mib=None if used is None else int(used) >> 20,
@@ -120,10 +149,10 @@ def _amd(index: int, row: list[str]) -> GpuSample:
     )
 
 
-def _number(text: str) -> float | None:
+def _number(text: str | None) -> float | None:
     """`[N/A]`, `[GPU is lost]`, `ERR!` and other words for unknown are None."""
     try:
-        return float(text)
+        return float(text or "")
     except ValueError:
         return None
 

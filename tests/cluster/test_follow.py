@@ -385,7 +385,21 @@ async def test_a_podman_container_is_exact_through_cuts(bench: Bench) -> None:
     bench.host.exec("podman", "rm", "-f", ref)
 
 
-LEFT = "ps -eo args | grep -E '[p]ython3 -I|[n]vidia-smi --query|[d]ial-stdio'"
+LEFT = "ps -eo args | grep -E '[p]ython3 -I|[n]vidia-smi (--query|dmon)|[d]ial-stdio'"
+
+
+async def test_an_old_driver_gives_the_figures_it_knows(bench: Bench) -> None:
+    """Fields it has another name for, or none, cost it no other figure."""
+    names = "1s/clocks_event_reasons.active/no.&/; 1s/temperature.gpu.tlimit/no.&/"
+    bench.host.exec(f"sed -i '{names}' /etc/lab/gpus.csv")
+    try:
+        taken = Taken()
+        async with following(bench, taken, "none", engine=EngineAccess("docker", ("docker",), None)):
+            await taken.until(lambda: any(isinstance(e, Sampled) and e.sample.gpus for e in taken.events))
+        gpu = next(e.sample.gpus[0] for e in taken.events if isinstance(e, Sampled) and e.sample.gpus)
+        assert (gpu.sm_mhz, gpu.ecc, gpu.throttle, gpu.slowdown_c) == (345, 0, 0, None)
+    finally:
+        bench.host.exec(r"sed -i '1s/\bno\.//g' /etc/lab/gpus.csv")
 
 
 async def test_nothing_of_the_helper_stays_on_the_host(bench: Bench) -> None:
@@ -394,6 +408,11 @@ async def test_nothing_of_the_helper_stays_on_the_host(bench: Bench) -> None:
     taken = Taken()
     async with following(bench, taken, "none", engine=EngineAccess("docker", ("docker",), None)):
         await taken.until(lambda: any(isinstance(e, Sampled) and e.sample.gpus for e in taken.events))
+        await taken.until(
+            lambda: any(
+                isinstance(e, Sampled) and e.sample.gpus and e.sample.gpus[0].pcie_rx == 0 for e in taken.events
+            )
+        )
         assert "python3 -I" in bench.host.out(LEFT)
         await asyncio.to_thread(bench.host.fault, "ssh-killall")
         await taken.until(lambda: bool(taken.count(Back)))

@@ -287,6 +287,28 @@ def with_ports(last: IbPort) -> HostFacts:
 # remarks
 
 
+def test_what_the_driver_holds_down_and_logs_is_remarked() -> None:
+    """Heat says what comes next; a GPU at its power limit works as it should; XIDs of programs blame no GPU."""
+    b = board()
+    hot = GpuReading(0, 90.0, temperature_c=84.0, slowdown_c=87.0, sm_mhz=1320, throttle=0x24, ecc=2)
+    b.sampled(HostSampled(100.0, "h1", (hot, GpuReading(1, 99.0, throttle=0x4, xid=31, xid_at=40.0))))
+    assert remarks(b["h1"], 160.0) == [
+        Remark("wrong", "GPU 0 counts 2 memory errors that ECC could not correct", RESET),
+        Remark("watch", "GPU 0 at 84 °C, above 80 °C for 1 min", "slowdown starts at 87 °C"),
+        Remark(
+            "watch",
+            "GPU 0 is slowed down to 1320 MHz: too hot (software slowdown)",
+            "look at fans, inlet air and supply",
+        ),
+        Remark("watch", "GPU 1: XID 31 2 min ago, the program touched memory that is not its own"),
+    ]
+    b.sampled(HostSampled(101.0, "h1", (GpuReading(0, xid=79), GpuReading(1))))
+    assert remarks(b["h1"], 160.0) == [Remark("watch", "GPU 0: XID 79, the GPU has fallen off the bus", RESET)]
+
+
+RESET = "leave it out of runs, or reset it with `nvidia-smi -r`"
+
+
 def test_a_healthy_host_has_no_remarks() -> None:
     """Being busy is not a judgement."""
     b = board()

@@ -52,7 +52,7 @@ def test_a_login_that_only_prints_is_no_helper() -> None:
 
 def test_the_helper_is_written_in_python_3_6() -> None:
     """Old hosts have old Pythons; annotations there are text."""
-    for name in ("wire", "sources", "files", "metrics", "main"):
+    for name in ("wire", "sources", "files", "gpus", "metrics", "main"):
         text = resources.files("distui.run.onhost").joinpath(f"{name}.py").read_text()
         ast.parse(text, feature_version=(3, 6))
         assert "from __future__" not in text
@@ -76,7 +76,7 @@ def told(**changes: Any) -> dict[str, Any]:
         "ib": {"mlx5_0:1": ["10", "20"], "mlx5_1:1": ["", ""]},
         "amd": [],
         "disks": {"/": [5, 10], "/gone": []},
-        "gpus": {"rows": [], "error": ""},
+        "gpus": {"fields": [], "rows": [], "error": "", "pcie": {}, "xid": None},
     }
     return {**base, **changes}
 
@@ -99,16 +99,6 @@ def test_counters_that_fell_give_no_rate() -> None:
     sampler = Sampler()
     sampler.take(told())
     assert sampler.take(told(boot=51.0, net={"eth0": [5, 5]})).net["eth0"].rx_rate is None
-
-
-def test_gpu_words_for_unknown_are_none_and_rows_are_in_order() -> None:
-    """`[N/A]` and `ERR!` are not 0."""
-    rows = ["10, GPU-b, 7, 100, 81559, 41, 70.5", "2, GPU-a, [N/A], [N/A], 81559, ERR!, [Not Supported]", "junk"]
-    sample = Sampler().take(told(gpus={"rows": rows, "error": "Unable to determine"}))
-    assert [g.index for g in sample.gpus] == [2, 10]
-    assert (sample.gpus[0].utilization_pct, sample.gpus[0].memory_used_mib, sample.gpus[0].power_w) == (None,) * 3
-    assert (sample.gpus[1].utilization_pct, sample.gpus[1].memory_used_mib, sample.gpus[1].power_w) == (7.0, 100, 70.5)
-    assert sample.gpu_problem == "Unable to determine"
 
 
 def test_amd_gpus_come_from_the_kernel_in_its_units() -> None:

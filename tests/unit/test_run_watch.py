@@ -16,7 +16,7 @@ from distui.run.events import Event, FailureFound, GpuReading, HostSampled, LogL
 from distui.run.followed import Back, Drained, Exited, FollowEvent, Lost, Note, Records, Removed, Sampled
 from distui.run.host_run import HostRun
 from distui.run.resume import ResumePoint
-from distui.run.samples import GpuSample, Sample, Traffic
+from distui.run.samples import Sample, Traffic
 from distui.run.store import RunStore, StoredRun
 from distui.run.watch import Watch
 from fakehosts.hosts import FakeConnector, FakeHost
@@ -218,7 +218,7 @@ async def test_figures(make: Any) -> None:
     """GPUs, rates and free disk of a sample become one event; loopback and unknown rates are left out."""
     sample = Sample(
         at=1.0,
-        gpus=(GpuSample(1, "GPU-x", 95.0, 10, 80, 60.0, 300.0),),
+        gpus=(GpuReading(1, 95.0, 10, 80, 60.0, 300.0),),
         net={"eth0": Traffic(5, 5, 10.0, 20.0), "lo": Traffic(5, 5, 1.0, 1.0), "eth1": Traffic(5, 5)},
         ib={"mlx5_0:1": Traffic(5, 5, 30.0, 40.0)},
         disks={"/": (100, 200), "/data": (50, 200)},

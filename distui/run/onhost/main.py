@@ -17,7 +17,8 @@ import sys
 import time
 
 from distui.run.onhost.files import Tail, Wait
-from distui.run.onhost.metrics import Gpus, boot_clock, measure
+from distui.run.onhost.gpus import Gpus, Loop
+from distui.run.onhost.metrics import boot_clock, measure
 from distui.run.onhost.sources import Child, Request, Stream
 from distui.run.onhost.wire import GREETING, Out
 
@@ -102,8 +103,8 @@ class Helper:
         size = int(source.ready())
         if size >= 0:
             return size
-        if source is self.gpus:
-            self.gpus.ended(self.end_child(self.gpus.child))
+        if isinstance(source, Loop):
+            source.ended(self.end_child(source.child))
             return 0
         self.finish(source.ident)
         return 0
@@ -231,10 +232,11 @@ class Helper:
     def sample(self, now: float) -> None:
         """Send one M frame."""
         self.due = max(self.due + 1.0, now + 0.5)
-        child = self.gpus.start(now)
-        if child is not None:
+        for loop in self.gpus.start(now):
+            child = loop.child
+            assert child is not None
             self.spawn(child)
-            self.poll.register(child.out, selectors.EVENT_READ, self.gpus)
+            self.poll.register(child.out, selectors.EVENT_READ, loop)
         told = measure(self.disks or [])
         told["gpus"] = self.gpus.report()
         self.out.say(0, b"M", told)

@@ -1,87 +1,14 @@
-# ruff: noqa: PTH118, PTH123, PTH207, UP031, UP037, UP045
+# ruff: noqa: PTH123, PTH207
 # Python 3.6 runs this, and every import costs a start on the host.
-"""What a host is doing, once a second, from the kernel's own counters and one long-lived nvidia-smi."""
+"""What a host is doing, once a second, from the kernel's own counters (NVIDIA GPUs: see `gpus`)."""
 
 import glob
 import os
 import time
 
-from distui.run.onhost.sources import Child
-from distui.run.onhost.wire import READ
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
-    from typing import Any, Optional
-
-GPU_QUERY = "index,uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw"
-PLACES = os.pathsep.join([os.environ.get("PATH", ""), "/usr/bin", "/usr/local/bin", "/usr/lib/wsl/lib", "/opt/bin"])
-
-
-class Gpus:
-    """One long-lived nvidia-smi: a process each second would cost more than all the rest."""
-
-    def __init__(self) -> None:
-        self.child: "Optional[Child]" = None
-        self.rows: "dict[str, str]" = {}
-        self.at = 0.0
-        self.rest = b""
-        self.again = 0.0
-        self.pause = 5.0
-        self.said = ""
-
-    def start(self, now: float) -> "Optional[Child]":
-        """A new child when none runs and it is time for one."""
-        program = which("nvidia-smi") if self.child is None and now >= self.again else ""
-        if not program:
-            return None
-        argv = [program, "--query-gpu=" + GPU_QUERY, "--format=csv,noheader,nounits", "-lms", "1000"]
-        self.again, self.pause = now + self.pause, min(self.pause * 2, 60)
-        try:
-            self.child = Child(argv)
-        except OSError as error:
-            self.said = str(error)
-        return self.child
-
-    def ready(self) -> int:
-        """Keep the newest row of each GPU."""
-        assert self.child is not None
-        try:
-            data = os.read(self.child.out, READ)
-        except BlockingIOError:
-            return 0
-        lines = (self.rest + data).split(b"\n")
-        self.rest = lines.pop()
-        for line in lines:
-            self.keep(line.decode("utf-8", "replace").strip())
-        return 0 if data else -1
-
-    def keep(self, line: str) -> None:
-        """A row begins with the GPU's number; anything else is an error, which nvidia-smi prints to stdout."""
-        if line.split(",")[0].strip().isdigit():
-            self.rows[line.split(",")[0]] = line
-            self.at, self.pause, self.said = time.monotonic(), 5.0, ""
-        elif line:
-            self.said = line
-
-    def ended(self, told: "dict[str, Any]") -> None:
-        """The child is gone."""
-        self.said = self.said or told["stderr"] or "nvidia-smi ended with status %s" % told["status"]
-        self.child, self.rest = None, b""
-
-    def report(self) -> "dict[str, Any]":
-        """The rows, unless they are too old to be true."""
-        if time.monotonic() - self.at > 3:
-            self.rows = {}
-        return {"rows": list(self.rows.values()), "error": self.said}
-
-
-def which(name: str) -> str:
-    """Where a program is, on PATH or in the usual places that a login without a terminal may lack."""
-    for folder in PLACES.split(os.pathsep):
-        path = os.path.join(folder, name)
-        if folder and os.access(path, os.X_OK):
-            return path
-    return ""
+    from typing import Any
 
 
 def read(path: str) -> str:

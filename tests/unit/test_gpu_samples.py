@@ -1,0 +1,120 @@
+"""GPUs once a second: what the helper on the host keeps of NVIDIA's programs, and what is read of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distui.facts import throttle
+from distui.run.events import GpuReading
+from distui.run.onhost.gpus import FIELDS, KernelLog, Pcie, Query
+from distui.run.sampled import host_sampled
+from distui.run.samples import Sample, Sampler
+
+ROW = "0, GPU-a, 97, 77900, 81559, 84, 641.20, 00000000:0B:00.0, 1320, 700.00, 3, 0x0000000000000020, 2"
+
+
+def told(query: Query, **gpus: Any) -> dict[str, Any]:
+    """One M frame of a host that has only GPUs."""
+    base = {"wall": 1000.0, "boot": 50.0, "cpu": [1, 2], "load": "", "memory": ["", ""], "net": {}, "ib": {}, "amd": []}
+    return {**base, "disks": {}, "gpus": {"pcie": {}, "xid": None, **query.report(), **gpus}}
+
+
+def queried(*lines: str) -> Query:
+    query = Query()
+    for line in lines:
+        query.keep(line)
+    return query
+
+
+def test_every_figure_of_a_gpu() -> None:
+    """By the names of fields; slowdown is where the margin ends; PCIe in bytes; XIDs are matched by address."""
+    sample = Sampler().take(told(queried(ROW), pcie={"0": ["120", "-"]}, xid={"0000:0b:00": [79, 20.0]}))
+    assert sample.gpus == (
+        GpuReading(
+            0, 97.0, 77900, 81559, 84.0, 641.2, 700.0, 1320, 120e6, None, 2, 0x20, 87.0, xid=79, xid_at=970.0
+        ),
+    )  # fmt: skip
+    (shown,) = host_sampled(5.0, "h1", sample).gpus
+    assert shown.xid_at == -25.0, "on our clock: it was 30 s before the sample"
+
+
+def test_unknown_is_none_and_rows_are_in_order() -> None:
+    """`[N/A]`, `[Not Supported]`, `ERR!` and dmon's `-` are not 0; a row that was cut is no row."""
+    unknown = ", [N/A]" * 4 + ", ERR!" + ", [Not Supported]" * 6
+    query = queried(f"10, GPU-b{unknown}", "2, GPU-a" + ", [N/A]" * 11, "3, GPU-c, 5", "Unable to determine")
+    sample = Sampler().take(told(query, pcie={"10": ["-", "-"]}))
+    assert sample.gpus == (GpuReading(2), GpuReading(10))
+    assert sample.gpu_problem == "Unable to determine"
+
+
+@pytest.mark.parametrize(
+    ("field", "left"),
+    [
+        ("temperature.gpu.tlimit", [f for f in FIELDS if f != "temperature.gpu.tlimit"]),
+        ("clocks_event_reasons.active", [f.replace("clocks_event", "clocks_throttle") for f in FIELDS]),
+        ("something else", list(FIELDS)),
+    ],
+)
+def test_an_old_driver_is_asked_without_the_field_it_does_not_know(field: str, left: list[str]) -> None:
+    """Or by the older name; what nobody asked for changes nothing."""
+    query = queried(f'Field "{field}" is not a valid field to query.', "")
+    assert query.fields == left
+    assert f"--query-gpu={','.join(left)}" in query.argv("nvidia-smi")
+
+
+def test_asking_again_is_no_failure_and_waits_for_nothing() -> None:
+    """Another end of the program is told, and waited after."""
+    query = queried('Field "clocks.sm" is not a valid field to query.')
+    query.again = 99.0
+    query.ended({"stderr": "", "status": 2})
+    assert (query.again, query.said) == (0.0, "")
+    query.again = 99.0
+    query.ended({"stderr": "NVML gone", "status": 3})
+    assert (query.again, query.said) == (99.0, "NVML gone")
+
+
+def test_pcie_rates_are_found_by_their_heads() -> None:
+    """dmon repeats its heads and may have other columns."""
+    pcie = Pcie()
+    for line in ("# gpu  rxpci  txpci", "# Idx   MB/s   MB/s", "0 3 1", "1 - -", "# gpu txpci rxpci", "0 7 8", "x"):
+        pcie.keep(line)
+    assert pcie.report() == {"0": ["8", "7"], "1": ["-", "-"]}
+
+
+def test_the_kernel_s_log_gives_the_newest_xid_of_each_gpu(tmp_path: Path) -> None:
+    """And is read on from where the last look ended."""
+    path = tmp_path / "kmsg"
+    path.write_text(
+        "6,100,20000000,-;usb 1-1: new device\n"
+        "3,101,21500000,-;NVRM: Xid (PCI:0000:0B:00): 31, pid=77, name=python, Ch 00000008\n"
+        "3,102,30000000,-;NVRM: Xid (PCI:0000:1b:00): 48, pid='<unknown>'\n"
+    )
+    log = KernelLog(str(path))
+    log.look()
+    assert log.report() == {"0000:0b:00": [31, 21.5], "0000:1b:00": [48, 30.0]}
+    with path.open("a") as file:
+        file.write("3,103,40000000,-;NVRM: Xid (PCI:0000:0b:00): 79, GPU has fallen off the bus.\n")
+    log.look()
+    assert log.report() == {"0000:0b:00": [79, 40.0], "0000:1b:00": [48, 30.0]}
+
+
+def test_a_log_that_may_not_be_read_is_not_one_without_xids(tmp_path: Path) -> None:
+    """None, and never asked again."""
+    log = KernelLog(str(tmp_path / "none"))
+    log.look()
+    assert log.report() is None
+
+
+def test_reasons_in_words() -> None:
+    """The gravest first; idle is none; the hardware's slowdown is told by its cause."""
+    assert throttle.words(0x48) == ("too hot (hardware slowdown)",)
+    assert throttle.words(0x0C) == ("hardware slowdown", "its power limit")
+    assert (throttle.word(0x1), throttle.word(None), throttle.word(0x24)) == ("", "", "hot")
+
+
+def test_a_host_without_gpus() -> None:
+    """Nothing is made up."""
+    assert host_sampled(1.0, "h1", Sample(1.0)).gpus == ()
