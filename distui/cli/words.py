@@ -13,8 +13,10 @@ from distui.run.events import (
     HostChanged,
     Notice,
     PhaseBegun,
+    Progressed,
     RankChanged,
     RankPhase,
+    RankSilent,
     RunEnded,
     RunOpened,
     StopAsked,
@@ -53,14 +55,19 @@ _SHOWN: dict[RankPhase, str] = {
 def of_batch(batch: Iterable[Event], *, verbose: int = 0) -> Iterator[Line]:
     """What a batch says to people; equal changes of many ranks become one line."""
     ranks: list[RankChanged] = []
+    silent: list[RankSilent] = []
     for event in batch:
         if isinstance(event, RankChanged):
             ranks.append(event)
+            continue
+        if isinstance(event, RankSilent):
+            silent.append(event)
             continue
         yield from _ranks(ranks)
         ranks = []
         yield from _one(event, verbose)
     yield from _ranks(ranks)
+    yield from _silences(silent)
 
 
 def _one(event: Event, verbose: int) -> Iterator[Line]:
@@ -132,7 +139,31 @@ def _ranks(changes: Sequence[RankChanged]) -> Iterator[Line]:
         yield safe(f"distui: {_subject(members)} {_predicate(state, text)}"), style
 
 
-def _subject(members: Sequence[RankChanged]) -> str:
+def _silences(told: Sequence[RankSilent]) -> Iterator[Line]:
+    """Ranks that fell quiet, and those that are back, each as one line."""
+    quiet, back = [e for e in told if e.quiet], [e for e in told if not e.quiet]
+    if quiet:
+        idle = ", GPUs idle" if any(e.util is not None for e in quiet) else ""
+        yield f"distui: {_subject(quiet)} quiet: no line for {duration(max(e.seconds for e in quiet))}{idle}", "yellow"
+    if back:
+        yield f"distui: {_subject(back)} at work again", ""
+
+
+def progress_words(progress: Progressed) -> str:
+    """The last figures in one line: `step 18,974  loss 2.061  2.31 s/it`."""
+    said = [f"{name} {_figure(value)}" for name, value in progress.values.items()]
+    said += [f"{name} {text}" for name, text in progress.words.items()]
+    speed = progress.seconds_per_step
+    if speed is not None:
+        said.append(f"{speed:.2f} s/it" if speed >= 0.5 else f"{1 / speed:.1f} it/s")
+    return safe("  ".join(said))
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value == value // 1 and abs(value) < 1e15 else f"{value:.5g}"
+
+
+def _subject(members: Sequence[RankChanged | RankSilent]) -> str:
     if len(members) == 1:
         return f"rank {members[0].rank} on {members[0].host}"
     return f"ranks {span(m.rank for m in members)}"
@@ -183,6 +214,8 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     yield "  ".join(p for p in (word, state.run, ranks, took, code) if p), style
     if failure is not None and _explains(failure, ended):
         yield from _failure(failure)
+    if (last := ended.progress or state.progress) is not None:
+        yield f"  last   {progress_words(last)}", ""
     if ended.log_dir and ended.outcome != "launch_failed":
         yield f"  logs   {ended.log_dir}", ""
     if ended.outcome == "unknown":

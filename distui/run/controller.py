@@ -31,6 +31,7 @@ from distui.run.events import (
 )
 from distui.run.host_run import HostRun
 from distui.run.launch import LaunchRefused, launch
+from distui.run.silence import Silences
 from distui.run.state import RunState, apply
 from distui.run.store import Journal, StoredRun
 from distui.run.watch import Watch
@@ -101,6 +102,7 @@ class RunController:
         self._journal: Journal | None = None
         self._driver: asyncio.Task[None] | None = None
         self._began = clock()
+        self._silences = Silences(plan)
         self.watch = Watch(plan, emit=self.emit, stored=stored, facts=self.facts, clock=clock)
         self.hosts = {host: HostRun(host, plan, connector) for host in plan.hosts}
 
@@ -287,6 +289,9 @@ class RunController:
                 self.requests.changed.clear()
                 stops.append(asyncio.create_task(self._stop(self.requests.stop, self.requests.grace)))
             await self._wait_for_change()
+            if self.watch.stop_began is None:
+                for silence in self._silences.news(self.state, self.clock()):
+                    await self.emit(silence)
             _raise_bugs(stops)
 
     def _patience(self) -> float:
@@ -366,6 +371,7 @@ class RunController:
             log_dir=str(self.stored.log_dir),
             leftovers=leftovers,
             took=self.clock() - self._began,
+            progress=self.state.progress,
         )
 
 

@@ -6,6 +6,7 @@ controller's clock; times of a host's clock are named so. Adding an event makes 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -149,6 +150,35 @@ class HostSampled:
 
 
 @dataclass(frozen=True, slots=True)
+class Progressed:
+    """What the first rank said of its progress last, by the job's own pattern; once a second at most."""
+
+    at: float
+    rank: int
+    host: str
+    values: Mapping[str, float]
+    """Named groups that are numbers: `step`, `loss`."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """Named groups that are none."""
+    seconds_per_step: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RankSilent:
+    """A rank said nothing for `stall_after` and its GPUs do nothing (`quiet`), or it speaks or works again.
+
+    `seconds` is how long it had been silent, `util` what its GPUs do in percent, None when nobody knows.
+    """
+
+    at: float
+    rank: int
+    host: str
+    quiet: bool
+    seconds: float
+    util: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """The failure that explains the run: who failed first, how, why in words, and its last lines."""
 
@@ -201,6 +231,8 @@ class RunEnded:
     log_dir: str = ""
     leftovers: tuple[str, ...] = ()
     took: float = 0.0
+    progress: Progressed | None = None
+    """The last progress it told."""
 
 
 Event = (
@@ -211,6 +243,8 @@ Event = (
     | RankChanged
     | LogLines
     | HostSampled
+    | Progressed
+    | RankSilent
     | FailureFound
     | StopAsked
     | Notice
@@ -250,6 +284,14 @@ def to_json(event: Event, run: str) -> tuple[dict[str, Any], ...]:
             return tuple(base | _line(event, line) for line in event.lines)
         case HostSampled():
             return (base | _sample(event),)
+        case Progressed():
+            return (base | {"type": "progress"} | progress_json(event),)
+        case RankSilent():
+            return (
+                base
+                | {"type": "silence", "rank": event.rank, "host": event.host, "quiet": event.quiet}
+                | {"seconds": round(event.seconds, 1), "util": event.util},
+            )
         case FailureFound():
             return (base | {"type": "failure", "first_failure": failure_json(event.failure)},)
         case StopAsked():
@@ -273,6 +315,16 @@ def failure_json(failure: Failure | None) -> dict[str, Any] | None:
         "hint": failure.hint,
         "at": iso(failure.at) if failure.at is not None else None,
         "excerpt": list(failure.excerpt),
+    }
+
+
+def progress_json(progress: Progressed) -> dict[str, Any]:
+    """Rank, figures and speed. JSON knows no NaN and no infinity: these stand as words."""
+    return {
+        "rank": progress.rank,
+        "host": progress.host,
+        "values": {k: v if math.isfinite(v) else str(v) for k, v in progress.values.items()} | dict(progress.words),
+        "seconds_per_step": progress.seconds_per_step,
     }
 
 
@@ -304,4 +356,5 @@ def _result(event: RunEnded) -> dict[str, Any]:
         "log_dir": event.log_dir,
         "leftovers": list(event.leftovers),
         "took_s": round(event.took, 3),
+        "progress": progress_json(event.progress) if event.progress is not None else None,
     }

@@ -1,7 +1,7 @@
 """One run's events for any number of readers that come and go: the run never waits for a reader.
 
-Log lines and samples are not kept for a slow reader, since both are on disk; everything else is kept for ever, so
-that a reader who comes late first gets the whole story.
+Log lines, samples and progress are not kept for a slow reader, since all are on disk; everything else is kept for
+ever, so that a reader who comes late first gets the whole story.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from distui.run.events import Event, HostSampled, LogLines, RunEnded
+from distui.run.events import Event, HostSampled, LogLines, Progressed, RunEnded
 from distui.run.state import RunState, apply
 
 MOST_WAITING = 4000
@@ -80,4 +80,4 @@ class Fanout:
 
 
 def _kept(event: Event) -> bool:
-    return not isinstance(event, LogLines | HostSampled)
+    return not isinstance(event, LogLines | HostSampled | Progressed)

@@ -9,6 +9,7 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from distui.run.events import (
@@ -20,7 +21,9 @@ from distui.run.events import (
     HostSampled,
     Notice,
     PhaseBegun,
+    Progressed,
     RankChanged,
+    RankSilent,
     RunEnded,
     RunOpened,
     StopAsked,
@@ -54,6 +57,30 @@ def stored_samples(stored: StoredRun, most: int = 20_000) -> tuple[HostSampled, 
     return tuple(found)
 
 
+def stored_progress(stored: StoredRun) -> Progressed | None:
+    """What the run said of its progress last: in its result, else among the last samples of a run that goes on."""
+    with contextlib.suppress(*_UNREADABLE):
+        result = stored.result()
+        if result is not None and result.get("progress"):
+            return progress_of(_at(result["ts"]), result["progress"])
+    for line in reversed(_tail(stored.path / "metrics.ndjson")):
+        with contextlib.suppress(*_UNREADABLE):
+            value = json.loads(line)
+            if value["type"] == "progress":
+                return progress_of(_at(value["ts"]), value)
+    return None
+
+
+def _tail(path: Path, most: int = 1 << 18) -> list[bytes]:
+    """The last lines of a file, as many as are in its last quarter of a megabyte."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - most))
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
 def failure_of(value: Mapping[str, Any] | None) -> Failure | None:
     """The `first_failure` object of a result as a value."""
     if not value:
@@ -68,6 +95,21 @@ def failure_of(value: Mapping[str, Any] | None) -> Failure | None:
         excerpt=tuple(map(str, value.get("excerpt") or ())),
         at=_at(value["at"]) if value.get("at") else None,
     )
+
+
+def progress_of(at: float, value: Mapping[str, Any] | None) -> Progressed | None:
+    """The `progress` object of an event or a result as a value."""
+    if not value:
+        return None
+    told = {name: _figure(said) for name, said in value["values"].items()}
+    numbers = {name: said for name, said in told.items() if isinstance(said, float)}
+    words = {name: said for name, said in told.items() if isinstance(said, str)}
+    return Progressed(at, value["rank"], value["host"], numbers, words, value.get("seconds_per_step"))
+
+
+def _figure(said: Any) -> float | str:
+    """A figure as it was written: NaN and infinity stand as words in JSON."""
+    return float(said) if not isinstance(said, str) or said in ("nan", "inf", "-inf") else said
 
 
 def _at(stamp: str) -> float:
@@ -95,6 +137,8 @@ def _event(value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]]) -> Ev
             return RankChanged(
                 at, value["rank"], value["host"], value["state"], value["exit"], value["oom"], value["words"]
             )
+        case "silence":
+            return RankSilent(at, value["rank"], value["host"], value["quiet"], value["seconds"], value["util"])
         case "failure":
             failure = failure_of(value["first_failure"])
             return FailureFound(at, failure) if failure else None
@@ -119,7 +163,7 @@ def _opened(at: float, value: Mapping[str, Any], tasks: Mapping[int, tuple[int, 
 def _ended(at: float, value: Mapping[str, Any]) -> RunEnded:
     return RunEnded(
         at, value["state"], value["exit"], failure_of(value["first_failure"]), value["log_dir"],
-        tuple(value["leftovers"]), value["took_s"],
+        tuple(value["leftovers"]), value["took_s"], progress_of(at, value.get("progress")),
     )  # fmt: skip
 
 

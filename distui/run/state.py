@@ -22,8 +22,10 @@ from distui.run.events import (
     LogLines,
     Notice,
     PhaseBegun,
+    Progressed,
     RankChanged,
     RankPhase,
+    RankSilent,
     RunEnded,
     RunOpened,
     StopAsked,
@@ -52,6 +54,8 @@ class RankState:
     last_line: str = ""
     last_line_at: float | None = None
     since: float | None = None
+    quiet: bool = False
+    """Whether it was said to be silent too long."""
 
     @property
     def live(self) -> bool:
@@ -87,6 +91,7 @@ class RunState:
     stopping: StopAsked | None = None
     ended: RunEnded | None = None
     notices: tuple[Notice, ...] = ()
+    progress: Progressed | None = None
 
     @property
     def summary(self) -> str:
@@ -120,6 +125,10 @@ def apply(state: RunState, event: Event) -> RunState:
         case HostSampled():
             host = state.hosts.get(event.host, HostState(event.host))
             return replace(state, hosts={**state.hosts, event.host: replace(host, sample=event)})
+        case Progressed():
+            return replace(state, progress=event)
+        case RankSilent():
+            return _with_silence(state, event)
         case FailureFound():
             return replace(state, failure=event.failure)
         case StopAsked():
@@ -127,7 +136,8 @@ def apply(state: RunState, event: Event) -> RunState:
         case Notice():
             return replace(state, notices=(*state.notices[-199:], event))
         case RunEnded():
-            return replace(state, ended=event, failure=event.failure or state.failure)
+            progress = event.progress or state.progress
+            return replace(state, ended=event, failure=event.failure or state.failure, progress=progress)
 
 
 def _opened(state: RunState, event: RunOpened) -> RunState:
@@ -145,6 +155,7 @@ def _opened(state: RunState, event: RunOpened) -> RunState:
         stopping=None,
         ended=None,
         failure=None,
+        progress=None,
     )
 
 
@@ -156,8 +167,15 @@ def _with_host(state: RunState, event: HostChanged) -> RunState:
 
 def _with_rank(state: RunState, event: RankChanged) -> RunState:
     rank = state.ranks.get(event.rank, RankState(event.rank, event.host, event.rank))
-    changed = replace(rank, state=event.state, exit=event.exit, oom=event.oom, words=event.words, since=event.at)
+    changed = replace(
+        rank, state=event.state, exit=event.exit, oom=event.oom, words=event.words, since=event.at, quiet=False
+    )
     return replace(state, ranks=state.ranks.with_entry(event.rank, changed))
+
+
+def _with_silence(state: RunState, event: RankSilent) -> RunState:
+    rank = state.ranks.get(event.rank, RankState(event.rank, event.host, event.rank))
+    return replace(state, ranks=state.ranks.with_entry(event.rank, replace(rank, quiet=event.quiet)))
 
 
 def _with_lines(state: RunState, event: LogLines) -> RunState:

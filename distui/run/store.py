@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from distui.errors import NotFound, UsageError
-from distui.run.events import Event, HostSampled, LogLines, to_json
+from distui.run.events import Event, HostSampled, LogLines, Progressed, to_json
 
 
 def state_root(environ: Mapping[str, str]) -> Path:
@@ -203,7 +203,8 @@ def open_private(path: Path, mode: str = "ab") -> IO[bytes]:
 
 
 class Journal:
-    """Appends a run's events to its folder. Log lines stay out: they live in the log files."""
+    """Appends a run's events to its folder: what comes every second to `metrics.ndjson`, the rest to
+    `events.ndjson`. Log lines stay out: they live in the log files."""
 
     def __init__(self, run: StoredRun) -> None:
         self._run = run
@@ -215,7 +216,7 @@ class Journal:
         for event in events:
             if isinstance(event, LogLines):
                 continue
-            file = self._metrics if isinstance(event, HostSampled) else self._events
+            file = self._metrics if isinstance(event, HostSampled | Progressed) else self._events
             for value in to_json(event, self._run.run_id):
                 file.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
         self._events.flush()

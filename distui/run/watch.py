@@ -19,6 +19,7 @@ from distui.run.events import (
     HostChanged,
     LogLines,
     Notice,
+    Progressed,
     RankChanged,
     RankPhase,
 )
@@ -38,6 +39,7 @@ from distui.run.followed import (
 )
 from distui.run.host_run import HostRun
 from distui.run.logs import TaskLog, Written
+from distui.run.progress import ProgressTeller
 from distui.run.resume import ResumePoint
 from distui.run.sampled import host_sampled
 from distui.run.store import StoredRun
@@ -84,8 +86,17 @@ class Watch:
         self._lost_since: dict[str, float] = {}
         self._missing: dict[str, set[str]] = {}
         self._announced: Failure | None = None
+        self._progress = self._teller()
         self._blamed: int | None = None
         self.tracks = {t.index: TaskTrack(t, self._log(stored, t)) for t in plan.tasks}
+
+    def _teller(self) -> ProgressTeller | None:
+        """Reads the progress out of the first rank's lines, when the job says how."""
+        first = min((t for t in self.plan.tasks if t.ranks), key=lambda t: min(t.ranks), default=None)
+        if not self.plan.progress or first is None:
+            return None
+        offset = (self._offset_ms(first.host) or 0.0) / 1000
+        return ProgressTeller(self.plan.progress, min(first.ranks), first.host, offset=offset)
 
     def _log(self, stored: StoredRun, task: Task) -> TaskLog:
         offset = (self._offset_ms(task.host) or 0.0) / 1000
@@ -262,11 +273,17 @@ class Watch:
         for group in written:
             task = track.task
             await self._emit(LogLines(self._clock(), task.index, group.rank, task.host, group.lines))
+            if self._progress is not None and group.rank == self._progress.rank:
+                await self._tell(self._progress.take(group.lines, self._clock()))
         if track.log.error is not None and not track.said_error:
             track.said_error = True
             why = f"can't write the log of {track.task.name}: {track.log.error.strerror}"
             stays = f"the run goes on, and the log stays on {track.task.host}"
             await self._emit(Notice(self._clock(), "error", f"{why}; {stays}"))
+
+    async def _tell(self, progress: Progressed | None) -> None:
+        if progress is not None:
+            await self._emit(progress)
 
     async def _exited(self, track: TaskTrack, event: Exited) -> None:
         if track.exit is not None:
@@ -314,6 +331,8 @@ class Watch:
 
     async def _drained(self, track: TaskTrack, resume: ResumePoint) -> None:
         await self._show(track, track.log.flush())
+        if self._progress is not None and self._progress.rank in track.task.ranks:
+            await self._tell(self._progress.tell(self._clock()))
         track.unsaved = resume
         self._save(track)
         track.phase = "drained"

@@ -21,7 +21,9 @@ from distui.run.events import (
     LogLines,
     Notice,
     PhaseBegun,
+    Progressed,
     RankChanged,
+    RankSilent,
     RunEnded,
     RunOpened,
     StopAsked,
@@ -87,6 +89,26 @@ async def test_a_rank_that_fails_stops_the_rest(cluster: Cluster) -> None:
     (asked,) = cluster.of(StopAsked)
     assert (asked.reason, asked.grace) == ("failure", 5.0)
     assert cluster.left() == []
+
+
+async def test_progress_and_silence_are_told(cluster: Cluster) -> None:
+    """What the first rank says of its progress stands in the result; ranks that say nothing are named."""
+    cluster.hosts[0].engine.exits[0] = 0
+    cluster.hosts[0].files["log-0"] = b"step 1 loss 3.0\nstep 7 loss 2.5\n"
+    plan = dataclasses.replace(cluster.plan(), stall_after=0.001, progress=r"step (?P<step>\d+) loss (?P<loss>\S+)")
+
+    def silent() -> bool:
+        return any(e.rank == 1 and e.quiet for e in cluster.of(RankSilent))
+
+    controller = cluster.controller(plan)
+
+    async def stop() -> None:
+        await until(silent)
+        controller.request_stop("user", grace=0)
+
+    ended = await cluster.drive(controller, stop())
+    assert ended.progress is not None and ended.progress.values == {"step": 7.0, "loss": 2.5}
+    assert [e.values["step"] for e in cluster.of(Progressed)][-1] == 7.0
 
 
 @pytest.mark.parametrize("code", [0, 1, 143])

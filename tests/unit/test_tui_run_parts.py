@@ -1,166 +1,19 @@
-"""Pure parts of the run view: words for ranks, what followed a failure, progress, how rows are shared."""
+"""Pure parts of the run view: colours of lines, progress from a file, how rows are shared."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.plan.model import HostNetwork, Task
-from distui.run.events import (
-    Event,
-    Failure,
-    GpuReading,
-    HostSampled,
-    Notice,
-    RankChanged,
-    RunEnded,
-    RunOpened,
-    StopAsked,
-)
-from distui.run.state import RunState, apply
 from distui.run.times import pack, times_of
 from tui.logs.buffer import LogBuffer
-from tui.logs.highlight import severity, spans
-from tui.logs.progress import Progress, number
-from tui.logs.ranks import data_rate, load, network_name, numbers, rank_row
-from tui.logs.timeline import aftermath
+from tui.logs.highlight import spans
+from tui.logs.progress import ProgressLog
 from tui.screens.run_fold import Wanted, fold
 from tui.widgets.pane_grid import MIN_HEIGHT, MIN_WIDTH, next_choice, shape, suited
-
-TASK = Task(0, "t0", "h1", "docker", ("docker",), "", 0, (0, 1), (0, 1), None, {}, (), "", "", {}, ())
-
-
-def state(*events: Event) -> RunState:
-    """The state after these, of a run with ranks 0 and 1 on h1 and 2 on h2."""
-    made = apply(RunState(), RunOpened(100.0, "r", "j", "env", None, {0: "h1", 1: "h1", 2: "h2"}, {0: (0, 1), 1: (2,)}))
-    for event in events:
-        made = apply(made, event)
-    return made
-
-
-def row(known: RunState, rank: int = 0, now: float = 200.0, *, spoke: bool = True) -> tuple[str, str, str]:
-    """Sign, word and tone of a rank."""
-    made = rank_row(rank, TASK, (0,), known, now=now, stall_after=60.0, spoke=spoke)
-    return made.sign, made.word, made.tone
-
-
-def with_rank(**changes: object) -> RunState:
-    """A run whose rank 0 is so."""
-    made = state()
-    known = dataclasses.replace(made.ranks[0], **changes)  # type: ignore[arg-type]
-    return dataclasses.replace(made, ranks={**made.ranks, 0: known})
-
-
-@pytest.mark.parametrize(
-    ("changes", "spoke", "want"),
-    [
-        ({"state": "waiting"}, False, ("starting", "wait", "muted")),
-        ({"state": "running"}, False, ("starting", "no line", "muted")),
-        ({"state": "running", "last_line_at": 190.0}, True, ("running", "ok", "")),
-        ({"state": "running", "last_line_at": 100.0}, True, ("quiet", "quiet", "watch")),
-        ({"state": "exited", "exit": 0}, True, ("ended", "done", "muted")),
-        ({"state": "exited", "exit": 3}, True, ("ended", "exit 3", "muted")),
-        ({"state": "oom", "exit": 137}, True, ("oom", "OOM", "wrong")),
-        ({"state": "killed", "words": "killed by SIGSEGV (x)"}, True, ("ended", "SIGSEGV", "muted")),
-        ({"state": "lost"}, True, ("lost", "lost", "watch")),
-        ({"state": "never_started"}, False, ("ended", "no start", "muted")),
-    ],
-)
-def test_a_rank_in_a_word(changes: dict[str, object], spoke: bool, want: tuple[str, str, str]) -> None:
-    """Every state has a sign, a word and a tone."""
-    assert row(with_rank(**changes), spoke=spoke) == want
-
-
-def test_a_busy_gpu_is_not_quiet() -> None:
-    """A rank that says nothing while its GPU works is at work."""
-    known = with_rank(state="running", last_line_at=100.0)
-    busy = apply(known, HostSampled(199.0, "h1", (GpuReading(0, 90.0),)))
-    assert row(busy)[0] == "running"
-    idle = apply(known, HostSampled(199.0, "h1", (GpuReading(0, 1.0),)))
-    assert row(idle)[0] == "quiet"
-
-
-def failed() -> RunState:
-    """Rank 1 fails at 150, the others are stopped 2 s later, the hosts are clean at 154."""
-    failure = Failure(1, "h1", 1, "exit 1", excerpt=("Traceback", "ValueError: bad"), at=150.0)
-    return state(
-        Notice(149.5, "warning", "Xid 94", "h1"),
-        Notice(10.0, "warning", "long ago", "h1"),
-        RankChanged(150.1, 1, "h1", "exited", 1, words="exit 1"),
-        StopAsked(150.5, "failure", 30.0),
-        RankChanged(152.0, 0, "h1", "stopped", 143, words="stopped by distui (exit 143)"),
-        RankChanged(152.2, 2, "h2", "stopped", 143, words="stopped by distui (exit 143)"),
-        RunEnded(154.0, "failed", 1, failure),
-    )
-
-
-def test_what_followed_the_first_failure() -> None:
-    """Zero is the failure; evidence stands before it, ranks that ended alike are one row, the promise is last."""
-    rows = [(round(m.after, 1), m.who, m.what, m.tone) for m in aftermath(failed())]
-    assert rows == [
-        (-0.5, "h1", "warning", "watch"),
-        (0.0, "01", "exit 1", "wrong"),
-        (0.5, "distui", "stop", "muted"),
-        (2.0, "00 02", "stopped", "muted"),
-        (4.0, "distui", "cleaned up", "good"),
-    ]
-
-
-def test_what_is_left_is_said() -> None:
-    """When something may still be on a host, the last row says so instead of the promise."""
-    ended = dataclasses.replace(failed().ended or RunEnded(0, "failed", 1), leftovers=("container x on h2",))
-    last = aftermath(apply(failed(), ended))[-1]
-    assert (last.what, last.words, last.tone) == ("left over", "container x on h2", "watch")
-
-
-def test_without_a_failure_nothing_followed() -> None:
-    """A run that goes well has no timeline."""
-    assert aftermath(state()) == []
-
-
-def test_the_first_failure_is_marked_and_times_count_from_it() -> None:
-    """The list says who was first, and how long after it the others ended."""
-    known = failed()
-    first = rank_row(1, TASK, (1,), known, now=200, stall_after=60, spoke=True)
-    other = rank_row(0, TASK, (0,), known, now=200, stall_after=60, spoke=True)
-    assert (first.sign, first.tone, first.after) == ("failed", "wrong", 0.0)
-    assert (other.word, other.after) == ("stopped", 2.0)
-
-
-@pytest.mark.parametrize(
-    ("ranks", "want"),
-    [([], ""), ([3], "03"), ([0, 1], "00 01"), ([0, 1, 2, 5, 7, 8, 9], "00-02 05 07-09")],
-)
-def test_numbers_of_ranks(ranks: list[int], want: str) -> None:
-    """Three and more in a row are a range."""
-    assert numbers(ranks) == want
-
-
-@given(st.sets(st.integers(0, 300), max_size=40))
-def test_numbers_name_every_rank_once(ranks: set[int]) -> None:
-    """The short form can be read back."""
-    told: list[int] = []
-    for part in numbers(sorted(ranks)).split():
-        first, _, last = part.partition("-")
-        told += range(int(first), int(last or first) + 1)
-    assert told == sorted(ranks)
-
-
-def test_loads_and_rates() -> None:
-    """The load of a rank is that of its GPUs; the rate is that of the RDMA ports, else of the interface."""
-    sample = HostSampled(1.0, "h1", (GpuReading(0, 90.0), GpuReading(1, 70.0), GpuReading(2)), {
-        "eth0": (1.0, 2.0), "mlx5_0:1": (10.0, 20.0), "mlx5_1:1": (30.0, 40.0),
-    })  # fmt: skip
-    assert (load(sample, (0, 1)), load(sample, (2,)), load(None, (0,))) == (80.0, None, None)
-    rdma = HostNetwork("h1", "10.0.0.1", "eth0", "ib", ("mlx5_0:1", "mlx5_1:1"))
-    assert (data_rate(rdma, sample), network_name(rdma)) == ((40.0, 60.0), "mlx5_0-1")
-    tcp = dataclasses.replace(rdma, rdma_off=True)
-    assert (data_rate(tcp, sample), network_name(tcp)) == ((1.0, 2.0), "eth0")
-    assert data_rate(None, sample) is None
 
 
 def test_progress_is_read_from_the_log(tmp_path: Path) -> None:
@@ -171,7 +24,7 @@ def test_progress_is_read_from_the_log(tmp_path: Path) -> None:
     buffer = LogBuffer(path, 0)
     while buffer.grow():
         pass
-    progress = Progress(r"step (?P<step>\d+) loss (?P<loss>[\d.]+)", buffer)
+    progress = ProgressLog(r"step (?P<step>\d+) loss (?P<loss>[\d.]+)", buffer)
     while progress.grow():
         pass
     assert (progress.value("step"), progress.value("loss")) == (4999.0, 5.001)
@@ -179,14 +32,6 @@ def test_progress_is_read_from_the_log(tmp_path: Path) -> None:
     series = progress.series("loss")
     assert 300 <= len(series) <= 600
     assert series[0] == 10.0
-
-
-@pytest.mark.parametrize(
-    ("text", "want"), [("18,240", 18240.0), ("2.1e-4", 2.1e-4), ("-3", -3.0), ("abc", None), ("", None)]
-)
-def test_numbers_in_logs(text: str, want: float | None) -> None:
-    """Groups of a pattern may be words."""
-    assert number(text) == want
 
 
 def test_own_code_and_libraries() -> None:
@@ -198,21 +43,6 @@ def test_own_code_and_libraries() -> None:
     assert spans("    loss.backward()", own) == []
     assert [kind for _, _, kind in spans("    loss.backward()", library)] == ["faint"]
     assert spans("Traceback (most recent call last):") == [(0, 34, "strong")]
-
-
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [
-        ("ValueError: no", "error"),
-        ("NCCL WARN x", "warn"),
-        ("UserWarning: y", "warn"),
-        ("step 3 loss 2.1", ""),
-        ("0 errors", ""),
-    ],
-)
-def test_severity(text: str, want: str) -> None:
-    """Words that judge a line."""
-    assert severity(text) == want
 
 
 @given(st.text(max_size=200), st.text(max_size=80))

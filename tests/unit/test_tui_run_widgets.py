@@ -7,10 +7,10 @@ from array import array
 import pytest
 
 from distui.plan.model import HostNetwork
+from distui.run.aftermath import Moment
 from distui.run.events import Failure, GpuReading, HostSampled
 from tui.glyphs import ASCII, UNICODE
 from tui.logs.merged import Group
-from tui.logs.timeline import Moment
 from tui.theme import DARK, Palette, palette, variables
 from tui.widgets import compare, failure_banner, loss_plot, run_strip, timeline
 from tui.widgets.run_strip import HostRow

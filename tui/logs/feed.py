@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 
 from distui.plan.model import Task
 from distui.run.events import Event, HostSampled, LogLines, RunEnded
+from distui.run.load import placed
+from distui.run.rank_rows import RankRow, rank_rows
 from distui.run.state import RunState
 from tui.desk import LiveRun
 from tui.logs.buffer import LogBuffer
 from tui.logs.merged import MergedLog
-from tui.logs.progress import Progress
-from tui.logs.ranks import RankRow, placed, rank_rows
+from tui.logs.progress import ProgressLog
 
 KEPT_SAMPLES = 300
 
@@ -30,9 +31,9 @@ class RunFeed:
         }
         self.samples: dict[str, deque[HostSampled]] = {h: deque(maxlen=KEPT_SAMPLES) for h in live.plan.hosts}
         self.merged = MergedLog(self.buffers)
-        self.progress: Progress | None = None
+        self.progress: ProgressLog | None = None
         if live.plan.progress and self.buffers:
-            self.progress = Progress(live.plan.progress, self.buffers[min(self.buffers)])
+            self.progress = ProgressLog(live.plan.progress, self.buffers[min(self.buffers)])
         self.grown: set[int] = set()
         """Ranks whose files grew since somebody last took this set."""
         self.over = False

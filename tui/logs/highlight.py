@@ -5,17 +5,12 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from distui.run.severity import WARN, severity
+
 Kind = Literal["error", "warn", "strong", "path", "muted", "faint"]
 Span = tuple[int, int, Kind]
 """From, to (in characters), and what it is."""
 
-_ERROR = re.compile(
-    r"^(?:\[rank\d+\]:? ?)?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure)(?::|$)"
-    r"|\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|CUDA error|[Oo]ut of memory|Segmentation fault|core dumped|\bXid\b"
-)
-_WARN = re.compile(
-    r"\b(?:NCCL WARN|WARNING|WARN|[A-Za-z]*Warning|[Ww]atchdog|[Rr]etransmit)\b|[ =:](?:nan|NaN|-?inf)\b"
-)
 _FRAME = re.compile(r'^(\s*(?:\[rank\d+\]:? ?)?\s*File ")([^"]+)(", line \d+, in .*)$')
 _LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python\d|^<|/runpy\.py|importlib/_bootstrap")
 _HEAD = re.compile(r"Traceback \(most recent call last\)|^During handling of the above|^The above exception was")
@@ -23,13 +18,6 @@ _PREFIX = re.compile(
     r"^(?:\[[^\]]{0,40}\d:\d\d[^\]]{0,16}\]|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|\[(?:rank|default)\d+\]:?)\s*"
 )
 _INFO = re.compile(r"^(?:\[?(?:INFO|DEBUG|TRACE)\]?\b)")
-
-
-def severity(text: str) -> Literal["error", "warn", ""]:
-    """How bad a line is by its words."""
-    if _ERROR.search(text):
-        return "error"
-    return "warn" if _WARN.search(text) else ""
 
 
 def spans(text: str, before: str = "") -> list[Span]:
@@ -52,7 +40,7 @@ def spans(text: str, before: str = "") -> list[Span]:
 
 def _word(text: str, level: str) -> list[Span]:
     """The word that makes a warning one."""
-    word = _WARN.search(text) if level == "warn" else None
+    word = WARN.search(text) if level == "warn" else None
     return [(word.start(), word.end(), "strong")] if word else []
 
 

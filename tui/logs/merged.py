@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 from distui.run.lines import safe
+from distui.run.severity import severity
 from tui.logs.buffer import LogBuffer
-from tui.logs.highlight import severity
 
 WINDOW_S = 0.5
 """How long a line waits for earlier ones of other ranks."""

@@ -11,13 +11,14 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import Resize
 
+from distui.run.aftermath import Moment, aftermath
 from distui.run.events import Event, HostSampled, LogLines
+from distui.run.progress import figure_name
+from distui.run.rank_rows import digits, failed_at, numbers, started
 from tui.base import Action, app_of, bindings
 from tui.desk import LiveRun
 from tui.figures import size as size_words
 from tui.figures import span
-from tui.logs.ranks import digits, failed_at, numbers, started
-from tui.logs.timeline import Moment, aftermath
 from tui.paint import Line
 from tui.screens import run_change
 from tui.screens.run_fold import Fold, Wanted, fold
@@ -290,8 +291,7 @@ class RunScreen(PaneKeys):
         progress = self.feed.progress
         if progress is None or progress.last is None:
             return None
-        names = [n for n in progress.last.values if n not in ("step", "steps", "total", "epoch")]
-        return "loss" if "loss" in names else next(iter(names), None)
+        return figure_name(progress.last.values)
 
     def _banner(self, width: int, height: int) -> list[Line]:
         failure = self.feed.state.failure

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from distui.errors import UsageError
 from distui.plan.model import NoPlan, RunPlan
+from distui.run.rank_rows import numbers
 from distui.spec.job import Job
 from tui.base import View, app_of
 from tui.desk import LiveRun
-from tui.logs.ranks import numbers
 
 
 def targets(live: LiveRun) -> list[str]:

@@ -6,14 +6,14 @@ import re
 from typing import ClassVar
 
 from distui.run.events import Failure
+from distui.run.rank_rows import digits
+from distui.run.severity import headline_of
 from tui.base import Action, app_of
 from tui.desk import LiveRun
 from tui.logs.buffer import LogBuffer
 from tui.logs.feed import RunFeed
-from tui.logs.ranks import digits
 from tui.logs.search import find, pattern_of, read_on
 from tui.screens.run_keys import LogKeys
-from tui.widgets.failure_banner import headline_of
 from tui.widgets.log_pane import LogPane
 from tui.widgets.merged_pane import MergedPane
 from tui.widgets.pane import Pane

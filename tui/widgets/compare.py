@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from distui.run.rank_rows import digits
 from tui.figures import level
 from tui.glyphs import Glyphs
 from tui.logs.merged import Group, fold_key
-from tui.logs.ranks import digits
 from tui.paint import Line
 from tui.theme import Palette
 

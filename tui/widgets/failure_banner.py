@@ -5,20 +5,12 @@ from __future__ import annotations
 import time
 
 from distui.run.events import Failure
-from distui.run.lines import safe
+from distui.run.severity import headline_of, severity
 from tui.glyphs import Glyphs
-from tui.logs.highlight import severity
 from tui.paint import Line
 from tui.theme import Palette
 
 ROWS = 4
-
-
-def headline_of(failure: Failure) -> str:
-    """The one line that says what happened: its last error, else the last thing it said."""
-    lines = [safe(text).strip() for text in failure.excerpt if text.strip()]
-    errors = [line for line in lines if severity(line) == "error"]
-    return (errors or lines or [failure.words])[-1]
 
 
 def banner_lines(

@@ -11,10 +11,10 @@ from rich.style import Style
 from textual.strip import Strip
 
 from distui.run.lines import safe
+from distui.run.rank_rows import digits
 from tui.base import glyphs_of, look_of
 from tui.logs.buffer import LogBuffer
 from tui.logs.merged import Group, MergedLog
-from tui.logs.ranks import digits
 from tui.logs.search import Pattern
 from tui.paint import Line
 from tui.theme import Palette

@@ -15,10 +15,11 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from distui.run.events import HostSampled
+from distui.run.load import readings
+from distui.run.rank_rows import RankRow, Tone, digits
 from tui.actions import Action, bindings
 from tui.base import glyphs_of, look_of
 from tui.figures import level, percent, tank
-from tui.logs.ranks import RankRow, Tone, digits, readings
 from tui.paint import Line
 from tui.theme import Palette
 from tui.widgets.painted import Painted

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from distui.plan.model import HostNetwork
 from distui.run.events import HostSampled
+from distui.run.load import readings
+from distui.run.rank_rows import data_rate, network_name
 from tui.figures import gib, heat, percent, rates, spark, tank
 from tui.glyphs import Glyphs
-from tui.logs.ranks import data_rate, network_name, readings
 from tui.paint import Line
 from tui.theme import Palette
 

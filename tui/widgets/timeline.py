@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from distui.run.aftermath import Moment
 from tui.glyphs import Glyphs
-from tui.logs.timeline import Moment
 from tui.paint import Line
 from tui.theme import Palette
 from tui.widgets.rank_list import tone_style

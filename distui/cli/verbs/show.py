@@ -14,6 +14,9 @@ from distui.cli.console import Console
 from distui.cli.options import RUN, verb
 from distui.cli.settings import Settings
 from distui.cli.verbs.ps import took, when
+from distui.cli.words import progress_words
+from distui.run.events import Progressed, progress_json
+from distui.run.recorded import stored_progress
 
 if TYPE_CHECKING:
     from distui.run.discover import FoundRun
@@ -50,10 +53,13 @@ def command(ctx: click.Context, run: str, plan_too: bool) -> int:
     if found is None and row.state not in runs.ENDED:
         row = replace(row, state="gone")
     ranks = merged(found, place)
+    progress = stored_progress(place.stored) if place.stored is not None else None
     if told.json:
-        out.json({"schema": "distui/show/v1", **runs.row_json(row), "tasks": [_rank_json(r) for r in ranks]})
+        told_last = {"progress": progress_json(progress) if progress is not None else None}
+        tasks = [_rank_json(r) for r in ranks]
+        out.json({"schema": "distui/show/v1", **runs.row_json(row), **told_last, "tasks": tasks})
     else:
-        _show(out, row, ranks)
+        _show(out, row, ranks, progress)
     if plan_too and place.stored is not None:
         _show_plan(out, told, place)
     return 0
@@ -104,7 +110,7 @@ def _rank_json(row: RankRow) -> dict[str, Any]:
     }
 
 
-def _show(out: Console, row: runs.RunRow, ranks: Sequence[RankRow]) -> None:
+def _show(out: Console, row: runs.RunRow, ranks: Sequence[RankRow], progress: Progressed | None) -> None:
     from distui.run.lines import safe
     from distui.spec.names import fold
 
@@ -117,6 +123,7 @@ def _show(out: Console, row: runs.RunRow, ranks: Sequence[RankRow]) -> None:
         "ranks": str(row.ranks),
         "started": when(row.started),
         "took": took(row),
+        "last": progress_words(progress) if progress is not None else "",
         "logs": row.log_dir or ("on the hosts" if ranks else ""),
     }
     lines = [f"{key:<8} {value}" for key, value in facts.items() if value]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from distui.run.rank_rows import Tone, digits, end_word, failed_at, numbers
 from distui.run.state import RankState, RunState
-from tui.logs.ranks import Tone, digits, end_word, failed_at, numbers
 
 TOGETHER_S = 0.6
 """Ranks that end alike within this time are one row."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from distui.plan.model import HostNetwork, RunPlan, Task
-from distui.run.events import GpuReading, HostSampled
+from distui.run.events import HostSampled
+from distui.run.load import load, placed
+from distui.run.silence import is_quiet, silent_for
 from distui.run.state import BEFORE_START, RankState, RunState
 
 Tone = Literal["", "muted", "watch", "wrong", "good"]
-
-IDLE_PCT = 5.0
-"""A GPU below this does nothing (all-smi's util_idle_pct)."""
 
 PHASES = {"connect": "connect", "check": "check", "image": "pull", "push": "push", "start": "start", "follow": "start"}
 
@@ -40,28 +39,6 @@ class RankRow:
         return self.tone in ("watch", "wrong")
 
 
-def placed(plan: RunPlan) -> dict[int, tuple[Task, tuple[int, ...]]]:
-    """Rank -> its task and the GPUs meant for it, by rank."""
-    found: dict[int, tuple[Task, tuple[int, ...]]] = {}
-    for task in plan.tasks:
-        for i, rank in enumerate(task.ranks):
-            gpus = task.rank_gpus[i] if i < len(task.rank_gpus) else task.gpus if len(task.ranks) == 1 else ()
-            found[rank] = (task, gpus)
-    return dict(sorted(found.items()))
-
-
-def load(sample: HostSampled | None, gpus: Iterable[int]) -> float | None:
-    """Mean utilisation of these GPUs in percent; None when none of them is known."""
-    wanted = frozenset(gpus)
-    known = [g.utilization_pct for g in readings(sample) if g.index in wanted and g.utilization_pct is not None]
-    return sum(known) / len(known) if known else None
-
-
-def readings(sample: HostSampled | None) -> Sequence[GpuReading]:
-    """The GPUs of a sample; none without one."""
-    return sample.gpus if sample is not None else ()
-
-
 def failed_at(state: RunState) -> float | None:
     """When the first failure happened, on our clock."""
     failure = state.failure
@@ -82,20 +59,20 @@ def rank_row(
     util = load(host.sample if host is not None else None, gpus) if known.live else None
     zero, first = failed_at(state), state.failure is not None and state.failure.rank == rank
     after = known.since - zero if zero is not None and known.since is not None and not known.live else None
-    age = max(0.0, now - known.last_line_at) if known.last_line_at is not None and known.live else None
-    sign, word, tone = _word(known, state, age=age, util=util, stall_after=stall_after, spoke=spoke)
+    heard = known.last_line_at is not None or not spoke  # a replayed run's events do not tell when it spoke
+    quiet = heard and is_quiet(known, util, now=now, stall_after=stall_after)
+    age = silent_for(known, now) if known.last_line_at is not None or quiet else None
+    sign, word, tone = _word(known, state, quiet=quiet, spoke=spoke)
     if first:
         sign, tone, after = "failed", "wrong", 0.0 if after is not None else None
     return RankRow(rank, task.host, gpus, sign, word, tone, util, age, after)
 
 
-def _word(
-    known: RankState, state: RunState, *, age: float | None, util: float | None, stall_after: float, spoke: bool
-) -> tuple[str, str, Tone]:
+def _word(known: RankState, state: RunState, *, quiet: bool, spoke: bool) -> tuple[str, str, Tone]:
     match known.state:
         case "waiting" | "starting":
             return "starting", PHASES.get(state.phase, "wait"), "muted"
-        case "running" if age is not None and age > stall_after and (util is None or util < IDLE_PCT):
+        case "running" if quiet:
             return "quiet", "quiet", "watch"
         case "running" if not spoke:
             return "starting", "no line", "muted"

@@ -1,0 +1,54 @@
+"""Which ranks are quiet: no line for `stall_after`, and GPUs that do nothing (UX 2.4). Pure.
+
+A rank that never said a line counts from its start: ranks that wait for each other at the rendezvous are the usual
+case. `stall_after: 0` turns the rule off. A rank whose GPU works is at work, however long it says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from distui.plan.model import RunPlan
+from distui.run.events import RankSilent
+from distui.run.load import load, placed
+from distui.run.state import RankState, RunState
+
+IDLE_PCT = 5.0
+"""A GPU below this does nothing (all-smi's util_idle_pct)."""
+LOOK_EVERY_S = 1.0
+"""How often all ranks are looked at, in seconds."""
+
+
+def silent_for(rank: RankState, now: float) -> float | None:
+    """Seconds since its last line, or since it runs; None for a rank that does not run or whose start is not known."""
+    last = rank.last_line_at if rank.last_line_at is not None else rank.since
+    return max(0.0, now - last) if rank.state == "running" and last is not None else None
+
+
+def is_quiet(rank: RankState, util: float | None, *, now: float, stall_after: float) -> bool:
+    """Whether a rank is silent too long; `util` is what its GPUs do in percent, None when nobody knows."""
+    silent = silent_for(rank, now)
+    return stall_after > 0 and silent is not None and silent > stall_after and (util is None or util < IDLE_PCT)
+
+
+class Silences:
+    """Tells once when a rank falls quiet, and once when it is back."""
+
+    def __init__(self, plan: RunPlan) -> None:
+        self._stall_after = plan.stall_after
+        self._placed = placed(plan)
+        self._looked = float("-inf")
+
+    def news(self, state: RunState, now: float) -> Iterator[RankSilent]:
+        """What changed since `state` was told of it last; looks at most every second."""
+        if not self._stall_after or now - self._looked < LOOK_EVERY_S:
+            return
+        self._looked = now
+        for rank, (task, gpus) in self._placed.items():
+            known, host = state.ranks.get(rank), state.hosts.get(task.host)
+            if known is None or not (known.quiet or known.state == "running"):
+                continue
+            util = load(host.sample if host is not None else None, gpus)
+            quiet = is_quiet(known, util, now=now, stall_after=self._stall_after)
+            if quiet != known.quiet:
+                yield RankSilent(now, rank, task.host, quiet, silent_for(known, now) or 0.0, util)

@@ -1,0 +1,88 @@
+"""Progress of a run out of the lines of its first rank."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from distui.cli.words import progress_words
+from distui.run.events import LogLine, Progressed, RunEnded, progress_json
+from distui.run.progress import ProgressTeller, figure_name, number
+from distui.run.recorded import progress_of, stored_progress
+from distui.run.store import Journal, RunStore
+
+
+@pytest.mark.parametrize(
+    ("text", "want"), [("18,240", 18240.0), ("2.1e-4", 2.1e-4), ("-3", -3.0), ("abc", None), ("", None)]
+)
+def test_numbers_in_logs(text: str, want: float | None) -> None:
+    """Groups of a pattern may be words."""
+    assert number(text) == want
+
+
+PATTERN = r"step (?P<step>\d+) loss (?P<loss>\S+)(?: (?P<stage>[a-z]+))?"
+
+
+def said(*texts: str, stamp: str = "") -> list[LogLine]:
+    """Lines as the follower gives them."""
+    return [LogLine("stdout", text, stamp) for text in texts]
+
+
+def test_the_newest_line_is_told_once_a_second() -> None:
+    """Of many lines the last that matches counts; within a second nothing is told, at the end what was held back."""
+    teller = ProgressTeller(PATTERN, 0, "h1")
+    first = teller.take(said("step 1 loss 3.0", "step 2 loss 2.5 eval", "other"), 100.0)
+    assert first == Progressed(100.0, 0, "h1", {"step": 2.0, "loss": 2.5}, {"stage": "eval"}, None)
+    assert teller.take(said("step 3 loss 2.4"), 100.4) is None
+    last = teller.tell(100.5)
+    assert last is not None and last.values["step"] == 3.0
+    assert teller.tell(100.6) is None
+    assert teller.take(said("nothing new"), 105.0) is None
+
+
+def test_the_speed_is_by_the_stamps_of_the_lines() -> None:
+    """A backlog that arrives at once still gives the seconds between its steps; the host's clock is corrected."""
+    teller = ProgressTeller(PATTERN, 0, "h1", offset=3600.0)
+    teller.take(said("step 10 loss 1", stamp="2026-01-01T00:00:00.0Z"), 5.0)
+    told = teller.take(said("step 20 loss 1", stamp="2026-01-01T00:00:25.0Z"), 6.0)
+    assert told is not None and told.seconds_per_step == 2.5
+
+
+def test_progress_as_json_and_back() -> None:
+    """NaN is no JSON: it stands as a word, and is a number again when it is read."""
+    told = Progressed(1.0, 0, "h1", {"step": 7.0, "loss": float("nan")}, {"stage": "eval"}, 0.5)
+    value = json.loads(json.dumps(progress_json(told), allow_nan=False))
+    assert value["values"] == {"step": 7.0, "loss": "nan", "stage": "eval"}
+    again = progress_of(1.0, value)
+    assert again is not None and math.isnan(again.values["loss"]) and again.words == {"stage": "eval"}
+
+
+def test_the_last_progress_of_a_recorded_run(tmp_path: Path) -> None:
+    """Of a run that goes on the newest sample, of one that has ended what its result says."""
+    stored = RunStore(tmp_path).create("r-1")
+    assert stored_progress(stored) is None
+    journal = Journal(stored)
+    journal.write([Progressed(1.0, 0, "h1", {"step": 1.0}), Progressed(2.0, 0, "h1", {"step": 2.0})])
+    going_on = stored_progress(stored)
+    journal.write([RunEnded(3.0, "succeeded", 0, progress=Progressed(3.0, 0, "h1", {"step": 3.0}))])
+    journal.close()
+    ended = stored_progress(stored)
+    assert going_on is not None and going_on.values == {"step": 2.0}
+    assert ended is not None and ended.values == {"step": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("names", "want"), [(("step", "loss", "acc"), "loss"), (("epoch", "acc"), "acc"), (("step",), None), ((), None)]
+)
+def test_the_figure_that_tells_how_it_goes(names: tuple[str, ...], want: str | None) -> None:
+    """The loss, else the first group that does not count."""
+    assert figure_name(names) == want
+
+
+def test_progress_in_words() -> None:
+    """What the report at the end and `show` say."""
+    told = Progressed(1.0, 0, "h1", {"step": 18974.0, "loss": 2.061}, {"stage": "eval"}, 2.31)
+    assert progress_words(told) == "step 18,974  loss 2.061  stage eval  2.31 s/it"
