@@ -5,8 +5,9 @@ Screens know the app only by `AppLike`: what is here can be used without importi
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
+from weakref import finalize
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -107,13 +108,27 @@ def work(node: DOMNode, job: Coroutine[Any, Any, None], *, name: str, group: str
     Jobs of one group replace each other (`alone`). Runs must not live in here: the desk owns them.
     """
 
-    async def guarded() -> None:
-        try:
-            await job
-        except DistuiError as error:
-            app_of(node).tell_error(error)
+    node.run_worker(_Guarded(node, job), name=name, group=group or name, exclusive=alone)
 
-    node.run_worker(guarded(), name=name, group=group or name, exclusive=alone)
+
+class _Guarded:
+    """A job whose errors become words. One that is given up before its first step (another of its group came, the
+    app was closed) is closed, else Python complains of a coroutine that was never awaited.
+    """
+
+    def __init__(self, node: DOMNode, job: Coroutine[Any, Any, None]) -> None:
+        self._node = node
+        self._job = job
+        finalize(self, job.close)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._told().__await__()
+
+    async def _told(self) -> None:
+        try:
+            await self._job
+        except DistuiError as error:
+            app_of(self._node).tell_error(error)
 
 
 class View(Screen[None]):

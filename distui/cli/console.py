@@ -36,6 +36,8 @@ class Console:
     err_colour: bool
     width: int
     quiet: bool = False
+    redraws: bool = False
+    """Whether stdout is a terminal on which a picture can take the place of the one before."""
 
     def say(self, text: str, style: str = "") -> None:
         """Words for people, on stderr; nothing with -q."""
@@ -81,6 +83,7 @@ def of(settings: Settings) -> Console:
         err_colour=use_colour(choice, settings.environ, sys.stderr.isatty()),
         width=_columns(settings.environ) if sys.stdout.isatty() else 0,
         quiet=settings.quiet,
+        redraws=sys.stdout.isatty() and settings.environ.get("TERM", "dumb") not in ("dumb", ""),
     )
 
 

@@ -17,8 +17,9 @@ from distui.cli.jobfiles import job_files, read_draft
 from distui.cli.keeper import FollowedRun, Keeper, RecordedRun
 from distui.cli.launching import owner
 from distui.cli.order import run_name
+from distui.cli.planview import recorded_plan
 from distui.cli.settings import Settings
-from distui.errors import NotFound, UsageError
+from distui.errors import UsageError
 from distui.facts.host import HostFacts
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ class CliDesk:
         if followed is not None:
             return followed
         stored = wiring.store(self.told).need(run)
-        return RecordedRun(_stored_plan(stored.read_plan(), run), stored)
+        return RecordedRun(recorded_plan(self.told, run), stored)
 
     @property
     def following(self) -> Mapping[str, FollowedRun]:
@@ -325,14 +326,6 @@ class CliDesk:
         if place.stored is not None:
             await asyncio.to_thread(wiring.store(self.told).remove, run)
         self._keeper.runs.pop(run, None)
-
-
-def _stored_plan(value: Mapping[str, object] | None, run: str) -> RunPlan:
-    from distui.plan.serialize import from_json
-
-    if value is None:
-        raise NotFound(f"the plan of run {run} can't be read here", hint=f"`distui logs {run}` prints its logs")
-    return from_json(value)
 
 
 def _size(folder: object) -> int:

@@ -17,6 +17,7 @@ from distui.cli.follow import follow
 from distui.cli.order import Order
 from distui.cli.phrases import counted
 from distui.cli.printer import LogView, printer
+from distui.cli.ranks import refuse_unknown
 from distui.cli.settings import Settings
 from distui.errors import CheckFailed, ExitCode, PlanError
 from distui.run.events import RunEnded
@@ -160,6 +161,7 @@ async def run(connector: Connector, told: Settings, out: Console, order: Order, 
     from distui.cli.planview import confirm_plan
 
     prepared = await wiring.within(told.timeout, prepare(connector, told, out, order))
+    refuse_unknown(how.view.ranks, range(prepared.plan.world_size))
     if not await confirm_plan(out, told, prepared.plan):
         out.say("distui: not started")
         return ExitCode.INTERRUPTED

@@ -29,12 +29,18 @@ class DurationType(FloatParam):
 
     name = "dur"
 
+    def __init__(self, least: float = 0.0) -> None:
+        self._least = least
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """See click."""
         try:
-            return value if isinstance(value, float) else seconds(str(value))
+            found = value if isinstance(value, float) else seconds(str(value))
         except UsageError as exc:
             self.fail(exc.message, param, ctx)
+        if found < self._least:
+            self.fail(f"'{value}' is too often; at least {self._least:g}s", param, ctx)
+        return found
 
 
 class RanksType(RanksParam):
@@ -107,6 +113,7 @@ class JobType(TextParam):
 
 
 DURATION = DurationType()
+EVERY = DurationType(least=0.5)
 RANKS = RanksType()
 RUN = RunType()
 HOSTS = HostsType()

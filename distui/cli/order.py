@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from distui.cli import settings, wiring
-from distui.cli.options import RANKS, after_dashes
+from distui.cli.options import RANKS, RUN, after_dashes
 from distui.cli.settings import Settings
 from distui.errors import UsageError
 
@@ -64,6 +64,11 @@ PLAN_OPTIONS = [
 ]
 """Flags that change the plan, shared by `plan` and `run`."""
 
+DIFF_OPTIONS = [
+    click.option("--diff", type=RUN, metavar="RUN", help="Only what is different from that run's plan."),
+]
+"""Flags of a plan that is only shown."""
+
 FOLLOW_OPTIONS = [
     click.option("--log-to", type=click.Choice(["stdout", "none"]), default="stdout", help="Where logs are shown."),
     click.option("--rank", "ranks", type=RANKS, metavar="SET", help="Show only these ranks: 0,4-7."),
@@ -93,7 +98,7 @@ def read_order(ctx: click.Context, told: Settings, reference: str | None, flags:
     job, secrets = _secrets(job, told.environ, secrets_file)
     found = wiring.inventory(told)
     picks = _picks(told, found, job, flags.get("nnodes"))
-    order = Order(job, found, picks, secrets, flags.get("name") or run_name(job.name))
+    order = Order(job, found, picks, secrets, run_name(job.name) if flags.get("name") is None else flags["name"])
     _refuse_bad_job(order)
     return order
 

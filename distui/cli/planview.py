@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from distui.cli.console import Console, confirm_async
 from distui.cli.phrases import counted
 from distui.cli.settings import Settings
+from distui.errors import NotFound
 
 if TYPE_CHECKING:
     from distui.plan.model import RunPlan
@@ -22,6 +23,35 @@ def show_plan(out: Console, told: Settings, plan: RunPlan, *, full: bool) -> Non
         out.json(to_json(plan))
         return
     out.print(render_text(plan, full=full, width=text_width(out)))
+
+
+def show_diff(out: Console, told: Settings, old: RunPlan, new: RunPlan) -> None:
+    """What is different between two plans, on stdout; nothing there when they would run the same."""
+    from distui.plan.compare import compare
+
+    found = compare(old, new)
+    if told.output in ("json", "ndjson"):
+        out.json({"schema": "distui/plan-diff/v1", "old": old.run_id, "new": new.run_id, "same": not found,
+                  "diff": found.splitlines()})  # fmt: skip
+    elif found:
+        out.print(found)
+    else:
+        out.say(f"distui: {new.run_id} would run the same as {old.run_id}")
+
+
+def recorded_plan(told: Settings, run: str) -> RunPlan:
+    """The plan of a run recorded here. Raises NotFound, UsageError for what is no run's name."""
+    from distui.cli import runs, wiring
+    from distui.plan.serialize import from_json
+
+    runs.check_name(run)
+    stored = wiring.store(told).get(run)
+    if stored is None:
+        raise runs.not_found(told, run, "it is not recorded on this machine")
+    value = stored.read_plan()
+    if value is None:
+        raise NotFound(f"the plan of run {run} can't be read here", hint=f"`distui logs {run}` prints its logs")
+    return from_json(value)
 
 
 def text_width(out: Console) -> int:

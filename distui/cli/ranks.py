@@ -1,11 +1,22 @@
-"""How ranks are named and coloured on a terminal."""
+"""How ranks are named on the command line, and coloured on a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+
+from distui.errors import UsageError
 
 _HUES = (39, 208, 76, 171, 220, 45, 203, 114, 141, 179, 37, 169, 148, 75, 215, 105)
 """Colours of xterm's 256 that stay readable on dark and on light; neighbours differ clearly."""
+
+
+def refuse_unknown(wanted: Collection[int] | None, known: Iterable[int | None]) -> None:
+    """Raise UsageError when `--rank` names a rank that the run does not have."""
+    there = {rank for rank in known if rank is not None}
+    unknown = sorted(set(wanted or ()) - there)
+    if unknown:
+        has = f"ranks 0 to {max(there)}" if len(there) > 1 else "rank 0 only" if there else "no ranks"
+        raise UsageError(f"--rank {unknown[0]}: the run has {has}", hint="write --rank 0, or a set such as 0,4-7")
 
 
 class Prefixes:

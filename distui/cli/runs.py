@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 ENDED = frozenset({"succeeded", "failed", "stopped", "launch_failed"})
 """Outcomes after which nothing of a run lives."""
 
+STATES = (
+    "running", "partial", "ended", "succeeded", "failed", "stopped", "launch_failed", "detached", "unknown", "gone",
+)  # fmt: skip
+"""Every word that may stand in a list's state column."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
@@ -215,11 +220,13 @@ async def find(told: Settings, connector: Connector, place: Place) -> tuple[Foun
 
 async def need(told: Settings, connector: Connector, place: Place) -> tuple[FoundRun, Mapping[str, Trouble]]:
     """As `find`, but raises NotFound, or ContactLost when the run may be on a host that did not answer."""
+    from distui.facts.troubles import shared
+
     run, unreachable = await find(told, connector, place)
     if run is not None:
         return run, unreachable
     if unreachable:
-        lines = ["  " + wiring.in_words(host, trouble) for host, trouble in unreachable.items()]
+        lines = [f"  {one.message}" for one in shared(unreachable)]
         raise ContactLost(
             "\n".join([f"run {place.run} is on no host that answers; not reached:", *lines]),
             hint="try again when the hosts are back",

@@ -13,7 +13,7 @@ from distui.errors import CheckFailed, DistuiError, ExitCode, Problem, SpecError
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
-    from distui.facts.host import ProbeResult, Trouble
+    from distui.facts.host import ProbeResult
     from distui.run.store import RunStore, StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
@@ -167,14 +167,10 @@ def ssh_words(told: Settings, host: Host) -> dict[str, Any]:
     }
 
 
-def in_words(host: str, trouble: Trouble) -> str:
-    """A host's trouble as a sentence that names the host once."""
-    return trouble.message if trouble.message.startswith(host) else f"{host}: {trouble.message}"
-
-
 def refuse_dead(results: Mapping[str, ProbeResult]) -> None:
     """Raise HostsUnreachable or HostsFailed when a host did not answer its probe, naming all of them."""
     from distui.facts.host import HostDown
+    from distui.facts.troubles import lines
 
     down = [r for r in results.values() if isinstance(r, HostDown)]
     if not down:
@@ -182,8 +178,7 @@ def refuse_dead(results: Mapping[str, ProbeResult]) -> None:
     found_wrong = {"rubbish", "command", "command_timeout", "bug"}
     kind = HostsFailed if all(d.error.code in found_wrong for d in down) else HostsUnreachable
     count = f"{len(down)} of {len(results)} hosts can't be used, nothing was started:"
-    rows = [f"  {in_words(d.host, d.error)}" + (f"\n    try: {d.error.hint}" if d.error.hint else "") for d in down]
-    raise kind("\n".join([count, *rows]))
+    raise kind("\n".join([count, *(f"  {line}" for line in lines({d.host: d.error for d in down}))]))
 
 
 def tell_problems(out: Console, told: Settings, problems: tuple[Problem, ...]) -> int:

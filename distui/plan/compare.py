@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from distui.plan.labels import PREFIX
 from distui.plan.model import RunPlan
 from distui.plan.render import groups
 from distui.plan.serialize import to_json
@@ -37,7 +38,7 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:
     """`tasks/0/env/RANK`, `"0"`; of an argv each flag with its value."""
     match value:
         case dict():
-            for key, item in value.items():
+            for key, item in sorted(value.items()):  # a stored plan is sorted, a fresh one is not
                 if key not in ("start", "labels"):
                     yield from _flat(item, f"{path}/{key}" if path else key)
             for words in groups(_without_labels(value.get("start", []))):
@@ -50,5 +51,6 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _without_labels(argv: list[str]) -> list[str]:
-    """The argv without `--label x=y`, which repeat the rest of the plan."""
-    return [w for i, w in enumerate(argv) if w != "--label" and (i == 0 or argv[i - 1] != "--label")]
+    """The argv without labels, which repeat the rest of the plan: `--label x=y`, and a process's as one JSON word."""
+    kept = [w for i, w in enumerate(argv) if w != "--label" and (i == 0 or argv[i - 1] != "--label")]
+    return [w for w in kept if not w.startswith(f'{{"{PREFIX}run"')]

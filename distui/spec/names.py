@@ -103,7 +103,8 @@ def _pieces(text: str, gpus: bool) -> Iterator[tuple[str, tuple[int, ...] | None
     while words:
         piece, colon, suffix = _suffix(words.pop(0))
         if not piece:
-            raise Wrong(f"{shown(text)} has an empty name" if text.strip() else "names no host")
+            what = "has an empty name" if text.strip() else "names no host; write node01, node[01-04] or @group"
+            raise Wrong(f"{shown(text)} {what}")
         if not colon:
             yield piece, None
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from fakes import FakeDesk, FakeLive, failing, launching, screen_text, settle, s
 from textual.widgets import Input
 
 from distui.errors import HostUnreachable
+from tui.base import work
 from tui.desk import HostNews
 from tui.screens.confirm import Confirm
 from tui.screens.quit import QuitScreen
@@ -240,3 +242,19 @@ async def test_clicks_do_what_keys_do(open_app: Any) -> None:
         await pilot.click("KeyBar", offset=(column, 0))
         await settle(pilot)
         assert "type to find" in screen_text(app)
+
+
+async def test_work_given_up_before_its_first_step_leaves_no_complaint(
+    open_app: Any, recwarn: pytest.WarningsRecorder
+) -> None:
+    """Doctor asks for images as it opens; an app that is closed at once never begins with it, and nobody need know."""
+
+    async def job() -> None:
+        raise AssertionError("it is replaced before it begins")
+
+    async with open_app(start="doctor") as (app, _):
+        work(app.screen, job(), name="images")
+        work(app.screen, job(), name="images")
+        app.workers.cancel_group(app.screen, "images")
+    gc.collect()
+    assert [str(w.message) for w in recwarn if "never awaited" in str(w.message)] == []

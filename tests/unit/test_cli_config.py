@@ -93,6 +93,27 @@ def test_config_show_tells_origins(cli: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert rows["parallel"][1] == "default"
 
 
+def test_config_init_writes_a_file_that_changes_nothing(cli: Any, home: Path) -> None:
+    """Every key stands in it as a comment; taken out of it, each is a valid setting. An existing file is left alone."""
+    assert cli("config", "init").code == 0
+    path = home / ".config/distui/config.yaml"
+    text = path.read_text()
+    assert {key for key in config.KEYS if f"\n# {key}:" in text} == set(config.KEYS)
+    assert cli("config", "validate").code == 0
+    assert "default" in cli("config", "show", "--origin").out
+    path.write_text("color: never\n")
+    again = cli("config", "init")
+    assert (again.code, path.read_text()) == (2, "color: never\n")
+    assert cli("config", "init", "--project").code == 0
+    path.write_text("colour: never\n")
+    assert "did you mean" in cli("config", "validate").err
+    path.unlink()
+    Path("other.yaml").write_text("parallel: many\n")
+    bad = cli("config", "validate", "other.yaml")
+    assert bad.code == 2
+    assert "other.yaml:1:11" in bad.err
+
+
 def test_config_path_lists_places(cli: Any, home: Path) -> None:
     """`config path` names every folder, whether it exists or not."""
     assert str(home / ".local/state/distui/runs") in cli("config", "path").out

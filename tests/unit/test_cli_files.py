@@ -54,6 +54,11 @@ def test_job_validate_ls_and_show(cli: Any) -> None:
 
     assert cli("job", "validate", "jobs/smoke.yaml").code == 0
     assert cli("job", "validate", "jobs/bad.yaml").code == 2
+    Path("jobs/idle.yaml").write_text("version: 1\nname: idle\nimage: img\n")
+    idle = cli("job", "validate", "jobs/idle.yaml")
+    assert idle.code == 2, "run refuses it as well"
+    assert "jobs/idle.yaml: job idle: the job has no command" in idle.err
+    Path("jobs/idle.yaml").unlink()
     listed = cli("job", "ls").out
     assert "smoke" in listed
     assert "bad.yaml" in listed

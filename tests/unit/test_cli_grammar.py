@@ -54,6 +54,11 @@ def test_bare_distui_prints_help_and_fails_off_a_terminal(cli: Any) -> None:
         (["logs", "r", "--rank", "4-1"], "not a set of ranks"),
         (["run", "job.yaml", "--timeout", "soon"], "not a duration"),
         (["plan"], "what shall run?"),
+        (["plan", "-H", "", "--", "true"], "'' names no host; write node01"),
+        (["plan", "-H", "n1", "--name", "", "--", "true"], "run name '' is not usable"),
+        (["ps", "--state", "bogus"], "'bogus' is not one of 'running'"),
+        (["probe", "-H", "n1", "--watch", "0s"], "at least 0.5s"),
+        (["run", "-H", "n1", "--diff", "x", "--", "true"], "--diff shows a plan and starts nothing"),
     ],
 )
 def test_a_mistake_is_one_message_and_exit_2(cli: Any, words: list[str], said: str) -> None:

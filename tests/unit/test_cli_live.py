@@ -51,3 +51,24 @@ def test_plan_contacts_the_hosts_and_starts_nothing(cli: Any, demo_home: Path) -
     assert cli("run", "--dry-run", *words).out == shown.out
     assert json.loads(cli("plan", "-o", "json", *words).out)["run_id"] == "p"
     assert json.loads(cli("ps", "--json").out)["runs"] == []
+
+
+def test_a_plan_is_compared_with_a_run_s(cli: Any, demo_home: Path) -> None:
+    """`plan --diff RUN` prints what is different, nothing when both would run the same; an unknown run is exit 7."""
+    where = ("-H", "demo1", "--image", "any")
+    assert cli("run", "--headless", "--name", "old", *where, "--", "true").code == 0
+    same = cli("plan", "--diff", "old", "--name", "new", *where, "--", "true")
+    assert (same.code, same.out) == (0, "")
+    assert "new would run the same as old" in same.err
+    other = cli("run", "--dry-run", "--diff", "old", *where, "-e", "LR=0.1", "--", "true")
+    assert '+tasks/0/env/LR = "0.1"' in other.out
+    assert all(line.startswith(("+", "-")) for line in other.out.splitlines())
+    assert cli("plan", "--diff", "odl", *where, "--", "true").code == 7
+
+
+def test_a_rank_that_the_run_does_not_have_is_refused(cli: Any, demo_home: Path) -> None:
+    """Nothing is started for `--rank 7` of a run with two ranks, and its name stays free."""
+    done = cli("run", "--headless", "--name", "two", "-H", "demo1,demo2", "--rank", "7", "--", "true")
+    assert done.code == 2
+    assert "--rank 7: the run has ranks 0 to 1" in done.err
+    assert json.loads(cli("ps", "-a", "--json").out)["runs"] == []

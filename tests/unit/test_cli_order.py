@@ -140,8 +140,8 @@ def test_unreachable_hosts_are_exit_4_and_nothing_is_started(cli: Any, fake_host
 
     assert done.code == 4
     assert "2 of 2 hosts can't be used, nothing was started" in done.err
-    assert "a refuses connections" in done.err
-    assert "try: ssh -v b" in done.err
+    assert "a,b: refuses connections" in done.err
+    assert "try: ssh -v a" in done.err
     assert not (home / ".local/state/distui/runs").exists()
 
 

@@ -8,7 +8,7 @@ import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -16,8 +16,8 @@ from distui.cli import runs
 from distui.cli.loglines import Wanted, parse_grep, parse_since
 from distui.errors import UsageError
 from distui.facts.host import Trouble
-from distui.run.discover import Found
-from distui.run.events import Failure, LogLine, RankChanged, RunEnded, RunOpened
+from distui.run.discover import Found, FoundState
+from distui.run.events import Failure, LogLine, RankChanged, RunEnded, RunOpened, RunOutcome
 from distui.run.store import Journal, RunStore, StoredRun
 
 
@@ -191,3 +191,9 @@ def test_every_run_named_is_ended_whatever_is_wrong_with_another(cli: Any, home:
     assert done.code == 7
     assert "nope" in done.err
     assert "nada" in done.err
+
+
+def test_every_state_a_run_may_have_can_be_asked_for() -> None:
+    """`ps --state` knows the words of recorded outcomes, of runs found on hosts, and of runs that are gone."""
+    known = {*get_args(RunOutcome), *get_args(FoundState), "gone", "unknown"}
+    assert set(runs.STATES) == known

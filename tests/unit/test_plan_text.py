@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import subprocess
 import time
@@ -206,6 +207,8 @@ def test_two_runs_of_one_job_do_not_differ() -> None:
     """Run ids and chosen ports are not differences; what the job changed is."""
     old = make(JOB)
     assert compare(old, make(JOB, run_id="r-2", attempt=3)) == ""
+    stored = from_json(json.loads(json.dumps(to_json(old), sort_keys=True)))
+    assert compare(stored, make(JOB, run_id="r-2")) == "", "the order of variables is no difference"
     new = make(dataclasses.replace(JOB, env={"GREETING": "bye"}, volumes=("/a:/b",)), run_id="r-2")
     assert compare(old, new).splitlines() == [
         "--- r-1",

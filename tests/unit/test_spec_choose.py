@@ -50,7 +50,7 @@ def test_gpus_are_picked_with_the_host() -> None:
         (["x[1-9]"], {}, "9 unknown hosts: x[1-5] ... not in hosts.yaml"),
         (["@h10"], {}, "there is no group @h10, did you mean 'h100'?"),
         (["@none"], {}, "no host is chosen: the group is empty"),
-        ([""], {}, "names no host"),
+        ([""], {}, "'' names no host; write node01, node[01-04] or @group"),
         (["node01:0", "node01:1"], {}, "node01 is named twice with different GPUs; name it once"),
         ([], {"gpu": "b200"}, "no host has the label gpu=b200; in use: gpu=a100, gpu=h100"),
         ([], {"zone": "x"}, "no host has the label zone=x"),

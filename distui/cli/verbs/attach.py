@@ -11,6 +11,7 @@ from distui.cli import opening, runs, settings, wiring
 from distui.cli.options import RUN, verb
 from distui.cli.order import FOLLOW_OPTIONS, with_options
 from distui.cli.phrases import duration
+from distui.cli.ranks import refuse_unknown
 from distui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,13 +56,15 @@ async def _attach(told: Settings, out: consoles.Console, place: runs.Place, view
     from distui.cli.follow import follow
     from distui.cli.launching import exit_code
     from distui.cli.printer import printer
+    from distui.facts.troubles import shared
 
     if (code := ended_before(out, place)) is not None:
         return code
     async with wiring.connected(told, place.hosts) as connector:
         live = await take_up(told, connector, place)
-        for name, trouble in live.unreachable.items():
-            out.warn(f"distui: {wiring.in_words(name, trouble)}", "yellow")
+        for one in shared(live.unreachable):
+            out.warn(f"distui: {one.message}", "yellow")
+        refuse_unknown(view.ranks, range(live.plan.world_size))
         sink = printer(out, told.output, view, verbose=told.verbose)
         ended = await follow(adopt(told, connector, place, live), sink, out, leash=False)
     return exit_code(ended, exit_first=exit_first)

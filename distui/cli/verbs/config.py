@@ -1,4 +1,4 @@
-"""`distui config`: settings with their origin, and distui's folders."""
+"""`distui config`: settings with their origin, a file to begin with, and distui's folders."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import click
 from distui.cli import console, settings
 from distui.cli.app import Verbs
 from distui.cli.options import add_globals, verb
-from distui.config import KEYS
+from distui.config import KEYS, load
+from distui.errors import UsageError
 
 
 @click.group("config", cls=Verbs)
 def _group() -> None:
-    """Show settings and distui's folders.
+    """Show and check settings, and distui's folders.
 
     Flags win over DISTUI_* variables, these over ./distui.yaml, that over the user's config.yaml.
     """
@@ -66,6 +67,51 @@ def path(ctx: click.Context) -> int:
     return 0
 
 
+@verb("init")
+@click.option("--project", is_flag=True, help="./distui.yaml, which holds for this folder, instead of the user's file.")
+@click.pass_context
+def init(ctx: click.Context, project: bool) -> int:
+    """Write a config file in which every setting stands as a comment. An existing file is left alone."""
+    told = settings.of(ctx)
+    path = told.cwd / "distui.yaml" if project else told.paths.config_file
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as target:
+            target.write(template())
+    except FileExistsError as exc:
+        raise UsageError(f"{path} exists", hint="`distui config show --origin` says what it sets") from exc
+    except OSError as exc:
+        raise UsageError(f"{path} can't be written: {exc.strerror}") from exc
+    console.of(told).say(f"{path}: written; take away the # of what you want to set")
+    return 0
+
+
+def template() -> str:
+    """A config file that changes nothing: every key with its default and what it does."""
+    head = (
+        "# distui's settings. Flags win over DISTUI_* variables, these over ./distui.yaml, that over the user's file.\n"
+    )
+    return head + "".join(f"\n# {key.help}\n# {name}: {_written(key.default)}\n" for name, key in KEYS.items())
+
+
+def _written(value: Any) -> str:
+    """A default as it may stand in the file; what has none is shown empty."""
+    return "" if value is None or value == "" else "{}" if value == {} else _shown(value)
+
+
+@verb("validate")
+@click.argument("files", metavar="[FILE]...", nargs=-1)
+@click.pass_context
+def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
+    """Check config files: every problem with its line and column; without FILE those that hold here. Exit 2 on one."""
+    told = settings.of(ctx)  # refuses what is wrong in the usual files and variables
+    for name in files:
+        load({}, {}, told.cwd, name)
+    used = [str(p) for p in (told.paths.config_file, told.cwd / "distui.yaml") if p.is_file()]
+    console.of(told).say(f"{', '.join(files or used) or 'there is no config file'}: ok")
+    return 0
+
+
 def _shown(value: Any) -> str:
     match value:
         case None:
@@ -78,5 +124,5 @@ def _shown(value: Any) -> str:
             return str(value)
 
 
-command.add_command(show)
-command.add_command(path)
+for _verb in (init, show, path, validate):
+    command.add_command(_verb)

@@ -45,7 +45,10 @@ def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
         except SpecError as exc:
             problems += exc.problems
         else:
-            out.say(f"{path}: ok, {', '.join(j.name for j in jobs)}")
+            faults = [fault for job in jobs for fault in _faults(job, path)]
+            problems += faults
+            if not faults:
+                out.say(f"{path}: ok, {', '.join(j.name for j in jobs)}")
     return wiring.tell_problems(out, told, tuple(problems))
 
 
@@ -58,6 +61,14 @@ def _jobs(told: Settings, reference: str) -> tuple[Job, ...]:
     if name is not None:
         return (load_job(f"{path}#{name}", environ=told.environ),)
     return read_jobs(read_text(path), path, environ=told.environ)
+
+
+def _faults(job: Job, path: str) -> list[Problem]:
+    """What `run` would refuse whatever the hosts are."""
+    from distui.errors import Problem
+    from distui.plan.checks import check_job
+
+    return [Problem(path, 0, 0, f"job {job.name}", str(found)) for found in check_job(job, (), job.name)]
 
 
 @verb("ls")

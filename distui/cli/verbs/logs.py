@@ -9,11 +9,12 @@ import click
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
 from distui.cli.options import RANKS, RUN, verb
+from distui.cli.ranks import refuse_unknown
 from distui.errors import ExitCode, NotFound, UsageError
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
-    from distui.cli.loglines import LogOut, Wanted
+    from distui.cli.loglines import LogOut
     from distui.cli.settings import Settings
 
 
@@ -81,7 +82,7 @@ async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, 
     needs_hosts = stamps or lines.wanted.needs_engine
     if _is_complete_here(place) and not needs_hosts:
         assert place.stored is not None
-        _refuse_unknown_ranks(lines.wanted, [f.rank for f in logfiles.rank_files(place.stored)])
+        refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(place.stored)])
         await logfiles.show(place.stored, lines, follow=follow)
         return ExitCode.OK
     async with wiring.connected(told, place.hosts) as connector:
@@ -89,7 +90,7 @@ async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, 
             live = await take_up(told, connector, place)
         except NotFound as exc:
             return await _from_here(place, lines, exc, needs_hosts=needs_hosts)
-        _refuse_unknown_ranks(lines.wanted, [r for t in live.plan.tasks for r in t.ranks])
+        refuse_unknown(lines.wanted.ranks, [r for t in live.plan.tasks for r in t.ranks])
         for name in live.unreachable:
             out.warn(f"distui: {name} did not answer; its ranks are missing here", "yellow")
         if follow:
@@ -104,13 +105,6 @@ def _is_complete_here(place: runs.Place) -> bool:
     if place.stored is None:
         return False
     return runs.is_followed(place.stored) or runs.stored_row(place.stored).state in runs.ENDED
-
-
-def _refuse_unknown_ranks(wanted: Wanted, known: list[int | None] | list[int]) -> None:
-    unknown = sorted((wanted.ranks or frozenset()) - set(known))
-    if unknown:
-        highest = max((r for r in known if r is not None), default=0)
-        raise UsageError(f"--rank {unknown[0]}: the run has ranks 0 to {highest}")
 
 
 async def _from_here(place: runs.Place, lines: LogOut, error: NotFound, *, needs_hosts: bool) -> int:

@@ -9,7 +9,7 @@ import click
 from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.options import JOB, verb
-from distui.cli.order import PLAN_OPTIONS, Order, read_order, told_of, with_options
+from distui.cli.order import DIFF_OPTIONS, PLAN_OPTIONS, Order, read_order, told_of, with_options
 
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @verb("plan", words=True)
 @click.argument("job", type=JOB, required=False)
 @click.option("--full", is_flag=True, help="With every variable and label of every task.")
-@with_options(PLAN_OPTIONS)
+@with_options(PLAN_OPTIONS, DIFF_OPTIONS)
 @click.pass_context
 def command(ctx: click.Context, /, job: str | None, full: bool, **flags: Any) -> int:
     """Print the plan of a run: ranks, hosts, networks with reasons, ports, env (secrets masked), exact commands.
@@ -29,14 +29,19 @@ def command(ctx: click.Context, /, job: str | None, full: bool, **flags: Any) ->
     told = told_of(ctx)
     out = consoles.of(told)
     order = read_order(ctx, told, job, flags)
-    return wiring.run_async(_plan(told, out, order, full=full), limit=told.timeout)
+    return wiring.run_async(dry_run(told, out, order, full=full, before=flags["diff"]), limit=told.timeout)
 
 
-async def _plan(told: Settings, out: consoles.Console, order: Order, *, full: bool) -> int:
+async def dry_run(told: Settings, out: consoles.Console, order: Order, *, full: bool, before: str | None) -> int:
+    """Ask, plan, print: the plan, or what is different from the recorded run `before`."""
     from distui.cli.launching import prepare
-    from distui.cli.planview import show_plan
+    from distui.cli.planview import recorded_plan, show_diff, show_plan
 
+    old = recorded_plan(told, before) if before is not None else None
     async with wiring.connected(told, order.hosts) as connector:
         prepared = await prepare(connector, told, out, order)
-    show_plan(out, told, prepared.plan, full=full)
+    if old is not None:
+        show_diff(out, told, old, prepared.plan)
+    else:
+        show_plan(out, told, prepared.plan, full=full)
     return 0

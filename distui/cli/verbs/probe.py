@@ -13,7 +13,7 @@ import click
 from distui.cli import console as consoles
 from distui.cli import settings, wiring
 from distui.cli.console import Console
-from distui.cli.options import DURATION, HOSTS, verb
+from distui.cli.options import DURATION, EVERY, HOSTS, verb
 from distui.cli.settings import Settings
 from distui.errors import ExitCode
 
@@ -27,7 +27,7 @@ Results = dict[str, "ProbeResult"]
 
 @verb("probe")
 @click.argument("sets", metavar="[SET]...", type=HOSTS, nargs=-1)
-@click.option("--watch", type=DURATION, metavar="DUR", is_flag=False, flag_value="2s", help="Again every DUR [2s].")
+@click.option("--watch", type=EVERY, metavar="DUR", is_flag=False, flag_value="2s", help="Again every DUR [2s].")
 @click.option("--save", is_flag=True, help="Keep the facts in distui's cache folder.")
 @click.option("--parallel", type=click.IntRange(1, 9999), metavar="N", help="Hosts contacted at once [64].")
 @click.option("--connect-timeout", type=DURATION, metavar="DUR", help="Limit for connecting [10s].")
@@ -96,7 +96,7 @@ def _shower(told: Settings, out: Console, hosts: Sequence[Host], *, again: bool)
             return lambda result: _print_json(out, result)
         case "name":
             return lambda result: _print_name(out, result)
-        case "table" | "wide" if not (again and out.out.isatty()):
+        case "table" | "wide" if not (again and out.redraws):
             return _LiveRows(out, [h.name for h in hosts], wide=told.output == "wide").show
         case _:
             return lambda result: None
@@ -165,7 +165,7 @@ def _finish(told: Settings, out: Console, results: Results, *, again: bool) -> N
         from distui.facts.render_json import probe_json
 
         out.json(probe_json(results))
-    elif told.output in ("table", "wide") and again and out.out.isatty():
+    elif told.output in ("table", "wide") and again and out.redraws:
         _redraw(told, out, results)
     if told.output in ("table", "wide"):
         out.say(_summary(results), "dim")

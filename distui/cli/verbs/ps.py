@@ -24,7 +24,7 @@ HEADER = ("RUN", "JOB", "STATE", "HOSTS", "RANKS", "STARTED", "TOOK", "FIRST FAI
 
 @verb("ps")
 @click.option("-a", "--all", "all_", is_flag=True, help="Ended runs too, as recorded on this machine.")
-@click.option("--state", metavar="STATE", help="Only runs in this state: running, failed ...")
+@click.option("--state", type=click.Choice(runs.STATES), metavar="STATE", help="Only runs in this state, ended or not.")
 @click.option("-n", "--last", type=click.IntRange(1), metavar="N", help="At most N runs.")
 @click.pass_context
 def command(ctx: click.Context, all_: bool, state: str | None, last: int | None) -> int:
@@ -33,15 +33,17 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     The hosts are asked by their labels on containers, so that any machine with ssh sees the same runs. A host that
     does not answer is named on stderr. -q prints names only.
     """
+    from distui.facts.troubles import shared
+
     told = settings.of(ctx)
     out = consoles.of(told)
     recorded = [runs.stored_row(s) for s in wiring.store(told).all()]
     hosts = _hosts(told, recorded)
     found = wiring.run_async(_find(told, hosts), limit=told.timeout)
-    rows = [r for r in runs.joined(found, recorded) if (all_ or r.live) and state in (None, r.state)][:last]
-    for name, trouble in found.unreachable.items():
-        hint = f"\n  try: {trouble.hint}" if trouble.hint and told.verbose else ""
-        out.warn(f"distui: {wiring.in_words(name, trouble)}{hint}", "yellow")
+    rows = [r for r in runs.joined(found, recorded) if (all_ or state or r.live) and state in (None, r.state)][:last]
+    for one in shared(found.unreachable):
+        hint = f"\n  try: {one.hint}" if one.hint and told.verbose else ""
+        out.warn(f"distui: {one.message}{hint}", "yellow")
     if not hosts and not rows and not told.json:
         out.say("distui: no hosts to ask (no hosts.yaml, no -H), and no runs are recorded here", "dim")
     show(out, told, rows, found)

@@ -9,7 +9,9 @@ import click
 from distui.cli import console as consoles
 from distui.cli import opening, wiring
 from distui.cli.options import JOB, verb
-from distui.cli.order import FOLLOW_OPTIONS, PLAN_OPTIONS, Order, read_order, told_of, with_options
+from distui.cli.order import DIFF_OPTIONS, FOLLOW_OPTIONS, PLAN_OPTIONS, Order, read_order, told_of, with_options
+from distui.cli.verbs.plan import dry_run
+from distui.errors import UsageError
 
 if TYPE_CHECKING:
     from distui.cli.launching import How
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--headless", is_flag=True, help="Without the terminal UI: logs on stdout.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and end.")
 @click.option("-d", "--detach", is_flag=True, help="Start, print the run's name and end; the run goes on.")
-@with_options(PLAN_OPTIONS, FOLLOW_OPTIONS)
+@with_options(DIFF_OPTIONS, PLAN_OPTIONS, FOLLOW_OPTIONS)
 @click.option("--no-preflight", is_flag=True, help="Skip the check that hosts reach each other.")
 @click.option("--exit-first", is_flag=True, help="Exit as the first failed rank did, instead of 1.")
 @click.option("--keep", is_flag=True, help="Leave the ended containers on the hosts.")
@@ -44,9 +46,11 @@ def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
 
     told = told_of(ctx)
     out = consoles.of(told)
+    if flags["diff"] is not None and not flags["dry_run"]:
+        raise UsageError("--diff shows a plan and starts nothing", hint="add --dry-run, or call `distui plan`")
     order = read_order(ctx, told, job, flags)
     if flags["dry_run"]:
-        return wiring.run_async(_dry_run(told, out, order), limit=told.timeout)
+        return wiring.run_async(dry_run(told, out, order, full=False, before=flags["diff"]), limit=told.timeout)
     told.refuse_readonly("run")
     view = LogView(
         stdout=flags["log_to"] == "stdout",
@@ -71,13 +75,3 @@ async def _run(told: Settings, out: consoles.Console, order: Order, how: How) ->
 
     async with wiring.connected(told, order.hosts) as connector:
         return await run(connector, told, out, order, how)
-
-
-async def _dry_run(told: Settings, out: consoles.Console, order: Order) -> int:
-    from distui.cli.launching import prepare
-    from distui.cli.planview import show_plan
-
-    async with wiring.connected(told, order.hosts) as connector:
-        prepared = await prepare(connector, told, out, order)
-    show_plan(out, told, prepared.plan, full=False)
-    return 0

@@ -66,12 +66,14 @@ def command(ctx: click.Context, run: str, plan_too: bool) -> int:
 
 
 async def _find(told: Settings, out: Console, place: runs.Place) -> FoundRun | None:
+    from distui.facts.troubles import shared
+
     if not place.hosts or (place.stored is not None and runs.stored_row(place.stored).state in runs.ENDED):
         return None
     async with wiring.connected(told, place.hosts) as connector:
         found, unreachable = await runs.find(told, connector, place)
-    for name, trouble in unreachable.items():
-        out.warn(f"distui: {wiring.in_words(name, trouble)}", "yellow")
+    for one in shared(unreachable):
+        out.warn(f"distui: {one.message}", "yellow")
     return found
 
 

@@ -1,0 +1,56 @@
+"""The same trouble of many hosts, told once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from distui.facts.host import Trouble
+from distui.spec.names import fold
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTrouble:
+    """One trouble and the hosts that have it."""
+
+    hosts: tuple[str, ...]
+    message: str
+    """A sentence that names the hosts once: `node[01-04]: refuses connections ...`."""
+    hint: str = ""
+
+
+def shared(troubles: Mapping[str, Trouble]) -> tuple[SharedTrouble, ...]:
+    """Troubles that read alike but for the host's own name and address as one, in the order they were found in.
+
+    A hint that names its host is kept for the first one: `ssh -v node01` says how it goes for the others.
+    """
+    alike: dict[tuple[str, str], list[str]] = {}
+    for host, trouble in troubles.items():
+        alike.setdefault((_without(host, trouble.message), _without(host, trouble.hint)), []).append(host)
+    found = []
+    for (message, _), hosts in alike.items():
+        first = troubles[hosts[0]]
+        told = in_words(hosts[0], first) if len(hosts) == 1 else f"{fold(hosts)}: {message}"
+        found.append(SharedTrouble(tuple(hosts), told, first.hint))
+    return tuple(found)
+
+
+def in_words(host: str, trouble: Trouble) -> str:
+    """A host's trouble as a sentence that names the host once."""
+    named = re.match(rf"{re.escape(host)}(?![\w.-])", trouble.message)
+    return trouble.message if named else f"{host}: {trouble.message}"
+
+
+def lines(troubles: Mapping[str, Trouble]) -> Iterator[str]:
+    """`shared` as lines for people, the way out below each."""
+    for one in shared(troubles):
+        yield one.message
+        if one.hint:
+            yield f"  try: {one.hint}"
+
+
+def _without(host: str, text: str) -> str:
+    """A text without its host's name, and the address right behind that."""
+    rest = re.sub(rf"^{re.escape(host)}(?: \([^)]*\))?:? ", "", text)
+    return re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", "HOST", rest)

@@ -1,0 +1,35 @@
+"""The same trouble of many hosts is told once."""
+
+from __future__ import annotations
+
+from distui.facts.host import Trouble
+from distui.facts.troubles import lines, shared
+
+
+def refused(host: str, addr: str) -> Trouble:
+    return Trouble("refused", f"{host} ({addr}:22) refuses connections: no ssh server listens", f"`ssh -v {host}`")
+
+
+def test_equal_troubles_are_one_line_with_all_hosts() -> None:
+    """Host name and address differ anyway; one hint stands for all."""
+    found = {f"node0{i}": refused(f"node0{i}", f"10.0.0.{i}") for i in (1, 2, 3)}
+    found["gw"] = Trouble("auth", "publickey refused", "ssh -v gw")
+    assert list(lines(found)) == [
+        "node[01-03]: refuses connections: no ssh server listens",
+        "  try: `ssh -v node01`",
+        "gw: publickey refused",
+        "  try: ssh -v gw",
+    ]
+
+
+def test_one_host_keeps_its_own_words() -> None:
+    """With its address, and its name once."""
+    (only,) = shared({"n1": refused("n1", "10.0.0.1")})
+    assert only.message == "n1 (10.0.0.1:22) refuses connections: no ssh server listens"
+    assert only.hosts == ("n1",)
+
+
+def test_a_name_within_another_is_not_cut() -> None:
+    """`n1` in `n10` is no host's own name; the messages differ and stay apart."""
+    found = shared({"n1": Trouble("x", "n10 is in the way"), "n2": Trouble("x", "n20 is in the way")})
+    assert [one.message for one in found] == ["n1: n10 is in the way", "n2: n20 is in the way"]
