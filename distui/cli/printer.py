@@ -12,8 +12,12 @@ from distui.cli.console import Console
 from distui.cli.outlet import Outlet
 from distui.cli.ranks import Prefixes
 from distui.run.events import Event, LogLine, LogLines, RunEnded, RunOpened, iso, to_json
+from distui.run.line_block import LineBlock
 from distui.run.lines import safe
 from distui.run.state import RunState
+
+_PLAIN = bytes(range(0x20, 0x7F)) + b"\t\n"
+"""ASCII without what steers a terminal."""
 
 
 class Sink(Protocol):
@@ -65,6 +69,11 @@ class LineWriter:
         """The lines with their prefix; `at` stands in for a stamp that a line lacks."""
         view = self._view
         prefix = self._prefixes.of(rank, host) if view.prefix else ""
+        if isinstance(lines, LineBlock) and not (view.stderr_only or view.timestamps):
+            data = lines.data
+            if _is_plain(data) and data.count(b"\n") == len(lines) > 0:
+                start = prefix.encode("utf-8", "replace")
+                return start + data[:-1].replace(b"\n", b"\n" + start) + b"\n"
         shown = []
         for line in lines:
             if view.stderr_only and line.stream != "stderr":
@@ -78,6 +87,11 @@ class LineWriter:
     def _clean(self, text: str) -> str:
         shown = safe(text, colour=self._colour)
         return shown + "\x1b[0m" if "\x1b" in shown else shown
+
+
+def _is_plain(data: bytes) -> bool:
+    """Whether these bytes are shown as they are: most logs are, and to look at them one by one costs."""
+    return not data.translate(None, _PLAIN)
 
 
 class HeadlessPrinter:

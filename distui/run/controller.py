@@ -20,6 +20,7 @@ from distui.run.cleanup import clean_up
 from distui.run.events import (
     Event,
     HostChanged,
+    LogLines,
     Notice,
     PhaseBegun,
     RankChanged,
@@ -39,6 +40,8 @@ from distui.session import Connector
 
 BATCH_SECONDS = 0.05
 QUEUE_EVENTS = 2000
+QUEUE_LINES = 100_000
+"""Log lines that may wait for a slow reader, some 25 MB; beyond that the hosts wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,29 @@ class _Requests:
     exit: ExitCode = ExitCode.INTERRUPTED
     detach: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class _Waiting(asyncio.Queue[Event]):
+    """Events on their way to the reader: one at full speed holds thousands of lines, so those are counted too."""
+
+    lines = 0
+
+    def full(self) -> bool:
+        """Whether the next event has to wait."""
+        return self.lines >= QUEUE_LINES or super().full()
+
+    def _put(self, item: Event) -> None:
+        self.lines += _lines(item)
+        super()._put(item)
+
+    def _get(self) -> Event:
+        item = super()._get()
+        self.lines -= _lines(item)
+        return item
+
+
+def _lines(event: Event) -> int:
+    return len(event.lines) if isinstance(event, LogLines) else 0
 
 
 class RunController:
@@ -98,7 +124,7 @@ class RunController:
         self.requests = _Requests()
         self.signs = ""
         """Who stops an adopted run, in words: left on the hosts for whoever else follows it."""
-        self._queue: asyncio.Queue[Event] = asyncio.Queue(QUEUE_EVENTS)
+        self._queue = _Waiting(QUEUE_EVENTS)
         self._journal: Journal | None = None
         self._driver: asyncio.Task[None] | None = None
         self._began = clock()

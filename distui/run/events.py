@@ -7,7 +7,7 @@ controller's clock; times of a host's clock are named so. Adding an event makes 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -99,7 +99,7 @@ class LogLines:
     task: int
     rank: int | None
     host: str
-    lines: tuple[LogLine, ...]
+    lines: Sequence[LogLine]
 
 
 @dataclass(frozen=True, slots=True)

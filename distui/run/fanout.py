@@ -15,25 +15,30 @@ from distui.run.state import RunState, apply
 MOST_WAITING = 4000
 """Events that may wait for one reader before its log lines and samples are dropped."""
 
+MOST_LINES = 100_000
+"""Log lines in them."""
+
 
 class _Reader:
     """What waits for one reader."""
 
     def __init__(self, told: Sequence[Event]) -> None:
         self.waiting: list[Event] = list(told)
+        self.lines = 0
         self.woken = asyncio.Event()
         if self.waiting:
             self.woken.set()
 
     def give(self, batch: Sequence[Event]) -> None:
         self.waiting += batch
-        if len(self.waiting) > MOST_WAITING:
-            self.waiting = [event for event in self.waiting if _kept(event)]
+        self.lines += sum(len(event.lines) for event in batch if isinstance(event, LogLines))
+        if len(self.waiting) > MOST_WAITING or self.lines > MOST_LINES:
+            self.waiting, self.lines = [event for event in self.waiting if _kept(event)], 0
         self.woken.set()
 
     def take(self) -> tuple[Event, ...]:
         self.woken.clear()
-        taken, self.waiting = tuple(self.waiting), []
+        taken, self.waiting, self.lines = tuple(self.waiting), [], 0
         return taken
 
 

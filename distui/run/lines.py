@@ -25,19 +25,19 @@ class LineAssembler:
 
     def feed(self, stream: Stream, data: bytes) -> Iterator[bytes]:
         """The lines that `data` completes, each with its newline (parts of an endless line come without)."""
-        held = self._open.get(stream)
-        if held:
-            data = bytes(held) + data
-            held.clear()
+        held = self._open.setdefault(stream, bytearray())
         start = 0
-        while (end := data.find(b"\n", start)) >= 0:
-            yield data[start : end + 1]
-            start = end + 1
-        rest = data[start:]
-        if len(rest) >= MAX_OPEN:
-            yield rest
-        elif rest:
-            self._open.setdefault(stream, bytearray()).extend(rest)
+        while (end := data.find(b"\n", start) + 1) > 0:
+            line = data[start:end]
+            if held:  # what is held has no newline: only the new bytes are searched
+                line = bytes(held) + line
+                held.clear()
+            yield line
+            start = end
+        held += data[start:]
+        if len(held) >= MAX_OPEN:
+            yield bytes(held)
+            held.clear()
 
     @property
     def clean(self) -> bool:

@@ -11,21 +11,23 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import IO, Any
 
-from distui.run.docker_frames import STDERR, Batch
-from distui.run.events import LogLine
-from distui.run.lines import LineAssembler, Stream, text_of
+from distui.run.docker_frames import STDERR, STDOUT, Batch
+from distui.run.line_block import LineBlock
+from distui.run.lines import LineAssembler, Stream
 from distui.run.store import StoredRun, open_private, write_private
 from distui.run.times import Stamps, pack, times_of
 
 Splitter = Callable[[bytes], Sequence[tuple[int | None, bytes]]]
 """A line of several ranks -> its pieces, each with its rank (None: the launcher's own words)."""
 
-Group = tuple[int | None, list[LogLine], list[bytes]]
+Columns = tuple[list[int], list[bytes], list[bytes]]
+Groups = list[tuple[int | None, Columns]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Written:
     """Lines of one rank (None: the launcher's own) that were just written to its file."""
 
     rank: int | None
-    lines: tuple[LogLine, ...]
+    lines: LineBlock
 
 
 class TaskLog:
@@ -92,25 +94,27 @@ class TaskLog:
 
     def feed(self, batch: Batch) -> list[Written]:
         """Write what whole lines `batch` completes; returns them grouped by rank, in order."""
-        groups: list[Group] = []
+        if self._split is None and self._assembler.clean and are_lines(batch):
+            return self._write([(self._only, LineBlock(batch.streams, batch.stamps, batch.pieces))])
+        groups: Groups = []
         for number, stamp, data in zip(batch.streams, batch.stamps, batch.pieces, strict=True):
             stream: Stream = "stderr" if number == STDERR else "stdout"
             self._stamps[stream] = stamp  # all pieces of a line share one stamp (FAULTS M5)
             for line in self._assembler.feed(stream, data):
                 self._sort_out(groups, stream, line)
-        return self._write(groups)
+        return self._write(_blocks(groups))
 
     def flush(self) -> list[Written]:
         """Write the open ends: last lines without a newline. For the end of a log only."""
-        groups: list[Group] = []
+        groups: Groups = []
         for stream, line in self._assembler.flush():
             self._sort_out(groups, stream, line)
         for rank, pieces in self._pieces.items():
             for stream, line in pieces.flush():
                 self._add(groups, rank, stream, line)
-        return self._write(groups)
+        return self._write(_blocks(groups))
 
-    def _sort_out(self, groups: list[Group], stream: Stream, line: bytes) -> None:
+    def _sort_out(self, groups: Groups, stream: Stream, line: bytes) -> None:
         """Give each piece of a line to its rank; a piece without newline waits for the rest of its line."""
         if self._split is None:
             self._add(groups, self._only, stream, line)
@@ -119,31 +123,38 @@ class TaskLog:
             for whole in self._pieces.setdefault(rank, LineAssembler()).feed(stream, piece):
                 self._add(groups, rank, stream, whole)
 
-    def _add(self, groups: list[Group], rank: int | None, stream: Stream, line: bytes) -> None:
-        seen = LogLine(stream, text_of(line), self._stamps.get(stream, b"").decode("ascii", "replace"))
-        if groups and groups[-1][0] == rank:
-            groups[-1][1].append(seen)
-            groups[-1][2].append(line)
-        else:
-            groups.append((rank, [seen], [line]))
+    def _add(self, groups: Groups, rank: int | None, stream: Stream, line: bytes) -> None:
+        if not groups or groups[-1][0] != rank:
+            groups.append((rank, ([], [], [])))
+        streams, stamps, pieces = groups[-1][1]
+        streams.append(STDERR if stream == "stderr" else STDOUT)
+        stamps.append(self._stamps.get(stream, b""))
+        pieces.append(line)
 
-    def _write(self, groups: list[Group]) -> list[Written]:
-        for rank, lines, pieces in groups:
-            moments = self._said(rank, lines, pieces)
+    def _write(self, blocks: Iterable[tuple[int | None, LineBlock]]) -> list[Written]:
+        written = []
+        for rank, block in blocks:
+            data = block.data
+            moments = self._said(rank, block, data)
             if self.error is None:
-                self._append(self._log(rank), b"".join(pieces))
+                self._append(self._log(rank), data)
                 self._append(times_of(self._log(rank)), pack(moments))
-        return [Written(rank, tuple(lines)) for rank, lines, _ in groups]
+            written.append(Written(rank, block))
+        return written
 
-    def _said(self, rank: int | None, lines: list[LogLine], pieces: list[bytes]) -> list[float]:
-        """When each line that begins among `pieces` was said, on our clock."""
-        moments = []
-        for line, piece in zip(lines, pieces, strict=True):
-            if rank not in self._open_ended:
-                at = self._moments.parse(line.stamp)
-                moments.append(self._clock() if at is None else at - self._offset)
-            (self._open_ended.discard if piece.endswith(b"\n") else self._open_ended.add)(rank)
-        return moments
+    def _said(self, rank: int | None, block: LineBlock, data: bytes) -> list[float]:
+        """When each line that begins in the block was said, on our clock."""
+        stamps = block.stamps
+        if rank in self._open_ended or data.count(b"\n") != len(block):
+            stamps = [s for s, p in zip(stamps, block.pieces, strict=True) if self._begins(rank, p)]
+        now, offset = self._clock(), self._offset
+        return [now if at is None else at - offset for at in self._moments.parse_all(stamps)]
+
+    def _begins(self, rank: int | None, piece: bytes) -> bool:
+        """Whether a line of the rank begins with this piece, its next one; notes whether it ends there."""
+        begins = rank not in self._open_ended
+        (self._open_ended.discard if piece.endswith(b"\n") else self._open_ended.add)(rank)
+        return begins
 
     def _append(self, path: Path, data: bytes) -> None:
         try:
@@ -180,3 +191,12 @@ class TaskLog:
             with contextlib.suppress(OSError):
                 file.close()
         self._files.clear()
+
+
+def are_lines(batch: Batch) -> bool:
+    """Whether each piece is just one whole line, as nearly always."""
+    return batch.data.count(b"\n") == len(batch) and all(map(bytes.endswith, batch.pieces, repeat(b"\n")))
+
+
+def _blocks(groups: Groups) -> Iterator[tuple[int | None, LineBlock]]:
+    return ((rank, LineBlock(*columns)) for rank, columns in groups)

@@ -10,10 +10,13 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
 WIDTH = 8
+WHOLE = len(b"2026-11-21T02:35:34.123456789Z")
+"""How Docker's own stamps look, always."""
 
 
 def times_of(log: Path) -> Path:
@@ -25,8 +28,20 @@ class Stamps:
     """Reads an engine's stamps (RFC 3339, any offset from UTC) fast: lines of one second share all but the fraction."""
 
     def __init__(self) -> None:
-        self._second = ""
+        self._second = b""
         self._at = 0.0
+
+    def parse_all(self, stamps: Iterable[bytes]) -> list[float | None]:
+        """UTC seconds of each; None for what is no stamp."""
+        found: list[float | None] = []
+        for stamp in stamps:
+            try:
+                known = stamp[:19] == self._second and len(stamp) == WHOLE
+                at = self._at + float(stamp[19:29]) if known else self.parse(stamp.decode("ascii", "replace"))
+            except ValueError:
+                at = self.parse(stamp.decode("ascii", "replace"))
+            found.append(at)
+        return found
 
     def parse(self, stamp: str) -> float | None:
         """UTC seconds; None when it is no stamp."""
@@ -34,9 +49,9 @@ class Stamps:
         if not stamp.endswith("Z") or (fraction and fraction[0] != "."):
             return _slowly(stamp)
         try:
-            if stamp[:19] != self._second:
+            if stamp[:19].encode() != self._second:
                 self._at = datetime.fromisoformat(stamp[:19] + "+00:00").timestamp()
-                self._second = stamp[:19]
+                self._second = stamp[:19].encode()
             return self._at + (float(fraction) if len(fraction) > 1 else 0.0)
         except ValueError:
             return None

@@ -9,6 +9,7 @@ from typing import Literal
 
 from distui.plan.model import RunPlan, Task
 from distui.plan.torchrun import split_pieces
+from distui.run.lines import text_of
 from distui.run.logs import Splitter, TaskLog, Written
 from distui.run.resume import ResumePoint
 from distui.run.verdict import Exit
@@ -46,7 +47,7 @@ class TaskTrack:
         """Keep the last lines of each rank for the diagnosis."""
         for group in written:
             tail = self.tails.setdefault(group.rank, deque(maxlen=TAIL_LINES))
-            tail.extend(line.text[:2000] for line in group.lines[-TAIL_LINES:])
+            tail.extend(text_of(piece)[:2000] for piece in group.lines.pieces[-TAIL_LINES:])
 
 
 def splitter(plan: RunPlan, task: Task) -> Splitter | None:
