@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from distui.run.rank_rows import Tone, digits, end_word, failed_at, numbers
+from distui.run.severity import headline_of
 from distui.run.state import RankState, RunState
 
 TOGETHER_S = 0.6
@@ -41,8 +42,7 @@ def _first(state: RunState) -> Moment:
     who = failure.host if failure.rank is None else f"{failure.rank:0{width}d}"
     known = state.ranks.get(failure.rank) if failure.rank is not None else None
     what = end_word(known) if known is not None and not known.live else failure.words or "failed"
-    said = [line.strip() for line in failure.excerpt if line.strip()]
-    why = said[-1] if said else failure.cause
+    why = headline_of(failure) if any(line.strip() for line in failure.excerpt) else failure.cause
     return Moment(0.0, who, what, why, "wrong")
 
 

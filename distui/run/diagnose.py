@@ -46,12 +46,19 @@ def _because(error: str) -> str:
 
 
 def _signal_words(code: int) -> str:
-    try:
-        number = signal.Signals(code - 128)
-    except ValueError:
+    name = signal_name(code)
+    if name is None:
         return f"killed by signal {code - 128} (exit {code})"
-    words = SIGNAL_WORDS.get(number, "")
-    return f"killed by {number.name}" + (f" ({words})" if words else "") + f", exit {code}"
+    words = SIGNAL_WORDS.get(signal.Signals[name], "")
+    return f"killed by {name}" + (f" ({words})" if words else "") + f", exit {code}"
+
+
+def signal_name(code: int | None) -> str | None:
+    """`SIGSEGV` for 139; None for a status that is no signal's."""
+    try:
+        return signal.Signals(code - 128).name if code is not None and code > 128 else None
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +152,25 @@ _RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
 
 def cause_of(lines: Iterable[str]) -> Cause | None:
     """The cause that a rank's last lines name. A root cause wins over an echo of a peer's failure."""
-    echo: Cause | None = None
+    found = _named(lines)
+    return None if found is None else found[1]
+
+
+def cause_line(lines: Iterable[str]) -> str | None:
+    """The line that `cause_of` goes by: the evidence."""
+    found = _named(lines)
+    return None if found is None else found[0]
+
+
+def _named(lines: Iterable[str]) -> tuple[str, Cause] | None:
+    echo: tuple[str, Cause] | None = None
     for line in reversed(list(lines)):
         for pattern, cause in _RULES:
             if not pattern.search(line):
                 continue
             if not cause.secondary:
-                return cause
-            echo = echo or cause
+                return line, cause
+            echo = echo or (line, cause)
     return echo
 
 

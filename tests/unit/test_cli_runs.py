@@ -16,9 +16,11 @@ from distui.cli import runs
 from distui.cli.loglines import Wanted, parse_grep, parse_since
 from distui.errors import UsageError
 from distui.facts.host import Trouble
+from distui.plan.serialize import to_json
 from distui.run.discover import Found, FoundState
 from distui.run.events import Failure, LogLine, RankChanged, RunEnded, RunOpened, RunOutcome
 from distui.run.store import Journal, RunStore, StoredRun
+from fakehosts.runs import plan_for
 
 
 def plan(run: str) -> dict[str, Any]:
@@ -93,6 +95,17 @@ def test_show_tells_ranks_and_the_first_failure(cli: Any, store: RunStore) -> No
     assert re.search(r"^1 +h1 +exited +3 +exit 3$", done.out, re.M)
     tasks = json.loads(cli("show", "r1", "--json").out)["tasks"]
     assert [(t["rank"], t["state"]) for t in tasks] == [(0, "waiting"), (1, "exited")]
+
+
+def test_show_makes_a_report(cli: Any, store: RunStore) -> None:
+    """`show --report` is a text to pass on; a record without a plan gives none."""
+    stored = record(store, ended=FAILED)
+    stored.write_plan(to_json(plan_for("h0", "h1")))
+    done = cli("show", "r1", "--report")
+    assert done.code == 0
+    assert "FIRST FAILURE: rank 1 on h1, exit 3" in done.out and "| line 4 of 1" in done.out
+    (stored.path / "plan.json").unlink()
+    assert cli("show", "r1", "--report").code == 7
 
 
 def test_logs_of_an_ended_run(cli: Any, store: RunStore) -> None:

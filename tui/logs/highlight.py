@@ -6,13 +6,12 @@ import re
 from typing import Literal
 
 from distui.run.severity import WARN, severity
+from distui.run.traceback import FRAME, is_library
 
 Kind = Literal["error", "warn", "strong", "path", "muted", "faint"]
 Span = tuple[int, int, Kind]
 """From, to (in characters), and what it is."""
 
-_FRAME = re.compile(r'^(\s*(?:\[rank\d+\]:? ?)?\s*File ")([^"]+)(", line \d+, in .*)$')
-_LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python\d|^<|/runpy\.py|importlib/_bootstrap")
 _HEAD = re.compile(r"Traceback \(most recent call last\)|^During handling of the above|^The above exception was")
 _PREFIX = re.compile(
     r"^(?:\[[^\]]{0,40}\d:\d\d[^\]]{0,16}\]|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*|\[(?:rank|default)\d+\]:?)\s*"
@@ -24,10 +23,10 @@ def spans(text: str, before: str = "") -> list[Span]:
     """What to colour in `text`; `before` is the line above it, which tells whose code an indented line is."""
     if _HEAD.search(text):
         return [(0, len(text), "strong")]
-    if frame := _FRAME.match(text):
+    if frame := FRAME.match(text):
         return _frame_spans(frame)
-    if (above := _FRAME.match(before)) and text.startswith(" "):
-        return [(0, len(text), "faint")] if _LIBRARY.search(above[2]) else []
+    if (above := FRAME.match(before)) and text.startswith(" "):
+        return [(0, len(text), "faint")] if is_library(above[2]) else []
     if level := severity(text):
         return [(0, len(text), level), *_word(text, level)]
     prefix = _PREFIX.match(text)
@@ -46,6 +45,6 @@ def _word(text: str, level: str) -> list[Span]:
 
 def _frame_spans(frame: re.Match[str]) -> list[Span]:
     start, stop, end = frame.end(1), frame.end(2), frame.end(3)
-    if _LIBRARY.search(frame[2]):
+    if is_library(frame[2]):
         return [(0, end, "faint")]
     return [(0, start, "muted"), (start, stop, "path"), (stop, end, "muted")]

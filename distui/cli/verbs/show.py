@@ -15,6 +15,7 @@ from distui.cli.options import RUN, verb
 from distui.cli.settings import Settings
 from distui.cli.verbs.ps import took, when
 from distui.cli.words import progress_words
+from distui.errors import NotFound
 from distui.run.events import Progressed, progress_json
 from distui.run.recorded import stored_progress
 
@@ -38,12 +39,18 @@ class RankRow:
 @verb("show")
 @click.argument("run", type=RUN)
 @click.option("--plan", "plan_too", is_flag=True, help="With the plan it was started from.")
+@click.option(
+    "--report", "as_report", is_flag=True, help="As a text to pass on: failure, what followed, evidence of every rank."
+)
 @click.pass_context
-def command(ctx: click.Context, run: str, plan_too: bool) -> int:
+def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> int:
     """Show one run: its state, ranks, exit codes, first failure, and where its logs are."""
     told = settings.of(ctx)
     out = consoles.of(told)
     place = runs.locate(told, run)
+    if as_report:
+        out.print(_report(place).rstrip("\n"))
+        return 0
     found = wiring.run_async(_find(told, out, place), limit=told.timeout)
     recorded = runs.stored_row(place.stored) if place.stored is not None else None
     if found is None and recorded is None:
@@ -63,6 +70,24 @@ def command(ctx: click.Context, run: str, plan_too: bool) -> int:
     if plan_too and place.stored is not None:
         _show_plan(out, told, place)
     return 0
+
+
+def _report(place: runs.Place) -> str:
+    """The run's report from what is recorded here. Raises NotFound when that is too little."""
+    from distui.plan.serialize import from_json
+    from distui.run.recorded import stored_events
+    from distui.run.report import evidence, last_lines
+    from distui.run.state import RunState, apply
+
+    value = place.stored.read_plan() if place.stored is not None else None
+    if place.stored is None or value is None:
+        raise NotFound(
+            f"run {place.run} has no record here to report from", hint=f"`distui attach {place.run}` makes one"
+        )
+    plan, state = from_json(value), RunState()
+    for event in stored_events(place.stored):
+        state = apply(state, event)
+    return evidence(plan, state, last_lines(place.stored, plan), str(place.stored.log_dir))
 
 
 async def _find(told: Settings, out: Console, place: runs.Place) -> FoundRun | None:

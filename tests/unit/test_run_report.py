@@ -1,0 +1,140 @@
+"""Failed runs in words: what of a traceback folds, which ranks failed, and the report that is passed on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distui.run.events import Event, Failure, RankChanged, RunEnded, RunOpened, StopAsked
+from distui.run.report import evidence, failed_ranks, last_lines, report
+from distui.run.state import RunState, apply
+from distui.run.store import RunStore
+from distui.run.traceback import Fold, around, folds
+from fakehosts.runs import plan_for
+
+TORCH = "/usr/lib/python3.11/site-packages/torch"
+TRACEBACK = [
+    "Traceback (most recent call last):",
+    '  File "/work/train.py", line 214, in <module>',
+    "    main(parse_args())",
+    f'  File "{TORCH}/_tensor.py", line 521, in backward',
+    "    torch.autograd.backward(",
+    "    ^^^^^^^^^^^^^^^^^^^^^^^^",
+    f'  File "{TORCH}/autograd/__init__.py", line 289, in backward',
+    "    _engine_run_backward(",
+    "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered",
+    "CUDA kernel errors might be asynchronously reported at some other API call",
+    "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
+    "",
+    "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.",
+    "",
+    "bye",
+]
+
+
+def test_library_frames_and_advice_fold() -> None:
+    """Library frames in a row are one fold, CUDA's advice another; own frames and the error stay."""
+    assert folds(TRACEBACK) == [
+        Fold(3, 8, "2 frames in torch/_tensor.py, torch/autograd/__init__.py"),
+        Fold(9, 13, "4 lines: CUDA kernel errors might be asynchronously reported at some"),
+    ]
+
+
+def test_lines_with_a_rank_before_them_fold_too() -> None:
+    """torch writes `[rank3]: ` before every line of a traceback."""
+    lines = [f"[rank3]: {line}" for line in TRACEBACK[:9]]
+    assert [(fold.start, fold.stop) for fold in folds(lines)] == [(3, 8)]
+
+
+def test_numbers_count_from_the_log() -> None:
+    """The lines of a window have the numbers of the log they come from."""
+    assert [(fold.start, fold.hidden) for fold in around(TRACEBACK, 1000)] == [(1003, 4), (1009, 3)]
+
+
+@given(st.lists(st.sampled_from([*TRACEBACK, "step 1 loss 2", "    indented"]), max_size=60))
+def test_folds_never_overlap_and_hide_something(lines: list[str]) -> None:
+    """Whatever the order of lines, folds lie in it one after the other, and none hides an error."""
+    end = 0
+    for fold in folds(lines):
+        assert end <= fold.start < fold.stop <= len(lines)
+        assert fold.hidden > 0
+        assert not any("AcceleratorError" in line for line in lines[fold.start : fold.stop])
+        end = fold.stop
+
+
+def state(*events: Event) -> RunState:
+    """The state of a run of ranks 0 on h1 and 1 on h2."""
+    made = apply(RunState(), RunOpened(100.0, "r1", "j", "env", None, {0: "h1", 1: "h2"}, {0: (0,), 1: (1,)}))
+    for event in events:
+        made = apply(made, event)
+    return made
+
+
+def failed() -> RunState:
+    """Rank 1 dies of a signal, rank 0 follows by itself, then the run ends."""
+    failure = Failure(
+        1, "h2", 139, "killed by SIGSEGV (segmentation fault), exit 139", "the port is already in use",
+        "pick another with `master_port:`", ("EADDRINUSE", "RuntimeError: no"), 150.0,
+    )  # fmt: skip
+    return state(
+        RankChanged(150.0, 1, "h2", "killed", 139, words="killed by SIGSEGV (segmentation fault), exit 139"),
+        RankChanged(151.5, 0, "h1", "exited", 1, words="exit 1"),
+        StopAsked(152.0, "failure", 5.0),
+        RunEnded(154.0, "failed", 1, failure),
+    )
+
+
+TAILS = {1: ("starting", "bind: EADDRINUSE", "RuntimeError: no"), 0: ("one", "Connection reset by peer", "two", "last")}
+
+
+def test_the_report_says_who_why_and_what_next() -> None:
+    """First failure with its cause and the line that names it, what followed, and commands that work."""
+    text = report(plan_for("h1", "h2"), failed(), TAILS, "/logs")
+    assert "r1: FAILED, exit 1" in text
+    assert "FIRST FAILURE: rank 1 on h2, killed by SIGSEGV" in text
+    assert "said      RuntimeError: no" in text
+    assert "cause     the port is already in use\nby        bind: EADDRINUSE\ntry       pick another" in text
+    assert "    +1.5  00      exit 1" in text
+    assert "distui logs r1 --rank 1" in text
+    assert "nothing of it is left on the hosts" in text
+    assert "Connection reset" not in text
+
+
+def test_the_evidence_tells_of_every_rank() -> None:
+    """Exit status, signal, out-of-memory flag, the line that names a cause, last lines; the first failure first."""
+    text = evidence(plan_for("h1", "h2"), failed(), TAILS, "/logs")
+    assert text.index("rank 1 on h2: killed") < text.index("rank 0 on h1: exit 1, +1.5 s")
+    assert "state killed, exit 139, signal SIGSEGV, out of memory by the kernel: no" in text
+    assert "its log names a cause: Connection reset by peer" in text
+    assert "  | two\n  | last" in text
+
+
+def test_a_run_that_goes_well_has_a_report_too() -> None:
+    """No failure, no invented one."""
+    text = report(plan_for("h1", "h2"), state(RunEnded(110.0, "succeeded", 0)), {}, "/logs")
+    assert "r1: SUCCEEDED, exit 0" in text and "FAILURE" not in text and "FOLLOWED" not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "want"),
+    [
+        ((), []),
+        ((RankChanged(1.0, 0, "h1", "exited", 0),), []),
+        ((RankChanged(1.0, 0, "h1", "stopped", 143),), []),
+        ((RankChanged(2.0, 0, "h1", "exited", 1), RankChanged(1.0, 1, "h2", "oom", 137, oom=True)), [1, 0]),
+    ],
+)
+def test_ranks_that_failed_by_themselves(changes: tuple[Event, ...], want: list[int]) -> None:
+    """Those that distui stopped, and those that ended with 0, are none of them."""
+    assert failed_ranks(state(*changes)) == want
+
+
+def test_last_lines_are_read_from_the_files(tmp_path: Path) -> None:
+    """Only the end of a long log is read, nothing in it can steer a terminal, and launchers' words come under None."""
+    stored = RunStore(tmp_path).create("r1")
+    stored.rank_log(0).write_bytes(b"x" * 100_000 + b"\nlast \x1b[2J\x1b[31mred\n\n")
+    stored.node_log(1).write_bytes(b"torch says\n")
+    assert last_lines(stored, plan_for("h1", "h2")) == {0: ("last red",), None: ("torch says",)}
