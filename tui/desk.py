@@ -72,6 +72,8 @@ class RunRow:
     """Whether this machine has its folder."""
     size: int = 0
     """Bytes of its folder here."""
+    attempt: int = 1
+    attempts: int = 1
 
 
 class LiveRun(Protocol):

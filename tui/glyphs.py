@@ -69,7 +69,8 @@ _STATES = {
     "down": "bad", "failed": "bad", "lost": "bad", "oom": "bad", "launch_failed": "bad", "degraded": "bad",
     "killed": "ended", "stopped": "ended", "exited": "ended", "ended": "ended", "removed": "ended", "gone": "ended",
     "never_started": "ended", "detached": "ended",
-    "starting": "starting", "waiting": "starting", "launching": "starting", "connecting": "starting",
+    "starting": "starting", "waiting": "starting", "launching": "starting", "retrying": "starting",
+    "connecting": "starting",
     "quiet": "quiet", "stopping": "quiet", "partial": "quiet", "unknown": "quiet",
 }  # fmt: skip
 

@@ -9,13 +9,16 @@ from tui.desk import RunRow
 
 _STATES = {
     "running": "RUNNING", "launching": "LAUNCHING", "stopping": "STOPPING", "partial": "PARTLY", "degraded": "DEGRADED",
+    "retrying": "RETRYING",
     "failed": "failed", "launch_failed": "not started", "detached": "detached",
 }  # fmt: skip
 
 
 def state_words(row: RunRow) -> str:
-    """Uppercase while it lives; a failure with its exit status."""
+    """Uppercase while it lives, with its attempt where there are several; a failure with its exit status."""
     words = _STATES.get(row.state, row.state)
+    if row.live and row.attempts > 1:
+        return f"{words} {row.attempt}/{row.attempts}"
     return f"{words} {row.exit}" if row.state == "failed" and row.exit else words
 
 

@@ -148,7 +148,7 @@ class Palette:
 _STATES = {
     **dict.fromkeys(("up", "running", "succeeded", "back"), "good"),
     **dict.fromkeys(("down", "failed", "lost", "oom", "launch_failed"), "wrong"),
-    **dict.fromkeys(("quiet", "degraded", "partial", "unknown"), "watch"),
+    **dict.fromkeys(("quiet", "degraded", "partial", "unknown", "retrying"), "watch"),
     **dict.fromkeys(("ended", "stopped", "killed", "exited", "removed", "gone", "never_started", "detached"), "faint"),
 }
 

@@ -56,6 +56,9 @@ def _folder(told: Settings, place: runs.Place, live: Live) -> StoredRun:
     from distui.plan.serialize import to_json
 
     stored = wiring.store(told).adopt(live.found.run)
+    before = (stored.read_plan() or {}).get("attempt")
+    if isinstance(before, int) and before < live.plan.attempt:
+        stored.set_aside(before)
     if stored.read_plan() is None:
         stored.write_plan(to_json(live.plan))
     if not wiring.saved_hosts(stored):

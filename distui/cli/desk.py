@@ -6,16 +6,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from distui import __version__
 from distui.cli import attaching, wiring
 from distui.cli import runs as listing
 from distui.cli.jobfiles import job_files, read_draft
 from distui.cli.keeper import FollowedRun, Keeper, RecordedRun
-from distui.cli.launching import owner
+from distui.cli.launching import identity, owner
 from distui.cli.order import run_name
 from distui.cli.planview import recorded_plan
 from distui.cli.settings import Settings
@@ -25,6 +24,7 @@ from distui.facts.host import HostFacts
 if TYPE_CHECKING:
     from distui.facts.host import ProbeResult, Trouble
     from distui.plan.model import NoPlan, RunPlan
+    from distui.run.attempts import Again
     from distui.run.controller import RunController
     from distui.run.discover import Found
     from distui.session import Connector
@@ -67,6 +67,8 @@ class CliDesk:
         self.leash = leash
         self._keeper = Keeper(leash=leash)
         self._stack = AsyncExitStack()
+        self._again: tuple[str, Again | None] = ("", None)
+        """The run that was planned last, and how its next attempts are."""
         self._connector: Connector | None = None
         self._connecting = asyncio.Lock()
 
@@ -141,16 +143,9 @@ class CliDesk:
         """See tui.desk."""
         from distui.plan.plan import plan
 
-        return plan(
-            job,
-            self.inventory,
-            picks,
-            self._facts,
-            run_id=run_id,
-            owner=self.owner,
-            version=__version__,
-            started=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        )
+        again = partial(plan, job, self.inventory, tuple(picks), dict(self._facts), **identity(run_id))
+        self._again = run_id, lambda attempt: again(attempt=attempt)
+        return again()
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
         """See tui.desk."""
@@ -172,10 +167,17 @@ class CliDesk:
 
     async def launch(self, job: Job, plan: RunPlan) -> LiveRun:
         """See tui.desk."""
-        return await self.start(plan, self._secrets(job))
+        known, again = self._again
+        return await self.start(plan, self._secrets(job), again=again if known == plan.run_id else None)
 
     async def start(
-        self, plan: RunPlan, secrets: Mapping[str, str], *, keep: bool = False, preflight: bool = True
+        self,
+        plan: RunPlan,
+        secrets: Mapping[str, str],
+        *,
+        keep: bool = False,
+        preflight: bool = True,
+        again: Again | None = None,
     ) -> FollowedRun:
         """Start a plan with the values of its secrets. Raises UsageError when its name is taken here."""
         from distui.plan.serialize import to_json
@@ -190,7 +192,7 @@ class CliDesk:
         def make(connector: Connector) -> RunController:
             return RunController(
                 plan, connector=connector, stored=stored, facts=facts, secrets=secrets, keep=keep,
-                preflight=preflight, limits=Limits(run=self.told.timeout),
+                preflight=preflight, again=again, limits=Limits(run=self.told.timeout),
             )  # fmt: skip
 
         return await self._keeper.keep(self._connect(hosts), make)
@@ -273,6 +275,8 @@ class CliDesk:
             live=followed is not None or found.get(row.run) is not None or (row.live and not row.here),
             recorded=row.here,
             size=sizes.get(row.run, 0),
+            attempt=followed.state.attempt if followed is not None else row.attempt,
+            attempts=row.attempts,
         )
 
     async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import getpass
+import secrets
 import shutil
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypedDict
 
 from distui import __version__
 from distui.cli import wiring
@@ -25,16 +27,18 @@ from distui.run.events import RunEnded
 if TYPE_CHECKING:
     from distui.facts.host import HostFacts
     from distui.plan.model import NoPlan, RunPlan
+    from distui.run.attempts import Again
     from distui.run.store import StoredRun
     from distui.session import Connector
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A plan and the facts it was made from."""
+    """A plan, the facts it was made from, and how the run's next attempts are planned."""
 
     plan: RunPlan
     facts: Mapping[str, HostFacts]
+    again: Again
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +74,33 @@ async def prepare(connector: Connector, told: Settings, out: Console, order: Ord
     out.say(f"distui: asking {counted(len(order.hosts), 'host')}: {fold(h.name for h in order.hosts)}", "dim")
     results = await probe_all(connector, order.hosts, parallel=told["parallel"])
     wiring.refuse_dead(results)
-    made = plan(
-        order.job,
-        order.inventory,
-        order.picks,
-        results,
-        run_id=order.run_id,
-        owner=owner(),
-        version=__version__,
-        started=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-    )
+    again = partial(plan, order.job, order.inventory, order.picks, results, **identity(order.run_id))
+    made = again()
     if isinstance(made, NoPlan):
         raise no_plan(made)
-    return Prepared(made, {name: r for name, r in results.items() if isinstance(r, HostFacts)})
+    facts = {name: r for name, r in results.items() if isinstance(r, HostFacts)}
+    return Prepared(made, facts, lambda attempt: again(attempt=attempt))
+
+
+class Identity(TypedDict):
+    """What `plan` is told of who launches what and when."""
+
+    run_id: str
+    owner: str
+    version: str
+    started: str
+    launch: str
+
+
+def identity(run_id: str) -> Identity:
+    """What tells a launch from all others: for `plan`."""
+    return {
+        "run_id": run_id,
+        "owner": owner(),
+        "version": __version__,
+        "started": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "launch": secrets.token_hex(4),
+    }
 
 
 def no_plan(found: NoPlan) -> PlanError:
@@ -116,6 +134,7 @@ async def start(
         keep=how.keep,
         detach=how.detach,
         preflight=how.preflight,
+        again=prepared.again,
         limits=Limits(run=told.timeout),
     )
     sink = printer(out, told.output, how.view, verbose=told.verbose)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +81,13 @@ class _Reader:
 
     def lines(self, *, to_end: bool) -> Iterator[list[LogLine]]:
         """Lines that are complete by now; with `to_end` also a last one without newline."""
+        moved = self._moved()
+        yield from self._read_on(to_end=to_end or moved)
+        if moved:  # the run's next attempt has begun, with a file of its own
+            self.close()
+            yield from self._read_on(to_end=to_end)
+
+    def _read_on(self, *, to_end: bool) -> Iterator[list[LogLine]]:
         handle = self._handle()
         while handle is not None and (data := handle.read(CHUNK)):
             *whole, self._rest = (self._rest + data).split(b"\n")
@@ -87,6 +95,15 @@ class _Reader:
         if to_end and self._rest:
             rest, self._rest = self._rest, b""
             yield [LogLine("stdout", text_of(rest))]
+
+    def _moved(self) -> bool:
+        """Whether another file has taken the place of the one that is read."""
+        if self._open is None:
+            return False
+        try:
+            return not os.path.samestat(self.file.path.stat(), os.fstat(self._open.fileno()))
+        except FileNotFoundError:
+            return False
 
     def seek_tail(self, count: int | None) -> None:
         """Begin `count` lines before the end."""
@@ -114,3 +131,4 @@ class _Reader:
     def close(self) -> None:
         if self._open is not None:
             self._open.close()
+            self._open = None

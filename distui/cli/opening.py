@@ -92,7 +92,9 @@ async def launch(told: Settings, out: Console, order: Order, how: How) -> int:
             out.say("distui: not started")
             return ExitCode.INTERRUPTED
         desk.know(prepared.facts)
-        live = await desk.start(prepared.plan, order.secrets, keep=how.keep, preflight=how.preflight)
+        live = await desk.start(
+            prepared.plan, order.secrets, keep=how.keep, preflight=how.preflight, again=prepared.again
+        )
         code = await show(told, desk, live)
         others = [name for name in desk.following if name != live.plan.run_id]
     return _told(out, live, code, others, exit_first=how.exit_first)

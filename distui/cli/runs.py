@@ -49,6 +49,8 @@ class RunRow:
     """Whether its tasks were just seen on a host, running or ended."""
     collected: bool = False
     """Whether its end is recorded here, with its logs."""
+    attempt: int = 1
+    attempts: int = 1
 
     @property
     def live(self) -> bool:
@@ -71,6 +73,8 @@ def row_json(row: RunRow) -> dict[str, Any]:
         "first_failure": row.failure,
         "here": row.here,
         "log_dir": row.log_dir or None,
+        "attempt": row.attempt,
+        "attempts": row.attempts,
     }
 
 
@@ -95,6 +99,8 @@ def stored_row(stored: StoredRun) -> RunRow:
         failure=result.get("first_failure") if result else None,
         here=True,
         log_dir=str(stored.log_dir),
+        attempt=int(plan.get("attempt") or 1),
+        attempts=int(plan.get("attempts") or 1),
     )
 
 
@@ -125,6 +131,8 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
         log_dir=recorded.log_dir if recorded else "",
         on_hosts=True,
         collected=recorded is not None and recorded.state in ENDED,
+        attempt=found.attempt,
+        attempts=found.attempts,
     )
 
 

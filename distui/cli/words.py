@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from distui.cli.phrases import duration, span
 from distui.run.events import (
+    AttemptEnded,
     Event,
     Failure,
     FailureFound,
@@ -87,6 +88,8 @@ def _one(event: Event, verbose: int) -> Iterator[Line]:
             )
         case HostChanged():
             yield f"distui: {event.host} is back", ""
+        case AttemptEnded():
+            yield _retried(event), "yellow"
         case FailureFound():
             yield f"distui: {failed_first(event.failure)}", "red bold"
         case StopAsked(grace=0):
@@ -111,9 +114,21 @@ def _opened(event: RunOpened) -> Iterator[Line]:
     hosts = fold(dict.fromkeys(event.ranks.values()))
     count = len(event.ranks)
     verb = "following" if event.adopted else "starting"
-    yield f"distui: {verb} {event.run}: {count} rank{'s' * (count != 1)} on {hosts}", "bold"
+    which = f", {of_attempts(event.attempt, event.attempts)}" if event.attempts > 1 else ""
+    yield f"distui: {verb} {event.run}{which}: {count} rank{'s' * (count != 1)} on {hosts}", "bold"
     if event.log_dir:
         yield f"distui: logs in {event.log_dir}", "dim"
+
+
+def of_attempts(attempt: int, attempts: int) -> str:
+    """`attempt 2 of 3`."""
+    return f"attempt {attempt} of {attempts}"
+
+
+def _retried(event: AttemptEnded) -> str:
+    why = f": {failed_first(event.failure, '')}" if event.failure is not None else ""
+    which = of_attempts(event.attempt, event.attempts)
+    return f"distui: {which} failed{why}; attempt {event.attempt + 1} begins in {event.pause:g} s"
 
 
 def _because(event: StopAsked) -> str:
@@ -211,7 +226,8 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     goes_on = ended.outcome == "detached"
     took = "" if goes_on else f"after {duration(ended.took)}"
     code = "" if goes_on else f"exit {ended.exit}"
-    yield "  ".join(p for p in (word, state.run, ranks, took, code) if p), style
+    which = of_attempts(ended.attempt, ended.attempts) if ended.attempts > 1 else ""
+    yield "  ".join(p for p in (word, state.run, ranks, took, code, which) if p), style
     if failure is not None and _explains(failure, ended):
         yield from _failure(failure)
     if (last := ended.progress or state.progress) is not None:
@@ -220,8 +236,12 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
         yield f"  logs   {ended.log_dir}", ""
     if ended.outcome == "unknown":
         yield f"  lost   {_out_of_reach(state)}", "red"
+    for past in state.past:
+        yield f"  before {of_attempts(past.attempt, past.attempts)}: {past.log_dir}", "dim"
     for left in ended.leftovers:
         yield safe(f"  left   {left}"), "yellow"
+    if goes_on and ended.attempt < ended.attempts:
+        yield "  note   no further attempt is begun if this one fails: that needs a distui that stays", "yellow"
     if ended.outcome in ("detached", "unknown"):
         yield from still_running(state.run)
 

@@ -13,7 +13,9 @@ from distui.plan.model import RunPlan
 from distui.plan.render import groups
 from distui.plan.serialize import to_json
 
-VARYING = frozenset({"run_id", "attempt", "hash", "owner", "distui.plan", "distui.started", "distui.attempt"})
+VARYING = frozenset(
+    {"run_id", "attempt", "hash", "owner", "distui.plan", "distui.started", "distui.attempt", "DISTUI_ATTEMPT"}
+)
 """What differs between two runs of one job anyway."""
 
 
@@ -42,7 +44,8 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:
                 if key not in ("start", "labels"):
                     yield from _flat(item, f"{path}/{key}" if path else key)
             for words in groups(_without_labels(value.get("start", []))):
-                yield f"{path}/start", words
+                if not words.startswith("--name "):  # run, task and attempt once more
+                    yield f"{path}/start", words
         case list() if any(isinstance(v, dict) for v in value):
             for i, item in enumerate(value):
                 yield from _flat(item, f"{path}/{i}")

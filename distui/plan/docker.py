@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distui.facts.host import Gpu
-from distui.plan.model import Task, container_name
+from distui.plan.model import Task
 from distui.plan.rendezvous import resolve_volume
 from distui.spec.inventory import EngineName
 from distui.spec.job import Job
@@ -33,8 +33,7 @@ class Container:
 
     engine: EngineName
     engine_command: Argv
-    run_id: str
-    index: int
+    name: str
     labels: dict[str, str]
     env_file: str
     home: str | None
@@ -49,7 +48,7 @@ class Container:
 
 def run_argv(job: Job, c: Container) -> Argv:
     """The whole `docker run -d` line; the container's command comes last, `docker_args` just before the image."""
-    flags: list[str] = ["run", "-d", "--name", container_name(c.run_id, c.index), "--init"]
+    flags: list[str] = ["run", "-d", "--name", c.name, "--init"]
     for key, value in c.labels.items():
         flags += ["--label", f"{key}={value}"]
     flags += _log_flags(c)

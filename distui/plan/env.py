@@ -42,11 +42,9 @@ class Seat:
         return self.place.gpu_indices if self.local_rank < 0 else self.place.rank_gpus[self.local_rank]
 
 
-def task_env(
-    job: Job, backend: Backend, seat: Seat, meeting: Meeting, *, visible: tuple[int, ...], index: int, run_id: str
-) -> dict[str, str]:
-    """Everything the task's process gets, in the order it is printed; what the job sets wins."""
-    env = {"PYTHONUNBUFFERED": "1", "DISTUI_RUN": run_id, "DISTUI_TASK": str(index)}
+def task_env(job: Job, backend: Backend, seat: Seat, meeting: Meeting, *, visible: tuple[int, ...]) -> dict[str, str]:
+    """What the task's process gets beside the names of run, task and attempt, as printed; what the job sets wins."""
+    env = {"PYTHONUNBUFFERED": "1"}
     if job.launcher == "torchrun":
         env |= torchrun.env()
     else:

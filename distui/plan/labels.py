@@ -29,6 +29,9 @@ class TaskLabels:
     tasks: int = 0
     node_rank: int = 0
     attempt: int = 1
+    attempts: int = 1
+    launch: str = ""
+    """Random, the same for all tasks and attempts of one launch: two launches may share name, owner and second."""
     gpus: tuple[int, ...] = ()
     grace: float = 30.0
     on_fail: Literal["stop", "wait"] = "stop"
@@ -37,6 +40,11 @@ class TaskLabels:
     progress: str = ""
     rendezvous_file: str = ""
     """On the host, to be removed after; empty when there is none."""
+
+    @property
+    def attempt_key(self) -> tuple[str, ...]:
+        """What all tasks of one attempt of one launch have in common: two launches may have one name."""
+        return (self.run, self.owner, self.started, self.plan, self.launch, str(self.attempt))
 
 
 def to_labels(t: TaskLabels) -> dict[str, str]:
@@ -58,6 +66,8 @@ def to_labels(t: TaskLabels) -> dict[str, str]:
         "tasks": str(t.tasks),
         "node_rank": str(t.node_rank),
         "attempt": str(t.attempt),
+        "attempts": str(t.attempts),
+        "launch": t.launch,
         "gpus": format_ranks(t.gpus),
         "grace": f"{t.grace:g}",
         "on_fail": t.on_fail,
@@ -95,6 +105,8 @@ def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
         tasks=_int(text("tasks"), 0),
         node_rank=_int(text("node_rank"), 0),
         attempt=_int(text("attempt"), 1),
+        attempts=_int(text("attempts"), 1),
+        launch=text("launch"),
         gpus=parse_ranks(text("gpus")),
         grace=_float(text("grace"), 30.0),
         on_fail="wait" if text("on_fail") == "wait" else "stop",

@@ -10,9 +10,9 @@ from distui.spec.inventory import EngineName
 from distui.spec.job import Backend, FabricKind, Launcher
 
 
-def container_name(run_id: str, index: int) -> str:
-    """`distui-RUN-INDEX`: names are for people, distui finds its containers by label."""
-    return f"distui-{run_id}-{index}"
+def container_name(run_id: str, index: int, attempt: int = 1) -> str:
+    """`distui-RUN-INDEX`, later `distui-RUN-INDEX-attempt2`: names are for people, distui finds by label."""
+    return f"distui-{run_id}-{index}" + (f"-attempt{attempt}" if attempt > 1 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,8 @@ class Task:
     @property
     def container(self) -> str:
         """Name of the task's container; unique among the runs on a host, since run ids are."""
-        return container_name(self.labels.get("distui.run", ""), self.index)
+        attempt = self.labels.get("distui.attempt", "")
+        return container_name(self.labels.get("distui.run", ""), self.index, int(attempt) if attempt.isdigit() else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,8 @@ class RunPlan:
     progress: str | None
     networks: tuple[HostNetwork, ...]
     tasks: tuple[Task, ...]
+    attempts: int = 1
+    """How many attempts the run has in all: one, and the job's `retries`."""
     reasons: tuple[str, ...] = ()
     """Choices that concern the whole run, in words (port, fabric, GPUs)."""
     warnings: tuple[str, ...] = ()

@@ -46,11 +46,12 @@ def plan(
     version: str,
     attempt: int = 1,
     started: str = "",
+    launch: str = "",
 ) -> RunPlan | NoPlan:
     """Make the plan of a run. Pure and total: any typed input gives a plan or a NoPlan, never an exception.
 
-    `started` is a time stamp that goes into the labels when given; the hash leaves it, the run id, the attempt
-    and the port that follows from them out, so that one job planned twice on unchanged hosts has one hash.
+    `started` (a time stamp) and `launch` (random) go into the labels when given; the hash leaves them, the run id,
+    the attempt and the port that follows from them out, so that one job planned twice on unchanged hosts has one hash.
     """
     notes = _Notes()
     candidates = _candidates(inventory, picks, facts, notes)
@@ -64,7 +65,7 @@ def plan(
         if not notes.problems:
             notes.problems.append(PlanProblem(None, "no host gets any rank, so there is nothing to run", "see ranks:"))
         return notes.no_plan()
-    return _planned(job, placement, _Id(run_id, owner, version, attempt, started), notes)
+    return _planned(job, placement, _Id(run_id, owner, version, attempt, started, launch), notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,8 @@ class _Id:
     owner: str
     version: str
     attempt: int
-    started: str
+    started: str = ""
+    launch: str = ""
 
 
 @dataclass(slots=True)
@@ -169,7 +171,7 @@ class _Draft:
     def anonymous(self) -> _Draft:
         """The same without what changes from run to run, for the hash."""
         port = self.meeting.master_port if asked_port(self.job) is not None else 0
-        who = _Id("run", self.who.owner, self.who.version, 0, "")
+        who = _Id("run", self.who.owner, self.who.version, 0)
         places = self.placement.places
         blank = dataclasses.replace(self, who=who)
         found = meet(self.job, places, self.networks, run_id="run", attempt=0).meeting
@@ -201,6 +203,7 @@ def _run_plan(draft: _Draft, notes: _Notes, digest: str) -> RunPlan:
         owner=who.owner,
         version=who.version,
         attempt=who.attempt,
+        attempts=job.retries + 1,
         launcher=job.launcher,
         backend=draft.backend,
         init_method=meeting.init_method,
@@ -246,7 +249,8 @@ def _task(draft: _Draft, seat: Seat, index: int, count: int, digest: str) -> Tas
     run_dir = run_folder(place.facts.home or "~", place.name, who.run_id)
     engine = checks.engine_of(place.host, place.facts)
     labels = to_labels(_labels(draft, seat, index, count, digest, engine, ranks, visible))
-    env = task_env(job, draft.backend, seat, draft.meeting, visible=visible, index=index, run_id=who.run_id)
+    env = task_env(job, draft.backend, seat, draft.meeting, visible=visible)
+    own = {"DISTUI_RUN": who.run_id, "DISTUI_TASK": str(index), "DISTUI_ATTEMPT": str(who.attempt)}
     task = Task(
         index=index,
         name=f"rank{ranks[0]}" if not whole else f"node{place.node_rank}",
@@ -258,7 +262,7 @@ def _task(draft: _Draft, seat: Seat, index: int, count: int, digest: str) -> Tas
         ranks=ranks,
         gpus=visible,
         image=job.image if engine != "process" else None,
-        env=env,
+        env=own | env,
         secrets=job.secrets,
         env_file=f"{run_dir}/env-{index}",
         run_dir=run_dir,
@@ -296,6 +300,8 @@ def _labels(
         tasks=count,
         node_rank=seat.place.node_rank,
         attempt=who.attempt,
+        attempts=job.retries + 1,
+        launch=who.launch,
         gpus=gpus,
         grace=job.stop_grace,
         on_fail=job.on_fail,
@@ -357,8 +363,7 @@ def _start(draft: _Draft, seat: Seat, task: Task, command: tuple[str, ...]) -> t
     container = docker.Container(
         engine=task.engine,
         engine_command=task.engine_command,
-        run_id=draft.who.run_id,
-        index=task.index,
+        name=task.container,
         labels=dict(task.labels),
         env_file=task.env_file,
         home=place.facts.home,

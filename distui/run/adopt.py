@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distui.errors import DistuiError, UsageError
-from distui.plan.labels import TaskLabels
+from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
 from distui.plan.serialize import from_json
 from distui.run.discover import FoundRun, FoundTask
@@ -28,9 +28,16 @@ def plan_of(found: FoundRun, stored: StoredRun | None, hosts: Sequence[Host]) ->
             plan = from_json(value)
         except (UsageError, ValueError, KeyError, TypeError, AttributeError):
             plan = None
-        if plan is not None and plan.run_id == found.run and plan.hash == found.tasks[0].labels.plan:
+        if plan is not None and _is_of(plan, found):
             return plan
     return _from_labels(found, {host.name: host for host in hosts})
+
+
+def _is_of(plan: RunPlan, found: FoundRun) -> bool:
+    """Whether a plan is that of the launch and the attempt that were found."""
+    ours = task_from_labels(plan.tasks[0].labels) if plan.tasks else None
+    labels = found.tasks[0].labels
+    return ours is not None and ours.attempt_key == labels.attempt_key and plan.hash == labels.plan
 
 
 def _from_labels(found: FoundRun, hosts: Mapping[str, Host]) -> RunPlan:
@@ -41,6 +48,7 @@ def _from_labels(found: FoundRun, hosts: Mapping[str, Host]) -> RunPlan:
         owner=labels.owner,
         version=labels.version,
         attempt=labels.attempt,
+        attempts=labels.attempts,
         launcher="torchrun" if labels.launcher == "torchrun" else "env",
         backend="nccl" if labels.backend == "nccl" else "mpi" if labels.backend == "mpi" else "gloo",
         init_method="",

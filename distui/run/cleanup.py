@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from distui.run.controller import RunController
 
 
-async def clean_up(run: RunController) -> tuple[str, ...]:
-    """Remove what the run left on its hosts; returns what may still be there, in words."""
+async def clean_up(run: RunController, *, keep: bool) -> tuple[str, ...]:
+    """Remove what the run left on its hosts, but for its containers with `keep`; returns what may still be there, in
+    words.
+    """
     unread = run.watch.unread_tasks()
     kept = [task for task in run.plan.tasks if task.index in unread]
     for task in kept:
         await run.emit(Notice(run.clock(), "warning", _kept(task)))
-    if run.keep:
+    if keep:
         unread = frozenset(t.index for t in run.plan.tasks)
     await run.emit(PhaseBegun(run.clock(), "cleanup"))
     await _remove_rendezvous(run)

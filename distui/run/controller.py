@@ -10,12 +10,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from distui.errors import CheckFailed, DistuiError, ExitCode, HostError
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan, Task
+from distui.run.attempts import Again, next_plan, set_aside, why_last
 from distui.run.cleanup import clean_up
 from distui.run.events import (
     Event,
@@ -107,6 +108,7 @@ class RunController:
         keep: bool = False,
         detach: bool = False,
         preflight: bool = True,
+        again: Again | None = None,
         limits: Limits = Limits(),
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -119,6 +121,7 @@ class RunController:
         self.keep = keep
         self.detach = detach
         self.preflight = preflight
+        self.again = again
         self.limits = limits
         self.clock = clock
         self.requests = _Requests()
@@ -128,9 +131,17 @@ class RunController:
         self._journal: Journal | None = None
         self._driver: asyncio.Task[None] | None = None
         self._began = clock()
+        self.deadline = None if limits.run is None else self._began + limits.run
+        """When the run is stopped, in our clock."""
+        self._connector = connector
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What is known of an attempt before it begins."""
+        plan = self.plan
         self._silences = Silences(plan)
-        self.watch = Watch(plan, emit=self.emit, stored=stored, facts=self.facts, clock=clock)
-        self.hosts = {host: HostRun(host, plan, connector) for host in plan.hosts}
+        self.watch = Watch(plan, emit=self.emit, stored=self.stored, facts=self.facts, clock=self.clock)
+        self.hosts = {host: HostRun(host, plan, self._connector) for host in plan.hosts}
 
     async def __aenter__(self) -> RunController:
         """Begin to launch, or to follow."""
@@ -192,10 +203,11 @@ class RunController:
                 self._journal.write((event,))
             except OSError as exc:
                 self._close_journal()
-                await self._notice("error", f"can't write {self.stored.path}: {exc.strerror}; the run goes on")
+                await self.notice("error", f"can't write {self.stored.path}: {exc.strerror}; the run goes on")
         await self._queue.put(event)
 
-    async def _notice(self, level: str, text: str) -> None:
+    async def notice(self, level: str, text: str) -> None:
+        """Emit words that change no state; `level` is info, warning or error."""
         assert level in ("info", "warning", "error")
         await self.emit(Notice(self.clock(), level, text))  # type: ignore[arg-type]
 
@@ -208,12 +220,11 @@ class RunController:
                 await self._give_up(exc, "unknown" if self.adopted else "launch_failed")
                 return
             try:
-                await self.emit(self._opened())
-                await self.emit(await self._run())
+                await self.emit(await self._attempts())
             except DistuiError as exc:
                 await self._give_up(exc, "unknown")
             except Exception:
-                await self._notice("error", "a bug in distui ended the controller; the run may live on")
+                await self.notice("error", "a bug in distui ended the controller; the run may live on")
                 await self.emit(self._ended("unknown", ExitCode.BUG))
                 raise
 
@@ -233,7 +244,7 @@ class RunController:
             self._journal = None
 
     async def _give_up(self, error: DistuiError, outcome: RunOutcome) -> None:
-        await self._notice("error", error.message + (f" ({error.hint})" if error.hint else ""))
+        await self.notice("error", error.message + (f" ({error.hint})" if error.hint else ""))
         code = ExitCode.CONTACT_LOST if isinstance(error, HostError) else error.exit_code
         await self.emit(self._ended(outcome, code))
 
@@ -248,9 +259,38 @@ class RunController:
             ranks={rank: task.host for task in plan.tasks for rank in task.ranks},
             tasks={task.index: task.ranks for task in plan.tasks},
             attempt=plan.attempt,
+            attempts=plan.attempts,
             adopted=self.adopted,
             log_dir=str(self.stored.log_dir),
         )
+
+    async def _attempts(self) -> RunEnded:
+        """One attempt after the other, until one does not fail or none is left."""
+        while True:
+            await self.emit(self._opened())
+            ended = await self._run()
+            plan = await next_plan(self, ended)
+            if plan is None:
+                return ended
+            if self.requests.stop is not None:
+                return replace(ended, outcome="stopped", exit=int(self.requests.exit), at=self.clock())
+            if self.requests.detach:
+                await self.notice("warning", f"attempt {plan.attempt} is not begun without a distui that stays")
+                return replace(ended, at=self.clock())
+            await self._renew(plan)
+
+    async def _renew(self, plan: RunPlan) -> None:
+        """Let go of the attempt that has ended and get ready for the next. Raises CheckFailed for a full disk here."""
+        await asyncio.gather(*(h.link.close() for h in self.hosts.values()))
+        try:
+            set_aside(self, plan)
+        except OSError as exc:
+            raise CheckFailed(
+                f"can't write {self.stored.path}: {exc.strerror}; attempt {plan.attempt} is not begun",
+                hint="free some space there",
+            ) from exc
+        self.plan = plan
+        self._prepare()
 
     async def _run(self) -> RunEnded:
         if not self.adopted:
@@ -284,10 +324,13 @@ class RunController:
 
     async def _refused(self, refusal: LaunchRefused) -> RunEnded:
         for text in refusal.reasons:
-            await self._notice("error", text)
+            await self.notice("error", text)
         outcome: RunOutcome = (
             "stopped" if refusal.exit_code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED) else "launch_failed"
         )
+        if outcome == "launch_failed" and self.state.past:  # the run did run, and failed
+            ended = self._ended("failed", ExitCode.RANK_FAILED, leftovers=refusal.leftovers)
+            return replace(ended, failure=self.state.past[-1].failure)
         return self._ended(outcome, refusal.exit_code, leftovers=refusal.leftovers)
 
     async def _supervise(self) -> None:
@@ -303,11 +346,10 @@ class RunController:
 
     async def _until_over(self, stops: list[asyncio.Task[None]]) -> None:
         """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
-        deadline = None if self.limits.run is None else self._began + self.limits.run
         while not (self.watch.settled or self.watch.broken or self.requests.detach):
             if self.watch.lost_longer_than(self._patience()):
                 break
-            if deadline is not None and self.clock() >= deadline and self.watch.stop_began is None:
+            if self.deadline is not None and self.clock() >= self.deadline and self.watch.stop_began is None:
                 self.request_stop("timeout", exit=ExitCode.TIMEOUT)
             if self.watch.failed and self.plan.on_fail == "stop" and self.requests.stop is None:
                 self.request_stop("failure", exit=ExitCode.RANK_FAILED)
@@ -359,7 +401,8 @@ class RunController:
     async def _finish(self) -> RunEnded:
         """Everything is read: clean up the hosts and give the verdict."""
         stopped_by = "" if self.requests.stop else await self.watch.stopped_elsewhere()
-        leftovers = await clean_up(self)
+        retried = self.watch.failed and why_last(self, self.watch.failure()) is None
+        leftovers = await clean_up(self, keep=self.keep and not retried)
         self.watch.missed(index for host in self.hosts.values() for index in host.missing)
         failure = self.watch.failure()
         await self.watch.announce(failure)
@@ -367,7 +410,7 @@ class RunController:
             text = (
                 f"{missing} of the run's tasks were not found: their hosts did not answer, or are not in the inventory"
             )
-            await self._notice("warning", text)
+            await self.notice("warning", text)
         outcome, code = self._outcome(failed=failure is not None, stopped_by=stopped_by)
         return self._ended(outcome, code, leftovers=leftovers)
 
@@ -398,6 +441,8 @@ class RunController:
             leftovers=leftovers,
             took=self.clock() - self._began,
             progress=self.state.progress,
+            attempt=self.plan.attempt,
+            attempts=self.plan.attempts,
         )
 
 

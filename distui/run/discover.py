@@ -75,6 +75,16 @@ class FoundRun:
         return tuple(dict.fromkeys(t.host for t in self.tasks))
 
     @property
+    def attempt(self) -> int:
+        """Which attempt of the run its tasks are."""
+        return self.tasks[0].labels.attempt
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts the run has in all, as its job says."""
+        return self.tasks[0].labels.attempts
+
+    @property
     def started(self) -> float | None:
         """When its first task started."""
         return min((t.started for t in self.tasks if t.started is not None), default=None)
@@ -88,7 +98,7 @@ class FoundRun:
         if any(running):
             return "partial"
         codes = [t.exit for t in self.tasks]
-        if any(code not in (0, None, 137, 143) for code in codes):
+        if any(t.oom or t.exit not in (0, None, 137, 143) for t in self.tasks):
             return "failed"
         return "succeeded" if all(code == 0 for code in codes) else "ended"
 
@@ -116,7 +126,7 @@ async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | N
             continue
         for task in answer:
             tasks.setdefault(task.labels.run, []).append(task)
-    tasks = {name: _each_once(found) for name, found in tasks.items()}
+    tasks = {name: _newest(_each_once(found)) for name, found in tasks.items()}
     runs = [FoundRun(name, tuple(sorted(found, key=lambda t: t.labels.task))) for name, found in tasks.items()]
     runs.sort(key=lambda r: r.started or 0, reverse=True)
     return Found(tuple(runs), unreachable)
@@ -129,6 +139,12 @@ def _each_once(found: Sequence[FoundTask]) -> list[FoundTask]:
         if task.id not in by_id or task.labels.host == task.host:
             by_id[task.id] = task
     return list(by_id.values())
+
+
+def _newest(found: Sequence[FoundTask]) -> list[FoundTask]:
+    """The tasks of the newest attempt: one before it may have left something on a host that was out of reach."""
+    newest = max(task.labels.attempt for task in found)
+    return [task for task in found if task.labels.attempt == newest]
 
 
 async def _ask(connector: Connector, host: Host, run: str | None) -> tuple[FoundTask, ...] | Trouble:

@@ -38,6 +38,7 @@ class RunOpened:
     attempt: int = 1
     adopted: bool = False
     log_dir: str = ""
+    attempts: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +222,21 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """An attempt failed and was cleaned up; the next begins in `pause` seconds, with a RunOpened of its own.
+
+    `log_dir` is where the attempt's logs are kept from then on.
+    """
+
+    at: float
+    attempt: int
+    attempts: int
+    failure: Failure | None
+    pause: float
+    log_dir: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnded:
     """The last event of a run. `leftovers` names what may still be on a host (normally empty)."""
 
@@ -233,6 +249,8 @@ class RunEnded:
     took: float = 0.0
     progress: Progressed | None = None
     """The last progress it told."""
+    attempt: int = 1
+    attempts: int = 1
 
 
 Event = (
@@ -248,6 +266,7 @@ Event = (
     | FailureFound
     | StopAsked
     | Notice
+    | AttemptEnded
     | RunEnded
 )
 
@@ -266,7 +285,8 @@ def to_json(event: Event, run: str) -> tuple[dict[str, Any], ...]:
             return (
                 base
                 | {"type": "run", "job": event.job, "launcher": event.launcher, "image": event.image}
-                | {"attempt": event.attempt, "adopted": event.adopted, "ranks": ranks, "log_dir": event.log_dir},
+                | {"attempt": event.attempt, "attempts": event.attempts, "adopted": event.adopted}
+                | {"ranks": ranks, "log_dir": event.log_dir},
             )
         case PhaseBegun():
             return (base | {"type": "phase", "phase": event.phase, "detail": event.detail},)
@@ -298,6 +318,12 @@ def to_json(event: Event, run: str) -> tuple[dict[str, Any], ...]:
             return (base | {"type": "stop", "reason": event.reason, "grace": event.grace},)
         case Notice():
             return (base | {"type": "notice", "level": event.level, "host": event.host, "text": event.text},)
+        case AttemptEnded():
+            return (
+                base
+                | {"type": "attempt", "attempt": event.attempt, "attempts": event.attempts, "pause_s": event.pause}
+                | {"first_failure": failure_json(event.failure), "log_dir": event.log_dir},
+            )
         case RunEnded():
             return (base | _result(event),)
 
@@ -357,4 +383,6 @@ def _result(event: RunEnded) -> dict[str, Any]:
         "leftovers": list(event.leftovers),
         "took_s": round(event.took, 3),
         "progress": progress_json(event.progress) if event.progress is not None else None,
+        "attempt": event.attempt,
+        "attempts": event.attempts,
     }

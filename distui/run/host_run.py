@@ -19,8 +19,12 @@ from distui.run.lines import safe
 from distui.run.link import HostLink
 from distui.session import Completed, Connector
 
-_REMOVE_FOLDER = 'rm -rf -- "$1"; rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :'
-"""Folders above are only removed when empty: on a machine that also runs distui they hold its own runs."""
+_REMOVE_FOLDER = """
+if [ "$2" != own ] && [ -e "$1/launch" ]; then exit 0; fi
+rm -rf -- "$1"; rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :
+""".strip()
+"""A folder with a launch under way is only removed by whose it is. Folders above are only removed when empty: on a
+machine that also runs distui they hold its own runs."""
 
 GIVE_UP = 20.0
 """Seconds a command waits for a lost connection before its host counts as out of reach."""
@@ -68,11 +72,10 @@ class HostRun:
         """This host's tasks of the run that its engine knows of, whatever their state.
 
         Two names may lead to one engine (the demo's hosts share this machine's): the other's tasks are not ours.
-        Neither are those of another launch with the run's name, once this one has begun to start its own.
+        Neither are those of another launch with the run's name, or of another attempt.
         """
         ours = {task.index: task_from_labels(task.labels) for task in self.tasks}
-        found = [task for task in await self._told() if task.labels.task in ours]
-        return tuple(t for t in found if not self.taken or _same_launch(t.labels, ours[t.labels.task]))
+        return tuple(t for t in await self._told() if t.labels.task in ours and _same(t.labels, ours[t.labels.task]))
 
     async def _told(self) -> tuple[FoundTask, ...]:
         """Every task of this run that the host's engine knows of."""
@@ -202,10 +205,17 @@ class HostRun:
             await self._delete(doomed)
         left = [task for task in await self.found() if task.labels.task not in keep]
         if not left and not keep:
-            await self._again(("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir()))
+            await self._remove_folder()
         elif not left:
             await self.remove_file(f"{await self.run_dir()}/stopped")  # the run is over; the kept task is not stopped
         return tuple(f"{self.host}: {task.words}" for task in left)
+
+    async def _remove_folder(self) -> None:
+        """Remove the run's folder, unless the run's next attempt, begun by somebody else, has it by now."""
+        if not self.taken and await self._told():
+            return
+        whose = "own" if self.taken else "theirs"
+        await self._again(("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir(), whose))
 
     async def _delete(self, doomed: Sequence[FoundTask]) -> None:
         if self.first.engine == "process":
@@ -231,11 +241,9 @@ class HostRun:
         await self._put(f"{await self.run_dir()}/stopped", who.encode())
 
 
-def _same_launch(found: TaskLabels, ours: TaskLabels | None) -> bool:
-    """Whether a task that was found is of the launch that planned ours: runs of two launches may have one name."""
-    if ours is None:
-        return False
-    return all(getattr(found, name) == getattr(ours, name) for name in ("host", "owner", "started", "plan", "attempt"))
+def _same(found: TaskLabels, ours: TaskLabels | None) -> bool:
+    """Whether a task that was found is of the launch and the attempt that planned ours, on the same host."""
+    return ours is not None and found.host == ours.host and found.attempt_key == ours.attempt_key
 
 
 _ADVICE = re.compile(r"(See|Run) '.* --help'")

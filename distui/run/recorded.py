@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from distui.run.events import (
+    AttemptEnded,
     Event,
     Failure,
     FailureFound,
@@ -146,6 +147,9 @@ def _event(value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]]) -> Ev
             return StopAsked(at, value["reason"], value["grace"])
         case "notice":
             return Notice(at, value["level"], value["text"], value["host"])
+        case "attempt":
+            failed = failure_of(value["first_failure"])
+            return AttemptEnded(at, value["attempt"], value["attempts"], failed, value["pause_s"], value["log_dir"])
         case "result":
             return _ended(at, value)
         case _:
@@ -156,14 +160,15 @@ def _opened(at: float, value: Mapping[str, Any], tasks: Mapping[int, tuple[int, 
     ranks = {int(r["rank"]): str(r["host"]) for r in value["ranks"]}
     return RunOpened(
         at, value["run"], value["job"], value["launcher"], value["image"], ranks, tasks or {r: (r,) for r in ranks},
-        value["attempt"], value["adopted"], value["log_dir"],
+        value["attempt"], value["adopted"], value["log_dir"], value.get("attempts", 1),
     )  # fmt: skip
 
 
 def _ended(at: float, value: Mapping[str, Any]) -> RunEnded:
     return RunEnded(
         at, value["state"], value["exit"], failure_of(value["first_failure"]), value["log_dir"],
-        tuple(value["leftovers"]), value["took_s"], progress_of(at, value.get("progress")),
+        tuple(value["leftovers"]), value["took_s"], progress_of(at, value.get("progress")), value.get("attempt", 1),
+        value.get("attempts", 1),
     )  # fmt: skip
 
 

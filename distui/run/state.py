@@ -2,10 +2,11 @@
 
 How a run's own state follows from its parts, first match wins:
 1. an end was recorded: that outcome (`succeeded`, `failed`, `stopped`, `unknown`, `launch_failed`, `detached`)
-2. a stop was asked for: `stopping`
-3. a host of the run is lost: `degraded`
-4. every rank has started: `running`
-5. otherwise the phase it is in: `launching`
+2. an attempt failed and the next has not begun: `retrying`
+3. a stop was asked for: `stopping`
+4. a host of the run is lost: `degraded`
+5. every rank has started: `running`
+6. otherwise the phase it is in: `launching`
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from distui.run.events import (
+    AttemptEnded,
     Event,
     Failure,
     FailureFound,
@@ -92,12 +94,20 @@ class RunState:
     ended: RunEnded | None = None
     notices: tuple[Notice, ...] = ()
     progress: Progressed | None = None
+    attempt: int = 1
+    attempts: int = 1
+    """How many attempts the run has in all, as its job says."""
+    past: tuple[AttemptEnded, ...] = ()
+    """Attempts that failed before this one, as far as they were seen from here."""
+    retrying: bool = False
 
     @property
     def summary(self) -> str:
         """The run's state in one word, by the numbered list of this module."""
         if self.ended is not None:
             return self.ended.outcome
+        if self.retrying:
+            return "retrying"
         if self.stopping is not None:
             return "stopping"
         if any(h.connection == "lost" for h in self.hosts.values()):
@@ -135,6 +145,8 @@ def apply(state: RunState, event: Event) -> RunState:
             return replace(state, stopping=event)
         case Notice():
             return replace(state, notices=(*state.notices[-199:], event))
+        case AttemptEnded():
+            return replace(state, past=(*state.past, event), retrying=True)
         case RunEnded():
             progress = event.progress or state.progress
             return replace(state, ended=event, failure=event.failure or state.failure, progress=progress)
@@ -147,15 +159,19 @@ def _opened(state: RunState, event: RunOpened) -> RunState:
         state,
         run=event.run,
         job=event.job,
-        started=event.at,
+        started=state.started if event.attempt > 1 and state.past else event.at,
         log_dir=event.log_dir,
         adopted=event.adopted,
         ranks=Pages(ranks),
         hosts={h: HostState(h) for h in dict.fromkeys(event.ranks.values())},
+        containers=Pages(),
         stopping=None,
         ended=None,
         failure=None,
         progress=None,
+        attempt=event.attempt,
+        attempts=event.attempts,
+        retrying=False,
     )
 
 

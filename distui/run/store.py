@@ -5,6 +5,7 @@
 <run>/metrics.ndjson   samples, one line a second and host
 <run>/logs/            rank-00013.log, and node-00001.log for torchrun's own words; .times beside each (`times.py`)
 <run>/follow/          per task: how far its log has been read (`logs.py`)
+<run>/attempt-1/       plan, logs and follow of an attempt that failed; the newest attempt's are in <run> itself
 <run>/lock             held by the process that follows the run
 """
 
@@ -59,6 +60,40 @@ class StoredRun:
     def follow_file(self, task: int) -> Path:
         """How far the log of one task has been read."""
         return self.path / "follow" / f"task-{task:05d}.json"
+
+    def attempt(self, number: int) -> StoredRun:
+        """What is kept of an earlier attempt, in the same form."""
+        return StoredRun(self.path / f"attempt-{number}")
+
+    def earlier(self) -> tuple[int, ...]:
+        """The attempts before the newest one of which something is kept here."""
+        found = (p.name.removeprefix("attempt-") for p in self.path.glob("attempt-*") if p.is_dir())
+        return tuple(sorted(int(n) for n in found if n.isdigit()))
+
+    def set_aside(self, number: int) -> None:
+        """Keep plan and logs of attempt `number`, which has ended, apart: the folder is then the next one's.
+
+        Raises OSError.
+        """
+        kept = self.attempt(number).path
+        kept.mkdir(mode=0o700, exist_ok=True)
+        for name in ("logs", "follow", "plan.json"):
+            with contextlib.suppress(FileNotFoundError):
+                (self.path / name).rename(kept / name)
+        for name in ("logs", "follow"):
+            (self.path / name).mkdir(exist_ok=True, mode=0o700)
+
+    def ask_stop(self) -> None:
+        """Leave word for the process that follows the run, which may have nothing on its hosts just now."""
+        write_private(self.path / "stop", b"")
+
+    def stop_asked(self) -> bool:
+        """Whether somebody asked to stop the run since this was last called."""
+        try:
+            (self.path / "stop").unlink()
+        except OSError:
+            return False
+        return True
 
     def read_plan(self) -> dict[str, Any] | None:
         """The plan as JSON, None when there is none or it is torn."""
@@ -160,10 +195,10 @@ class RunStore:
     def all(self) -> tuple[StoredRun, ...]:
         """Every run recorded here, newest first."""
         try:
-            found = [p for p in self.root.iterdir() if p.is_dir()]
+            found = [(_changed(p), p) for p in self.root.iterdir() if p.is_dir()]
         except OSError:
             return ()
-        return tuple(StoredRun(p) for p in sorted(found, key=lambda p: p.stat().st_mtime, reverse=True))
+        return tuple(StoredRun(p) for _, p in sorted(found, key=lambda f: f[0], reverse=True))
 
     def remove(self, run_id: str) -> None:
         """Delete a run's folder here. Raises NotFound."""
@@ -174,6 +209,14 @@ class RunStore:
         for name in ("logs", "follow"):
             (path / name).mkdir(exist_ok=True, mode=0o700)
         return StoredRun(path)
+
+
+def _changed(path: Path) -> float:
+    """When a folder last changed; 0 for one that another process has just removed."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _is_name(run_id: str) -> bool:

@@ -105,6 +105,8 @@ class Job:
     docker_args: tuple[str, ...] = ()
     pull: Literal["always", "missing", "never"] = "missing"
     on_fail: Literal["stop", "wait"] = "stop"
+    retries: int = 0
+    """How often a run that failed is started anew."""
     stop_grace: float = 30.0
     stall_after: float = 120.0
     progress: str | None = None

@@ -376,7 +376,6 @@ HINTS = {
     "data": _later("mount it with `volumes`"),
     "roles": _later("launchers are env and torchrun"),
     "done_when": _later("a run ends when all ranks have"),
-    "retries": _later("start the run again, or use `torchrun: {max_restarts: N}`"),
     "max_duration": _later("use --timeout on the command line"),
     "environment": "unknown key, did you mean 'env'?",
     "envs": "unknown key, did you mean 'env'?",

@@ -20,6 +20,7 @@ PREFLIGHT = (
     "ssh", "docker", "driver", "image", "gpus_idle", "addresses", "ports", "ib", "limits", "clock", "disk",
 )  # fmt: skip
 MAX_HOSTS = names.MAX_NAMES
+MAX_RETRIES = 100
 
 _NUMBER_OF_HOSTS = leaves.whole(1, MAX_HOSTS, "a number of hosts")
 _GPUS_ON_HOST = ByKind(leaf=leaves.either(leaves.choice("all"), GPU_COUNT), items=GPU_LIST)
@@ -206,6 +207,12 @@ COURSE = (
         leaves.choice("stop", "wait"),
         "When a rank fails: stop the others, or wait for them.",
         default="stop",
+    ),
+    Key(
+        "retries",
+        leaves.whole(0, MAX_RETRIES, "a number of retries"),
+        "How often a run that failed is stopped, cleaned up and started anew.",
+        default=0,
     ),
     Key("stop_grace", leaves.duration(0, 86400), "Time between SIGTERM and SIGKILL.", default="30s"),
     Key("stall_after", leaves.duration(0), "Silence after which a rank counts as stalled; 0 never.", default="120s"),

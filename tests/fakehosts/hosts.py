@@ -79,8 +79,10 @@ class FakeHost:
                 if path not in self.files:
                     return Completed(argv, 1, b"", f"cat: {path}: No such file or directory\n".encode())
                 return Completed(argv, 0, self.files[path], b"")
-            case ("sh", "-c", script, "sh", folder) if script.startswith("rm -rf"):
+            case ("sh", "-c", script, "sh", folder, whose) if "rm -rf" in script:
                 for path in [p for p in self.files if p.startswith(f"{folder}/")]:
+                    if whose != "own" and f"{folder}/launch" in self.files:
+                        break
                     del self.files[path]
             case ("sh", "-c", _, "distui-take", folder, claim, over, _):
                 return Completed(argv, 0, self._take(folder, claim, over=over == "over").encode(), b"")
@@ -113,7 +115,7 @@ def verb_of(argv: Sequence[str]) -> str:
         case ("sh", "-c", _, "distui-take", *_):
             return "take"
         case ("sh", "-c", script, *_):
-            return "folder" if script.startswith("rm -rf") else "home"
+            return "folder" if "rm -rf" in script else "home"
         case (verb, *_):
             return verb
     raise AssertionError(argv)

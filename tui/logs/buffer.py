@@ -69,6 +69,11 @@ class LogBuffer:
         """Memory the index takes."""
         return (len(self._starts) + len(self._firsts)) * 8
 
+    def renew(self) -> None:
+        """The file was replaced by a new one."""
+        self._clear()
+        self.cuts += 1
+
     # Reading on
 
     def grow(self, budget: float = 0.0) -> bool:
@@ -77,8 +82,7 @@ class LogBuffer:
         try:
             with self.path.open("rb", buffering=0) as file:
                 if os.fstat(file.fileno()).st_size < self.size:
-                    self._clear()
-                    self.cuts += 1
+                    self.renew()
                 while self._grow_slice(file):
                     if time.perf_counter() >= until:
                         return True

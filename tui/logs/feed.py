@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from distui.plan.model import Task
-from distui.run.events import Event, HostSampled, LogLines, RunEnded
+from distui.run.events import Event, HostSampled, LogLines, RunEnded, RunOpened
 from distui.run.load import placed
 from distui.run.rank_rows import RankRow, rank_rows
 from distui.run.state import RunState
@@ -86,11 +86,19 @@ class RunFeed:
                     self.grown.add(event.rank)
                 case HostSampled():
                     self.samples.setdefault(event.host, deque(maxlen=KEPT_SAMPLES)).append(event)
+                case RunOpened() if event.attempt > 1:
+                    self._renew()
                 case RunEnded():
                     self.over = True
                     self.grown.update(self.buffers)
                 case _:
                     pass
+
+    def _renew(self) -> None:
+        """Another attempt has begun: the files are new ones."""
+        for rank, buffer in self.buffers.items():
+            buffer.renew()
+            self.grown.add(rank)
 
     def rows(self) -> list[RankRow]:
         """Every rank as a row."""

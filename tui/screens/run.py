@@ -243,6 +243,8 @@ class RunScreen(PaneKeys):
         word = WORDS.get(summary, summary).upper()
         line.gap(3).put(self.glyphs.state(summary), look.state(summary)).gap(1)
         line.put(word, look.state(summary) + Style(bold=True))
+        if state.attempts > 1:
+            line.gap(2).put(f"attempt {state.attempt} of {state.attempts}", look.muted)
         if summary == "launching" and state.phase:
             line.gap(2).put(state.phase, look.muted).gap(1).put(state.detail[:40], look.faint)
         elif (began := self.feed.started) is not None:

@@ -290,7 +290,7 @@ class RunsScreen(View):
         row = self._need()
         if row is None:
             return
-        if row.live and row.state in ("running", "partial", "launching", "stopping", "degraded"):
+        if row.live and row.state in ("running", "partial", "launching", "retrying", "stopping", "degraded"):
             app_of(self).tell(f"{row.run} still runs; S stops it", level="warning")
             return
         self.work(self._prune(row), name="prune")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from distui.cli.console import Console
     from distui.cli.loglines import LogOut
     from distui.cli.settings import Settings
+    from distui.run.store import StoredRun
 
 
 @verb("logs")
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("--grep", metavar="RX", help="Lines that match a regular expression.")
 @click.option("--stderr", "stderr_only", is_flag=True, help="Only what went to stderr.")
 @click.option("--no-prefix", is_flag=True, help="Lines without rank and host in front.")
+@click.option("--attempt", type=click.IntRange(1), metavar="N", help="An earlier attempt of a run with retries.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -40,6 +42,7 @@ def command(
     grep: str | None,
     stderr_only: bool,
     no_prefix: bool,
+    attempt: int | None,
 ) -> int:
     """Print the logs of a run: rank after rank, or with -f as the lines come.
 
@@ -65,6 +68,8 @@ def command(
     view = LogView(prefix=not no_prefix, timestamps=timestamps)
     lines = log_out(out.out.fileno(), view, wanted, colour=out.out_colour)
     place = runs.locate(told, run)
+    if attempt is not None and (earlier := _earlier(place, attempt)) is not None:
+        return wiring.run_async(_of_attempt(earlier, lines), limit=told.timeout)
     try:
         return wiring.run_async(_logs(told, out, place, lines, follow=follow), limit=told.timeout)
     except KeyboardInterrupt:
@@ -72,6 +77,32 @@ def command(
         for text, style in words.still_running(run) if follow else ():
             out.say(text, style)
         return ExitCode.INTERRUPTED
+
+
+def _earlier(place: runs.Place, attempt: int) -> StoredRun | None:
+    """What is kept here of an earlier attempt; None for the newest one. Raises UsageError when there is no such one."""
+    kept = place.stored.earlier() if place.stored is not None else ()
+    newest = runs.stored_row(place.stored).attempt if place.stored is not None else None
+    if attempt == newest or (newest is None and attempt == 1):
+        return None
+    if place.stored is None or attempt not in kept:
+        known = ", ".join(map(str, (*kept, newest))) if newest is not None else "none"
+        raise UsageError(f"attempt {attempt} of {place.run} is not recorded here (attempts here: {known})")
+    return place.stored.attempt(attempt)
+
+
+async def _of_attempt(stored: StoredRun, lines: LogOut) -> int:
+    """An attempt that failed: its files here are all there is of it."""
+    from distui.cli import logfiles
+
+    if lines.writer.timestamps or lines.wanted.needs_engine:
+        raise UsageError(
+            "the containers of an earlier attempt are gone, and its files here hold no times and no streams",
+            hint="leave out -t, --since and --stderr",
+        )
+    refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(stored)])
+    await logfiles.show(stored, lines, follow=False)
+    return ExitCode.OK
 
 
 async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, *, follow: bool) -> int:

@@ -98,9 +98,14 @@ def _cells(row: runs.RunRow) -> tuple[str, ...]:
     from distui.run.lines import safe
     from distui.spec.names import fold
 
-    state = row.state + (f" {row.exit}" if row.exit else "")
+    state = row.state + (f" {row.exit}" if row.exit else "") + attempt(row)
     cells = (row.run, row.job, state, fold(row.hosts), str(row.ranks), when(row.started), took(row), failure(row))
     return tuple(map(safe, cells))
+
+
+def attempt(row: runs.RunRow) -> str:
+    """`, attempt 2 of 3` where the job allows several."""
+    return f", attempt {row.attempt} of {row.attempts}" if row.attempts > 1 else ""
 
 
 def when(at: float | None) -> str:

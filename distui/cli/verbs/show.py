@@ -13,7 +13,7 @@ from distui.cli import runs, settings, wiring
 from distui.cli.console import Console
 from distui.cli.options import RUN, verb
 from distui.cli.settings import Settings
-from distui.cli.verbs.ps import took, when
+from distui.cli.verbs.ps import attempt, took, when
 from distui.cli.words import progress_words
 from distui.errors import NotFound
 from distui.run.events import Progressed, progress_json
@@ -144,7 +144,7 @@ def _show(out: Console, row: runs.RunRow, ranks: Sequence[RankRow], progress: Pr
     facts = {
         "run": row.run,
         "job": row.job,
-        "state": row.state + (f", exit {row.exit}" if row.exit is not None else ""),
+        "state": row.state + (f", exit {row.exit}" if row.exit is not None else "") + attempt(row),
         "owner": row.owner,
         "hosts": fold(row.hosts),
         "ranks": str(row.ranks),

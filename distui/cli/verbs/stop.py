@@ -16,6 +16,7 @@ from distui.errors import DistuiError, ExitCode
 if TYPE_CHECKING:
     from distui.cli.attaching import Live
     from distui.cli.settings import Settings
+    from distui.run.store import StoredRun
     from distui.session import Connector
 
 DRAIN_SECONDS = 60.0
@@ -64,6 +65,8 @@ async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float
     async with wiring.connected(told, place.hosts) as connector:
         found, unreachable = await runs.find(told, connector, place)
         if found is None and not unreachable and place.stored is not None:
+            if runs.is_followed(place.stored):
+                return await _between_attempts(out, place.stored)
             out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")
             return ExitCode.OK
         live = await take_up(told, connector, place)
@@ -72,6 +75,14 @@ async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float
         if place.stored is not None and runs.is_followed(place.stored):
             return await _beside(connector, out, place, live, grace)
         return await _own(told, connector, out, place, live, grace)
+
+
+async def _between_attempts(out: Console, stored: StoredRun) -> int:
+    """Another distui here follows it, and it has nothing on its hosts: it rests before its next attempt."""
+    stored.ask_stop()
+    left = not await runs.let_go(stored, limit=DRAIN_SECONDS)
+    out.say(f"distui: {stored.run_id} {'is followed by another distui here, which goes on' if left else 'is stopped'}")
+    return ExitCode.CONTACT_LOST if left else ExitCode.OK
 
 
 async def _agreed(told: Settings, out: Console, live: Live, word: str) -> bool:

@@ -1,0 +1,103 @@
+"""Attempts of a run: whether one that failed is followed by another, and how the next one begins.
+
+Attempts are begun only by the controller that started the run: it alone has the job and the secrets' values. What
+is retried is a run that ran and failed. Not retried is what would fail the same way again (a command that can't be
+executed) and what somebody wanted (a stop, a limit).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from distui.errors import ExitCode
+from distui.plan.model import NoPlan, RunPlan
+from distui.plan.serialize import to_json
+from distui.run.events import AttemptEnded, Failure, RunEnded
+
+if TYPE_CHECKING:
+    from distui.run.controller import RunController
+
+Again = Callable[[int], RunPlan | NoPlan]
+"""Plans the run's next attempt, given its number: with a fresh port and a fresh rendezvous file."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
+LOOK_SECONDS = 0.2
+
+NEVER_RAN = frozenset({125, 126, 127})
+"""Exit statuses of an engine or shell that could not start the command: the next attempt would end the same way."""
+
+
+def pause_before(attempt: int) -> float:
+    """Seconds of rest before an attempt: 2, 4, 8 ... up to 60, so that a host in trouble is not hammered."""
+    return float(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(attempt - 2, 10)))
+
+
+def why_last(run: RunController, failure: Failure | None) -> str | None:
+    """Why the attempt that has just failed is the last one, in words; "" where no more were asked for.
+
+    None when another one is due.
+    """
+    plan = run.plan
+    if plan.attempt >= plan.attempts or run.requests.stop not in (None, "failure"):
+        return ""
+    if run.again is None:
+        return "only the distui that started the run begins the next attempt"
+    if run.requests.detach:
+        return "no further attempt is begun without a distui that stays"
+    if failure is not None and failure.exit in NEVER_RAN:
+        return "the command can't be executed, so no further attempt is made"
+    if run.deadline is not None and run.clock() + pause_before(plan.attempt + 1) >= run.deadline:
+        return "the time limit leaves no room for another attempt"
+    return None
+
+
+async def next_plan(run: RunController, ended: RunEnded) -> RunPlan | None:
+    """The plan of the next attempt, after the pause; None when `ended` is how the run ends."""
+    attempt, attempts = run.plan.attempt, run.plan.attempts
+    why = why_last(run, ended.failure) if ended.outcome == "failed" else ""
+    if why is None and ended.leftovers:
+        why = "not everything could be removed, so no further attempt is made"
+    if why is not None or run.again is None:
+        if why:
+            await run.notice("warning", f"attempt {attempt} of {attempts} failed; {why}")
+        return None
+    plan = run.again(attempt + 1)
+    if isinstance(plan, NoPlan):
+        reasons = "; ".join(map(str, plan.problems))
+        await run.notice("error", f"there is no plan for attempt {attempt + 1}: {reasons}")
+        return None
+    pause = pause_before(attempt + 1)
+    await run.emit(AttemptEnded(run.clock(), attempt, attempts, ended.failure, pause, _kept_in(run)))
+    await _rest(run, pause)
+    return plan
+
+
+def _kept_in(run: RunController) -> str:
+    """Where the logs of the attempt that has ended will be."""
+    return str(run.stored.attempt(run.plan.attempt).log_dir)
+
+
+async def _rest(run: RunController, seconds: float) -> None:
+    """The pause, cut short by a stop or a detach; the stop that the failure made is over."""
+    if run.requests.stop == "failure":
+        run.requests.stop = None
+    until = asyncio.get_running_loop().time() + seconds
+    run.stored.stop_asked()  # asked of an attempt that has ended
+    while run.requests.stop is None and not run.requests.detach and asyncio.get_running_loop().time() < until:
+        if run.stored.stop_asked():
+            run.request_stop("user", exit=ExitCode.TERMINATED)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await run.requests.changed.wait()
+
+
+def set_aside(run: RunController, plan: RunPlan) -> None:
+    """Move what is recorded of the attempt that has ended out of the way and record the next one's plan.
+
+    Raises OSError.
+    """
+    run.stored.set_aside(run.plan.attempt)
+    run.stored.write_plan(to_json(plan))

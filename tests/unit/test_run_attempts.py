@@ -1,0 +1,254 @@
+"""Attempts of a run that fails: what is retried and what not, what is kept of each, and what is left (nothing)."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from distui.plan.model import RunPlan
+from distui.plan.plan import NoPlan, PlanProblem
+from distui.run import attempts
+from distui.run.attempts import pause_before
+from distui.run.controller import Limits
+from distui.run.discover import find_runs
+from distui.run.events import AttemptEnded, PhaseBegun, RunOpened
+from distui.run.recorded import stored_events
+from distui.run.state import RunState, apply
+from distui.spec.inventory import Host
+from fakehosts.runs import Cluster, plan_for, use_fake_follower
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Two hosts; the pause between attempts is short."""
+    made = Cluster(tmp_path, 2)
+    use_fake_follower(monkeypatch, made.connector)
+    monkeypatch.setattr(attempts, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(attempts, "LOOK_SECONDS", 0.001)
+    return made
+
+
+def planner(cluster: Cluster, **job: object) -> attempts.Again:
+    """Plans attempt after attempt of one job, and makes each attempt of task 1 end as `exits` says."""
+    return lambda attempt: plan_for(*cluster.names, attempt=attempt, **job)
+
+
+def ends(cluster: Cluster, *codes: int) -> None:
+    """Task 0 runs until it is stopped unless all is well; task 1 ends with these codes, one for each attempt."""
+    left = iter(codes)
+    real = cluster.hosts[1].engine.run
+
+    def run(argv: tuple[str, ...]) -> object:
+        if argv[1] == "run":
+            code = next(left)
+            cluster.hosts[1].engine.exits[1] = code
+            cluster.hosts[0].engine.exits.pop(0, None)
+            if code == 0:
+                cluster.hosts[0].engine.exits[0] = 0  # or it has started already
+                for container in cluster.hosts[0].containers:
+                    container.end(0)
+            cluster.hosts[1].files["log-1"] = f"attempt says {code}\n".encode()
+        return real(argv)
+
+    cluster.hosts[1].engine.run = run  # type: ignore[method-assign, assignment]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that the run does by itself."""
+    while not condition():  # noqa: ASYNC110 - values change in many places, and nothing is timed
+        await asyncio.sleep(0.002)
+
+
+async def test_the_second_attempt_succeeds(cluster: Cluster) -> None:
+    """Exit 0, no failure in the result; both attempts' logs are whole and apart, and nothing is left."""
+    ends(cluster, 3, 0)
+    again = planner(cluster, retries=2)
+    first = again(1)
+    assert isinstance(first, RunPlan)
+    ended = await cluster.run(first, again=again)
+
+    assert (ended.outcome, ended.exit, ended.failure, ended.attempt, ended.attempts) == ("succeeded", 0, None, 2, 3)
+    (past,) = cluster.of(AttemptEnded)
+    assert (past.attempt, past.attempts, past.failure.rank, past.failure.exit) == (1, 3, 1, 3)
+    assert [(e.attempt, e.attempts) for e in cluster.of(RunOpened)] == [(1, 3), (2, 3)]
+    stored = cluster.store.need("r1")
+    assert stored.rank_log(1).read_bytes() == b"attempt says 0\n"
+    assert stored.earlier() == (1,)
+    assert stored.attempt(1).rank_log(1).read_bytes() == b"attempt says 3\n"
+    assert past.log_dir == str(stored.attempt(1).log_dir)
+    assert cluster.left() == []
+
+
+async def test_each_attempt_has_its_own_names(cluster: Cluster) -> None:
+    """Port, container names, labels and DISTUI_ATTEMPT tell attempts apart; the hash does not."""
+    one, two = plan_for("h1", "h2", retries=1), plan_for("h1", "h2", retries=1, attempt=2)
+    assert one.master_port != two.master_port
+    assert one.hash == two.hash
+    assert [t.container for t in two.tasks] == ["distui-r1-0-attempt2", "distui-r1-1-attempt2"]
+    assert [t.container for t in one.tasks] == ["distui-r1-0", "distui-r1-1"]
+    task = two.tasks[1]
+    assert (task.env["DISTUI_ATTEMPT"], task.labels["distui.attempt"], task.labels["distui.attempts"]) == (
+        "2",
+        "2",
+        "2",
+    )
+    assert "distui-r1-1-attempt2" in task.start
+
+
+async def test_retries_used_up(cluster: Cluster) -> None:
+    """The failure of the last attempt is the run's; events replayed from disk say the same."""
+    ends(cluster, 3, 4, 5)
+    again = planner(cluster, retries=2)
+    ended = await cluster.run(again(1), again=again)  # type: ignore[arg-type]
+
+    assert (ended.outcome, ended.exit, ended.attempt, ended.attempts) == ("failed", 1, 3, 3)
+    assert ended.failure is not None
+    assert (ended.failure.rank, ended.failure.exit) == (1, 5)
+    assert [p.failure.exit for p in cluster.of(AttemptEnded)] == [3, 4]
+    stored = cluster.store.need("r1")
+    logs = [s.rank_log(1).read_bytes() for s in (stored.attempt(1), stored.attempt(2), stored)]
+    assert logs == [b"attempt says 3\n", b"attempt says 4\n", b"attempt says 5\n"]
+    state = RunState()
+    for event in stored_events(stored):
+        state = apply(state, event)
+    assert (state.summary, state.attempt, state.attempts, len(state.past)) == ("failed", 3, 3, 2)
+    assert cluster.left() == []
+
+
+@pytest.mark.parametrize("code", [125, 126, 127])
+async def test_what_never_ran_is_not_retried(cluster: Cluster, code: int) -> None:
+    """A command that can't be executed fails the same way again."""
+    ends(cluster, code)
+    again = planner(cluster, retries=2)
+    ended = await cluster.run(again(1), again=again)  # type: ignore[arg-type]
+    assert (ended.outcome, ended.attempt) == ("failed", 1)
+    assert "attempt 1 of 3 failed; the command can't be executed" in cluster.said()
+
+
+async def test_a_stop_is_not_retried(cluster: Cluster) -> None:
+    """What somebody stopped stays stopped."""
+    again = planner(cluster, retries=2)
+    made = cluster.controller(again(1), again=again)  # type: ignore[arg-type]
+
+    async def stop() -> None:
+        await until(lambda: any(isinstance(e, PhaseBegun) and e.phase == "follow" for e in cluster.events))
+        made.request_stop("user")
+
+    ended = await cluster.drive(made, stop())
+    assert (ended.outcome, ended.attempt, cluster.of(AttemptEnded)) == ("stopped", 1, [])
+
+
+@pytest.mark.parametrize("how", ["user", "detach", "word"])
+async def test_in_the_pause(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """A stop (also asked by another process here) or a detach ends the run between two attempts."""
+    monkeypatch.setattr(attempts, "FIRST_PAUSE", 30.0)
+    ends(cluster, 3)
+    again = planner(cluster, retries=2)
+    made = cluster.controller(again(1), again=again)  # type: ignore[arg-type]
+
+    async def meanwhile() -> None:
+        await until(lambda: bool(cluster.of(AttemptEnded)))
+        match how:
+            case "user":
+                made.request_stop("user")
+            case "detach":
+                made.request_detach()
+            case "word":
+                await asyncio.sleep(0.01)
+                made.stored.ask_stop()
+
+    ended = await cluster.drive(made, meanwhile())
+    assert ended.outcome == ("failed" if how == "detach" else "stopped")
+    assert ended.exit == {"user": 130, "detach": 1, "word": 143}[how]
+    assert cluster.left() == []
+
+
+async def test_no_time_for_another(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--timeout counts for all attempts together."""
+    monkeypatch.setattr(attempts, "FIRST_PAUSE", 100.0)
+    ends(cluster, 3)
+    again = planner(cluster, retries=2)
+    ended = await cluster.run(again(1), again=again, limits=Limits(run=50))  # type: ignore[arg-type]
+    assert (ended.outcome, ended.attempt) == ("failed", 1)
+    assert "the time limit leaves no room for another attempt" in cluster.said()
+
+
+async def test_a_later_attempt_that_cannot_start(cluster: Cluster) -> None:
+    """The run did run and failed: its first failure stays the result."""
+    ends(cluster, 3)
+    again = planner(cluster, retries=1)
+
+    def gone(attempt: int) -> RunPlan | NoPlan:
+        cluster.hosts[0].engine.images.clear()
+        return again(attempt)
+
+    ended = await cluster.run(again(1), again=gone)  # type: ignore[arg-type]
+    assert (ended.outcome, ended.exit, ended.attempt) == ("failed", 1, 2)
+    assert ended.failure is not None
+    assert ended.failure.exit == 3
+    assert cluster.left() == []
+
+
+async def test_without_a_plan_there_is_no_other_attempt(cluster: Cluster) -> None:
+    """The reason is said."""
+    ends(cluster, 3)
+    again = planner(cluster, retries=1)
+    none = NoPlan((PlanProblem("h1", "has no free port"),))
+    ended = await cluster.run(again(1), again=lambda _: none)  # type: ignore[arg-type]
+    assert (ended.outcome, ended.attempt) == ("failed", 1)
+    assert "there is no plan for attempt 2: h1: has no free port" in cluster.said()
+
+
+async def test_an_adopted_run_is_not_retried(cluster: Cluster) -> None:
+    """Whoever takes a run up has neither job nor secrets; it knows which attempt it follows."""
+    plan = plan_for(*cluster.names, attempt=2, retries=2)
+    await cluster.run(plan, detach=True)
+    (found,) = (await find_runs(cluster.connector, [Host("h1"), Host("h2")])).runs
+    assert (found.attempt, found.attempts) == (2, 3)
+    cluster.events.clear()
+    cluster.hosts[1].engine.by_label(1).end(3)
+    ended = await cluster.run(plan, adopted=True)
+    assert (ended.outcome, ended.attempt, ended.attempts) == ("failed", 2, 3)
+    assert "only the distui that started the run begins the next attempt" in cluster.said()
+
+
+async def test_who_follows_an_old_attempt_leaves_the_new_one_alone(cluster: Cluster) -> None:
+    """Another machine may clean up attempt 1 while attempt 2 begins: it removes nothing of it."""
+    one = plan_for(*cluster.names, retries=1)
+    await cluster.run(one, detach=True)
+    for number, host in enumerate(cluster.hosts):
+        host.engine.by_label(number).end(3)
+    other = cluster.controller(one, adopted=True)
+    two = plan_for(*cluster.names, retries=1, attempt=2)
+    for host in other.hosts.values():
+        await host.connect()
+        await host.remove()
+    await cluster.run(two, detach=True)
+    for host in other.hosts.values():
+        await host.remove()
+        await host.link.close()
+    assert [c.labels["distui.attempt"] for h in cluster.hosts for c in h.containers] == ["2", "2"]
+
+
+async def test_tasks_of_the_newest_attempt_count(cluster: Cluster) -> None:
+    """What an attempt left on a host that was out of reach does not make the run look failed."""
+    await cluster.run(plan_for(*cluster.names, retries=1), detach=True)
+    cluster.hosts[0].engine.by_label(0).end(3)
+    two = plan_for(*cluster.names, retries=1, attempt=2)
+    left = cluster.hosts[0].containers[0]
+    cluster.hosts[1].containers.clear()
+    cluster.hosts[1].files.clear()
+    made = dataclasses.replace(left, labels=dict(two.tasks[1].labels), status="running", id="x" * 64)
+    cluster.hosts[1].containers.append(made)
+    (found,) = (await find_runs(cluster.connector, [Host("h1"), Host("h2")])).runs
+    assert (found.attempt, found.state, found.hosts) == (2, "running", ("h2",))
+
+
+@pytest.mark.parametrize(("attempt", "seconds"), [(2, 2.0), (3, 4.0), (4, 8.0), (7, 60.0), (100, 60.0)])
+def test_pauses_grow_to_a_minute(attempt: int, seconds: float) -> None:
+    """2, 4, 8 ... 60 seconds."""
+    assert pause_before(attempt) == seconds
