@@ -15,6 +15,7 @@ from textual.command import Provider
 from textual.dom import DOMNode
 from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
+from textual.worker import WorkerFailed
 
 from distui.errors import DistuiError
 from distui.run.board import Board
@@ -162,7 +163,8 @@ class DistuiApp(Places):
         elif self.is_headless:
             super()._handle_exception(error)
         else:
-            self.bug = self.bug or error
+            cause = error.error if isinstance(error, WorkerFailed) else error
+            self.bug = self.bug or (cause if isinstance(cause, Exception) else error)
             self.exit(70)
 
     async def run_action(

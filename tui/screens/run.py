@@ -37,6 +37,8 @@ from tui.widgets.run_strip import HostRow
 
 STRIPS = ("auto", "off", "compact", "full")
 WORDS = {"launching": "starting", "launch_failed": "not started"}
+QUIET = ("off", "none", "all")
+"""What the state row says least loudly, and leaves out first where it is narrow."""
 SLOW_S = 0.5
 """How often figures and ages are painted again."""
 STALE_S = 0.2
@@ -356,7 +358,7 @@ class RunScreen(PaneKeys):
             )
         ended = sum(not r.live for r in state.ranks.values()) - (state.failure.rank is not None)
         who = f"rank {state.failure.rank}" if state.failure.rank is not None else "the launcher"
-        words = f"{ended} ranks ended because of {who}" if ended > 0 else f"after {who} failed"
+        words = f"{ended} rank{'s' * (ended != 1)} ended because of {who}" if ended > 0 else f"after {who} failed"
         return timeline.timeline_lines(self.look, self.glyphs, self.moments, width, height, words)
 
     def _compare(self, width: int, height: int) -> list[Line]:
@@ -379,12 +381,15 @@ class RunScreen(PaneKeys):
         parts += [("since", since_words(self.since)), ("filter", only or "none")]
         if self.search_text:
             parts.append(("search", self.search_text))
-        line = Line().gap(1)
-        for name, value in parts:
-            line.put(name, look.faint).gap(1).put(value, look.muted if value in ("off", "none", "all") else look.text)
-            line.gap(3 if width >= 100 else 2)
         count, size = self.feed.totals()
         end = Line().put(f"{count:,} lines", look.muted).gap(3).put(size_words(size), look.muted).gap(1)
+        gap, room = 3 if width >= 100 else 2, width - end.width - 2
+        while parts and sum(len(name) + len(value) + 1 + gap for name, value in parts) > room:
+            quiet = [part for part in parts if part[1] in QUIET]
+            parts.remove(quiet[-1] if quiet else parts[-1])
+        line = Line().gap(1)
+        for name, value in parts:
+            line.put(name, look.faint).gap(1).put(value, look.muted if value in QUIET else look.text).gap(gap)
         return [line.ends_with(end, width)]
 
     # Keys.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from distui.errors import UsageError
@@ -10,6 +11,7 @@ from distui.run.rank_rows import numbers
 from distui.spec.job import Job
 from tui.base import View, app_of
 from tui.desk import LiveRun
+from tui.paint import cut
 
 
 def targets(live: LiveRun) -> list[str]:
@@ -20,9 +22,11 @@ def targets(live: LiveRun) -> list[str]:
             alive.setdefault(rank.host, []).append(rank.rank)
     if not alive:
         alive = {host: [r for t in live.plan.tasks_on(host) for r in t.ranks] for host in live.plan.hosts}
-    return [
-        f"{host}   {'rank' if len(ranks) == 1 else 'ranks'} {numbers(sorted(ranks))}" for host, ranks in alive.items()
-    ]
+    return [f"{host}   {_ranks(ranks)}" for host, ranks in alive.items()]
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"rank{'s' * (len(ranks) != 1)} {numbers(sorted(ranks))}"
 
 
 async def stop(view: View, live: LiveRun) -> None:
@@ -85,6 +89,6 @@ def _words(plan: RunPlan, where: str) -> Iterator[str]:
     for host in plan.hosts:
         ranks = [r for t in plan.tasks_on(host) for r in t.ranks]
         gpus = sorted({g for t in plan.tasks_on(host) for g in t.gpus})
-        yield f"{host}   ranks {numbers(ranks)}" + (f"   GPUs {numbers(gpus, 1)}" if gpus else "")
+        yield f"{host}   {_ranks(ranks)}" + (f"   GPUs {numbers(gpus, 1)}" if gpus else "")
     yield ""
-    yield " ".join(plan.tasks[0].start)[:400] if plan.tasks else ""
+    yield cut(shlex.join(plan.tasks[0].start), 400) if plan.tasks else ""

@@ -1,0 +1,211 @@
+"""The terminal UI as a person uses it: in tmux, by keys alone, on real hosts that fail while it watches."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.terminal import Terminal
+
+pytestmark = pytest.mark.cluster
+
+SIZES = [(80, 24), (120, 40), (200, 50)]
+
+JOB = """\
+version: 1
+name: steps
+hosts: h[1-2]
+image: lab/python:1
+ranks: {per_host: 1}
+command: [sh, -c, 'i=0; while :; do i=$((i+1)); echo "step $i loss 1.$i"; echo "needle-$i"; sleep 0.2; done']
+progress: {regex: 'step (?P<step>\\d+) loss (?P<loss>[\\d.]+)'}
+on_fail: wait
+stop_grace: 1s
+"""
+
+
+@pytest.fixture
+def user(home: Path) -> Path:
+    """The home folder of someone with one job for two hosts."""
+    (home / "job.yaml").write_text(JOB)
+    return home
+
+
+def wait_for(what: Callable[[], Any], seconds: float = 30) -> Any:
+    """The first true value of `what`."""
+    deadline = time.monotonic() + seconds
+    while not (value := what()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+    return value
+
+
+def ranks_running(lab: Any, *, run: str = "") -> int:
+    """How many containers of runs live on all hosts."""
+    label = f"distui.run={run}" if run else "distui.run"
+    return sum(len(host.out("docker", "ps", "-q", "--filter", f"label={label}").split()) for host in lab.hosts)
+
+
+def log_of(home: Path, run: str, rank: int) -> list[str]:
+    """What is recorded of a rank."""
+    return (home / f".local/state/distui/runs/{run}/logs/rank-{rank:05d}.log").read_text().splitlines()
+
+
+def whole(lines: list[str]) -> bool:
+    """Whether the job's lines are there from the first one on, each once and in order."""
+    numbers = [int(line.removeprefix("needle-")) for line in lines if line.startswith("needle-")]
+    return bool(numbers) and numbers == list(range(1, len(numbers) + 1))
+
+
+def launch(term: Terminal) -> str:
+    """From the hosts' view to a run that runs; returns its name."""
+    term.keys("2")
+    term.wait("steps", "job.yaml")
+    term.keys("Enter")
+    term.wait("ready", "L  launch")
+    term.keys("L")
+    asked = term.wait(re.compile(r"Launch steps-\S+\?"), "Cancel")
+    found = re.search(r"Launch (steps-\S+)\?", asked)
+    assert found
+    term.keys("Right", "Enter")
+    term.wait(f"Runs › {found[1]}", "RUNNING", re.compile(r"step \d+"), re.compile(r"needle-\d"))
+    return found[1]
+
+
+def start(term: Terminal, *args: str) -> dict[str, str]:
+    """Open distui on its hosts; returns the terminal's modes as they were before."""
+    before = term.modes()
+    term.enter(" ".join(("distui", *args)))
+    term.wait("h1", "h3", "0 of 6 busy")
+    return before
+
+
+def stop_shown_run(term: Terminal) -> None:
+    """Stop the run that the run view shows, and wait until it has ended."""
+    term.keys("S")
+    term.wait("Stop steps-", "Cancel", "h1")
+    term.keys("Right", "Enter")
+    term.wait("STOPPED", seconds=40)
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_a_day_with_it_by_keys_alone(lab: Any, user: Path, size: tuple[int, int]) -> None:
+    """Probe, open a host, launch on two hosts, watch, search, lose a rank, stop, run again, detach, attach, stop."""
+    with Terminal(lab, user, size) as term:
+        before = start(term)
+        term.keys("p")
+        term.wait("3 up")
+        term.keys("j", "Enter")
+        term.wait("Hosts › h2", "ib0", "up")
+        term.keys("]", "]")
+        term.wait("no process is on its GPUs")
+        term.keys("Escape")
+        term.wait("Hosts › all")
+
+        run = launch(term)
+        first = re.search(r"step (\d+)", term.screen())
+        assert first
+        term.wait(lambda text: any(int(step) > int(first[1]) for step in re.findall(r"step (\d+)", text)))
+        term.keys("/")
+        term.wait("text or regex")
+        term.type("needle-3$")
+        term.keys("Enter")
+        term.wait("search needle-3$", "paused", re.compile(r"▌.*needle-3\s"))
+        term.keys("Escape")
+        term.wait("needle-3", without="search needle")
+
+        lab.host("h2").fault("container-kill", f"distui-{run}-1")
+        term.wait("Rank 1 failed first", "h2", "SIGKILL", "exit 137", "RUNNING")
+        stop_shown_run(term)
+        assert ranks_running(lab) == 0
+        term.wait("R  run again")
+        term.keys("R")
+        term.wait("Run steps again?", "docker run", "Cancel")
+        term.keys("Right", "Enter")
+        term.wait("RUNNING", re.compile(r"needle-\d"), without=run)
+        second = re.search(r"Runs › (steps-\S+)", term.screen())
+        assert second
+
+        term.keys("C-q")
+        term.wait("Quit while 1 run goes on?", "Stay")
+        term.keys("Right", "Enter")
+        said = term.wait_shell()
+        assert f"{second[1]} goes on; `distui attach {second[1]}`" in " ".join(said.split())
+        assert term.modes() == before
+        assert ranks_running(lab, run=second[1]) == 2
+
+        term.enter(f"clear; distui attach {second[1]}")
+        term.wait(f"Runs › {second[1]}", "RUNNING", re.compile(r"needle-\d"))
+        stop_shown_run(term)
+        term.keys("q")
+        term.wait("RUN", "FIRST FAILURE" if size[0] > 80 else "STATE", run, second[1])
+        term.keys("q")
+        term.wait_shell()
+        assert term.modes() == before
+    assert all(whole(log_of(user, name, rank)) for name in (run, second[1]) for rank in (0, 1))
+    assert [left for host in lab.hosts for left in host.leftovers()] == []
+
+
+@contextmanager
+def running(lab: Any, home: Path, size: tuple[int, int] = (120, 40)) -> Iterator[tuple[Terminal, str]]:
+    """A terminal that shows a run which runs; what is left of it is stopped at the end."""
+    with Terminal(lab, home, size) as term:
+        start(term)
+        run = launch(term)
+        try:
+            yield term, run
+        finally:
+            lab.heal()
+            lab.distui("kill", run, "-y", home=home)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_the_run_and_the_terminal_whole(lab: Any, user: Path, number: signal.Signals) -> None:
+    """The app goes, the run stays; screen, mouse, cursor and line are as before; attach has every line."""
+    with running(lab, user) as (term, run):
+        os.kill(term.program(), number)
+        said = term.wait_shell()
+        assert f"{run} goes on" in said
+        modes = term.modes()
+        assert (modes["alternate_on"], modes["mouse_any_flag"], modes["cursor_flag"]) == ("0", "0", "1")
+        term.enter("echo status $?; stty -a")
+        term.wait("status 143", " echo ", " icanon ")
+        assert ranks_running(lab, run=run) == 2
+        term.enter(f"clear; distui attach {run}")
+        term.wait("RUNNING", re.compile(r"needle-\d"))
+        stop_shown_run(term)
+        assert all(whole(log_of(user, run, rank)) for rank in (0, 1))
+
+
+def test_a_closed_terminal_leaves_the_run(lab: Any, user: Path) -> None:
+    """The window is closed: the app ends by itself, the run lives, and attach from a new one has every line."""
+    with running(lab, user) as (term, run):
+        pid = term.program()
+        term.hang_up()
+        wait_for(lambda: not Path(f"/proc/{pid}").exists())
+        assert ranks_running(lab, run=run) == 2
+        with Terminal(lab, user) as again:
+            again.enter(f"distui attach {run}")
+            again.wait("RUNNING", re.compile(r"needle-\d"))
+            stop_shown_run(again)
+        assert all(whole(log_of(user, run, rank)) for rank in (0, 1))
+
+
+def test_a_host_vanishes_and_comes_back(lab: Any, user: Path) -> None:
+    """A cut cable and a killed ssh session are words on the screen; no line is lost when the host is back."""
+    with running(lab, user) as (term, run):
+        lab.host("h2").fault("blackhole")
+        term.wait("h2 × lost: lost the connection to h2: it no longer answers", "DEGRADED", seconds=60)
+        lab.host("h2").fault("unblackhole")
+        lab.host("h2").fault("ssh-killall")
+        term.wait("2 of 2", seconds=60, without="lost")
+        stop_shown_run(term)
+        assert all(whole(log_of(user, run, rank)) for rank in (0, 1))
