@@ -121,7 +121,7 @@ class KeyBar(Bar):
     def _word(self, action: Action, look: Palette) -> Line:
         click = f"screen.do('{action.id}')"
         key = keys_of(action, self.view.keymap)[0]
-        return Line().put(key, look.key, click=click).gap(1).put(action.title, look.muted, click=click)
+        return Line().put(key, look.key, click=click).gap(1).put(self.view.title_of(action), look.muted, click=click)
 
     def _chips(self, actions: list[Action], look: Palette) -> Line:
         line = Line()

@@ -189,6 +189,10 @@ class View(Screen[None]):
         """Whether the key row shows an action now; its key works all the same and says why it can't."""
         return True
 
+    def title_of(self, action: Action) -> str:
+        """What the key row calls an action now."""
+        return action.title
+
     def filter_changed(self) -> None:
         """`filter_text` has changed; repaint."""
 

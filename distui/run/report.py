@@ -24,6 +24,8 @@ from distui.spec.names import fold
 TAIL_BYTES = 1 << 16
 SAID = 12
 """Last lines shown of a rank that failed by itself; others show what they said last."""
+MOST_TOLD = 60
+"""A traceback longer than this is cut to its last lines."""
 FAILED = frozenset({"exited", "oom", "killed", "never_started", "removed"})
 """States of ranks that ended by themselves; exit status 0 is none of them."""
 
@@ -107,7 +109,15 @@ def _first(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[s
     yield f"FIRST FAILURE: {_who(plan, failure.rank, failure.host)}, {failure.words}{when}"
     yield f"said      {headline_of(failure)}"
     yield from _why(failure, tails.get(failure.rank) or tails.get(None, ()))
-    yield from (f"  | {line}" for line in (tails.get(failure.rank) or failure.excerpt)[-2 * SAID :])
+    yield from (f"  | {line}" for line in _telling(tails.get(failure.rank) or failure.excerpt))
+
+
+def _telling(lines: Sequence[str]) -> Sequence[str]:
+    """The last traceback, when there is one near the end; else the last lines."""
+    heads = [i for i, line in enumerate(lines) if "Traceback (most recent call last)" in line]
+    if heads and len(lines) - heads[-1] <= MOST_TOLD:
+        return lines[heads[-1] :]
+    return lines[-SAID:]
 
 
 def _why(failure: Failure, lines: Sequence[str]) -> Iterator[str]:
@@ -148,8 +158,7 @@ def _rank(plan: RunPlan, state: RunState, rank: int, lines: Sequence[str]) -> It
     told = cause_line(lines)
     if told is not None:
         yield f"  its log names a cause: {told.strip()}"
-    shown = SAID if rank in failed_ranks(state) else 2
-    yield from (f"  | {line}" for line in lines[-shown:])
+    yield from (f"  | {line}" for line in (_telling(lines) if rank in failed_ranks(state) else lines[-2:]))
 
 
 def _after(state: RunState, known: RankState) -> str:

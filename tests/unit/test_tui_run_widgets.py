@@ -43,7 +43,7 @@ def test_the_banner(look: Palette) -> None:
     assert [line.plain.rstrip() for line in lines] == [
         "▌ Rank 13 failed first   node02 GPU 5   exit 1" + " " * 16 + "enter to the line",
         "▌ ValueError: bad",
-        "▌ cause  XID 94",
+        "▌ cause  XID 94" + " " * 54 + "d evidence",
         "▌ next   reset it" + " " * 50 + "R  run again",
     ]
     assert failure_banner.banner_rows(failure) == 4
@@ -54,7 +54,7 @@ def test_a_death_without_words(look: Palette) -> None:
     """Killed from outside: its last line is called that, not an error."""
     failure = Failure(3, "h2", 137, "killed by SIGKILL", excerpt=("step 9 loss 2.1",))
     lines = failure_banner.banner_lines(look, UNICODE, failure, 80, 4, gpus="", again=False)
-    assert lines[1].plain.rstrip() == "▌ last line  step 9 loss 2.1"
+    assert lines[1].plain.split("   ")[0] == "▌ last line  step 9 loss 2.1"
 
 
 def test_the_strip(look: Palette) -> None:

@@ -9,7 +9,10 @@ from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
+from distui.run.lines import safe
+from distui.run.traceback import Fold, around
 from tui.logs.buffer import SLICE, LogBuffer
+from tui.logs.folds import Folds
 
 Pattern = re.Pattern[bytes]
 
@@ -111,6 +114,17 @@ class LineFilter:
         return self.buffer.ended if (self.pattern.search(text) is None) == self.inverse else None
 
 
+NEAR_LINES = 400
+"""How far a traceback may reach to both sides of a line."""
+
+
+def _traceback(texts: list[str], at: int) -> tuple[int, int]:
+    """From the head of the traceback a line is in (else from the line) to the head of the next one."""
+    heads = [i for i, text in enumerate(texts) if "Traceback (most recent call last)" in text]
+    begin = max((i for i in heads if i <= at), default=at)
+    return begin, min((i for i in heads if i > at), default=len(texts))
+
+
 async def read_on(view: LogView) -> None:
     """Index and filter all that is in the file now, in slices."""
     more = True
@@ -122,13 +136,15 @@ async def read_on(view: LogView) -> None:
 class LogView:
     """The rows of a pane: all lines of a buffer, those since a moment, or those a filter leaves."""
 
-    __slots__ = ("buffer", "filter", "floor")
+    __slots__ = ("buffer", "filter", "floor", "folds")
 
     def __init__(self, buffer: LogBuffer) -> None:
         self.buffer = buffer
         self.floor = 0
         """Lines before this number are not shown; the file keeps them."""
         self.filter: LineFilter | None = None
+        self.folds = Folds()
+        """What is folded away; a filter shows its lines all the same."""
 
     def grow(self, budget: float = 0.0) -> bool:
         """Take in what was added. Whether more is to do."""
@@ -136,6 +152,7 @@ class LogView:
         more = self.buffer.grow(budget)
         if cuts != self.buffer.cuts:
             self.floor = 0
+            self.folds.clear()
         return (self.filter is not None and self.filter.grow(budget)) or more
 
     def set_filter(self, text: str) -> None:
@@ -147,7 +164,7 @@ class LogView:
     def rows(self) -> int:
         """How many rows there are."""
         if self.filter is None:
-            return max(0, self.buffer.count - self.floor)
+            return max(0, self.buffer.count - self.floor - self.folds.hidden(self.floor))
         extra = self.filter.open_line()
         return len(self.filter.lines) - self._skipped + (extra is not None and extra >= self.floor)
 
@@ -159,12 +176,23 @@ class LogView:
     def line(self, row: int) -> int:
         """The number of the line in a row."""
         if self.filter is None:
-            return self.floor + row
+            return self.folds.line(row, self.floor)
         index = self._skipped + row
         return self.filter.lines[index] if index < len(self.filter.lines) else self.buffer.ended
+
+    def mark(self, line: int) -> Fold | None:
+        """The fold that a line stands for, when it is the mark of a closed one."""
+        return self.folds.mark(line) if self.filter is None else None
+
+    def fold_near(self, line: int) -> bool:
+        """Fold what can be in the traceback around a line. Whether there was something new."""
+        first = max(self.floor, line - NEAR_LINES)
+        texts = [safe(text) for text in self.buffer.text(first, line - first + NEAR_LINES)]
+        begin, end = _traceback(texts, line - first)
+        return self.folds.add(around(texts[begin:end], first + begin))
 
     def row_of(self, line: int) -> int:
         """The row of a line, or of the next one that is shown."""
         if self.filter is None:
-            return max(0, min(line, self.buffer.count - 1) - self.floor)
+            return max(0, self.folds.row(min(line, self.buffer.count - 1), self.floor))
         return max(0, min(bisect_left(self.filter.lines, line) - self._skipped, self.rows - 1))

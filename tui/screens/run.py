@@ -21,9 +21,9 @@ from tui.figures import size as size_words
 from tui.figures import span
 from tui.paint import Line
 from tui.screens import run_change
+from tui.screens.run_failure import FailureKeys
 from tui.screens.run_fold import Fold, Wanted, fold
 from tui.screens.run_keys import since_words
-from tui.screens.run_panes import PaneKeys
 from tui.theme import Palette
 from tui.widgets import compare, failure_banner, loss_plot, run_strip, timeline
 from tui.widgets.log_pane import LogPane
@@ -45,13 +45,14 @@ STALE_S = 0.2
 """How soon after the last time news of states are painted."""
 
 
-class RunScreen(PaneKeys):
+class RunScreen(FailureKeys):
     """The run view. It shows a followed or a recorded run and may ask it to stop; it never owns it."""
 
     VIEW = "runs"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
-        *PaneKeys.LOG_ACTIONS,
-        *PaneKeys.PANE_ACTIONS,
+        *FailureKeys.LOG_ACTIONS,
+        *FailureKeys.PANE_ACTIONS,
+        *FailureKeys.FAILURE_ACTIONS,
         Action("strip", "strip", ("v",), "Layout", "strip", help="GPUs and network: auto, off, short, full."),
         Action("back", "back", ("escape",), "Global", help="Undo search, filter, zoom and merged log, then go back."),
         Action(
@@ -396,8 +397,13 @@ class RunScreen(PaneKeys):
 
     def offers(self, action: Action) -> bool:
         """See View: a run that lives can be stopped, one that has ended can run again."""
-        now = {"stop": not self.feed.over, "rerun": self.feed.over, "panes": not self.merged_only}
-        return (now | dict.fromkeys(("fold", "unfold"), isinstance(self.pane, MergedPane))).get(action.id, True)
+        over, merged, failed = self.feed.over, isinstance(self.pane, MergedPane), self.feed.state.failure is not None
+        now = {
+            "stop": not over, "rerun": over, "panes": not self.merged_only and not failed, "fold": merged,
+            "unfold": merged or failed, "next_match": failed or bool(self.search_text), "evidence": failed,
+            "copy_report": failed, "next_error": not failed, "only": not failed, "zoom": not failed,
+        }  # fmt: skip
+        return now.get(action.id, True)
 
     def action_strip(self) -> None:
         """GPUs and network in other sizes."""

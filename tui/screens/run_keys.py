@@ -36,7 +36,10 @@ class LogKeys(View):
 
     LOG_ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("search", "search", ("slash",), "Logs", "search", footer=True, help="Find text or a regex in the log."),
-        Action("next_match", "next match", ("n",), "Logs"),
+        Action(
+            "next_match", "next match", ("n",), "Logs", footer=True,
+            help="The next line that matches; without a search, the next rank that failed.",
+        ),
         Action("previous_match", "previous match", ("N",), "Logs"),
         Action(
             "only", "filter", ("ampersand",), "Logs", "filter", footer=True,
@@ -58,7 +61,10 @@ class LogKeys(View):
         Action("copy_line", "copy", ("c",), "Logs", help="Copy what is selected, else the line of the cursor."),
         Action("save", "save log", ("W",), "Logs", "save", help="Copy the whole file of the log to this folder."),
         Action("clear", "clear", ("C",), "Logs", "clear", help="Hide what is there; the file keeps it, 0 shows it."),
-        Action("unfold", "unfold", ("z",), "Logs", footer=True, help="Merged log: who said the line, and when."),
+        Action(
+            "unfold", "unfold", ("z",), "Logs", footer=True,
+            help="Merged log: who said the line, and when. One rank: library frames of the traceback at the cursor.",
+        ),
         Action("fold", "fold all", ("D",), "Logs", "fold", footer=True, help="Merged log: fold equal lines, or not."),
     )  # fmt: skip
 
@@ -184,7 +190,7 @@ class LogKeys(View):
         if line is None or pane.view is not view or line < view.floor:
             app_of(self).tell(f"no line with {what} in {buffer.path.name}")
             return
-        pane.go(view.row_of(line), centre=True)
+        pane.go_to_line(line)
         self.panes_changed()
 
     # What is shown, and how.
@@ -290,10 +296,12 @@ class LogKeys(View):
             pane.repaint()
 
     def action_unfold(self) -> None:
-        """Show who said the line."""
+        """Merged: who said the line. One rank: what is folded of a traceback."""
         pane = self.pane
         if isinstance(pane, MergedPane):
             pane.toggle()
+        elif isinstance(pane, LogPane) and not pane.toggle_fold():
+            app_of(self).tell("nothing to fold at this line")
 
     # Out of here.
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
-from distui.run.events import Failure
 from distui.run.rank_rows import digits
-from distui.run.severity import headline_of
 from tui.base import Action, app_of
 from tui.desk import LiveRun
 from tui.logs.buffer import LogBuffer
 from tui.logs.feed import RunFeed
-from tui.logs.search import find, pattern_of, read_on
 from tui.screens.run_keys import LogKeys
 from tui.widgets.log_pane import LogPane
 from tui.widgets.merged_pane import MergedPane
@@ -32,8 +28,6 @@ class PaneKeys(LogKeys):
         Action("previous_pane", "previous pane", ("shift+tab",), "Layout"),
         Action("previous_rank", "previous rank", ("left_square_bracket",), "Logs"),
         Action("next_rank", "next rank", ("right_square_bracket",), "Logs"),
-        Action("pin", "failed ranks", ("A",), "Logs", "failed", help="Put every rank that failed into a pane."),
-        Action("jump", "to the failure", ("enter",), "Logs", "failure", help="To the line that says why it failed."),
     )  # fmt: skip
 
     def __init__(self, live: LiveRun) -> None:
@@ -141,16 +135,12 @@ class PaneKeys(LogKeys):
     # Keys.
 
     def on_rank_list_chosen(self, event: RankList.Chosen) -> None:
-        """Enter on a rank: into the active pane; the one that failed first at the line that says why."""
+        """Enter on a rank: into the active pane."""
         event.stop()
         self.put(event.rank)
 
     def put(self, rank: int) -> None:
         """Show a rank in the active pane, or where it is already."""
-        failure = self.feed.state.failure
-        if failure is not None and failure.rank == rank:
-            self.action_jump()
-            return
         self._leave_merged()
         there = next((p for p in self.grid.log_panes if p.rank == rank), None)
         self.activate(there or self._log_pane())
@@ -177,6 +167,7 @@ class PaneKeys(LogKeys):
         """More panes, or one again."""
         self._leave_merged()
         grid = self.grid
+        grid.with_merged = len(self.feed.buffers) > 1
         grid.wanted = next_choice(grid.shape.shown, grid.size.width, grid.size.height)
         if grid.wanted > grid.most:
             grid.wanted = 1 if grid.shape.shown >= grid.most else grid.most
@@ -257,58 +248,3 @@ class PaneKeys(LogKeys):
         self.show_rank(rank, pane)
         self.activate(pane)
         self.ranks.go(rank)
-
-    def action_pin(self) -> None:
-        """Every rank that ended badly into a pane, the first failure first."""
-        failure = self.feed.state.failure
-        bad = [r.rank for r in self.feed.rows() if r.trouble or r.word.startswith(("exit", "SIG"))]
-        if failure is not None and failure.rank is not None:
-            bad = [failure.rank, *(r for r in bad if r != failure.rank)]
-        if not bad:
-            app_of(self).tell("no rank has failed")
-            return
-        self._leave_merged()
-        grid = self.grid
-        grid.wanted = max(grid.shape.shown, min(len(bad), MOST))
-        grid.fit()
-        panes = grid.log_panes
-        for rank, pane in zip(bad, panes, strict=False):
-            self.show_rank(rank, pane)
-        if len(bad) > len(panes):
-            app_of(self).tell(f"{len(panes)} of {len(bad)} failed ranks have a pane")
-
-    # The failure.
-
-    def action_jump(self) -> None:
-        """To the line that says what failed first."""
-        failure = self.feed.state.failure
-        if failure is None:
-            return
-        self._leave_merged()
-        there = next((p for p in self.grid.log_panes if failure.rank is not None and p.rank == failure.rank), None)
-        pane = there or self._log_pane()
-        if failure.rank is not None and failure.rank in self.feed.buffers:
-            self.show_rank(failure.rank, pane)
-            self.ranks.go(failure.rank)
-        else:
-            self.show_words(self.feed.launcher(failure.host), pane)
-        self.activate(pane)
-        self.work(self._blame(pane, failure), name="blame", group="find")
-
-    async def _blame(self, pane: LogPane, failure: Failure) -> None:
-        """Find the failure's own words in its log, from the end."""
-        view = pane.view
-        if view is None:
-            return
-        await read_on(view)
-        words = headline_of(failure).strip()
-        for text in (words, words[:60]):
-            if not text:
-                continue
-            line = await find(view.buffer, pattern_of(re.escape(text)), view.buffer.count, -1)
-            if line is not None and pane.view is view:
-                pane.blamed = line
-                pane.go(view.row_of(line), centre=True)
-                self.panes_changed()
-                return
-        pane.set_follow(True)

@@ -19,7 +19,7 @@ def banner_lines(
     """At most `height` rows, the most telling first. `gpus` says where the rank was, `again` whether R is offered."""
     rows = [_who(look, glyphs, failure, width, gpus=gpus), _what(look, glyphs, failure, width, again=again)]
     if failure.cause:
-        rows.append(_labelled(look, glyphs, "cause", failure.cause, width, Line()))
+        rows.append(_labelled(look, glyphs, "cause", failure.cause, width, _evidence(look)))
     if failure.hint:
         rows.append(_labelled(look, glyphs, "next", failure.hint, width, _chip(look) if again else Line()))
     return rows[:height]
@@ -48,13 +48,19 @@ def _what(look: Palette, glyphs: Glyphs, failure: Failure, width: int, *, again:
         line.put(words, look.bold)
     else:
         line.put("last line", look.muted).gap(2).put(words, look.text)
-    end = _chip(look) if again and not failure.hint else Line()
+    end = Line() if failure.cause else _evidence(look)
+    if again and not failure.hint:
+        end = end.gap(2).add(_chip(look)) if end.width else _chip(look)
     return line.ends_with(end.gap(1), width)
 
 
 def _labelled(look: Palette, glyphs: Glyphs, label: str, words: str, width: int, end: Line) -> Line:
     line = _start(look, glyphs).put(label, look.muted, width=5).gap(2).put(words, look.text)
     return line.ends_with(end.gap(1), width)
+
+
+def _evidence(look: Palette) -> Line:
+    return Line().put("d", look.key, click="screen.evidence").put(" evidence", look.muted, click="screen.evidence")
 
 
 def _chip(look: Palette) -> Line:

@@ -13,6 +13,7 @@ from rich.text import Text
 from textual.strip import Strip
 
 from distui.run.lines import safe
+from distui.run.traceback import Fold
 from tui.base import glyphs_of, look_of
 from tui.figures import size as size_words
 from tui.logs.buffer import LogBuffer
@@ -132,7 +133,9 @@ class LogPane(Pane):
         moments = buffer.times(first, count) if self.times else [None] * count
         before = texts.pop(0) if ahead and texts else ""
         for i, (text, at) in enumerate(zip(texts, moments, strict=False)):
-            self._strips[first + i] = self._make(text, at, before)
+            line = first + i
+            fold = self.view.mark(line)
+            self._strips[line] = self._make(line, text, at, before) if fold is None else self._fold(fold, at)
             before = text
 
     def row_strip(self, row: int) -> Strip:
@@ -145,18 +148,22 @@ class LogPane(Pane):
         return self._strips.get(line, Strip([]))
 
     def row_text(self, row: int) -> str:
-        """The line as the rank wrote it, made safe; without the time."""
+        """The line as the rank wrote it, made safe, without the time; all lines of a fold."""
         if self.view is None:
             return ""
-        return safe("".join(self.view.buffer.text(self.view.line(row), 1)))
+        line = self.view.line(row)
+        fold = self.view.mark(line)
+        return "\n".join(map(safe, self.view.buffer.text(line, 1 + (fold.hidden if fold is not None else 0))))
 
-    def _make(self, text: str, at: float | None, before: str) -> Strip:
+    def _make(self, number: int, text: str, at: float | None, before: str) -> Strip:
         look = look_of(self)
         shown = safe(text, colour=True) if "\x1b" in text else safe(text)
         shown = shown.expandtabs(8)
         segments = [Segment(clock_words(at) + "  ", look.faint)] if self.times else []
         coloured = "\x1b" in shown
         found = [] if coloured else spans(shown, before)
+        if self.blamed is not None and number != self.blamed:  # the line to blame is the only red one
+            found = [(start, end, "strong" if kind == "error" else kind) for start, end, kind in found]
         matcher = text_pattern(self.pattern)
         if not coloured and not found and matcher is None:
             return Strip([*segments, Segment(shown, look.text)])
@@ -167,6 +174,46 @@ class LogPane(Pane):
             for match in matcher.finditer(painted.plain):
                 painted.stylize(look.accent + Style(reverse=True), *match.span())
         return Strip([*segments, *(s for s in painted.render(self.app.console) if s.text != "\n")])
+
+    def _fold(self, fold: Fold, at: float | None) -> Strip:
+        """What stands for folded lines."""
+        look, glyphs = look_of(self), glyphs_of(self)
+        segments = [Segment(clock_words(at) + "  ", look.faint)] if self.times else []
+        return Strip([*segments, Segment(f"  {glyphs.folded} ", look.accent), Segment(fold.words, look.muted)])
+
+    def blame(self, line: int) -> None:
+        """Mark the line that says why the rank failed, fold what nobody reads around it, and go there."""
+        assert self.view is not None
+        self.view.fold_near(line)
+        self.view.folds.reveal(line)
+        self.blamed = line
+        self.forget()
+        self.go(self.view.row_of(line), centre=True)
+
+    def go_to_line(self, line: int) -> None:
+        """Show a line, out of its fold when it is in one."""
+        assert self.view is not None
+        if self.view.folds.reveal(line):
+            self.forget()
+        self.go(self.view.row_of(line), centre=True)
+
+    def toggle_fold(self) -> bool:
+        """Unfold the line of the cursor, fold it again, or fold the traceback it is in. Whether there was anything."""
+        view = self.view
+        if view is None or view.filter is not None or not self.rows:
+            return False
+        line, before = view.line(self.at), self.rows
+        fold = view.folds.toggle(line)
+        if fold is None and not view.fold_near(line):
+            return False
+        self.set_follow(False)
+        self.seen += self.rows - before
+        self.forget()
+        row = view.row_of(fold.start if fold is not None else line)
+        if fold is not None and self.rows > before:  # what was unfolded is seen, as far as it has room
+            self.go(row + fold.hidden)
+        self.go(row)
+        return True
 
     def sign(self, row: int) -> tuple[str, Style]:
         """A mark, or the line that is to blame."""
@@ -266,12 +313,15 @@ class LogPane(Pane):
         if view is not None and view.buffer.behind > 1 << 20:
             done = view.buffer.size / max(1, view.buffer.size + view.buffer.behind)
             return end.put(f"reading {done:.0%} of {size_words(view.buffer.size + view.buffer.behind)}", look.muted)
-        if not self.follow:
+        if self.live and not self.follow:
             end.put("paused", look.muted)
             return end.put(f", {self.new_rows:,} new", look.muted) if self.new_rows else end
         if self.live:
             return end.put("follow", look.accent if self.active else look.muted)
         count = view.buffer.count if view is not None else 0
+        if not self.follow and view is not None and count:
+            end.put("line ", look.muted).put(f"{view.line(self.at) + 1:,}", look.text)
+            return end.put(f" of {count:,}", look.muted)
         return end.put("end of log", look.muted).gap(2).put(f"{count:,}", look.text).put(" lines", look.muted)
 
 

@@ -82,6 +82,7 @@ class PaneGrid(Grid):
         self.most = MOST
         """No more panes than there is something to show in."""
         self.shape = Shape(0, 1, 1)
+        self._laid: tuple[Shape, bool] = (self.shape, True)
 
     def compose(self) -> ComposeResult:
         """See textual."""
@@ -110,9 +111,9 @@ class PaneGrid(Grid):
         width, height = self.size
         wanted = min(self.wanted or suited(width, height), self.most)
         made = shape(wanted, width, height)
-        if made == self.shape or not width:
+        if (made, self.with_merged) == self._laid or not width:
             return False
-        self.shape = made
+        self.shape, self._laid = made, (made, self.with_merged)
         self.styles.grid_size_columns, self.styles.grid_size_rows = made.columns, made.rows
         self.styles.grid_gutter_vertical = 1 if made.rows > 1 and height // made.rows > 4 else 0
         visible = self.shown

@@ -203,7 +203,7 @@ class RankList(Vertical):
             line.put(percent(row.util), look.text, width=5, right=True).gap(1)
         else:
             word = row.word if row.sign != "running" or row.age is None else ""
-            line.put(word, tone, width=LEVEL_CELLS + 6 - (self._width - 2))
+            line.put(word, tone, width=LEVEL_CELLS + 6 - (self._width - 2) - (row.after is not None))
         if row.after is not None:
             line.put(f"{row.after:+.1f} s" if row.after else "0.0 s", tone, width=6, right=True)
         elif row.age is not None:

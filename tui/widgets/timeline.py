@@ -50,8 +50,9 @@ def _row(look: Palette, glyphs: Glyphs, moment: Moment, who: int, what: int) -> 
     sign = "-" if moment.after <= -0.05 else "+" if moment.after >= 0.05 else " "
     style = tone_style(look, moment.tone)
     quiet = moment.tone == "muted"
-    line = Line().gap(1).put(sign, look.faint if quiet else look.text)
-    line.put(f"{abs(moment.after):.1f} s", look.faint if quiet else look.text, width=8, right=True).gap(3)
+    line = (
+        Line().put(f"{sign} {abs(moment.after):.1f} s", look.faint if quiet else look.text, width=10, right=True).gap(3)
+    )
     line.put(moment.who, look.muted if quiet else look.text, width=who).gap(2)
     return line.put(moment.what, style, width=what).gap(2).put(moment.words, look.muted if quiet else look.text)
 
