@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
+    from distui.doctor.images import Images
+    from distui.doctor.reach import ReachReport
     from distui.errors import Problem
-    from distui.facts.host import ProbeResult, Trouble
+    from distui.facts.host import ProbeResult
     from distui.plan.model import NoPlan, RunPlan
     from distui.run.discover import Found
     from distui.run.events import Event, Failure, HostSampled, StopReason
+    from distui.run.preflight import Preflight
     from distui.run.state import RunState
     from distui.run.store import StoredRun
     from distui.spec.inventory import Host, HostPick
@@ -116,8 +119,14 @@ class Desk(Protocol):
     def facts(self) -> Mapping[str, ProbeResult]:
         """The newest probe of each host."""
 
-    async def images(self) -> Mapping[str, Mapping[str, bool | Trouble]]:
-        """Image of a job here -> host -> whether it is there, or why that is unknown."""
+    async def images(self, names: Sequence[str] = (), hosts: Sequence[str] = ()) -> Images:
+        """The ids of images on hosts: of these on those, else those of the jobs here on all hosts that answered."""
+
+    async def reach(self) -> ReachReport | None:
+        """Prove that the hosts that answered reach each other, on the network a run over all would choose."""
+
+    async def preflight(self, plan: RunPlan) -> Preflight:
+        """The checks that come before a start, against this plan and its hosts as they are now; starts nothing."""
 
     def news(self) -> AsyncIterator[HostNews]:
         """Samples of every host once a second over one long-lived channel each, reconnecting; never ends."""

@@ -22,11 +22,14 @@ from distui.errors import UsageError
 from distui.facts.host import HostFacts
 
 if TYPE_CHECKING:
-    from distui.facts.host import ProbeResult, Trouble
+    from distui.doctor.images import Images
+    from distui.doctor.reach import ReachReport
+    from distui.facts.host import ProbeResult
     from distui.plan.model import NoPlan, RunPlan
     from distui.run.attempts import Again
     from distui.run.controller import RunController
     from distui.run.discover import Found
+    from distui.run.preflight import Preflight
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
     from distui.spec.job import Job
@@ -110,14 +113,37 @@ class CliDesk:
         """See tui.desk."""
         return self._facts
 
-    async def images(self) -> Mapping[str, Mapping[str, bool | Trouble]]:
+    async def images(self, names: Sequence[str] = (), hosts: Sequence[str] = ()) -> Images:
         """See tui.desk."""
         from distui.doctor.images import images_present
 
-        found = [self.draft(job.path.read_text("utf-8", "replace"), str(job.path), job.name).job for job in self.jobs()]
-        images = tuple(dict.fromkeys(job.image for job in found if job is not None and job.image))[:MOST_IMAGES]
-        up = [host for host in self.hosts if isinstance(self._facts.get(host.name), HostFacts)]
+        images = tuple(names) or await asyncio.to_thread(self._images_of_jobs)
+        up = [host for host in self._up() if not hosts or host.name in hosts]
         return await images_present(await self.connector(), up, images) if images else {}
+
+    def _images_of_jobs(self) -> tuple[str, ...]:
+        found = [self.draft(job.path.read_text("utf-8", "replace"), str(job.path), job.name).job for job in self.jobs()]
+        return tuple(dict.fromkeys(job.image for job in found if job is not None and job.image))[:MOST_IMAGES]
+
+    def _up(self) -> list[Host]:
+        """The hosts that answered."""
+        return [host for host in self.hosts if isinstance(self._facts.get(host.name), HostFacts)]
+
+    async def reach(self) -> ReachReport | None:
+        """See tui.desk."""
+        from distui.doctor.reach_check import endpoints
+        from distui.run.preflight import prove_on
+
+        up = self._up()
+        return await prove_on(await self.connector(), endpoints(up, self._facts), up)
+
+    async def preflight(self, plan: RunPlan) -> Preflight:
+        """See tui.desk."""
+        from distui.run.preflight import preflight
+
+        found = await preflight(await self.connector(), plan, self.hosts, parallel=self.told["parallel"])
+        self._facts.update(found.results)
+        return found
 
     async def news(self) -> AsyncIterator[HostNews]:
         """See tui.desk."""

@@ -8,20 +8,24 @@ from typing import get_args
 
 from distui.doctor.finding import Answer, Check, CheckRow, Finding, Group
 from distui.doctor.host_checks import HOST_CHECKS, OK
+from distui.doctor.images import ImageId, Images, short_id, usual_id
+from distui.doctor.reach import ReachReport
+from distui.doctor.reach_check import reach_row
 from distui.facts.host import GpuProcess, HostDown, HostFacts, ProbeResult, Trouble
 
-LOGIN = Check("login", "Reach", "ssh login")
-EQUAL_DRIVERS = Check("drivers", "Software", "same NVIDIA driver everywhere")
-EQUAL_GPUS = Check("same_gpus", "GPUs", "same GPUs everywhere")
-IDLE = Check("idle", "GPUs", "no foreign process on a GPU")
-EQUAL_RATES = Check("ib_rates", "Network", "same InfiniBand rate everywhere")
-
-Images = Mapping[str, Mapping[str, bool | Trouble]]
-"""Image -> host -> whether it is there, or why that is unknown."""
+LOGIN = Check("login", "Reach", "ssh login", "ssh, by your own configuration of it")
+EQUAL_DRIVERS = Check("drivers", "Software", "same NVIDIA driver everywhere", "nvidia-smi --query-gpu=driver_version")
+EQUAL_GPUS = Check("same_gpus", "GPUs", "same GPUs everywhere", "nvidia-smi --query-gpu=name")
+IDLE = Check("idle", "GPUs", "no foreign process on a GPU", "nvidia-smi --query-compute-apps=...")
+EQUAL_RATES = Check("ib_rates", "Network", "same InfiniBand rate everywhere", "/sys/class/infiniband/*/ports/*/rate")
 
 
 def check_hosts(
-    results: Mapping[str, ProbeResult], *, images: Images | None = None, ours: Collection[str] = ()
+    results: Mapping[str, ProbeResult],
+    *,
+    images: Images | None = None,
+    ours: Collection[str] = (),
+    reach: ReachReport | None = None,
 ) -> tuple[CheckRow, ...]:
     """Every check on every host, grouped in the order of a start: reach, software, GPUs, network, limits.
 
@@ -34,6 +38,7 @@ def check_hosts(
     rows += [_across(EQUAL_RATES, results, _ib_rate, "rate")]
     rows += [_row(IDLE, results, lambda facts: _idle(facts, ours))]
     rows += [_image(image, results, found) for image, found in (images or {}).items()]
+    rows += [reach_row(tuple(results), reach)] if reach is not None and len(results) > 1 else []
     order = get_args(Group)
     return tuple(sorted(rows, key=lambda row: order.index(row.check.group)))
 
@@ -121,21 +126,26 @@ def _foreign(process: GpuProcess, ours: Collection[str]) -> bool:
     return box is None or not any(box.startswith(own[:12]) or own.startswith(box) for own in ours)
 
 
-def _image(image: str, results: Mapping[str, ProbeResult], found: Mapping[str, bool | Trouble]) -> CheckRow:
-    check = Check(f"image:{image}", "Software", f"image {image}")
-    return CheckRow(check, tuple(_present(check, host, result, found.get(host)) for host, result in results.items()))
+def _image(image: str, results: Mapping[str, ProbeResult], found: Mapping[str, ImageId]) -> CheckRow:
+    check = Check(f"image:{image}", "Software", f"image {image}", f"docker image inspect {image}")
+    usual = usual_id(found)
+    return CheckRow(check, tuple(_present(check, host, found.get(host), usual) for host in results))
 
 
-def _present(check: Check, host: str, result: ProbeResult, there: bool | Trouble | None) -> Finding:
+def _present(check: Check, host: str, there: ImageId | None, usual: str) -> Finding:
     match there:
-        case True:
-            return Finding(check.id, host, "ok", "is there")
-        case False:
-            return Finding(check.id, host, "pull", "is not there", "the start pulls it first", "pull it beforehand")
         case Trouble(message=message, hint=hint):
             return Finding(check.id, host, "skip", message, do=hint)
         case None:
             return Finding(check.id, host, "skip")
+        case "":
+            return Finding(check.id, host, "pull", "is not there", "the start pulls it first", "pull it beforehand")
+        case str() if there != usual:
+            words = f"{short_id(there)} here, {short_id(usual)} elsewhere"
+            means = "ranks would run different programs: the name was pushed again after it was pulled here"
+            return Finding(check.id, host, "warn", words, means, "pull it on every host, or `pull: always` in the job")
+        case _:
+            return Finding(check.id, host, "ok", f"is there, {short_id(there)}")
 
 
 def problems(rows: Iterable[CheckRow]) -> Iterator[tuple[CheckRow, Finding]]:

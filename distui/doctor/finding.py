@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
+
+from distui.facts.troubles import without_host
+from distui.spec.names import fold
 
 Verdict = Literal["ok", "pull", "skip", "warn", "fail"]
 """From harmless to grave. `pull`: an image will be pulled, neither good nor bad; `skip`: it could not be checked."""
@@ -20,6 +24,8 @@ class Check:
     id: str
     group: Group
     title: str
+    ran: str = ""
+    """What was run for it, or read on the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,53 @@ class CheckRow:
         return found[0] if found else None
 
 
+@dataclass(frozen=True, slots=True)
+class SharedFinding:
+    """One finding that several hosts have alike."""
+
+    hosts: tuple[str, ...]
+    finding: Finding
+    """The first host's; what it says is right for all but for the host's own name."""
+
+    @property
+    def saw(self) -> str:
+        """What was seen, without the name of any one host when there are several."""
+        return self.finding.saw if len(self.hosts) == 1 else without_host(self.finding.host, self.finding.saw)
+
+
+def shared_findings(row: CheckRow) -> tuple[SharedFinding, ...]:
+    """The findings of a check, equal ones of several hosts once, in the order of the hosts."""
+    alike: dict[tuple[str, ...], list[Finding]] = {}
+    for f in row.findings:
+        words = (f.verdict, *(without_host(f.host, text) for text in (f.saw, f.means, f.do)))
+        alike.setdefault(words, []).append(f)
+    return tuple(SharedFinding(tuple(f.host for f in found), found[0]) for found in alike.values())
+
+
+def report_text(rows: Iterable[CheckRow], *, all_: bool = False) -> str:
+    """Findings as text for people: warnings and failures, with `all_` what is well, too."""
+    lines: list[str] = []
+    for row in rows:
+        for shared in shared_findings(row):
+            found = shared.finding
+            if found.verdict not in ("ok", "skip") or all_:
+                lines += _told(row.check, shared)
+    return "\n".join(lines)
+
+
+def _told(check: Check, shared: SharedFinding) -> list[str]:
+    found = shared.finding
+    head = (
+        f"{found.verdict.upper() if found.verdict == 'fail' else found.verdict:<5} {fold(shared.hosts)}  {check.title}"
+    )
+    lines = [f"{head}: {shared.saw}" if shared.saw else head]
+    ran = check.ran if found.verdict in ("warn", "fail") else ""
+    for label, text in (("means", found.means), ("do", found.do), ("ran", ran)):
+        if text:
+            lines.append(f"      {label:<6}{text}")
+    return lines
+
+
 def to_json(rows: tuple[CheckRow, ...]) -> dict[str, Any]:
     """`distui/doctor/v1`: every finding; keys are only ever added."""
     findings = [
@@ -70,6 +123,7 @@ def to_json(rows: tuple[CheckRow, ...]) -> dict[str, Any]:
             "check": f.check,
             "group": row.check.group,
             "title": row.check.title,
+            "ran": row.check.ran,
             "host": f.host,
             "verdict": f.verdict,
             "saw": f.saw,

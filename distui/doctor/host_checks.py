@@ -216,17 +216,28 @@ def memory(facts: HostFacts) -> Answer:
 
 
 HOST_CHECKS: tuple[tuple[Check, HostCheck], ...] = (
-    (Check("clock", "Reach", f"clock within {CLOCK_MS:.0f} ms"), clock),
-    (Check("python3", "Reach", "python3 for figures and proofs"), python3),
-    (Check("engine", "Software", "container engine answers, without sudo"), engine),
-    (Check("gpu_runtime", "Software", "containers get GPUs"), gpu_runtime),
-    (Check("gpus", "GPUs", "driver and every GPU answer"), gpus_answer),
-    (Check("gpu_heat", "GPUs", f"no GPU above {WARM_C:.0f} C"), gpus_cool),
-    (Check("address", "Network", "an address that others reach"), data_address),
-    (Check("port", "Network", f"rendezvous port {PORT} is free"), port_free),
-    (Check("infiniband", "Network", "InfiniBand ports ACTIVE"), infiniband),
-    (Check("rdma", "Limits", "memlock and /dev/infiniband"), rdma_limits),
-    (Check("disk", "Limits", "disk for image and logs"), disk),
-    (Check("memory", "Limits", "memory not in use"), memory),
+    (Check("clock", "Reach", f"clock within {CLOCK_MS:.0f} ms", "date there, between two dates here"), clock),
+    (Check("python3", "Reach", "python3 for figures and proofs", "python3 --version"), python3),
+    (Check("engine", "Software", "container engine answers, without sudo", "docker version; docker info"), engine),
+    (Check("gpu_runtime", "Software", "containers get GPUs", "docker info: its runtimes"), gpu_runtime),
+    (Check("gpus", "GPUs", "driver and every GPU answer", "nvidia-smi --query-gpu=..."), gpus_answer),
+    (Check("gpu_heat", "GPUs", f"no GPU above {WARM_C:.0f} C", "nvidia-smi --query-gpu=temperature.gpu"), gpus_cool),
+    (
+        Check("address", "Network", "an address that others reach", "ip -j addr; ip -j route"),
+        data_address,
+    ),
+    (Check("port", "Network", f"rendezvous port {PORT} is free", "ss -ltn"), port_free),
+    (
+        Check(
+            "infiniband",
+            "Network",
+            "InfiniBand ports ACTIVE",
+            "/sys/class/infiniband/*/ports/*/state",
+        ),
+        infiniband,
+    ),
+    (Check("rdma", "Limits", "memlock and /dev/infiniband", "ulimit -l; ls /dev/infiniband"), rdma_limits),
+    (Check("disk", "Limits", "disk for image and logs", "df -kP"), disk),
+    (Check("memory", "Limits", "memory not in use", "/proc/meminfo"), memory),
 )
 """In the order they are shown in; checks over several hosts are put beside theirs by group."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from distui.errors import HostCommandError, HostError
@@ -22,7 +22,7 @@ SLACK = 20.0
 """Seconds beyond the time-outs of the connections themselves: for starting python3 on a slow host."""
 
 PROGRAM = r"""
-import json, signal, socket, sys, threading
+import json, signal, socket, sys, threading, time
 signal.alarm(60)
 
 def say(value):
@@ -39,11 +39,12 @@ def listen(addr, port):
 
 def try_peer(peer, source, timeout, results):
     name, addr, port = peer
+    begun = time.monotonic()
     try:
         socket.create_connection((addr, port), timeout, (source, 0)).close()
-        results[name] = ""
+        results[name] = "", (time.monotonic() - begun) * 1000
     except OSError as exc:
-        results[name] = exc.strerror or str(exc) or type(exc).__name__
+        results[name] = exc.strerror or str(exc) or type(exc).__name__, None
 
 ask = json.loads(sys.stdin.readline())
 try:
@@ -83,12 +84,22 @@ class ReachProblem:
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """What became of one connection: an error in words, or the milliseconds it took."""
+
+    error: str = ""
+    ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ReachReport:
     """What the proof found. `unproved` names hosts without python3, where nothing could be tried."""
 
     problems: tuple[ReachProblem, ...]
     pairs: int
     unproved: tuple[str, ...] = ()
+    table: Mapping[str, Mapping[str, Reached]] = field(default_factory=dict, compare=False)
+    """Host -> peer -> what became of it; hosts that could not listen or try have no row."""
 
 
 async def prove(sessions: Mapping[str, Session], endpoints: Sequence[Endpoint], *, timeout: float = 4.0) -> ReachReport:
@@ -121,7 +132,7 @@ class _Trial:
         self.port = 0
         self.problem: ReachProblem | None = None
         self.unproved = False
-        self.results: Mapping[str, str] = {}
+        self.results: Mapping[str, Reached] = {}
         self._asked = False
         self._channel: ByteChannel | None = None
         self._buffer = b""
@@ -169,9 +180,20 @@ class _Trial:
         go = {"peers": [(p.endpoint.host, p.endpoint.addr, p.port) for p in peers], "timeout": timeout}
         try:
             await self._channel.write(json.dumps(go).encode() + b"\n")
-            self.results = (await self._answer()).get("peers", {})
+            self.results = self._reached((await self._answer()).get("peers"))
         except HostError as exc:
             self._failed(exc)
+
+    def _reached(self, told: Any) -> dict[str, Reached]:
+        """What the program tells of its peers. Raises HostCommandError."""
+        try:
+            pairs = {str(name): (str(error), ms) for name, (error, ms) in told.items()}
+            return {name: Reached(error, None if ms is None else float(ms)) for name, (error, ms) in pairs.items()}
+        except (ValueError, TypeError, AttributeError) as exc:
+            raise self._unreadable() from exc
+
+    def _unreadable(self) -> HostCommandError:
+        return HostCommandError(self.endpoint.host, "the reachability check's answer can't be read", code="rubbish")
 
     async def _answer(self) -> dict[str, Any]:
         """The program's next line; a login shell's chatter before it is passed over."""
@@ -193,8 +215,7 @@ class _Trial:
         try:
             return dict(json.loads(line))
         except (ValueError, TypeError) as exc:
-            words = "the reachability check's answer can't be read"
-            raise HostCommandError(self.endpoint.host, words, code="rubbish") from exc
+            raise self._unreadable() from exc
 
     async def _ended(self) -> HostCommandError:
         assert self._channel is not None
@@ -214,11 +235,12 @@ def _report(trials: Sequence[_Trial]) -> ReachReport:
     problems = [t.problem for t in trials if t.problem is not None]
     by_host = {t.endpoint.host: t for t in trials}
     for trial in trials:
-        for peer, error in sorted(trial.results.items()):
-            if error:
-                problems.append(_unreachable(trial, by_host[peer], error))
+        for peer, reached in sorted(trial.results.items()):
+            if reached.error and peer in by_host:
+                problems.append(_unreachable(trial, by_host[peer], reached.error))
     pairs = sum(len(t.results) for t in trials)
-    return ReachReport(tuple(problems), pairs, tuple(t.endpoint.host for t in trials if t.unproved))
+    table = {t.endpoint.host: t.results for t in trials if t.results}
+    return ReachReport(tuple(problems), pairs, tuple(t.endpoint.host for t in trials if t.unproved), table)
 
 
 def _unreachable(trial: _Trial, peer: _Trial, error: str) -> ReachProblem:

@@ -27,7 +27,7 @@ def shared(troubles: Mapping[str, Trouble]) -> tuple[SharedTrouble, ...]:
     """
     alike: dict[tuple[str, str], list[str]] = {}
     for host, trouble in troubles.items():
-        alike.setdefault((_without(host, trouble.message), _without(host, trouble.hint)), []).append(host)
+        alike.setdefault((without_host(host, trouble.message), without_host(host, trouble.hint)), []).append(host)
     found = []
     for (message, _), hosts in alike.items():
         first = troubles[hosts[0]]
@@ -50,7 +50,7 @@ def lines(troubles: Mapping[str, Trouble]) -> Iterator[str]:
             yield f"  try: {one.hint}"
 
 
-def _without(host: str, text: str) -> str:
+def without_host(host: str, text: str) -> str:
     """A text without its host's name, and the address right behind that."""
     rest = re.sub(rf"^{re.escape(host)}(?: \([^)]*\))?:? ", "", text)
     return re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", "HOST", rest)

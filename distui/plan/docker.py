@@ -15,6 +15,7 @@ Which flags by default, and why (FACTS 1.1):
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -162,6 +163,13 @@ def remove(engine_command: Argv, containers: Sequence[str], *, force: bool = Fal
 def image_id(engine_command: Argv, image: str) -> Argv:
     """Prints the image's id, digests and platform as JSON; fails when it is not there."""
     return (*engine_command, "image", "inspect", "--format", "{{json .}}", image)
+
+
+def read_image_id(told: str) -> str:
+    """The id in `image_id`'s answer: an object from docker, a list of one from podman."""
+    value = json.loads(told)
+    first = value[0] if isinstance(value, list) else value
+    return str(first["Id"])
 
 
 def pull(engine_command: Argv, image: str) -> Argv:

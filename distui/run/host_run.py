@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Mapping, Sequence
 
@@ -107,7 +106,7 @@ class HostRun:
         assert self.plan.image is not None
         done = await self._again(docker.image_id(self.first.engine_command, self.plan.image))
         if done.ok:
-            return _image_id(done.text)
+            return docker.read_image_id(done.text)
         trouble = classify(done.error_text, done.status)
         if trouble.code == "image_missing":
             return None
@@ -253,13 +252,6 @@ def _last_words(error: str) -> str:
     """An engine's last line that says something; its client may add where to read about its flags."""
     lines = [line.strip() for line in error.splitlines()]
     return next((line for line in reversed(lines) if line and not _ADVICE.match(line)), "")
-
-
-def _image_id(told: str) -> str:
-    """The id in `image inspect`'s answer: an object from docker, a list of one from podman."""
-    value = json.loads(told)
-    first = value[0] if isinstance(value, list) else value
-    return str(first["Id"])
 
 
 def _already_over(words: str) -> bool:

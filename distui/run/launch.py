@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from distui.doctor.reach import Endpoint, prove
+from distui.doctor.reach import prove
+from distui.doctor.reach_check import endpoints_of_plan
 from distui.errors import DistuiError, ExitCode, HostError
 from distui.plan.model import Task
 from distui.run.cleanup import roll_back
@@ -152,13 +153,9 @@ def _other_name(run: RunController) -> str:
 
 async def _check_reach(run: RunController) -> None:
     """Every pair of hosts reaches each other on the plan's addresses; the rendezvous port is free."""
-    plan = run.plan
-    endpoints = [
-        Endpoint(n.host, n.addr, plan.master_port if n.host == plan.tasks[0].host else 0) for n in plan.networks
-    ]
     try:
         sessions = {host: await h.link.session() for host, h in run.hosts.items()}
-        report = await prove(sessions, endpoints)
+        report = await prove(sessions, endpoints_of_plan(run.plan))
     except HostError as exc:
         words = f"the reachability check did not finish: {_sentence(exc)}"
         raise LaunchRefused([words], ExitCode.CHECK_FAILED) from exc

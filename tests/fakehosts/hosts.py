@@ -186,7 +186,8 @@ class ReachChannel:
         if self._asked == 1:
             self._say({"error": self._host.cannot_listen} if self._host.cannot_listen else {"port": ask["port"] or 999})
         else:
-            self._say({"peers": {name: self._host.unreachable.get(name, "") for name, _, _ in ask["peers"]}})
+            errors = {name: self._host.unreachable.get(name, "") for name, _, _ in ask["peers"]}
+            self._say({"peers": {name: [error, None if error else 0.2] for name, error in errors.items()}})
 
     def _say(self, value: object) -> None:
         self._answers.put_nowait(b"Welcome to this host\nDISTUI-REACH:" + json.dumps(value).encode() + b"\n")

@@ -12,6 +12,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from distui.doctor.checks import check_hosts
+from distui.doctor.images import Images
+from distui.doctor.reach import Reached, ReachProblem, ReachReport
 from distui.errors import NotFound, SpecError
 from distui.facts.host import (
     Address,
@@ -47,6 +50,7 @@ from distui.run.events import (
     TaskStarted,
 )
 from distui.run.fanout import Fanout
+from distui.run.preflight import Preflight, name_row
 from distui.run.state import RunState
 from distui.run.store import Journal, RunStore, StoredRun
 from distui.spec.inventory import Host, HostPick, Inventory
@@ -217,6 +221,10 @@ class FakeDesk:
         self.inventory = Inventory(self.hosts)
         self.folder = folder
         self.job_texts = {"llm-pretrain": JOB, "broken": BROKEN}
+        self.image_ids: dict[str, str] = {"node02": ""}
+        """Image ids of hosts that are not as the others."""
+        self.walls: list[tuple[str, str]] = []
+        """Pairs of hosts of which the first can't reach the second."""
         self.error: Exception | None = None
         """Raised by whatever is asked over the network next."""
 
@@ -232,9 +240,35 @@ class FakeDesk:
     def facts(self) -> Mapping[str, ProbeResult]:
         return self.found
 
-    async def images(self) -> Mapping[str, Mapping[str, bool | Trouble]]:
+    async def images(self, names: Sequence[str] = (), hosts: Sequence[str] = ()) -> Images:
+        self.calls.append(("images", tuple(names), tuple(hosts)))
         up = [name for name, found in self.found.items() if isinstance(found, HostFacts)]
-        return {"nvcr.io/nvidia/pytorch:25.01-py3": {name: name != "node02" for name in up}}
+        asked = [name for name in up if not hosts or name in hosts]
+        return {image: {name: self.image_ids.get(name, "sha256:" + "ab" * 32) for name in asked}
+                for image in names or ("nvcr.io/nvidia/pytorch:25.01-py3",)}  # fmt: skip
+
+    async def reach(self) -> ReachReport | None:
+        up = [name for name, found in self.found.items() if isinstance(found, HostFacts)]
+        return self._report(up)
+
+    def _report(self, names: Sequence[str]) -> ReachReport:
+        """Everybody reaches everybody, but for the pairs in `walls`."""
+        table = {
+            a: {b: Reached("timed out") if (a, b) in self.walls else Reached("", 0.2) for b in names if b != a}
+            for a in names
+        }
+        problems = [ReachProblem(a, b, f"can't reach {b} at 10.0.0.9:29500: timed out", "a firewall?")
+                    for a, b in self.walls if a in names and b in names]  # fmt: skip
+        return ReachReport(tuple(problems), sum(map(len, table.values())), (), table)
+
+    async def preflight(self, plan: RunPlan) -> Preflight:
+        self.calls.append(("preflight", plan.run_id))
+        self._fail()
+        results = {name: self.answers[name] for name in plan.hosts}
+        images = await self.images((plan.image or "",), plan.hosts)
+        report = self._report(plan.hosts)
+        rows = (name_row(plan.run_id, plan.hosts, Found((), {})), *check_hosts(results, images=images, reach=report))
+        return Preflight(rows, results, images, report)
 
     async def news(self) -> AsyncIterator[HostNews]:
         while True:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
+import pytest
 from fakes import FakeDesk, screen_text, settle, shot
+
+from tui.widgets.rows import RowList
+
+
+def written(folder: Path) -> list[str]:
+    """The reports in a folder."""
+    return [path.read_text() for path in folder.glob("distui-doctor-*.txt")]
 
 
 async def test_findings_are_told_with_what_to_do(open_app: Any, desk: FakeDesk) -> None:
@@ -39,7 +49,48 @@ async def test_probe_again_and_report(open_app: Any, desk: FakeDesk) -> None:
         assert sum(c[0] == "probe" for c in desk.calls) == before + 1
         await pilot.press("y")
         await settle(pilot)
-        assert "FAIL node05: ssh login: publickey refused" in screen_text(app)
+        assert "FAIL  node05  ssh login: publickey refused" in screen_text(app)
+
+
+async def test_who_reaches_whom(open_app: Any, desk: FakeDesk) -> None:
+    """A wall between two hosts is a failure of the one that meets it; enter on the row shows every pair."""
+    desk.walls = [("node01", "node04")]
+    async with open_app(start="doctor") as (app, pilot):
+        await settle(pilot)
+        row = app.screen.by_key["reach"]
+        assert [f.host for f in row.findings if f.verdict == "fail"] == ["node01"]
+        app.screen.query_one(RowList).go("reach")
+        await pilot.press("enter")
+        await settle(pilot)
+        shot(app, "doctor-reach")
+        text = screen_text(app)
+        assert "who reaches whom" in text
+        assert re.search(r"1  node01 +\. +0\.2 +0\.2 +x", text)
+        assert "x  node01: can't reach node04" in text
+
+
+async def test_evidence_of_one_row(open_app: Any) -> None:
+    """Every host's answer, equal ones once, and what was run."""
+    async with open_app(start="doctor") as (app, pilot):
+        await settle(pilot)
+        app.screen.query_one(RowList).go("infiniband")
+        await pilot.press("enter")
+        await settle(pilot)
+        text = screen_text(app)
+        assert "FAIL  node03  InfiniBand ports ACTIVE: mlx5_3 is DOWN" in text
+        assert "ran   /sys/class/infiniband" in text
+
+
+async def test_the_report_is_saved_to_a_file(open_app: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """W writes all findings and who reaches whom, and names the file."""
+    monkeypatch.chdir(tmp_path)
+    async with open_app(start="doctor") as (_, pilot):
+        await settle(pilot)
+        await pilot.press("W")
+        await settle(pilot)
+    (text,) = written(tmp_path)
+    assert "FAIL  node05  ssh login" in text
+    assert "from row to column" in text
 
 
 async def test_many_hosts_keep_only_columns_with_findings(open_app: Any, desk: FakeDesk) -> None:

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from distui.doctor.checks import check_hosts, counts, problems
-from distui.doctor.finding import CheckRow, Finding, to_json
+from distui.doctor.finding import CheckRow, Finding, report_text, to_json
+from distui.doctor.reach import Reached, ReachProblem, ReachReport
+from distui.doctor.reach_check import endpoints, reach_row, reach_table
 from distui.facts.host import Address, Disk, Engine, Gpu, GpuProcess, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
+from distui.spec.inventory import Host
 
 GB = 1 << 30
 
@@ -117,10 +120,65 @@ def test_foreign_processes_are_told_apart_from_ours() -> None:
 
 def test_a_missing_image_is_a_pull() -> None:
     """Neither good nor bad; when it can't be asked, the reason is there."""
-    there = {"img": {"n1": True, "n2": False, "n3": Trouble("down", "docker does not answer")}}
+    there = {"img": {"n1": "sha256:" + "ab" * 32, "n2": "", "n3": Trouble("down", "docker does not answer")}}
     rows = check_hosts({f"n{i}": healthy(f"n{i}") for i in (1, 2, 3)}, images=there)
     row = next(row for row in rows if row.check.id == "image:img")
     assert [f.verdict for f in row.findings] == ["ok", "pull", "skip"]
+
+
+def test_an_image_that_is_not_the_same_everywhere() -> None:
+    """A name that was pushed again: the host that has the rare one is warned, with both ids."""
+    ids = {"n1": "sha256:" + "ab" * 32, "n2": "sha256:" + "cd" * 32, "n3": "sha256:" + "ab" * 32}
+    rows = check_hosts({host: healthy(host) for host in ids}, images={"img": ids})
+    assert [f.verdict for row in rows if row.check.id == "image:img" for f in row.findings] == ["ok", "warn", "ok"]
+    assert finding(rows, "image:img", "n2").saw == "cdcdcdcdcdcd here, abababababab elsewhere"
+
+
+def test_who_reaches_whom_is_a_row_and_a_table() -> None:
+    """The pair that fails stands in its cell and in words; a host that reaches all tells the slowest."""
+    good, bad = Reached("", 0.21), Reached("timed out")
+    table = {"n1": {"n2": good, "n3": good}, "n2": {"n1": good, "n3": bad}}
+    report = ReachReport((ReachProblem("n2", "n3", "can't reach n3", "look"),), 4, ("n3",), table)
+    row = reach_row(("n1", "n2", "n3"), report)
+    assert [(f.host, f.verdict) for f in row.findings] == [("n1", "ok"), ("n2", "fail"), ("n3", "skip")]
+    assert row.findings[0].saw == "reaches 2 others, slowest 0.2 ms"
+    assert reach_table(report, ("n1", "n2", "n3")).splitlines()[2:] == [
+        "           1      2      3",
+        "1  n1      .    0.2    0.2",
+        "2  n2    0.2      .      x",
+        "3  n3      ?      ?      .",
+        "",
+        "x  n2: can't reach n3",
+        "     do  look",
+        "?  not proved, for lack of python3: n3",
+    ]
+
+
+def test_a_proof_over_many_hosts_asks_for_the_usual_port_where_it_is_free() -> None:
+    """Two names of one machine share an address: only one of them can have the port."""
+    nic = Nic("eth0", "ethernet", True, addresses=(Address("10.0.0.1", 24),))
+    one = {name: healthy(name, nics=(nic,), ib=(), machine_id="m", boot_id="b") for name in ("n1", "n2")}
+    ends = endpoints([Host(name) for name in one], one)
+    assert [(end.addr, end.port) for end in ends] == [("10.0.0.1", 29500), ("10.0.0.1", 0)]
+    other = Nic("eth0", "ethernet", True, addresses=(Address("10.0.0.3", 24),))
+    two = {
+        "n1": healthy(nics=(nic,), ib=()),
+        "n2": healthy("n2", nics=(other,), ib=(), ports_in_use=frozenset({29500})),
+    }
+    ends = endpoints([Host(name) for name in two], two)
+    assert [(end.addr, end.port) for end in ends] == [("10.0.0.1", 29500), ("10.0.0.3", 0)]
+
+
+def test_equal_findings_of_many_hosts_are_told_once() -> None:
+    """With the hosts folded, what it means, what to do and what was run."""
+    down = {f"n{i}": HostDown(f"n{i}", Trouble("refused", f"n{i} (10.0.0.{i}) refuses connections", f"ssh -v n{i}"))
+            for i in range(1, 5)}  # fmt: skip
+    assert report_text(check_hosts(down)).splitlines()[:4] == [
+        "FAIL  n[1-4]  ssh login: refuses connections",
+        "      means nothing can be asked of this host",
+        "      do    ssh -v n1",
+        "      ran   ssh, by your own configuration of it",
+    ]
 
 
 def test_json_has_every_finding() -> None:
@@ -129,7 +187,7 @@ def test_json_has_every_finding() -> None:
     assert value["schema"] == "distui/doctor/v1"
     assert value["ok"] is True
     assert value["counts"]["warn"] == 1
-    assert {"check", "group", "title", "host", "verdict", "saw", "means", "do"} == set(value["findings"][0])
+    assert {"check", "group", "title", "host", "verdict", "saw", "means", "do", "ran"} == set(value["findings"][0])
 
 
 def test_the_verb_ends_3_when_a_check_failed(cli: Any, fake_hosts: Any) -> None:
@@ -137,5 +195,5 @@ def test_the_verb_ends_3_when_a_check_failed(cli: Any, fake_hosts: Any) -> None:
     fake_hosts()
     done = cli("doctor", "-H", "n1")
     assert done.code == 3
-    assert "fail  n1  ssh login" in done.out
+    assert "FAIL  n1  ssh login" in done.out
     assert json.loads(cli("doctor", "-H", "n1", "--json").out)["ok"] is False

@@ -108,6 +108,10 @@ async def test_hosts_that_reach_each_other() -> None:
     report = await prove(sessions, ends, timeout=2.0)
 
     assert report == ReachReport((), 6)
+    assert {host: sorted(peers) for host, peers in report.table.items()} == {
+        "h1": ["h2", "h3"], "h2": ["h1", "h3"], "h3": ["h1", "h2"],
+    }  # fmt: skip
+    assert all(r.error == "" and r.ms is not None and r.ms >= 0 for row in report.table.values() for r in row.values())
     assert [await c.wait() for s in sessions.values() for c in s.channels] == [0, 0, 0]
 
 
@@ -168,7 +172,7 @@ async def test_a_peer_out_of_reach_is_named_with_both_addresses() -> None:
 
     def answer(data: bytes) -> bytes:
         ask = json.loads(data.splitlines()[-1])
-        told: dict[str, object] = {"port": 5} if "addr" in ask else {"peers": {"h2": "Connection timed out"}}
+        told: dict[str, object] = {"port": 5} if "addr" in ask else {"peers": {"h2": ["Connection timed out", None]}}
         return b"DISTUI-REACH:" + json.dumps(told).encode() + b"\n"
 
     async with program(answer) as h1:

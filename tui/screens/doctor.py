@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from textwrap import wrap
 from typing import ClassVar
 
@@ -11,9 +12,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from distui.doctor.checks import Images, check_hosts, counts, problems
-from distui.doctor.finding import CheckRow, Finding
+from distui.doctor.checks import check_hosts, counts, problems
+from distui.doctor.finding import CheckRow, Finding, report_text
+from distui.doctor.images import Images
+from distui.doctor.reach import ReachReport
+from distui.doctor.reach_check import REACH, reach_table
 from distui.facts.host import ProbeResult
+from tui import files
 from tui.base import FILTER, Action, View, ViewName, app_of, bindings, desk_of, glyphs_of, look_of
 from tui.paint import Line, cut
 from tui.theme import Palette
@@ -30,13 +35,31 @@ class DoctorScreen(View):
 
     VIEW: ClassVar[ViewName] = "doctor"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
-        Action("next_finding", "next finding", ("n",), "View", footer=True, help="To the next warning or failure."),
-        Action("prev_finding", "finding before", ("N",), "View", help="To the warning or failure before."),
+        Action(
+            "evidence",
+            "evidence",
+            ("enter",),
+            "View",
+            footer=True,
+            help="The row in full: every host, what was seen and run; who reaches whom.",
+        ),
+        Action(
+            "next_finding",
+            "next finding",
+            ("n", "right_square_bracket"),
+            "View",
+            footer=True,
+            help="To the next warning or failure.",
+        ),
+        Action(
+            "prev_finding", "finding before", ("left_square_bracket",), "View", help="To the warning or failure before."
+        ),
         Action("next_host", "next host", ("l", "right", "tab"), "Move", footer=True, help="The next host's finding."),
         Action("prev_host", "host before", ("h", "left", "shift+tab"), "Move", help="The finding of the host before."),
         Action("probe", "probe again", ("p", "r"), "View", "probe", footer=True, help="Ask every host again."),
-        Action("report", "copy report", ("c",), "View", "report", footer=True, help="Every finding as text."),
         Action("text", "as text", ("y",), "View", footer=True, help="Every finding as a text to read."),
+        Action("report", "copy report", ("c",), "View", "report", help="Every finding as text."),
+        Action("save", "save report", ("W",), "View", "save", footer=True, help="Every finding into a file here."),
         FILTER,
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
@@ -45,6 +68,8 @@ class DoctorScreen(View):
         super().__init__()
         self.checked: tuple[CheckRow, ...] = ()
         self.images: Images = {}
+        self.reach: ReachReport | None = None
+        self._asked = False
         self.host_at = 0
         self.by_key: dict[str, CheckRow] = {}
         self.columns: tuple[str, ...] = ()
@@ -67,14 +92,24 @@ class DoctorScreen(View):
         """Check what is known."""
         self.news(frozenset())
 
+    def _ask(self) -> None:
+        """What a probe does not tell: images, and who reaches whom."""
+        self._asked = True
+        self.work(self._ask_images(), name="images")
+        self.work(self._ask_reach(), name="reach")
+
     async def _ask_images(self) -> None:
         self.images = await self.desk.images()
         self._check()
 
+    async def _ask_reach(self) -> None:
+        self.reach = await self.desk.reach()
+        self._check()
+
     def news(self, hosts: frozenset[str]) -> None:
-        """Probes came in; once all have, the hosts are asked for images."""
-        if not self.images and len(self.results) == len(self.desk.hosts):
-            self.work(self._ask_images(), name="images")
+        """Probes came in; once all have, the hosts are asked for the rest."""
+        if not self._asked and len(self.results) == len(self.desk.hosts):
+            self._ask()
         self._check()
 
     # The rows.
@@ -87,7 +122,7 @@ class DoctorScreen(View):
 
     def _check(self) -> None:
         ours = [task.id for run in app_of(self).found.runs for task in run.tasks]
-        self.checked = check_hosts(self.results, images=self.images, ours=ours)
+        self.checked = check_hosts(self.results, images=self.images, ours=ours, reach=self.reach)
         self.filter_changed()
         self.refresh_bars()
 
@@ -219,8 +254,8 @@ class DoctorScreen(View):
         title = Line().gap(1).put(row.check.title, look.bold).gap(2).put(found.host, look.muted)
         right = Line().put(f"{at + 1} of {len(bad)}" if at is not None else f"{len(bad)} findings", look.muted).gap(1)
         lines = [title.rule(width - right.width - 2, look.rule, glyphs.rule).ends_with(right, width, gap=1), Line()]
-        for label, words in (("saw", found.saw), ("means", found.means), ("do", found.do)):
-            style = look.text if found.verdict in ("warn", "fail") else look.muted
+        for label, words in (("saw", found.saw), ("means", found.means), ("do", found.do), ("ran", row.check.ran)):
+            style = look.text if found.verdict in ("warn", "fail") and label != "ran" else look.muted
             for i, part in enumerate(wrap(words, max(10, width - 12))):
                 lines.append(Line().put("" if i else label, look.faint, width=8, right=True).gap(2).put(part, style))
         return lines if self.size.height >= 30 else [lines[0], *lines[2:]]
@@ -282,6 +317,16 @@ class DoctorScreen(View):
         self._repaint()
 
     @on(RowList.Chosen)
+    def action_evidence(self) -> None:
+        """The row under the cursor in full; of the row about reach who reaches whom."""
+        row = self.by_key.get(self.query_one(RowList).key)
+        if row is None:
+            return
+        if row.check.id == REACH.id and self.reach is not None:
+            app_of(self).open_text("who reaches whom", reach_table(self.reach, tuple(self.results)))
+        else:
+            app_of(self).open_text(row.check.title, report_text([row], all_=True))
+
     def action_text(self) -> None:
         """Everything as text."""
         app_of(self).open_text("findings", self._report())
@@ -289,19 +334,24 @@ class DoctorScreen(View):
     def action_probe(self) -> None:
         """Ask every host again, and for the images."""
         app_of(self).probe([host.name for host in self.desk.hosts])
-        self.work(self._ask_images(), name="images")
+        self._ask()
 
     def action_report(self) -> None:
         """Into the clipboard."""
         app_of(self).copy(self._report())
 
-    def _report(self) -> str:
-        lines = [time.strftime(f"{desk_of(self).title}, %Y-%m-%d %H:%M"), ""]
-        for row, found in problems(self.checked):
-            lines.append(f"{found.verdict.upper()} {found.host}: {row.check.title}: {found.saw}")
-            lines += [f"    {label} {words}" for label, words in (("means", found.means), ("do", found.do)) if words]
+    def action_save(self) -> None:
+        """Into a file of the folder distui was started in."""
+        path = Path.cwd() / time.strftime("distui-doctor-%Y%m%d-%H%M%S.txt")
+        table = reach_table(self.reach, tuple(self.results)) if self.reach is not None else ""
+        files.write(path, "\n\n".join(filter(None, [self._report(all_=True), table])) + "\n")
+        app_of(self).tell(f"the report is in {path}")
+
+    def _report(self, *, all_: bool = False) -> str:
         total = counts(self.checked)
-        return "\n".join([*lines, "", f"{total['ok']} ok, {total['warn']} warnings, {total['fail']} failed"])
+        head = time.strftime(f"{desk_of(self).title}, %Y-%m-%d %H:%M")
+        sums = f"{total['ok']} ok, {total['warn']} warnings, {total['fail']} failed"
+        return "\n\n".join([head, report_text(self.checked, all_=all_) or "nothing is wrong", sums])
 
 
 def _others(count: int) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from distui.doctor.finding import CheckRow
     from distui.spec.inventory import Host
 
-_COLOURS = {"fail": "red", "warn": "yellow"}
+_COLOURS = {"FAIL": "red", "warn": "yellow"}
 
 
 @verb("doctor")
@@ -56,40 +56,32 @@ def _images(told: Settings, job: str | None) -> tuple[str, ...]:
 async def _check(told: Settings, hosts: Sequence[Host], images: Sequence[str]) -> tuple[CheckRow, ...]:
     from distui.doctor.checks import check_hosts
     from distui.doctor.images import images_present
+    from distui.doctor.reach_check import endpoints
     from distui.facts.host import HostFacts
     from distui.facts.probe import probe_all
     from distui.run.discover import find_runs
+    from distui.run.preflight import prove_on
 
     async with wiring.connected(told, hosts) as connector:
         results = await probe_all(connector, hosts, parallel=told["parallel"])
         up = [host for host in hosts if isinstance(results[host.name], HostFacts)]
         there = await images_present(connector, up, images) if images else {}
         found = await find_runs(connector, up)
+        reach = await prove_on(connector, endpoints(up, results), up) if len(up) > 1 else None
     ours = [task.id for run in found.runs for task in run.tasks]
-    return check_hosts(results, images=there, ours=ours)
+    return check_hosts(results, images=there, ours=ours, reach=reach)
 
 
 def _show(told: Settings, out: Console, rows: tuple[CheckRow, ...], *, all_: bool) -> None:
     from distui.doctor.checks import counts
-    from distui.doctor.finding import to_json
+    from distui.doctor.finding import report_text, to_json
+    from distui.run.lines import safe
 
     if told.output in ("json", "ndjson"):
         out.json(to_json(rows))
         return
-    for row in rows:
-        _show_row(out, row, all_=all_)
+    for line in report_text(rows, all_=all_).splitlines():
+        style = next((colour for verdict, colour in _COLOURS.items() if line.startswith(verdict)), "")
+        out.print(out.styled(safe(line), style))
     total = counts(rows)
     out.say(f"{total['ok']} ok, {total['warn']} warnings, {total['fail']} failed, {total['skip']} skipped", "dim")
-
-
-def _show_row(out: Console, row: CheckRow, *, all_: bool) -> None:
-    from distui.run.lines import safe
-
-    for finding in row.findings:
-        if finding.verdict in ("ok", "skip") and not all_:
-            continue
-        head = f"{finding.verdict:<5} {finding.host}  {row.check.title}" + (f": {finding.saw}" if finding.saw else "")
-        out.print(out.styled(safe(head), _COLOURS.get(finding.verdict, "")))
-        for label, text in (("means", finding.means), ("do", finding.do)):
-            if text:
-                out.print(f"      {label:<6}{safe(text)}")

@@ -1,0 +1,108 @@
+"""Who reaches whom: between which addresses to try it, and the proof of `reach.py` as a row of Doctor and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from distui.doctor.finding import Check, CheckRow, Finding
+from distui.doctor.host_checks import PORT
+from distui.doctor.reach import Endpoint, Reached, ReachProblem, ReachReport
+from distui.facts.host import HostFacts, ProbeResult
+from distui.plan.model import RunPlan
+from distui.plan.routes import choose_routes
+from distui.spec.inventory import Host
+from distui.spec.job import Job
+
+REACH = Check(
+    "reach",
+    "Network",
+    "hosts reach each other",
+    "python3 on every host: listen on its data address, connect to all others from it",
+)
+MEANS = "ranks there wait for each other until a time-out of minutes, and then fail"
+
+
+def endpoints(hosts: Sequence[Host], results: Mapping[str, ProbeResult]) -> tuple[Endpoint, ...]:
+    """Where a run over all hosts that answered would meet, on the port people expect where it is free.
+
+    Without a network that all share, () : the plan of a job then says why. Hosts of one machine share an address, so
+    that just one of them gets the port.
+    """
+    up = [(host, found) for host in hosts if isinstance(found := results.get(host.name), HostFacts)]
+    routes = choose_routes(Job("doctor"), "gloo", up)
+    taken: set[str] = set()
+    ends = []
+    for network in routes.networks:
+        facts = results[network.host]
+        assert isinstance(facts, HostFacts)
+        free = PORT not in facts.ports_in_use and network.addr not in taken
+        taken.add(network.addr)
+        ends.append(Endpoint(network.host, network.addr, PORT if free else 0))
+    return tuple(ends)
+
+
+def endpoints_of_plan(plan: RunPlan) -> tuple[Endpoint, ...]:
+    """The plan's data addresses; rank 0's host listens on the rendezvous port."""
+    first = plan.tasks[0].host
+    return tuple(Endpoint(n.host, n.addr, plan.master_port if n.host == first else 0) for n in plan.networks)
+
+
+def reach_row(hosts: Sequence[str], report: ReachReport) -> CheckRow:
+    """One finding a host: whom it can't reach, or how many it reaches and how long the slowest took."""
+    by_host: dict[str, list[ReachProblem]] = {}
+    for problem in report.problems:
+        by_host.setdefault(problem.host, []).append(problem)
+    return CheckRow(REACH, tuple(_finding(host, by_host.get(host, []), report) for host in hosts))
+
+
+def _finding(host: str, problems: Sequence[ReachProblem], report: ReachReport) -> Finding:
+    if problems:
+        first = problems[0]
+        more = f", nor {len(problems) - 1} more" if len(problems) > 1 else ""
+        return Finding(REACH.id, host, "fail", first.message + more, MEANS, first.hint)
+    if host in report.unproved:
+        return Finding(
+            REACH.id, host, "skip", "no python3: that its peers reach it is not proved", do="install python3"
+        )
+    row = report.table.get(host)
+    if row is None:
+        return Finding(REACH.id, host, "skip")
+    slowest = max((r.ms for r in row.values() if r.ms is not None), default=0.0)
+    return Finding(REACH.id, host, "ok", f"reaches {len(row)} other{'s' * (len(row) != 1)}, slowest {slowest:.1f} ms")
+
+
+def reach_table(report: ReachReport, names: Sequence[str]) -> str:
+    """The N x N table as text, one row a host: milliseconds, `x` where it failed; what failed follows in words.
+
+    Columns are numbered as the rows are: names of 64 hosts fit no screen.
+    """
+    width = max((len(n) for n in names), default=4)
+    digits = len(str(len(names)))
+    cell = max(5, digits)
+    head = " " * (digits + 2 + width) + "".join(f"  {i:>{cell}}" for i in range(1, len(names) + 1))
+    lines = ["from row to column, milliseconds to connect", "", head]
+    for i, host in enumerate(names, 1):
+        row = report.table.get(host, {})
+        cells = "".join(f"  {_cell(host, peer, row.get(peer)):>{cell}}" for peer in names)
+        lines.append(f"{i:>{digits}}  {host:<{width}}{cells}")
+    return "\n".join([*lines, *_below(report)])
+
+
+def _cell(host: str, peer: str, reached: Reached | None) -> str:
+    if host == peer:
+        return "."
+    if reached is None or (not reached.error and reached.ms is None):
+        return "?"
+    return "x" if reached.error else f"{reached.ms:.1f}"
+
+
+def _below(report: ReachReport) -> Iterator[str]:
+    yield ""
+    if not report.problems:
+        yield f"all {report.pairs} pairs reach each other"
+    for problem in report.problems:
+        yield f"x  {problem.host}: {problem.message}"
+        if problem.hint:
+            yield f"     do  {problem.hint}"
+    if report.unproved:
+        yield f"?  not proved, for lack of python3: {', '.join(report.unproved)}"

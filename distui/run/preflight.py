@@ -1,0 +1,93 @@
+"""The checks that come before a start, made for a plan without starting it: Doctor's over fresh facts of its hosts,
+and what a launch asks before it touches anything - the run's name, the image, who reaches whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+
+from distui.doctor.checks import check_hosts
+from distui.doctor.finding import Check, CheckRow, Finding
+from distui.doctor.images import Images, images_present
+from distui.doctor.reach import Endpoint, ReachReport, prove
+from distui.doctor.reach_check import endpoints_of_plan
+from distui.errors import HostError
+from distui.facts.host import HostFacts, ProbeResult
+from distui.facts.probe import probe_all
+from distui.plan.model import RunPlan
+from distui.run.discover import Found, find_runs
+from distui.session import Connector, Session
+from distui.spec.inventory import Host
+
+NAME = Check("run_name", "Reach", "no run of this name", "docker ps -a --filter label=distui.run=NAME")
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What was found. `results` are the fresh probes it rests on."""
+
+    rows: tuple[CheckRow, ...]
+    results: Mapping[str, ProbeResult]
+    images: Images
+    reach: ReachReport | None
+
+    @property
+    def failed(self) -> bool:
+        """Whether a start would be refused, or break."""
+        return any(row.verdict == "fail" for row in self.rows)
+
+
+async def preflight(connector: Connector, plan: RunPlan, hosts: Sequence[Host], *, parallel: int = 64) -> Preflight:
+    """Check a plan against its hosts as they are now. Starts nothing; a host that fails is a finding, no error."""
+    chosen = [host for name in plan.hosts for host in hosts if host.name == name]
+    results = await probe_all(connector, chosen, parallel=parallel)
+    up = [host for host in chosen if isinstance(results[host.name], HostFacts)]
+    wanted = (plan.image,) if plan.image else ()
+    images = await images_present(connector, up, wanted)
+    found = await find_runs(connector, up)
+    reach = await prove_on(connector, endpoints_of_plan(plan), up)
+    ours = [task.id for run in found.runs for task in run.tasks]
+    rows = check_hosts(results, images=images, ours=ours, reach=reach)
+    rows = tuple(_refused(row) if plan.pull == "never" and row.check.id.startswith("image:") else row for row in rows)
+    return Preflight((name_row(plan.run_id, tuple(results), found), *rows), results, images, reach)
+
+
+def _refused(row: CheckRow) -> CheckRow:
+    """An image that is not there keeps a job with `pull: never` from starting."""
+    found = (replace(f, verdict="fail", means="the job says `pull: never`") if f.verdict == "pull" else f
+             for f in row.findings)  # fmt: skip
+    return CheckRow(row.check, tuple(found))
+
+
+def name_row(run: str, hosts: Sequence[str], found: Found) -> CheckRow:
+    """A run of the same name on a host is somebody's."""
+    there = found.get(run)
+    tasks = there.tasks if there is not None else ()
+    findings = []
+    for host in hosts:
+        own = [t for t in tasks if t.host == host]
+        if own:
+            saw = f"a run named {run} is there already (of {own[0].labels.owner or '?'}, {own[0].status})"
+            findings.append(Finding(NAME.id, host, "fail", saw, "the start is refused", "give the run another name"))
+        else:
+            findings.append(Finding(NAME.id, host, "skip" if host in found.unreachable else "ok"))
+    return CheckRow(NAME, tuple(findings))
+
+
+async def prove_on(connector: Connector, ends: Sequence[Endpoint], hosts: Sequence[Host]) -> ReachReport | None:
+    """Prove that these hosts reach each other; None when fewer than one can be asked. Never raises HostError."""
+    asked = {host.name for host in hosts}
+    async with AsyncExitStack() as stack:
+        sessions: dict[str, Session] = {}
+        for end in ends:
+            if end.host in asked:
+                try:
+                    sessions[end.host] = await connector.connect(end.host)
+                except HostError:
+                    continue
+                stack.push_async_callback(sessions[end.host].close)
+        if not sessions:
+            return None
+        return await prove(sessions, [end for end in ends if end.host in sessions])
