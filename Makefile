@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test lint packages unit cluster bench screenshots lab-up lab-down clean
+.PHONY: help demo test lint packages unit trainers cluster bench screenshots lab-up lab-down clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,7 +21,7 @@ $(VENV)/.torch: $(VENV)/.dev
 demo: $(VENV)/.torch ## a real two-host training run on two embedded ssh hosts; needs only Python
 	$(BIN)/distui demo --headless
 
-test: lint packages unit cluster ## everything: lint, types, unit tests, and the test cluster (root on Linux)
+test: lint packages unit trainers cluster ## everything: lint, types, unit tests, and the test cluster (root on Linux)
 
 lint: $(VENV)/.dev ## ruff and mypy --strict
 	$(BIN)/ruff check .
@@ -33,6 +33,9 @@ packages: $(VENV)/.dev ## Debian packages that the tests use (root on Linux only
 
 unit: $(VENV)/.dev ## tests that need no cluster
 	$(BIN)/pytest -q tests/unit tests/ssh tests/screens
+
+trainers: $(VENV)/.torch ## tests of the training programs, with torch; no cluster, no GPU
+	$(BIN)/pytest -q tests/trainers
 
 cluster: $(VENV)/.torch ## tests on real sshd and dockerd hosts in network namespaces
 	$(BIN)/pytest -q tests/cluster

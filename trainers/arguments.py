@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,6 +19,10 @@ if TYPE_CHECKING or __package__:
     from trainers import env
 else:  # run as a script: the modules beside this file, whatever its folder is called
     import env
+
+# Every trainer imports this module before torch, whose first words would only fill the log.
+warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # not needed here
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # what goes wrong is raised, so not logged as well
 
 BACKENDS = ("auto", "gloo", "nccl", "mpi")
 DEVICES = ("auto", "cpu", "cuda")
@@ -129,7 +134,7 @@ def training(description: str) -> Parser:
     add("--data", metavar="DIR", type=Path, help="MNIST's four files, .gz or not (default: the digits)")
     add("--epochs", metavar="N", type=count, default=8, help="passes over the data (default: 8)")
     add("--batch-size", metavar="N", type=count, default=32, help="per step and rank (default: 32)")
-    add("--lr", metavar="X", type=number, default=0.004, help="learning rate at the start (default: 0.004)")
+    add("--lr", metavar="X", type=number, default=0.004, help="learning rate at the start (default: %(default)s)")
     add("--seed", metavar="N", type=int, default=1, help="same seed and ranks, same losses (default: 1)")
     add("--log-every", metavar="N", type=count, default=10, help="steps between loss lines (default: 10)")
     return parser

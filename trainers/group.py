@@ -1,9 +1,10 @@
-"""Joins the process group and names the ranks that did not come."""
+"""Joins the process group and names the ranks that did not come; says what goes wrong in one line."""
 
 from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,12 +12,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+if TYPE_CHECKING or __package__:
+    from trainers import checkpoint, idx, memory
+    from trainers.env import Place
+else:  # run as a script: the modules beside this file, whatever its folder is called
+    import checkpoint
+    import idx
+    import memory
+    from env import Place
+
 import torch
 import torch.distributed as dist
-
-if TYPE_CHECKING:
-    from trainers.env import Place
-
 
 _PAUSE = 0.2
 """Seconds between two tries to reach rank 0."""
@@ -28,6 +34,30 @@ class NotAvailable(Exception):
 
 class JoinFailed(Exception):
     """The ranks did not come together: says where they were to meet and which are missing."""
+
+
+@contextmanager
+def told_in_words(place: Place) -> Iterator[None]:
+    """Ends the process with one line where the block raises what a user can mend; bugs keep their traceback.
+
+    Raises:
+        SystemExit: with 2 for a request that can't be met here, 1 where ranks or memory were missing.
+    """
+    try:
+        yield
+    except (idx.DataError, checkpoint.CheckpointError, NotAvailable) as problem:
+        code, words = 2, str(problem)
+    except JoinFailed as problem:
+        code, words = 1, str(problem)
+    except (RuntimeError, MemoryError) as problem:
+        found = memory.explain(problem)
+        if found is None:
+            raise
+        code, words = 1, found
+    else:
+        return
+    print(f"{place.name} error: {words}\n", end="", file=sys.stderr, flush=True)
+    raise SystemExit(code)
 
 
 def choose(backend: str, device: str, local_rank: int) -> tuple[str, torch.device]:

@@ -90,12 +90,7 @@ def words(rule: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("path", "kind"),
-    [
-        ("hosts.yaml", "hosts"),
-        ("jobs/mnist.yaml", "job"),
-        ("jobs/torchrun.yaml", "job"),
-        ("jobs/gloo-smoke.yaml", "job"),
-    ],
+    [("hosts.yaml", "hosts"), *((f"jobs/{path.name}", "job") for path in sorted((ROOT / "jobs").glob("*.yaml")))],
 )
 def test_the_examples_fit_their_schema(path: str, kind: Literal["hosts", "job"]) -> None:
     """What distui runs an editor does not underline."""
