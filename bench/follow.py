@@ -1,9 +1,10 @@
-"""Following logs beside `ssh host docker logs >file`, in one run on one machine: read the ratios, not the seconds.
+"""Following a run's logs beside `ssh host docker logs >file`, in one run on one machine: read the ratios.
 
     python bench/follow.py [--lines 2000000] [--seconds 15]
 
-Needs root and Linux: it brings up a lab of its own (tests/lab) with one real host, sshd and dockerd. Client, host
-and containers share this machine's cores.
+What is measured is the controller as `distui attach` drives it: log and times written to files, checkpoints, events
+folded and stored; in a second row also printed. Needs root and Linux: it brings up a lab of its own (tests/lab) with
+one real host, sshd and dockerd. Client, host and containers share this machine's cores.
 """
 
 from __future__ import annotations
@@ -18,23 +19,32 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "tests")]
 
-from distui.run.feed import EngineAccess  # noqa: E402
-from distui.run.follow import HostFollower  # noqa: E402
-from distui.run.followed import FollowEvent, FollowTarget, Records  # noqa: E402
-from distui.run.link import HostLink  # noqa: E402
+from bench.measure import Failed, Spent  # noqa: E402
+from distui.cli.outlet import Outlet  # noqa: E402
+from distui.cli.printer import LineWriter, LogView  # noqa: E402
+from distui.facts.host import HostFacts  # noqa: E402
+from distui.facts.probe import probe_all  # noqa: E402
+from distui.plan.model import NoPlan, RunPlan  # noqa: E402
+from distui.plan.plan import plan  # noqa: E402
+from distui.run.controller import RunController  # noqa: E402
+from distui.run.events import Event, LogLines  # noqa: E402
+from distui.run.reuse import ReusingConnector  # noqa: E402
+from distui.run.store import RunStore, StoredRun  # noqa: E402
+from distui.spec.inventory import Host, HostPick, Inventory  # noqa: E402
+from distui.spec.job import Job, RankLayout  # noqa: E402
 from lab.lab import Lab  # type: ignore[import-not-found,unused-ignore]  # noqa: E402
 from remote.pool import SshConnector  # noqa: E402
 from remote.targets import Target  # noqa: E402
 
-IMAGE = "lab/python:1"
 TASKS = 8
 RATE = 1000
+INVENTORY = Inventory((Host("h1"),))
 
 FLOOD = 'import sys\nfor i in range(int(sys.argv[1])): print("%0105d" % i)'
 PACED = """
@@ -46,47 +56,88 @@ for i in range(int(sys.argv[1])):
 """
 
 
-@dataclass
-class Taken:
-    """Writes each task's bytes to a file; keeps how late the stamped lines came, if asked."""
+class Runs:
+    """Starts runs on the lab's host and follows them, each time into a fresh folder."""
 
-    folder: Path
-    stamped: bool = False
-    late: list[float] = field(default_factory=list)
-    files: dict[int, Any] = field(default_factory=dict)
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.turn = 0
+        self.facts: dict[str, HostFacts] = {}
 
-    async def __call__(self, event: FollowEvent) -> None:
-        if not isinstance(event, Records):
-            return
-        if event.task not in self.files:
-            self.files[event.task] = (self.folder / f"{event.task}.log").open("wb")
-        self.files[event.task].write(event.batch.data)
-        if self.stamped:
-            now = time.time()
-            self.late += [now - float(piece.split(b" ")[0]) for piece in event.batch.pieces]
+    def _connector(self) -> ReusingConnector:
+        return ReusingConnector(SshConnector({"h1": Target("h1")}, home=self.home, system=False))
+
+    async def start(self, ranks: int, *argv: str) -> RunPlan:
+        """A run whose ranks execute python3 with `argv`; it goes on by itself."""
+        connector = self._connector()
+        try:
+            found = await probe_all(connector, INVENTORY.hosts)
+            self.facts = {name: told for name, told in found.items() if isinstance(told, HostFacts)}
+            job = Job(
+                "bench",
+                image="lab/python:1",
+                command=("python3", *argv),
+                ranks=RankLayout(per_host=ranks),
+                pull="never",
+            )
+            made = plan(
+                job,
+                INVENTORY,
+                (HostPick("h1"),),
+                found,
+                run_id=f"bench-{ranks}-{time.time_ns()}",
+                owner="bench",
+                version="0",
+            )
+            if isinstance(made, NoPlan):
+                raise Failed("; ".join(map(str, made.problems)))
+            stored = RunStore(self.home / "started").create(made.run_id)
+            async with RunController(
+                made, connector=connector, stored=stored, facts=self.facts, detach=True, preflight=False
+            ) as run:
+                async for _ in run.batches():
+                    pass
+            if run.state.ended is None or run.state.ended.exit:
+                raise Failed(f"the run did not start: {run.state.notices}")
+            return made
+        finally:
+            await connector.close()
+
+    async def follow(self, made: RunPlan, take: Take) -> StoredRun:
+        """Adopt the run, read it to its end, leave its containers."""
+        self.turn += 1
+        stored = RunStore(self.home / f"followed-{self.turn}").create(made.run_id)
+        connector = self._connector()
+        try:
+            run = RunController(made, connector=connector, stored=stored, facts=self.facts, adopted=True, keep=True)
+            async with run:
+                async for batch in run.batches():
+                    await take.batch(batch)
+            await take.outlet.drain()
+        finally:
+            await connector.close()
+        return stored
 
 
-def start(lab: Any, *argv: str) -> str:
-    """A container with the labels and log options distui gives it; its id."""
-    options = ("--label", "distui.run=bench", "--log-driver", "json-file")
-    return str(lab.host("h1").out("docker", "run", "-d", *options, IMAGE, "python3", *argv))
+class Take:
+    """What is done with events: nothing, printing them to /dev/null, or noting how late stamped lines came."""
 
+    def __init__(self, *, printing: bool = False, stamped: bool = False) -> None:
+        self.outlet = Outlet(os.open(os.devnull, os.O_WRONLY))
+        self.printing = printing
+        self.stamped = stamped
+        self.late: list[float] = []
+        self.writer = LineWriter(LogView(), colour=False)
+        self.writer.open(dict.fromkeys(range(TASKS), "h1"))
 
-async def follow(home: Path, taken: Taken, refs: list[str]) -> None:
-    """Follow the containers to their end."""
-    connector = SshConnector({"h1": Target("h1")}, home=home, system=False)
-    link = HostLink(connector, "h1")
-    targets = [FollowTarget(n, ref) for n, ref in enumerate(refs)]
-    access = EngineAccess("docker", ("docker",), "/var/run/docker.sock")
-    follower = HostFollower(link, access, taken, run_id="bench", targets=targets)
-    running = asyncio.ensure_future(follower.run())
-    await follower.drained()
-    await follower.close()
-    await running
-    await link.close()
-    await connector.close()
-    for file in taken.files.values():
-        file.close()
+    async def batch(self, batch: Sequence[Event]) -> None:
+        """Take the next events."""
+        now = time.time()
+        for event in batch:
+            if isinstance(event, LogLines) and self.printing:
+                await self.outlet.write(self.writer.bytes(event.rank, event.host, event.lines, event.at))
+            if isinstance(event, LogLines) and self.stamped:
+                self.late += [now - float(line.text.split(" ")[0]) for line in event.lines]
 
 
 def enter(lab: Any) -> None:
@@ -96,51 +147,52 @@ def enter(lab: Any) -> None:
         raise OSError(ctypes.get_errno(), "setns")
 
 
-def by_ssh(home: Path, ref: str, path: Path) -> tuple[float, float]:
-    """Seconds and client CPU seconds of OpenSSH and docker's own client."""
+def by_ssh(home: Path, made: RunPlan) -> Spent:
+    """OpenSSH and docker's own client."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    with path.open("wb") as file:
-        argv = ["ssh", "-F", str(home / ".ssh/config"), "h1", "docker", "logs", "-t", ref]
+    with (home / "by-ssh").open("wb") as file:
+        argv = ["ssh", "-F", str(home / ".ssh/config"), "h1", "docker", "logs", "-t", made.tasks[0].container]
         subprocess.run(argv, stdout=file, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.monotonic() - began, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Spent(time.monotonic() - began, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
-def by_distui(home: Path, refs: list[str], taken: Taken) -> tuple[float, float]:
-    """Seconds and client CPU seconds of the follower, writing files."""
+def by_distui(runs: Runs, made: RunPlan, take: Take) -> tuple[Spent, StoredRun]:
+    """The controller in this process: without Python's start."""
     cpu, began = time.process_time(), time.monotonic()
-    asyncio.run(follow(home, taken, refs))
-    return time.monotonic() - began, time.process_time() - cpu
+    stored = asyncio.run(runs.follow(made, take))
+    return Spent(time.monotonic() - began, time.process_time() - cpu), stored
 
 
 def one_flood(lab: Any, home: Path, lines: int) -> None:
     """One container that has printed much: read all of it."""
-    folder = Path(tempfile.mkdtemp(dir=home))
-    ref = start(lab, "-c", FLOOD, str(lines))
-    lab.host("h1").exec("docker", "wait", ref, timeout=600)
-    for name, turn in (("first", 1), ("second", 2)):
-        ssh_wall, ssh_cpu = by_ssh(home, ref, folder / f"ssh{turn}")
-        wall, cpu = by_distui(home, [ref], Taken(folder))
-        got = (folder / "0.log").read_bytes().count(b"\n")
-        print(f"{lines} lines, {name} time: ssh docker logs {ssh_wall:.1f} s, {ssh_cpu:.2f} s CPU;", end=" ")
-        print(f"distui {wall:.1f} s, {cpu:.2f} s CPU; ratios {wall / ssh_wall:.2f}, {cpu / ssh_cpu:.2f};", end=" ")
-        print(f"{got - lines:+d} lines")
-    lab.host("h1").exec("docker", "rm", ref)
+    runs = Runs(home)
+    made = asyncio.run(runs.start(1, "-c", FLOOD, str(lines)))
+    lab.host("h1").exec("docker", "wait", made.tasks[0].container, timeout=600)
+    for turn in ("first", "second"):
+        ssh = by_ssh(home, made)
+        print(f"{lines} lines, {turn} time: ssh docker logs {ssh.wall:.1f} s, {ssh.cpu:.2f} s CPU")
+        for name, printing in (("distui", False), ("distui, printing", True)):
+            own, stored = by_distui(runs, made, Take(printing=printing))
+            got = stored.rank_log(0).read_bytes().count(b"\n")
+            print(f"  {name}: {own.wall:.1f} s, {own.cpu:.2f} s CPU;", end=" ")
+            print(f"ratios {own.wall / ssh.wall:.2f}, {own.cpu / ssh.cpu:.2f}; {got - lines:+d} lines", flush=True)
+    lab.host("h1").exec("docker", "rm", made.tasks[0].container)
 
 
 def many_paced(lab: Any, home: Path, seconds: int) -> None:
     """Eight containers at 1,000 lines/s, one write per line."""
-    folder = Path(tempfile.mkdtemp(dir=home))
-    refs = [start(lab, "-c", PACED, str(RATE * seconds), str(RATE)) for _ in range(TASKS)]
-    taken = Taken(folder, stamped=True)
-    wall, cpu = by_distui(home, refs, taken)
-    # The containers were started one after the other before the follower: leave the backlog out.
-    late = sorted(taken.late[len(taken.late) // 4 :])
+    runs = Runs(home)
+    made = asyncio.run(runs.start(TASKS, "-c", PACED, str(RATE * seconds), str(RATE)))
+    take = Take(stamped=True)
+    own, _ = by_distui(runs, made, take)
+    # The containers were started before the follower: leave the backlog out.
+    late = sorted(take.late[len(take.late) // 4 :])
     p99 = late[int(len(late) * 0.99)]
-    print(f"{TASKS} x {RATE} lines/s: {100 * cpu / wall:.1f} % client CPU;", end=" ")
+    print(f"{TASKS} x {RATE} lines/s: {100 * own.cpu / own.wall:.1f} % client CPU;", end=" ")
     print(f"latency p50 {1000 * statistics.median(late):.1f} ms, p99 {1000 * p99:.1f} ms;", end=" ")
-    print(f"{len(taken.late) - TASKS * RATE * seconds:+d} lines")
-    lab.host("h1").exec("docker", "rm", "-f", *refs)
+    print(f"{len(take.late) - TASKS * RATE * seconds:+d} lines")
+    lab.host("h1").exec("docker", "rm", "-f", *(task.container for task in made.tasks))
 
 
 def main() -> None:

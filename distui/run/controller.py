@@ -39,7 +39,7 @@ from distui.run.store import Journal, StoredRun
 from distui.run.watch import Watch
 from distui.session import Connector
 
-BATCH_SECONDS = 0.05
+BATCH_SECONDS = 0.02
 QUEUE_EVENTS = 2000
 QUEUE_LINES = 100_000
 """Log lines that may wait for a slow reader, some 25 MB; beyond that the hosts wait."""
@@ -170,7 +170,7 @@ class RunController:
             await self._queue.get()
 
     async def batches(self) -> AsyncIterator[tuple[Event, ...]]:
-        """Events as they come, some 50 ms of them at a time; ends after the batch that holds RunEnded."""
+        """Events as they come, some 20 ms of them at a time; ends after the batch that holds RunEnded."""
         while True:
             batch = [await self._queue.get()]
             if self._queue.empty() and not isinstance(batch[-1], RunEnded):

@@ -17,7 +17,11 @@ PING_EVERY = 15.0
 SILENT_AFTER = 45.0
 """Seconds without a word, though asked, after which the channel counts as broken."""
 
-_READ = 256 * 1024
+_READ = 512 * 1024
+_FULL, _REST = 32 * 1024, 0.01
+"""After a read of so many bytes the next one waits so many seconds: what costs is the number of batches, not their
+size, and a stream at full speed has no line that anybody waits for."""
+
 _GREET_WITHIN = 20.0
 
 
@@ -129,6 +133,8 @@ class HelperFeed:
         try:
             while data := await self._channel.read(_READ):
                 await self._dispatch(data)
+                if len(data) >= _FULL:
+                    await asyncio.sleep(_REST)
             words = self._channel.stderr_tail().decode("utf-8", "replace").strip()
             self._break(ConnectionError(words or "the helper on the host ended"))
         except HostError as error:

@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -94,15 +94,18 @@ class TaskLog:
 
     def feed(self, batch: Batch) -> list[Written]:
         """Write what whole lines `batch` completes; returns them grouped by rank, in order."""
-        if self._split is None and self._assembler.clean and are_lines(batch):
-            return self._write([(self._only, LineBlock(batch.streams, batch.stamps, batch.pieces))])
+        if self._split is None and self._assembler.clean:
+            block = LineBlock(batch.streams, batch.stamps, batch.pieces)
+            data = block.data
+            if are_lines(block, data):
+                return [self._write(self._only, block, data)]
         groups: Groups = []
         for number, stamp, data in zip(batch.streams, batch.stamps, batch.pieces, strict=True):
             stream: Stream = "stderr" if number == STDERR else "stdout"
             self._stamps[stream] = stamp  # all pieces of a line share one stamp (FAULTS M5)
             for line in self._assembler.feed(stream, data):
                 self._sort_out(groups, stream, line)
-        return self._write(_blocks(groups))
+        return self._write_all(groups)
 
     def flush(self) -> list[Written]:
         """Write the open ends: last lines without a newline. For the end of a log only."""
@@ -112,7 +115,7 @@ class TaskLog:
         for rank, pieces in self._pieces.items():
             for stream, line in pieces.flush():
                 self._add(groups, rank, stream, line)
-        return self._write(_blocks(groups))
+        return self._write_all(groups)
 
     def _sort_out(self, groups: Groups, stream: Stream, line: bytes) -> None:
         """Give each piece of a line to its rank; a piece without newline waits for the rest of its line."""
@@ -131,16 +134,16 @@ class TaskLog:
         stamps.append(self._stamps.get(stream, b""))
         pieces.append(line)
 
-    def _write(self, blocks: Iterable[tuple[int | None, LineBlock]]) -> list[Written]:
-        written = []
-        for rank, block in blocks:
-            data = block.data
-            moments = self._said(rank, block, data)
-            if self.error is None:
-                self._append(self._log(rank), data)
-                self._append(times_of(self._log(rank)), pack(moments))
-            written.append(Written(rank, block))
-        return written
+    def _write_all(self, groups: Groups) -> list[Written]:
+        blocks = [(rank, LineBlock(*columns)) for rank, columns in groups]
+        return [self._write(rank, block, block.data) for rank, block in blocks]
+
+    def _write(self, rank: int | None, block: LineBlock, data: bytes) -> Written:
+        moments = self._said(rank, block, data)
+        if self.error is None:
+            self._append(self._log(rank), data)
+            self._append(times_of(self._log(rank)), pack(moments))
+        return Written(rank, block)
 
     def _said(self, rank: int | None, block: LineBlock, data: bytes) -> list[float]:
         """When each line that begins in the block was said, on our clock."""
@@ -193,10 +196,6 @@ class TaskLog:
         self._files.clear()
 
 
-def are_lines(batch: Batch) -> bool:
-    """Whether each piece is just one whole line, as nearly always."""
-    return batch.data.count(b"\n") == len(batch) and all(map(bytes.endswith, batch.pieces, repeat(b"\n")))
-
-
-def _blocks(groups: Groups) -> Iterator[tuple[int | None, LineBlock]]:
-    return ((rank, LineBlock(*columns)) for rank, columns in groups)
+def are_lines(block: LineBlock, data: bytes) -> bool:
+    """Whether each piece is just one whole line, as nearly always; `data` is all of them."""
+    return data.count(b"\n") == len(block) and all(map(bytes.endswith, block.pieces, repeat(b"\n")))

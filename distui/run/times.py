@@ -7,10 +7,11 @@ line arrived. The log itself stays byte for byte what the rank wrote.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import sys
 from array import array
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -31,17 +32,19 @@ class Stamps:
         self._second = b""
         self._at = 0.0
 
-    def parse_all(self, stamps: Iterable[bytes]) -> list[float | None]:
+    def parse_all(self, stamps: Sequence[bytes]) -> list[float | None]:
         """UTC seconds of each; None for what is no stamp."""
-        found: list[float | None] = []
-        for stamp in stamps:
-            try:
-                known = stamp[:19] == self._second and len(stamp) == WHOLE
-                at = self._at + float(stamp[19:29]) if known else self.parse(stamp.decode("ascii", "replace"))
-            except ValueError:
-                at = self.parse(stamp.decode("ascii", "replace"))
-            found.append(at)
-        return found
+        if self._of_one_second(stamps):
+            with contextlib.suppress(ValueError):
+                return [self._at + float(stamp[19:29]) for stamp in stamps]
+        return [self.parse(stamp.decode("ascii", "replace")) for stamp in stamps]
+
+    def _of_one_second(self, stamps: Sequence[bytes]) -> bool:
+        """Whether these are Docker's own, of the second in `_second`: at full speed nearly always."""
+        if not stamps or set(map(len, stamps)) != {WHOLE}:
+            return False
+        known = self.parse(stamps[0].decode("ascii", "replace")) is not None
+        return known and min(stamps)[:19] == self._second == max(stamps)[:19]
 
     def parse(self, stamp: str) -> float | None:
         """UTC seconds; None when it is no stamp."""

@@ -15,6 +15,8 @@ from distui.run.resume import ResumePoint
 from distui.run.verdict import Exit
 
 TAIL_LINES = 200
+TAIL_BYTES = 4000
+"""Kept of each line."""
 
 TaskPhase = Literal["planned", "running", "exited", "drained", "removed"]
 
@@ -36,7 +38,7 @@ class TaskTrack:
     unsaved: ResumePoint | None = None
     said_error: bool = False
     """Whether it was said that its log can't be written here."""
-    tails: dict[int | None, deque[str]] = field(default_factory=dict)
+    _tails: dict[int | None, deque[bytes]] = field(default_factory=dict)
 
     @property
     def over(self) -> bool:
@@ -46,8 +48,12 @@ class TaskTrack:
     def remember(self, written: Iterable[Written]) -> None:
         """Keep the last lines of each rank for the diagnosis."""
         for group in written:
-            tail = self.tails.setdefault(group.rank, deque(maxlen=TAIL_LINES))
-            tail.extend(text_of(piece)[:2000] for piece in group.lines.pieces[-TAIL_LINES:])
+            tail = self._tails.setdefault(group.rank, deque(maxlen=TAIL_LINES))
+            tail.extend(piece[:TAIL_BYTES] for piece in group.lines.pieces[-TAIL_LINES:])
+
+    def tails(self) -> dict[int | None, tuple[str, ...]]:
+        """The last lines of each rank (None: the launcher's own words)."""
+        return {rank: tuple(map(text_of, tail)) for rank, tail in self._tails.items()}
 
 
 def splitter(plan: RunPlan, task: Task) -> Splitter | None:

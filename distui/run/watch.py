@@ -410,7 +410,7 @@ class Watch:
     def _evidence(self) -> list[Evidence]:
         """The tasks that ended badly by themselves."""
         return [
-            Evidence(t.task, t.exit, t.exit_at, self._doubt(t.task.host), {k: tuple(v) for k, v in t.tails.items()})
+            Evidence(t.task, t.exit, t.exit_at, self._doubt(t.task.host), t.tails())
             for t in self.tracks.values()
             if t.exit is not None and t.exit.bad and not self._ours(t)
         ]

@@ -21,7 +21,8 @@ from distui.run.times import Stamps, read_times, times_of
 
 HOSTILE = st.text(alphabet="ab \t\r\x1b[31m\x07é\u202e\x9b\ufffd", max_size=12).map(str.encode)
 BYTES = HOSTILE | st.binary(max_size=6).map(lambda data: data.replace(b"\n", b""))
-STAMPS = st.sampled_from([b"2026-11-20T12:00:00.000000001Z", b"2026-11-20T12:00:07.5Z", b"", b"x" * 30])
+PODMAN = (b"2026-11-20T12:00:00.5+01:00", b"2026-11-20T12:00:00.1234+01:00", b"2026-11-20T12:00:00.123456789+01:00")
+STAMPS = st.sampled_from([b"2026-11-20T12:00:00.000000001Z", b"2026-11-20T12:00:07.5Z", b"", b"x" * 30, *PODMAN])
 
 
 ENDS = [(STDOUT, b"", True), (STDERR, b"", True)]
