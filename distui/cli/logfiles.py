@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from distui.cli import runs
 from distui.cli.loglines import LogOut
+from distui.run.docker_frames import stamp_at
 from distui.run.events import LogLine
-from distui.run.lines import text_of
+from distui.run.lines import WholeLines, text_of
 from distui.run.store import StoredRun
+from distui.run.times import times_in, times_of
 
 CHUNK = 1 << 20
 POLL_SECONDS = 0.1
@@ -45,7 +47,7 @@ async def show(stored: StoredRun, out: LogOut, *, follow: bool) -> None:
     """Write the wanted lines of every rank; with `follow` go on until the run is over or stdout closed."""
     files = [f for f in rank_files(stored) if out.wanted.rank(f.rank)]
     out.open({f.rank: f.host for f in files if f.rank is not None})
-    readers = [_Reader(f) for f in files]
+    readers = [_Reader(f, timed=bool(out.writer.timestamps or out.wanted.since)) for f in files]
     try:
         for reader in readers:
             reader.seek_tail(out.wanted.tail)
@@ -72,14 +74,18 @@ async def _copy(reader: _Reader, out: LogOut, *, to_end: bool) -> None:
 
 
 class _Reader:
-    """Reads one file in whole lines, a megabyte at a time."""
+    """Reads one file in whole lines, a megabyte at a time; `timed` with the time of each from the file beside it."""
 
-    def __init__(self, file: RankFile) -> None:
+    def __init__(self, file: RankFile, *, timed: bool) -> None:
         self.file = file
+        self._timed = timed
         self._open: BinaryIO | None = None
-        self._rest = b""
+        self._times: BinaryIO | None = None
+        self._lines = WholeLines()
+        self._line = 0
+        """The number of the next line."""
 
-    def lines(self, *, to_end: bool) -> Iterator[list[LogLine]]:
+    def lines(self, *, to_end: bool) -> Iterator[Sequence[LogLine]]:
         """Lines that are complete by now; with `to_end` also a last one without newline."""
         moved = self._moved()
         yield from self._read_on(to_end=to_end or moved)
@@ -87,14 +93,21 @@ class _Reader:
             self.close()
             yield from self._read_on(to_end=to_end)
 
-    def _read_on(self, *, to_end: bool) -> Iterator[list[LogLine]]:
+    def _read_on(self, *, to_end: bool) -> Iterator[Sequence[LogLine]]:
         handle = self._handle()
         while handle is not None and (data := handle.read(CHUNK)):
-            *whole, self._rest = (self._rest + data).split(b"\n")
-            yield [LogLine("stdout", text_of(line)) for line in whole]
-        if to_end and self._rest:
-            rest, self._rest = self._rest, b""
-            yield [LogLine("stdout", text_of(rest))]
+            yield self._dated(self._lines.feed(data))
+        if to_end:
+            yield self._dated(self._lines.rest())
+
+    def _dated(self, lines: list[bytes]) -> Sequence[LogLine]:
+        if not self._timed:
+            return [LogLine("stdout", text_of(line)) for line in lines]
+        times = times_in(self._times, self._line, len(lines)) if self._times is not None else ()
+        self._line += len(lines)
+        stamps = [stamp_at(round(at * 1e6) * 1000).decode() for at in times]
+        stamps += [""] * (len(lines) - len(stamps))
+        return [LogLine("stdout", text_of(line), stamp) for line, stamp in zip(lines, stamps, strict=True)]
 
     def _moved(self) -> bool:
         """Whether another file has taken the place of the one that is read."""
@@ -110,25 +123,44 @@ class _Reader:
         handle = self._handle()
         if count is None or handle is None:
             return
-        end = handle.seek(0, 2)
-        start, found = end, 0
-        while start > 0 and found <= count:
-            start = max(0, start - CHUNK)
-            handle.seek(start)
-            found = handle.read(end - start).count(b"\n")
+        start, left = _tail_start(handle, count), 0
+        if self._timed:
+            handle.seek(0)
+            while data := handle.read(min(CHUNK, start - left)):
+                self._line += data.count(b"\n")
+                left += len(data)
         handle.seek(start)
-        data = handle.read(end - start)
-        parts = data.splitlines(keepends=True)
-        skipped = sum(map(len, parts[: max(0, len(parts) - count)]))
-        handle.seek(start + skipped)
 
     def _handle(self) -> BinaryIO | None:
         if self._open is None:
             with contextlib.suppress(FileNotFoundError):
                 self._open = self.file.path.open("rb")
+                self._times = times_of(self.file.path).open("rb", buffering=0) if self._timed else None
         return self._open
 
     def close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
+        for file in (self._open, self._times):
+            if file is not None:
+                file.close()
+        self._open = self._times = None
+        self._line = 0
+
+
+def _tail_start(handle: BinaryIO, count: int) -> int:
+    """Where the last `count` lines begin, looked for from the end."""
+    end = start = handle.seek(0, os.SEEK_END)
+    newlines = 0
+    while start > 0 and count:
+        size = min(CHUNK, start)
+        start -= size
+        handle.seek(start)
+        data = handle.read(size)
+        if start + size == end and not data.endswith(b"\n"):
+            newlines += 1  # the last line's own is missing
+        if (before := newlines + data.count(b"\n")) > count:
+            at = -1
+            for _ in range(before - count):
+                at = data.index(b"\n", at + 1)
+            return start + at + 1
+        newlines = before
+    return start

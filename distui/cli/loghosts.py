@@ -19,12 +19,13 @@ from distui.run.feed import EngineAccess
 from distui.run.follow import HostFollower
 from distui.run.followed import Drained, FollowEvent, FollowTarget, Lost, Note, Records, Removed
 from distui.run.host_run import HostRun
-from distui.run.lines import LineAssembler, Stream, text_of
+from distui.run.lines import LineAssembler, Stream, WholeLines, text_of
 
 if TYPE_CHECKING:
     from distui.plan.model import Task
     from distui.session import Connector
 
+CHUNK = 1 << 20
 SETTLED = 0.5
 """With -n and -f: the old lines are over once nothing came for this long, in seconds."""
 
@@ -75,11 +76,10 @@ async def _show_task(connector: Connector, live: Live, task: Task, out: LogOut, 
         redirect = "2>&1 >/dev/null" if out.wanted.stderr_only else "2>&1"
         channel = await session.open(("sh", "-c", f'exec "$@" {redirect}', "sh", *argv))
         try:
-            split, rest = splitter(live, task), b""
-            while data := await channel.read():
-                *whole, rest = (rest + data).split(b"\n")
-                await _write(out, task.host, split, whole, stamps=stamps)
-            await _write(out, task.host, split, [rest] if rest else [], stamps=stamps)
+            split, lines = splitter(live, task), WholeLines()
+            while data := await channel.read(CHUNK):
+                await _write(out, task.host, split, lines.feed(data), stamps=stamps)
+            await _write(out, task.host, split, lines.rest(), stamps=stamps)
         finally:
             await channel.close()
     finally:

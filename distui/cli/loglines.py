@@ -62,7 +62,7 @@ class Wanted:
 
     @property
     def needs_engine(self) -> bool:
-        """Whether only the engine can tell: files here keep neither stamps nor streams."""
+        """Whether only an engine can tell, when it is asked for the log: processes keep neither stamps nor streams."""
         return self.stderr_only or bool(self.since)
 
 

@@ -52,6 +52,28 @@ class LineAssembler:
                 held.clear()
 
 
+class WholeLines:
+    """Reads of any size -> whole lines without their newline, however long: a long line is copied once."""
+
+    def __init__(self) -> None:
+        self._open: list[bytes] = []
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes."""
+        first, *others = data.split(b"\n")
+        if not others:
+            self._open.append(first)
+            return []
+        lines = [b"".join([*self._open, first]), *others]
+        self._open = [lines.pop()]
+        return lines
+
+    def rest(self) -> list[bytes]:
+        """The last line when it has no newline, else nothing."""
+        last, self._open = b"".join(self._open), []
+        return [last] if last else []
+
+
 _CSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _OTHER_ESCAPE = re.compile(r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~]|$)")

@@ -141,8 +141,8 @@ class TaskLog:
     def _write(self, rank: int | None, block: LineBlock, data: bytes) -> Written:
         moments = self._said(rank, block, data)
         if self.error is None:
+            self._append(times_of(self._log(rank)), pack(moments))  # first: whoever sees a line finds its time
             self._append(self._log(rank), data)
-            self._append(times_of(self._log(rank)), pack(moments))
         return Written(rank, block)
 
     def _said(self, rank: int | None, block: LineBlock, data: bytes) -> list[float]:

@@ -14,6 +14,7 @@ from array import array
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import BinaryIO
 
 WIDTH = 8
 WHOLE = len(b"2026-11-21T02:35:34.123456789Z")
@@ -77,13 +78,18 @@ def pack(moments: list[float]) -> bytes:
 
 def read_times(path: Path, first: int, count: int) -> array[float]:
     """Times of `count` lines from line `first` on; shorter where the file is, empty without one."""
-    found: array[float] = array("d")
     try:
         with path.open("rb", buffering=0) as file:
-            file.seek(first * WIDTH)
-            data = file.read(count * WIDTH)
+            return times_in(file, first, count)
     except OSError:
-        return found
+        return array("d")
+
+
+def times_in(file: BinaryIO, first: int, count: int) -> array[float]:
+    """The same from a file that is open. Raises OSError."""
+    found: array[float] = array("d")
+    file.seek(first * WIDTH)
+    data = file.read(count * WIDTH)
     found.frombytes(data[: len(data) // WIDTH * WIDTH])
     if sys.byteorder == "big":
         found.byteswap()

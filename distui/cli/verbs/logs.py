@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is printed, until the run ends.")
 @click.option("--rank", "ranks", type=RANKS, metavar="SET", help="Only these ranks: 0,4-7.")
 @click.option("-n", "--tail", type=click.IntRange(0), metavar="N", help="The last N lines of each rank.")
-@click.option("-t", "--timestamps", is_flag=True, help="When each line was printed (the host's clock, UTC).")
+@click.option("-t", "--timestamps", is_flag=True, help="When each line was printed (UTC).")
 @click.option("--since", metavar="WHEN", help="Lines since 5m, 2h or 2026-01-31T12:00:00Z.")
 @click.option("--grep", metavar="RX", help="Lines that match a regular expression.")
 @click.option("--stderr", "stderr_only", is_flag=True, help="Only what went to stderr.")
@@ -47,8 +47,9 @@ def command(
     """Print the logs of a run: rank after rank, or with -f as the lines come.
 
     An ended run, or one that this machine follows, is read from its files here; any other from its hosts, whoever
-    started it. Files here hold a rank's output byte by byte, without times and streams: -t, --since and --stderr ask
-    the hosts. Ctrl-C leaves; the run is not touched.
+    started it. Files here hold a rank's output byte by byte and the time of each line on this machine's clock, but do
+    not tell stdout from stderr: --stderr asks the hosts, whose times are their own. Ctrl-C leaves; the run is not
+    touched.
     """
     from datetime import UTC, datetime
 
@@ -110,8 +111,7 @@ async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, 
     from distui.cli.attaching import take_up
 
     stamps = bool(lines.writer.timestamps)
-    needs_hosts = stamps or lines.wanted.needs_engine
-    if _is_complete_here(place) and not needs_hosts:
+    if _is_complete_here(place) and not lines.wanted.stderr_only:
         assert place.stored is not None
         refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(place.stored)])
         await logfiles.show(place.stored, lines, follow=follow)
@@ -120,7 +120,7 @@ async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, 
         try:
             live = await take_up(told, connector, place)
         except NotFound as exc:
-            return await _from_here(place, lines, exc, needs_hosts=needs_hosts)
+            return await _from_here(place, lines, exc)
         refuse_unknown(lines.wanted.ranks, [r for t in live.plan.tasks for r in t.ranks])
         for name in live.unreachable:
             out.warn(f"distui: {name} did not answer; its ranks are missing here", "yellow")
@@ -138,16 +138,16 @@ def _is_complete_here(place: runs.Place) -> bool:
     return runs.is_followed(place.stored) or runs.stored_row(place.stored).state in runs.ENDED
 
 
-async def _from_here(place: runs.Place, lines: LogOut, error: NotFound, *, needs_hosts: bool) -> int:
+async def _from_here(place: runs.Place, lines: LogOut, error: NotFound) -> int:
     """The hosts know the run no more: what is here is all there is."""
     from distui.cli import logfiles
 
     if place.stored is None:
         raise error
-    if needs_hosts:
+    if lines.wanted.stderr_only:
         raise UsageError(
-            f"the containers of {place.run} are gone, and its files here hold no times and no streams",
-            hint="leave out -t, --since and --stderr",
+            f"the containers of {place.run} are gone, and its files here do not tell stderr from stdout",
+            hint="leave out --stderr",
         )
     await logfiles.show(place.stored, lines, follow=False)
     return ExitCode.OK
