@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import asyncssh
 
@@ -25,6 +25,13 @@ _KEPT_ENV = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """Variables a command gets from this process; sshd passes on hardly more."""
 
 _PATIENCE = 5.0
+
+
+class HasName(Protocol):
+    """A host of the inventory, as far as it matters here."""
+
+    @property
+    def name(self) -> str: ...
 
 
 class DemoServer(asyncssh.SSHServer):
@@ -170,6 +177,15 @@ class DemoHosts:
     def connector(self, *, connect_timeout: float = 10.0) -> SshConnector:
         """A connector that reaches these hosts and does not look at the user's own ssh files."""
         return SshConnector(self.targets, home=self.root, system=False, env={}, connect_timeout=connect_timeout)
+
+    def shell_argv(self, host: HasName, command: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """A shell as on a host, or a command: their ssh serves no terminals, but they are this machine anyway."""
+        found = self.hosts[host.name]
+        env = [f"{key}={value}" for key, value in found.env.items()]
+        if "TERM" in os.environ:
+            env.append(f"TERM={os.environ['TERM']}")
+        words = command or (found.env["SHELL"], "-i")
+        return ("env", "-i", *env, f"PS1={host.name}$ ", "sh", "-c", 'cd "$0" && exec "$@"', str(found.home), *words)
 
     async def __aenter__(self) -> Self:
         """Start the hosts. Raises OSError when the folder can't be written."""

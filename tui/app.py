@@ -256,7 +256,7 @@ class DistuiApp(Places):
 
         living = [live for live in self.desk.following.values() if live.state.ended is None]
         followed = [(live.plan, live.state.containers, live.state.started) for live in living]
-        self.board.used(uses_of(followed, self.found))
+        self.board.used(uses_of(followed, self.found), time.time())
         self._runs_changed = True
 
     def _show_news(self) -> None:

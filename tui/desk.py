@@ -6,7 +6,7 @@ owned by the desk, outside the app: Textual cancels its workers on exit and does
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from distui.errors import Problem
     from distui.facts.host import ProbeResult
     from distui.plan.model import NoPlan, RunPlan
+    from distui.run.containers import HostContainer
     from distui.run.discover import Found
     from distui.run.events import Event, Failure, HostSampled, StopReason
     from distui.run.preflight import Preflight
+    from distui.run.processes import Outcome, SeenProcess
     from distui.run.state import RunState
     from distui.run.store import StoredRun
     from distui.spec.inventory import Host, HostPick
@@ -127,6 +129,21 @@ class Desk(Protocol):
 
     async def preflight(self, plan: RunPlan) -> Preflight:
         """The checks that come before a start, against this plan and its hosts as they are now; starts nothing."""
+
+    async def containers(self, host: str) -> tuple[HostContainer, ...]:
+        """Every container of a host, whoever started it."""
+
+    def container_log(self, container: HostContainer) -> AsyncGenerator[bytes, None]:
+        """Its last lines and what comes; ends when the log does. Close it to stop listening."""
+
+    async def process(self, host: str, pid: int) -> SeenProcess:
+        """What a process of a host is now. Raises NotFound when it has ended."""
+
+    async def signal(self, seen: SeenProcess, *, kill: bool = False) -> Outcome:
+        """SIGTERM, or SIGKILL, to exactly this process."""
+
+    def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
+        """The command that opens a shell on a host, or in one of its containers."""
 
     def news(self) -> AsyncIterator[HostNews]:
         """Samples of every host once a second over one long-lived channel each, reconnecting; never ends."""

@@ -189,9 +189,7 @@ def _dead(line: Line, host: HostBoard, at: Columns, palette: Palette, now: float
 def reason_of(host: HostBoard) -> tuple[str, str]:
     """(why, hint) of a host that is down, without its own name in front."""
     trouble = host.trouble or Trouble("", "")
-    message = trouble.message
-    for prefix in (f"{host.name}: ", f"{host.name} "):
-        message = message.removeprefix(prefix)
+    message = trouble.words(host.name)
     return message.splitlines()[0] if message else trouble.code, trouble.hint
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,9 @@ from distui.facts.host import GpuProcess
 from distui.plan.labels import format_ranks
 from distui.run.board import GpuLane, HostBoard
 from distui.run.links import Link, grouped, links
+from distui.run.notes import Note
 from distui.run.remarks import remarks
+from distui.run.uses import Use
 from tui import figures
 from tui.glyphs import Glyphs
 from tui.host_lines import link_columns, link_line, network, remark_lines, title
@@ -18,8 +21,8 @@ from tui.paint import Line
 from tui.theme import Palette
 from tui.widgets.history_plot import area, beside
 
-TABS = ("gpu", "net", "procs", "containers", "facts")
-NAMES = {"gpu": "GPU", "net": "Net", "procs": "Procs", "containers": "Containers", "facts": "Facts"}
+TABS = ("gpu", "net", "procs", "containers", "facts", "log")
+NAMES = {"gpu": "GPU", "net": "Net", "procs": "Procs", "containers": "Containers", "facts": "Facts", "log": "Log"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,12 @@ class Process:
 def processes(host: HostBoard) -> list[Process]:
     """All of them, as the last probe found them."""
     return [Process(x.index, p) for x in host.lanes() for p in (x.facts.processes if x.facts else ())]
+
+
+def use_at(host: HostBoard, found: Process) -> Use | None:
+    """The task of a run that a process belongs to; None for strangers."""
+    owner = host.owner(host.gpus[found.gpu])
+    return host.use_of(found.process.container) or (owner.use if host.belongs(found.process, owner.use) else None)
 
 
 def process_header(palette: Palette) -> Line:
@@ -55,33 +64,19 @@ def process_row(host: HostBoard, found: Process, palette: Palette, *, bold: bool
     size = "-" if p.memory_mib is None else f"{p.memory_mib / 1024:.1f}"
     line.put(size, palette.text, width=6, right=True).put(" GB", palette.faint).gap(2)
     line.put((p.container or "-")[:12], palette.muted if p.container else palette.faint, width=12).gap(2)
-    owner = host.owner(host.gpus[found.gpu])
-    use = host.use_of(p.container) or (owner.use if host.belongs(p, owner.use) else None)
+    use = use_at(host, found)
     if use is None:
         return line.put("of no run !", palette.watch)
     ranks = use.gpus.get(found.gpu) or use.ranks
     return line.put(use.run, palette.text).put(f" rank {format_ranks(ranks)}" if ranks else "", palette.muted)
 
 
-def container_header(palette: Palette) -> Line:
-    """The heads."""
-    faint = palette.faint
-    line = Line().gap(2).put("RUN", faint, width=16).gap(2).put("TASK", faint, width=4, right=True).gap(2)
-    line.put("RANKS", faint, width=10).gap(2).put("GPUS", faint, width=8).gap(2).put("ENGINE", faint, width=8).gap(2)
-    return line.put("CONTAINER", faint, width=12).gap(2).put("SINCE", faint, width=12).gap(2).put("JOB", faint)
-
-
-def container_row(host: HostBoard, number: int, now: float, palette: Palette, *, bold: bool) -> Line:
-    """One task of a run."""
-    use = host.uses[number]
-    line = Line().gap(2).put(use.run, palette.bold if bold else palette.text, width=16).gap(2)
-    line.put(use.task, palette.muted, width=4, right=True).gap(2)
-    line.put(format_ranks(use.ranks) or "-", palette.text, width=10).gap(2)
-    line.put(format_ranks(sorted(use.gpus)) or "-", palette.text, width=8).gap(2)
-    line.put(use.engine, palette.muted, width=8).gap(2)
-    line.put(use.container[:12] or "-", palette.muted, width=12).gap(2)
-    since = "-" if use.started is None else figures.span(now - use.started)
-    return line.put(since, palette.text, width=12).gap(2).put(use.job, palette.muted)
+def note_row(note: Note, now: float, palette: Palette) -> Line:
+    """One thing that happened: when, how long ago, what."""
+    styles = {"info": palette.text, "good": palette.good, "watch": palette.watch, "wrong": palette.wrong}
+    line = Line().gap(2).put(time.strftime("%H:%M:%S", time.localtime(note.at)), palette.faint).gap(2)
+    line.put(figures.ago(now - note.at), palette.muted, width=14, right=True).gap(2)
+    return line.put(note.text, styles[note.level])
 
 
 def link_header(found: Sequence[Link], width: int, palette: Palette) -> Line:

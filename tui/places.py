@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from textual.app import App
 from textual.screen import Screen
 
+from distui.run.lines import safe
 from tui import theme as themes
 from tui.base import View, ViewName, work
 
@@ -28,7 +29,8 @@ class Places(App[int]):
         """Say something in the corner of the screen."""
         severity: Mapping[str, Literal["information", "warning", "error"]] = {"warning": "warning", "error": "error"}
         kind = severity.get(level, "information")
-        self.notify(words, severity=kind, markup=False, timeout=4 if level == "info" else 9)
+        shown = "\n".join(safe(line) for line in words.splitlines())
+        self.notify(shown, severity=kind, markup=False, timeout=4 if level == "info" else 9)
 
     # Where one is.
 

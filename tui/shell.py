@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
-import subprocess
+import signal
 from pathlib import Path
+from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
 from distui.errors import UsageError
-from distui.spec.inventory import Host
-from tui.desk import Desk
-
-
-def ssh_argv(desk: Desk, host: Host) -> tuple[str, ...]:
-    """The command that logs in to a host; a desk whose hosts are not in the user's ssh config has its own."""
-    own = getattr(desk, "ssh_argv", None)
-    if own is not None:
-        return tuple(own(host.name))
-    options: list[str] = []
-    if host.port:
-        options += ["-p", str(host.port)]
-    if host.user:
-        options += ["-l", host.user]
-    if host.addr:
-        options += ["-o", f"HostName={host.addr}"]
-    return ("ssh", *options, "--", host.name)
 
 
 def editor_argv(path: Path, line: int = 0) -> tuple[str, ...]:
@@ -38,12 +23,28 @@ def editor_argv(path: Path, line: int = 0) -> tuple[str, ...]:
     return (*words, *at, str(path))
 
 
-def outside(app: App[object], argv: tuple[str, ...]) -> int:
-    """Run a program on the terminal while the app is suspended; its exit status. Raises UsageError when it can't."""
+async def outside(app: App[Any], argv: tuple[str, ...]) -> int:
+    """Run a program on the terminal while the app is suspended; its exit status. Raises UsageError when it can't.
+
+    The loop goes on: runs are followed and connections answer for as long as the program takes. Ctrl-C is the
+    program's alone. Call it from a worker, since timers of a screen that waits would pile up.
+    """
+    before = signal.signal(signal.SIGINT, lambda number, frame: None)
     try:
-        with app.suspend():
-            return subprocess.run(argv, check=False).returncode
+        with app.batch_update(), app.suspend():
+            process = await asyncio.create_subprocess_exec(*argv)
+            return await process.wait()
     except SuspendNotSupported:
         raise UsageError(f"this terminal can't be lent to {argv[0]}") from None
     except OSError as error:
         raise UsageError(f"{argv[0]} can't be started: {error.strerror or error}") from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+        app.refresh(layout=True)
+
+
+async def visit(app: App[Any], argv: tuple[str, ...]) -> None:
+    """A shell on a host. Raises UsageError when ssh could not get there (its exit status 255)."""
+    if await outside(app, argv) == 255:
+        words = shlex.join(argv)
+        raise UsageError("ssh ended with status 255: it could not connect, or the connection broke", hint=words)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from distui.cli import attaching, wiring
 from distui.cli import runs as listing
+from distui.cli.desk_hosts import HostDesk, Login, ssh_login
 from distui.cli.jobfiles import job_files, read_draft
 from distui.cli.keeper import FollowedRun, Keeper, RecordedRun
 from distui.cli.launching import identity, owner
@@ -42,7 +43,7 @@ Connect = Callable[[Sequence["Host"]], AbstractAsyncContextManager["Connector"]]
 """Opens a connector for some hosts; everything it opened is closed at the end of the block."""
 
 
-class CliDesk:
+class CliDesk(HostDesk):
     """Use as an async context manager around the app. Leaving it detaches from every run that lives,
     or stops them when they can't live without it (`leash`).
     """
@@ -57,6 +58,7 @@ class CliDesk:
         connect: Connect | None = None,
         more_jobs: Sequence[JobFile] = (),
         leash: bool = False,
+        login: Login | None = None,
     ) -> None:
         self.told = told
         self.inventory = inventory
@@ -66,6 +68,7 @@ class CliDesk:
         self.readonly = bool(told["readonly"])
         self._connect: Connect = connect or (lambda hosts: wiring.connected(told, hosts))
         self._more_jobs = tuple(more_jobs)
+        self.login = login or ssh_login
         self._facts: dict[str, ProbeResult] = {}
         self.leash = leash
         self._keeper = Keeper(leash=leash)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from distui.facts.host import Engine, Gpu, HostDown, HostFacts, IbPort, Nic, ProbeResult
+from distui.facts.host import Engine, Gpu, HostDown, HostFacts, IbPort, ProbeResult
+from distui.facts.network import main_nic
 
 HEADER = ("NAME", "STATE", "GPU", "NET", "IB", "ENGINE", "DISK")
 WIDE = ("ADDR", "CPUS", "MEMORY", "CLOCK", "KERNEL")
@@ -32,7 +32,7 @@ class Rows:
     def of(self, name: str, result: ProbeResult) -> list[str]:
         """The host's row, and below it, indented, what is wrong with it."""
         if isinstance(result, HostDown):
-            row = f"{name.ljust(self._name)}  down      {reason(result)}"
+            row = f"{name.ljust(self._name)}  down      {result.error.words(name)}"
             return [row, f"{' ' * self._name}  try: {result.error.hint}"] if result.error.hint else [row]
         cells = _cells(result) | {"NAME": name}
         return [self._line(cells), *(f"{' ' * self._name}  ! {text}" for text in warnings(result, minor=self._wide))]
@@ -40,12 +40,6 @@ class Rows:
     def _line(self, cells: dict[str, str]) -> str:
         shown = [(cells[c] or "-").ljust(self._name if c == "NAME" else _WIDTHS[c]) for c in self._columns]
         return "  ".join(shown).rstrip()
-
-
-def reason(down: HostDown) -> str:
-    """Why a host is down, for a row that begins with its name: `10.0.0.7 refuses connections`."""
-    message = down.error.message.removeprefix(f"{down.host}: ").removeprefix(f"{down.host} ")
-    return re.sub(r"^\((\S+)\) ", r"\1 ", message)
 
 
 def _cells(facts: HostFacts) -> dict[str, str]:
@@ -79,13 +73,6 @@ def speed(mbps: int | None) -> str:
     if not mbps or mbps < 0:
         return ""
     return f"{mbps / 1000:g}G" if mbps >= 1000 else f"{mbps}M"
-
-
-def main_nic(facts: HostFacts) -> Nic | None:
-    """The interface people would name first: that of the default route, else the fastest one that is up."""
-    usable = [n for n in facts.nics if n.kind in ("ethernet", "infiniband") and n.up and n.addresses]
-    default = next((n for n in usable if n.name == facts.default_route_nic), None)
-    return default or max(usable, key=lambda n: n.speed_mbps or 0, default=None)
 
 
 def gpu_name(gpu: Gpu) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,11 @@ class Trouble:
     code: str
     message: str
     hint: str = ""
+
+    def words(self, host: str) -> str:
+        """The sentence for a row that begins with the host's name: `10.0.0.7 refuses connections`."""
+        said = self.message.removeprefix(f"{host}: ").removeprefix(f"{host} ")
+        return re.sub(r"^\((\S+)\) ", r"\1 ", said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 
-from distui.facts.host import Address, Nic, NicKind
+from distui.facts.host import Address, HostFacts, Nic, NicKind
 from distui.facts.values import JsonObject, as_object, as_objects, as_text, integer, load_json
 
 _CONTAINER = re.compile(
@@ -208,3 +208,10 @@ def _proc_v6(if_inet6: str) -> Mapping[str, tuple[Address, ...]]:
             if own is not None:
                 found[cells[5]] = (*found.get(cells[5], ()), own)
     return found
+
+
+def main_nic(facts: HostFacts) -> Nic | None:
+    """The interface people would name first: that of the default route, else the fastest one that is up."""
+    usable = [n for n in facts.nics if n.kind in ("ethernet", "infiniband") and n.up and n.addresses]
+    default = next((n for n in usable if n.name == facts.default_route_nic), None)
+    return default or max(usable, key=lambda n: n.speed_mbps or 0, default=None)

@@ -146,13 +146,13 @@ def inspect(engine_command: Argv, containers: Sequence[str]) -> Argv:
     return (*engine_command, "inspect", "--type", "container", *containers)
 
 
-def list_ids(engine_command: Argv, run_id: str | None = None) -> Argv:
-    """Full ids of distui's containers in any state, one a line: of one run, or of all.
+def list_ids(engine_command: Argv, run_id: str | None = None, *, every: bool = False) -> Argv:
+    """Full ids of distui's containers in any state, one a line: of one run, or of all. `every`: others' too.
 
     Labels are read by `inspect`: in `ps` output they are joined by commas, which values may hold.
     """
-    wanted = "label=distui.run" + (f"={run_id}" if run_id else "")
-    return (*engine_command, "ps", "--all", "--quiet", "--no-trunc", "--filter", wanted)
+    wanted = () if every else ("--filter", "label=distui.run" + (f"={run_id}" if run_id else ""))
+    return (*engine_command, "ps", "--all", "--quiet", "--no-trunc", *wanted)
 
 
 def remove(engine_command: Argv, containers: Sequence[str], *, force: bool = False) -> Argv:

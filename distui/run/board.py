@@ -10,14 +10,17 @@ Nothing here waits or reads a clock: times are given. How a host's state follows
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
 from typing import TYPE_CHECKING, Literal
 
 from distui.facts.host import Gpu, GpuProcess, HostDown, HostFacts, IbPort, Nic, ProbeResult, Trouble
-from distui.facts.network import kind_of
+from distui.facts.network import kind_of, main_nic
+from distui.run import notes
 from distui.run.events import GpuReading, HostSampled
+from distui.run.notes import Note
 
 if TYPE_CHECKING:
     from distui.run.uses import Use
@@ -110,8 +113,16 @@ class GpuLane:
         live = self.reading.power_w if self.reading else None
         return live if live is not None or not self.facts else self.facts.power_w
 
-    def take(self, reading: GpuReading, at: float) -> None:
-        """One more second of it."""
+    def take(self, reading: GpuReading, at: float) -> list[Note]:
+        """One more second of it; what changed in it."""
+        told = list(notes.of_gpu(self.reading or GpuReading(self.index), reading, at))
+        warm = self.warm_since is not None
+        self._add(reading, at)
+        if warm != (self.warm_since is not None):
+            told.append(notes.of_heat(self.index, reading.temperature_c, WARM_C, warm=not warm, at=at))
+        return told
+
+    def _add(self, reading: GpuReading, at: float) -> None:
         self.reading = reading
         self.load.add(reading.utilization_pct)
         heat, load = reading.temperature_c, reading.utilization_pct
@@ -165,6 +176,8 @@ class HostBoard:
     gpus: dict[int, GpuLane] = field(default_factory=dict)
     links: dict[str, LinkLane] = field(default_factory=dict)
     uses: tuple[Use, ...] = ()
+    notes: deque[Note] = field(default_factory=lambda: deque(maxlen=notes.MOST))
+    """What happened while we looked, the oldest first."""
 
     @property
     def name(self) -> str:
@@ -258,11 +271,8 @@ class HostBoard:
         return self.ib_ports() or (list(self.facts.ib) if self.facts else [])
 
     def main_nic(self) -> Nic | None:
-        """The interface of the default route, else the fastest one that is up."""
-        nics = self.facts.nics if self.facts else ()
-        usable = [n for n in nics if n.kind in ("ethernet", "infiniband") and n.up and n.addresses]
-        default = next((n for n in usable if self.facts and n.name == self.facts.default_route_nic), None)
-        return default or max(usable, key=lambda n: n.speed_mbps or 0, default=None)
+        """The interface people would name first."""
+        return main_nic(self.facts) if self.facts else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,8 +310,11 @@ class Board:
         host.probing = False
         match result:
             case HostDown(error=error):
+                if host.trouble is None or host.trouble.message != error.message:
+                    host.notes.append(Note(at, "wrong", f"no answer to a probe: {error.message}"))
                 host.trouble, host.lost = error, False
             case HostFacts():
+                host.notes += _answered(host, result, at)
                 host.facts, host.trouble, host.seen = result, None, at
                 for gpu in result.gpu.gpus:
                     host.gpus.setdefault(gpu.index, GpuLane(gpu.index)).facts = gpu
@@ -312,9 +325,13 @@ class Board:
         if host is None:
             return
         if state != "lost":
+            if host.lost:
+                host.notes.append(Note(at, "good", "the connection is back"))
             host.seen = at
             host.trouble, host.lost = None, False
         elif host.status in ("up", "lost"):
+            if not host.lost:
+                host.notes.append(Note(at, "wrong", reason or "the connection is lost"))
             host.trouble, host.lost = Trouble("lost", reason or "the connection is lost"), True
 
     def sampled(self, sample: HostSampled) -> None:
@@ -322,26 +339,33 @@ class Board:
         host = self.hosts.get(sample.host)
         if host is None:
             return
+        if host.lost:
+            host.notes.append(Note(sample.at, "good", "the connection is back"))
         host.sample, host.seen = sample, sample.at
         host.trouble, host.lost = None, False
         for reading in sample.gpus:
             lane = host.gpus.get(reading.index) or host.gpus.setdefault(reading.index, GpuLane(reading.index))
-            lane.take(reading, sample.at)
+            host.notes += lane.take(reading, sample.at)
         for name, (rx, tx) in sample.net.items():
             link = host.links.get(name) or host.links.setdefault(name, LinkLane(name))
             link.rx, link.tx = rx, tx
             link.history.add(max(rx, tx))
             if (count := sample.errors.get(name)) is not None:
+                if link.errors is not None and count > link.errors:
+                    host.notes.append(Note(sample.at, "watch", f"{name} counts {count - link.errors} new errors"))
                 link.errors_before = count if link.errors is None else min(link.errors_before, count)
                 link.errors = count
 
-    def used(self, uses: Iterable[Use]) -> None:
+    def used(self, uses: Iterable[Use], at: float) -> None:
         """The live tasks, as known now; what was known before is forgotten."""
         by_host: dict[str, list[Use]] = {}
         for use in uses:
             by_host.setdefault(use.host, []).append(use)
         for name, host in self.hosts.items():
-            host.uses = tuple(by_host.get(name, ()))
+            now = tuple(by_host.get(name, ()))
+            if now != host.uses and host.status == "up":
+                host.notes += sorted(notes.of_uses(host.uses, now, at), key=lambda note: note.text)
+            host.uses = now
 
     def totals(self) -> Totals:
         """The headline; a host that is out of reach keeps its GPUs in the sum, but none of them is busy."""
@@ -354,6 +378,17 @@ class Board:
                 busy += sum(1 for lane in host.gpus.values() if host.busy(lane))
         runs = {use.run for host in self.hosts.values() for use in host.uses}
         return Totals(counts["up"], counts["down"] + counts["lost"], counts["unknown"], gpus, busy, len(runs))
+
+
+def _answered(host: HostBoard, facts: HostFacts, at: float) -> Iterator[Note]:
+    """A probe was answered: the first time, after trouble, or after the host was started again."""
+    before = host.facts
+    if before is None:
+        yield Note(at, "info", f"answers a probe: {facts.os or 'unknown system'}, {len(facts.gpu.gpus)} GPUs")
+    elif before.boot_id and facts.boot_id and before.boot_id != facts.boot_id:
+        yield Note(at, "wrong", "it was started again since the last probe")
+    elif host.trouble is not None:
+        yield Note(at, "good", "answers again")
 
 
 def _same_id(one: str, other: str) -> bool:

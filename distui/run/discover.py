@@ -166,18 +166,26 @@ async def list_tasks(
         return await _processes(run_argv, host, run)
     listed = await run_argv(docker.list_ids(engine_command, run))
     if not listed.ok:
-        raise _refused(host, listed)
+        raise refused(host, listed)
     ids = listed.text.split()
     if not ids:
         return ()
-    told = await run_argv(docker.inspect(engine_command, ids))
-    if not told.ok and classify(told.error_text, told.status).code != "no_such_container":
-        raise _refused(host, told)
-    found = (_container(host, value) for value in _json_list(host, told))
+    found = (_container(host, value) for value in await inspected(run_argv, host, engine_command, ids))
     return tuple(task for task in found if task is not None)
 
 
-def _refused(host: str, done: Completed) -> HostCommandError:
+async def inspected(
+    run_argv: Runner, host: str, engine_command: tuple[str, ...], ids: Sequence[str]
+) -> list[dict[str, Any]]:
+    """What the engine knows of these containers; those that vanished meanwhile are left out."""
+    told = await run_argv(docker.inspect(engine_command, ids))
+    if not told.ok and classify(told.error_text, told.status).code != "no_such_container":
+        raise refused(host, told)
+    return _json_list(host, told)
+
+
+def refused(host: str, done: Completed) -> HostCommandError:
+    """The engine's refusal in words."""
     trouble = classify(done.error_text, done.status)
     return HostCommandError(host, trouble.message, hint=trouble.hint, code=trouble.code)
 

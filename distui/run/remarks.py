@@ -11,6 +11,7 @@ from distui.facts.host import GpuProcess, HostFacts
 from distui.plan.labels import format_ranks
 from distui.run.board import HOT_C, WARM_C, GpuLane, HostBoard
 from distui.run.links import links
+from distui.run.notes import ecc_words
 
 IDLE_S = 900.0
 """Seconds a GPU of a run may do nothing before it is remarked (all-smi's 15 minutes)."""
@@ -79,8 +80,7 @@ def _health(lane: GpuLane, now: float) -> Iterator[Remark]:
         why = " and ".join(throttle.words(live.throttle & throttle.SLOWED))
         yield Remark("watch", f"GPU {lane.index} is slowed down{clock}: {why}", "look at fans, inlet air and supply")
     if live.ecc:
-        times = "memory error" if live.ecc == 1 else "memory errors"
-        yield Remark("wrong", f"GPU {lane.index} counts {live.ecc} {times} that ECC could not correct", _RESET)
+        yield Remark("wrong", f"GPU {lane.index} counts {ecc_words(live.ecc)}", _RESET)
     if live.xid is not None:
         at = f" {_minutes(now - live.xid_at)} ago" if live.xid_at is not None else ""
         words, hint = xid.words(live.xid), "" if xid.of_program(live.xid) else _RESET

@@ -8,7 +8,7 @@ import os
 import random
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from distui.run import helper
+from distui.run.containers import follow_log, list_containers, log_argv
 from distui.run.feed import EngineAccess
 from distui.run.follow import HostFollower
 from distui.run.followed import (
@@ -29,7 +30,10 @@ from distui.run.followed import (
     Sampled,
 )
 from distui.run.link import HostLink
+from distui.run.processes import look, signal
 from distui.run.resume import ResumePoint
+from distui.session import Session
+from distui.spec.inventory import Host as InventoryHost
 from remote.pool import SshConnector
 from remote.targets import Target
 
@@ -100,7 +104,7 @@ class Bench:
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """One host, seen from the login node: this thread moves into its network namespace."""
-    lab, home = Lab("follow"), tmp_path_factory.mktemp("home")
+    lab, home = Lab(f"f{os.getpid()}"), tmp_path_factory.mktemp("home")
     libc = ctypes.CDLL(None, use_errno=True)
     before = os.open("/proc/self/ns/net", os.O_RDONLY)
     lab.up(1)
@@ -429,3 +433,65 @@ async def test_a_drained_task_is_not_read_again(bench: Bench) -> None:
     bench.host.exec("docker", "rm", "-f", ref)
     assert taken.kinds() == ["Exited", "Drained"]
     assert not taken.count(Records)
+
+
+@asynccontextmanager
+async def logged_in(bench: Bench, user: str = "root") -> AsyncIterator[Session]:
+    """A session of a user; by the host's address, since the home's ssh config has a user for its name."""
+    target = Target("h1", address="10.77.0.11", user=user)
+    connector = SshConnector({"h1": target}, home=bench.home, system=False, config=Path("/dev/null"))
+    try:
+        async with asyncio.timeout(60):
+            yield await connector.connect("h1")
+    finally:
+        await connector.close()
+
+
+@pytest.mark.parametrize("user", ["root", "trainer"])
+async def test_anybody_s_container_is_listed_and_its_log_followed(bench: Bench, user: str) -> None:
+    """With old lines first; when the reader goes nothing of it stays on the host, and the container runs on."""
+    argv = ("sh", "-c", "echo one; echo two >&2; while :; do sleep 1; done")
+    ref = bench.host.out("docker", "run", "-d", "--name", "stranger", "lab/python:1", *argv)
+    host = InventoryHost("h1")
+    try:
+        async with logged_in(bench, user) as session:
+            (found,) = await list_containers(session.run, host)
+            assert (found.id, found.name, found.image, found.status) == (ref, "stranger", "lab/python:1", "running")
+            assert found.task is None
+            told = b""
+            async with aclosing(follow_log(session, log_argv(host, found))) as stream:
+                async for data in stream:
+                    told += data
+                    if told.count(b"\n") == 2:
+                        break
+            assert sorted(told.split()) == [b"one", b"two"]
+        left = "for i in $(seq 100); do pgrep -f '[d]ocker logs' || exit 0; sleep 0.1; done; exit 1"
+        assert bench.host.exec(left, check=False).returncode == 0
+        assert bench.host.out("docker", "inspect", "-f", "{{.State.Running}}", ref) == "true"
+    finally:
+        bench.host.exec("docker", "rm", "-f", ref)
+
+
+async def test_the_log_of_a_container_that_has_ended_ends(bench: Bench) -> None:
+    """And its exit code is known."""
+    ref = bench.start("r-ended", "sh", "-c", "seq 2000; exit 3")
+    bench.host.exec("docker", "wait", ref)
+    try:
+        async with logged_in(bench) as session:
+            (found,) = await list_containers(session.run, InventoryHost("h1"))
+            assert (found.status, found.exit, found.running) == ("exited", 3, False)
+            told = b"".join([data async for data in follow_log(session, log_argv(InventoryHost("h1"), found))])
+        assert told.split() == [str(i).encode() for i in range(1001, 2001)]
+    finally:
+        bench.host.exec("docker", "rm", "-f", ref)
+
+
+async def test_a_process_of_somebody_else_may_not_be_signalled(bench: Bench) -> None:
+    """It is looked at, refused, and lives on."""
+    pid = int(bench.host.out("sleep 300 >/dev/null 2>&1 & echo $!"))
+    async with logged_in(bench, "trainer") as session:
+        seen = await look(session.run, "h1", pid)
+        assert (seen.user, seen.login, seen.command) == ("root", "trainer", "sleep 300")
+        assert await signal(session.run, seen, kill=True) == "refused"
+    async with logged_in(bench) as session:
+        assert await signal(session.run, seen) == "ended"

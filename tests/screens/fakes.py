@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from distui.facts.host import (
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
 from distui.plan.serialize import to_json
+from distui.run.containers import HostContainer
 from distui.run.discover import Found
 from distui.run.events import (
     Event,
@@ -51,6 +52,7 @@ from distui.run.events import (
 )
 from distui.run.fanout import Fanout
 from distui.run.preflight import Preflight, name_row
+from distui.run.processes import Outcome, SeenProcess
 from distui.run.state import RunState
 from distui.run.store import Journal, RunStore, StoredRun
 from distui.spec.inventory import Host, HostPick, Inventory
@@ -225,6 +227,11 @@ class FakeDesk:
         """Image ids of hosts that are not as the others."""
         self.walls: list[tuple[str, str]] = []
         """Pairs of hosts of which the first can't reach the second."""
+        self.known_containers: dict[str, tuple[HostContainer, ...]] = {}
+        self.log_parts: asyncio.Queue[bytes] = asyncio.Queue()
+        """What the log that is open says next; b"" ends it."""
+        self.outcome: Outcome = "ended"
+        """What becomes of the next process that is signalled."""
         self.error: Exception | None = None
         """Raised by whatever is asked over the network next."""
 
@@ -269,6 +276,26 @@ class FakeDesk:
         report = self._report(plan.hosts)
         rows = (name_row(plan.run_id, plan.hosts, Found((), {})), *check_hosts(results, images=images, reach=report))
         return Preflight(rows, results, images, report)
+
+    async def containers(self, host: str) -> tuple[HostContainer, ...]:
+        self._fail()
+        return self.known_containers.get(host, ())
+
+    async def container_log(self, container: HostContainer) -> AsyncGenerator[bytes, None]:
+        self.calls.append(("container_log", container.id))
+        while data := await self.log_parts.get():
+            yield data
+
+    async def process(self, host: str, pid: int) -> SeenProcess:
+        self._fail()
+        return SeenProcess(host, pid, "4711", "boot", "bob", "/usr/bin/python train.py \x1b[2J", "ubuntu")
+
+    async def signal(self, seen: SeenProcess, *, kill: bool = False) -> Outcome:
+        self.calls.append(("signal", seen.host, seen.pid, seen.start, "KILL" if kill else "TERM"))
+        return self.outcome
+
+    def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
+        return ("ssh", host) if container is None else ("ssh", "-t", host, "docker", "exec", container.id)
 
     async def news(self) -> AsyncIterator[HostNews]:
         while True:

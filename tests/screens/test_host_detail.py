@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 import pytest
 from fakes import FakeDesk, sample, screen_text, settle, shot
 
+from distui.errors import HostCommandError
+from distui.plan.labels import TaskLabels
+from distui.run.containers import HostContainer
 from tui.desk import HostNews
 from tui.screens.host_detail import HostDetailScreen
 from tui.screens.text import TextScreen
@@ -68,26 +72,177 @@ async def test_processes_know_their_run(open_app: Any, desk: FakeDesk) -> None:
         assert "of no run !" in screen_text(app)
 
 
-async def test_the_containers_of_runs(open_app: Any, desk: FakeDesk, live: Any) -> None:
-    """Tasks with ranks and GPUs; enter opens their run."""
+def containers(now: float) -> tuple[HostContainer, ...]:
+    """One of a run, one of somebody else, one that was killed for its memory."""
+    labels = TaskLabels("llm-7f3", 1, tuple(range(8, 16)), "node02", "llm-pretrain", owner="alice@laptop")
+    return (
+        HostContainer("node02", "000000000001" + "a" * 52, "distui-llm-7f3-1", "nvcr.io/nvidia/pytorch:25.01-py3",
+                      "running", True, since=now - 5760, task=labels),
+        HostContainer("node02", "b" * 64, "jupyter", "jupyter/base", "running", True, since=now - 40),
+        HostContainer("node02", "c" * 64, "old", "busybox", "exited", False, 137, oom=True, since=now - 90_000),
+    )  # fmt: skip
+
+
+async def on_tab(pilot: Any, screen: HostDetailScreen, tab: str) -> None:
+    """Turn to a tab, and wait for what it asks for."""
+    while screen.tab != tab:
+        await pilot.press("]")
+    await settle(pilot)
+
+
+async def test_all_containers_of_the_host(open_app: Any, desk: FakeDesk, live: Any) -> None:
+    """Those of runs with rank and owner, others plainly; enter opens the run of one."""
+    desk.known_containers["node02"] = containers(time.time())
     async with open_app((120, 40)) as (app, pilot):
         followed: list[str] = []
         app.follow_run = followed.append
         screen = await opened(app, pilot, desk)
-        await pilot.press("]", "]", "]")
-        await pilot.pause()
-        assert screen.tab == "containers"
-        assert "llm-7f3" in screen_text(app)
+        await on_tab(pilot, screen, "containers")
+        await said(pilot, "alice@laptop")
+        text = screen_text(app)
+        shot(app, "host-containers")
+        assert "llm-7f3 rank 8-15  alice@laptop" in text
+        assert "nvidia/pytorch:25.01-py3" in text
+        assert "jupyter" in text
+        assert "not distui's" in text
+        assert "OOM" in text
+        assert "1 h 36 min" in text
         await pilot.press("enter")
+        await pilot.press("j", "enter")
         await pilot.pause()
         assert followed == ["llm-7f3"]
+
+
+async def test_an_engine_that_does_not_answer_says_why(open_app: Any, desk: FakeDesk) -> None:
+    """In the place of the rows."""
+    async with open_app((120, 40)) as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        desk.error = HostCommandError("node02", "the docker daemon is not running")
+        await on_tab(pilot, screen, "containers")
+        assert "the docker daemon is not running" in screen_text(app)
+
+
+async def test_the_log_of_a_container(open_app: Any, desk: FakeDesk) -> None:
+    """Its lines as they come, safe to show; moving up pauses, F follows, and its end is said."""
+    desk.known_containers["node02"] = containers(time.time())
+    async with open_app((120, 24)) as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        await on_tab(pilot, screen, "containers")
+        await pilot.press("j", "l")
+        await pilot.pause()
+        assert desk.calls[-1] == ("container_log", "b" * 64)
+        desk.log_parts.put_nowait(b"".join(b"line %d\n" % i for i in range(50)) + b"\x1b[2J\x1b]0;x\x07evil\nha")
+        await said(pilot, "evil")
+        assert "\x1b" not in screen_text(app)
+        assert "line 49" in screen_text(app)
+        assert "follow" in screen_text(app)
+        await pilot.press("g")
+        desk.log_parts.put_nowait(b"lf\nERROR: broken\n")
+        await said(pilot, "paused, 2 new")
+        assert "line 0" in screen_text(app)
+        await pilot.press("e")
+        assert app.screen.rows.key == "52"
+        await pilot.press("F")
+        desk.log_parts.put_nowait(b"")
+        await said(pilot, "end of log")
+        assert "half" in screen_text(app)
+        await pilot.press("slash", *"broken", "enter")
+        await said(pilot, "/broken")
+        assert "half" not in screen_text(app)
+        await pilot.press("escape", "escape")
+        await pilot.pause()
+        assert app.screen is screen
+
+
+async def said(pilot: Any, words: str) -> None:
+    """Until these words are on the screen."""
+    async with asyncio.timeout(10):
+        while words not in screen_text(pilot.app):
+            await pilot.pause(0.02)
+
+
+async def test_a_shell_in_a_container(open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """s on its row; elsewhere s is a shell on the host; one that has ended has none."""
+    ran: list[Any] = []
+
+    async def outside(app: Any, argv: tuple[str, ...]) -> int:
+        ran.append(argv)
+        return 0
+
+    monkeypatch.setattr("tui.shell.outside", outside)
+    desk.known_containers["node02"] = containers(time.time())
+    async with open_app((120, 40)) as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        await pilot.press("s")
+        await on_tab(pilot, screen, "containers")
+        await pilot.press("j", "s")
+        await pilot.press("j", "s")
+        await pilot.pause()
+        assert ran == [("ssh", "node02"), ("ssh", "-t", "node02", "docker", "exec", "b" * 64)]
+        assert "old does not run" in screen_text(app)
+
+
+async def test_a_process_is_ended_after_a_question(open_app: Any, desk: FakeDesk) -> None:
+    """It shows pid, command, user and host; Cancel has the focus; what became of it is said."""
+    async with open_app((120, 40)) as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        await pilot.press("K")
+        assert "processes are in the tab Procs" in screen_text(app)
+        await on_tab(pilot, screen, "procs")
+        await pilot.press("j", "K")
+        await pilot.pause()
+        text = screen_text(app)
+        shot(app, "host-kill")
+        assert "End process 4001 on node02?" in text
+        assert "/usr/bin/python train.py" in text
+        assert "\x1b" not in text
+        assert "bob (we are ubuntu)" in text
+        await pilot.press("enter")
+        await pilot.pause()
+        assert not [call for call in desk.calls if call[0] == "signal"]
+        for outcome, keys, words in (
+            ("lives", ("right", "enter"), "still lives 3 s after SIGTERM"),
+            ("refused", ("right", "right", "enter"), "ubuntu may not signal process 4001"),
+        ):
+            desk.outcome = outcome  # type: ignore[assignment]
+            await pilot.press("K")
+            await pilot.pause()
+            await pilot.press(*keys)
+            await settle(pilot)
+            await said(pilot, words)
+        signals = [call for call in desk.calls if call[0] == "signal"]
+        assert signals == [("signal", "node02", 4001, "4711", "TERM"), ("signal", "node02", 4001, "4711", "KILL")]
+
+
+async def test_read_only_ends_no_process(open_app: Any, desk: FakeDesk) -> None:
+    """Without a question."""
+    desk.readonly = True
+    async with open_app((120, 40)) as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        await on_tab(pilot, screen, "procs")
+        await pilot.press("K")
+        await pilot.pause()
+        assert "refused" in screen_text(app)
+        assert app.screen is screen
+
+
+async def test_what_happened_while_we_looked(open_app: Any, desk: FakeDesk) -> None:
+    """The newest first."""
+    async with open_app((120, 40)) as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        await desk.say(HostNews("node02", "lost", "no answer for 15 s"), HostNews("node02", "back"))
+        await on_tab(pilot, screen, "log")
+        lines = [line for line in screen_text(app).splitlines() if " ago  " in line]
+        shot(app, "host-log")
+        assert ["the connection is back" in lines[0], "no answer for 15 s" in lines[1]] == [True, True]
+        assert "answers a probe: Ubuntu 24.04, 8 GPUs" in lines[-1]
 
 
 async def test_facts_can_be_filtered(open_app: Any, desk: FakeDesk) -> None:
     """Everything in words, and only what is looked for; esc undoes the filter first."""
     async with open_app((120, 40)) as (app, pilot):
         screen = await opened(app, pilot, desk)
-        await pilot.press("[")
+        await pilot.press("[", "[")
         await pilot.pause()
         assert screen.tab == "facts"
         assert "EPYC 9654" in screen_text(app)

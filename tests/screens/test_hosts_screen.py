@@ -203,16 +203,27 @@ async def test_raw_json(open_app: Any) -> None:
         assert '"code": "auth"' in screen_text(app)
 
 
+def runs(ran: list[Any], status: int = 0) -> Any:
+    """Instead of a program with the terminal: what would have run."""
+
+    async def outside(app: Any, argv: tuple[str, ...]) -> int:
+        ran.append(argv)
+        return status
+
+    return outside
+
+
 async def test_the_inventory_in_an_editor(open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     """e opens the file, where there is one."""
     ran: list[Any] = []
-    monkeypatch.setattr("tui.shell.outside", lambda app, argv: ran.append(argv) or 0)
+    monkeypatch.setattr("tui.shell.outside", runs(ran))
     monkeypatch.setenv("VISUAL", "vim")
     async with open_app() as (_, pilot):
         await pilot.press("e")
         assert ran == []
         desk.title = __file__
         await pilot.press("e")
+        await pilot.pause()
         assert ran == [("vim", __file__)]
 
 
@@ -231,11 +242,21 @@ async def test_enter_opens_the_host(open_app: Any) -> None:
 async def test_the_shell_gets_the_terminal(open_app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """s runs ssh with the app out of the way."""
     ran: list[Any] = []
-    monkeypatch.setattr("tui.shell.outside", lambda app, argv: ran.append(argv) or 0)
+    monkeypatch.setattr("tui.shell.outside", runs(ran))
     async with open_app() as (_, pilot):
         await pilot.press("s")
         await pilot.pause()
-        assert ran == [("ssh", "--", "node01")]
+        assert ran == [("ssh", "node01")]
+
+
+async def test_a_shell_that_can_not_connect_says_so(open_app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ssh said is gone with its screen: the words stay, and the command to try."""
+    monkeypatch.setattr("tui.shell.outside", runs([], 255))
+    async with open_app() as (app, pilot):
+        await pilot.press("s")
+        await settle(pilot)
+        assert "could not connect" in screen_text(app)
+        assert "try: ssh node01" in screen_text(app)
 
 
 @pytest.mark.parametrize("size", [(120, 36), (200, 50), (80, 24), (20, 5)])

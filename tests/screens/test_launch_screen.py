@@ -178,9 +178,9 @@ async def test_the_editor(open_app: Any, desk: FakeDesk, monkeypatch: pytest.Mon
     """e gives the text to $EDITOR and takes what it saved."""
     monkeypatch.setenv("VISUAL", "vim -n")
 
-    def edit(app: Any, argv: tuple[str, ...]) -> int:
+    async def edit(app: Any, argv: tuple[str, ...]) -> int:
         assert argv[:2] == ("vim", "-n")
-        Path(argv[-1]).write_text(JOB.replace("llm-pretrain", "edited"))
+        Path(argv[-1]).write_text(JOB.replace("llm-pretrain", "edited"))  # noqa: ASYNC240  # a test
         return 0
 
     monkeypatch.setattr("tui.shell.outside", edit)

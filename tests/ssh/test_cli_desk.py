@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -162,3 +163,68 @@ async def test_a_run_is_stopped_from_afar_and_drained(desk: CliDesk) -> None:
     assert (await desk.runs())[0][0].state == "stopped"
     with pytest.raises(NotFound, match="none of"):
         await desk.stop("count-3")
+
+
+async def test_processes_are_looked_at_and_ended_but_never_another_one(desk: CliDesk) -> None:
+    """A pid whose start time is another one's is left alone; SIGKILL ends what SIGTERM does not."""
+    script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(300)"
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE)
+    assert child.stdout is not None
+    await child.stdout.readline()
+    try:
+        seen = await desk.process("demo1", child.pid)
+        assert (seen.pid, seen.command.split()[:2]) == (child.pid, [sys.executable, "-c"])
+        assert await desk.signal(dataclasses.replace(seen, start="1"), kill=True) == "gone"
+        assert await desk.signal(dataclasses.replace(seen, boot="another"), kill=True) == "gone"
+        assert child.returncode is None
+        assert await desk.signal(seen) == "lives"
+        assert await desk.signal(seen, kill=True) == "ended"
+        assert await child.wait() == -9
+        assert await desk.signal(seen, kill=True) == "gone"
+        with pytest.raises(NotFound, match="no process"):
+            await desk.process("demo1", child.pid)
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+
+
+async def test_tasks_of_hosts_without_an_engine_are_their_containers(desk: CliDesk) -> None:
+    """Each with its run and its log, which is followed to the task's end."""
+    job, made = await planned(desk, 100_000, "count-3")
+    live = await desk.launch(job, made)  # type: ignore[arg-type]
+    async with asyncio.timeout(60):
+        async for _ in live.batches():
+            if live.state.summary == "running":
+                break
+        (found,) = await desk.containers("demo1")
+        assert found.running
+        assert found.task is not None
+        assert (found.task.run, found.task.ranks) == ("count-3", (0,))
+        told = b""
+        async with contextlib.aclosing(desk.container_log(found)) as stream:
+            async for data in stream:
+                told += data
+                if b"step 3 loss" in told:
+                    break
+        live.request_stop("user")
+        async for _ in live.batches():
+            pass
+    assert told.startswith(b"[rank0]")
+    assert await desk.containers("demo1") == ()
+
+
+async def test_a_shell_on_a_host_of_the_demo(desk: CliDesk, tmp_path: Path) -> None:
+    """Real hosts are reached by the user's own ssh; those of the demo are this machine."""
+    assert desk.ssh_argv("demo1")[:3] == ("ssh", "-p", str(desk.hosts[0].port))
+    assert desk.ssh_argv("demo1")[-2:] == ("--", "demo1")
+    demo = DemoHosts(1, root=tmp_path / "other")
+    own = CliDesk(desk.told, desk.inventory, desk.hosts, login=demo.shell_argv)
+    demo.hosts["demo1"].home.mkdir(parents=True)
+    argv = own.ssh_argv("demo1")
+    assert argv[-2:] == ("/bin/sh", "-i")
+    done = await asyncio.create_subprocess_exec(
+        *argv, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+    )
+    said, _ = await done.communicate(b"pwd; echo $USER\n")
+    assert said.decode().split() == [str(tmp_path / "other" / "demo1"), "demo"]

@@ -181,7 +181,7 @@ def test_totals() -> None:
     b.sampled(sample(2, 50.0, 0.0, host="h1"))
     b.sampled(sample(2, 50.0, 50.0, host="h2"))
     b.connection("h2", "lost", "", 3)
-    b.used([Use("r1", "job", "h1", 0, (0,), {1: (0,)})])
+    b.used([Use("r1", "job", "h1", 0, (0,), {1: (0,)})], 1.0)
 
     t = b.totals()
 
@@ -228,7 +228,7 @@ def test_processes_of_runs_are_no_strangers() -> None:
     """A process belongs to the run of its container; ids may be short; others are foreign."""
     b = board()
     b.probed("h1", facts(gpu=on_gpu(process(1, "c0ffee" * 10), process(2, "dead" * 16), process(3))), 1)
-    b.used([Use("a", "job", "h1", 0, (0,), {0: (0,)}, "c0ffee")])
+    b.used([Use("a", "job", "h1", 0, (0,), {0: (0,)}, "c0ffee")], 1.0)
 
     owner = b["h1"].owner(b["h1"].gpus[0])
 
@@ -240,7 +240,7 @@ def test_processes_without_container_belong_to_a_run_of_processes() -> None:
     """Where a run without containers has the GPU, a process there is taken for its own."""
     b = board()
     b.probed("h1", facts(gpu=on_gpu(process(3))), 1)
-    b.used([Use("a", "job", "h1", 0, (0,), {0: (0,)}, "", "process")])
+    b.used([Use("a", "job", "h1", 0, (0,), {0: (0,)}, "", "process")], 1.0)
 
     assert b["h1"].owner(b["h1"].gpus[0]).foreign == ()
 
@@ -309,6 +309,42 @@ def test_what_the_driver_holds_down_and_logs_is_remarked() -> None:
 RESET = "leave it out of runs, or reset it with `nvidia-smi -r`"
 
 
+def test_what_happened_is_noted_once_with_its_time() -> None:
+    """Trouble and its end, in order; samples that change nothing say nothing."""
+    b = board()
+    b.probed("h1", HostDown("h1", Trouble("timeout", "no answer in 10 s")), 1.0)
+    b.probed("h1", HostDown("h1", Trouble("timeout", "no answer in 10 s")), 2.0)
+    b.probed("h1", facts(boot_id="a"), 3.0)
+    hot = GpuReading(0, temperature_c=84.0, throttle=0x20, ecc=0)
+    for at, reading in ((4.0, GpuReading(0, temperature_c=70.0, ecc=0)), (5.0, hot), (6.0, hot)):
+        b.sampled(HostSampled(at, "h1", (reading,), {"eth0": (1.0, 1.0)}, errors={"eth0": 3 if at < 6 else 5}))
+    b.sampled(HostSampled(7.0, "h1", (GpuReading(0, temperature_c=70.0, throttle=0, ecc=1, xid=48, xid_at=6.5),)))
+    b.sampled(HostSampled(8.0, "h1", (GpuReading(0, temperature_c=70.0, throttle=0, ecc=1, xid=48, xid_at=6.6),)))
+    b.connection("h1", "lost", "no answer for 15 s", 9.0)
+    b.connection("h1", "lost", "no answer for 15 s", 10.0)
+    b.used([], 10.5)
+    b.sampled(HostSampled(11.0, "h1", (GpuReading(0, ecc=1, xid=48, xid_at=6.6),)))
+    b.used([Use("a", "job", "h1", 2, (4, 5), {0: (4, 5)})], 12.0)
+    b.used([], 13.0)
+    b.probed("h1", facts(boot_id="b"), 14.0)
+    assert [(note.at, note.level, note.text) for note in b["h1"].notes] == [
+        (1.0, "wrong", "no answer to a probe: no answer in 10 s"),
+        (3.0, "info", "answers a probe: unknown system, 2 GPUs"),
+        (5.0, "watch", "GPU 0 is slowed down: too hot (software slowdown)"),
+        (5.0, "watch", "GPU 0 at 84 °C, above 80 °C"),
+        (6.0, "watch", "eth0 counts 2 new errors"),
+        (7.0, "good", "GPU 0 runs at its own clock again"),
+        (7.0, "wrong", "GPU 0 counts 1 memory error that ECC could not correct"),
+        (6.5, "wrong", "GPU 0: XID 48, a memory error that ECC could not correct"),
+        (7.0, "good", "GPU 0 at 70 °C, below 80 °C again"),
+        (9.0, "wrong", "no answer for 15 s"),
+        (11.0, "good", "the connection is back"),
+        (12.0, "info", "a task 2 (ranks 4-5) runs here"),
+        (13.0, "info", "a task 2 (ranks 4-5) is gone"),
+        (14.0, "wrong", "it was started again since the last probe"),
+    ]
+
+
 def test_a_healthy_host_has_no_remarks() -> None:
     """Being busy is not a judgement."""
     b = board()
@@ -354,7 +390,7 @@ def test_what_is_wrong_comes_first() -> None:
 def test_an_idle_gpu_of_a_run_is_remarked() -> None:
     """After a quarter of an hour."""
     b = board()
-    b.used([Use("a", "job", "h1", 0, (0,), {0: (0,)})])
+    b.used([Use("a", "job", "h1", 0, (0,), {0: (0,)})], 1.0)
     b.sampled(sample(0, 1.0))
     b.sampled(sample(899, 0.0))
 

@@ -10,6 +10,8 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
+from distui.run.lines import safe
+
 BOX = """
 {kind} {{ align: center middle; background: $background 60%; }}
 {kind}:ansi {{ background: ansi_default; }}
@@ -47,8 +49,8 @@ class Dialog(ModalScreen[str]):
 
     def __init__(self, title: str, lines: tuple[str, ...], buttons: tuple[tuple[str, str], ...]) -> None:
         super().__init__()
-        self.asked = title
-        self.lines = lines
+        self.asked = safe(title)
+        self.lines = tuple(safe(line) for line in lines)
         self.buttons = buttons
 
     def compose(self) -> ComposeResult:

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.events import Resize
 
+from distui.errors import HostError
 from distui.run.board import GpuLane, HostBoard
+from distui.run.containers import HostContainer
 from distui.run.links import Link, links
-from tui import figures, host_rows, host_tabs, shell
+from distui.run.notes import Note
+from tui import figures, host_containers, host_rows, host_tabs, shell
 from tui.base import FILTER, Action, View, app_of, bindings
 from tui.gpu_rows import gpu_columns, gpu_header, gpu_row
 from tui.host_text import described, raw
 from tui.paint import Line
+from tui.screens.process_kill import kill
 from tui.theme import Palette
 from tui.widgets.painted import Painted
 from tui.widgets.rows import RowList
+
+CONTAINERS_EVERY = 5.0
+"""Seconds between two questions for a host's containers, while they are looked at."""
 
 
 class DetailRows(RowList):
@@ -36,13 +44,24 @@ class HostDetailScreen(View):
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("next_tab", "tab", ("right_square_bracket", "tab"), "View", footer=True, help="The next tab."),
         Action("last_tab", "tab back", ("left_square_bracket", "shift+tab"), "View", help="The tab before."),
-        Action("shell", "shell", ("s",), "View", "ssh", footer=True, help="An ssh shell on the host."),
+        Action(
+            "container_log", "container log", ("l",), "View", "log", footer=True,
+            help="The log of the container under the cursor, or of the one that has the GPU or process there.",
+        ),
+        Action(
+            "shell", "shell", ("s",), "View", "ssh", footer=True,
+            help="An ssh shell on the host; on a row of Containers a shell in that container.",
+        ),
         Action("probe", "probe", ("p", "r"), "View", "probe", footer=True, help="Ask the host again."),
         Action("raw", "raw JSON", ("y",), "View", "raw", footer=True, help="The probe's facts as JSON."),
         Action("copy_facts", "copy", ("c",), "View", help="Copy the facts as text."),
         FILTER,
         Action("back", "back", ("escape",), "Global", footer=True),
-    )
+        Action(
+            "kill_process", "kill process", ("K",), "Change", "kill", changes=True, footer=True,
+            help="End the process under the cursor of Procs: SIGTERM or SIGKILL, to exactly that process.",
+        ),
+    )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
     DEFAULT_CSS = """
     HostDetailScreen #rows { height: 1; }
@@ -56,6 +75,9 @@ class HostDetailScreen(View):
         self._links: list[Link] = []
         self._processes: list[host_tabs.Process] = []
         self._facts: list[str] = []
+        self._notes: list[Note] = []
+        self._containers: tuple[HostContainer, ...] | None = None
+        self._containers_problem = ""
 
     # What is on it.
 
@@ -70,6 +92,7 @@ class HostDetailScreen(View):
         facts = self.host.facts
         self.tab = "gpu" if self.host.gpus or facts is None else "net"
         self.set_interval(1.0, self._tick)
+        self.set_interval(CONTAINERS_EVERY, self._ask_containers)
         self._tick()
 
     @property
@@ -129,7 +152,7 @@ class HostDetailScreen(View):
         if keys != [row.key for row in self.rows.rows]:
             self.rows.set_rows(keys)
         room = self.query_one("#body").size.height - 1
-        whole = self.tab == "facts" or len(keys) > room - 4
+        whole = self.tab in ("facts", "log", "containers") or len(keys) > room - 4
         self.rows.styles.height = max(1, room if whole else len(keys))
         for part in self.query(Painted):
             part.repaint()
@@ -141,6 +164,18 @@ class HostDetailScreen(View):
         self._links = links(self.host)
         self._processes = host_tabs.processes(self.host)
         self._facts = described(self.host, time.time()).splitlines()
+        self._notes = list(self.host.notes)
+
+    def _ask_containers(self) -> None:
+        if self.tab == "containers" and self.is_current:
+            self.work(self._take_containers(), name="containers")
+
+    async def _take_containers(self) -> None:
+        try:
+            self._containers, self._containers_problem = await self.desk.containers(self.host_name), ""
+        except HostError as error:
+            self._containers_problem = error.message
+        self._tick()
 
     def _keys(self) -> list[str]:
         match self.tab:
@@ -151,7 +186,9 @@ class HostDetailScreen(View):
             case "procs":
                 return [str(i) for i in range(len(self._processes))]
             case "containers":
-                return [str(i) for i in range(len(self.host.uses))]
+                return [str(i) for i in range(len(self._containers or ()))]
+            case "log":
+                return [str(i) for i in reversed(range(len(self._notes)))]
             case _:
                 return [str(i) for i in range(len(self._facts))]
 
@@ -178,10 +215,15 @@ class HostDetailScreen(View):
                 return [Line().gap(2).put("no process is on its GPUs; p asks again", look.muted)]
             case "procs":
                 return [host_tabs.process_header(look)]
-            case "containers" if not host.uses:
-                return [Line().gap(2).put("no run of distui is on this host", look.muted)]
+            case "containers" if self._containers_problem:
+                return [Line().gap(2).put(self._containers_problem, look.wrong)]
+            case "containers" if not self._containers:
+                words = "asking" + self.glyphs.ellipsis if self._containers is None else "no container is on this host"
+                return [Line().gap(2).put(words, look.muted)]
             case "containers":
-                return [host_tabs.container_header(look)]
+                return [host_containers.header(width, look)]
+            case "log" if not self._notes:
+                return [Line().gap(2).put("nothing has happened since distui looks at it", look.muted)]
             case _:
                 return [Line()]
 
@@ -200,8 +242,10 @@ class HostDetailScreen(View):
                 return host_tabs.link_row(self._links, key, width, look, glyphs)
             case "procs" if key < len(self._processes):
                 return host_tabs.process_row(host, self._processes[key], look, bold=here)
-            case "containers" if key < len(host.uses):
-                return host_tabs.container_row(host, key, time.time(), look, bold=here)
+            case "containers" if self._containers and key < len(self._containers):
+                return host_containers.row(self._containers[key], width, time.time(), look, bold=here)
+            case "log" if key < len(self._notes):
+                return host_tabs.note_row(self._notes[key], time.time(), look)
             case "facts" if key < len(self._facts):
                 text = self._facts[key]
                 return Line().gap(2).put(text, look.watch if text.startswith("!") else look.text)
@@ -248,10 +292,10 @@ class HostDetailScreen(View):
         if self.tab == "gpu" and key in host.gpus:
             owner = host.owner(host.gpus[key])
             return owner.use.run if owner.use else ""
-        if self.tab == "containers" and key < len(host.uses):
-            return host.uses[key].run
+        if self.tab == "containers" and self.container is not None:
+            return self.container.task.run if self.container.task else ""
         if self.tab == "procs" and key < len(self._processes):
-            use = host.use_of(self._processes[key].process.container)
+            use = host_tabs.use_at(host, self._processes[key])
             return use.run if use else ""
         return ""
 
@@ -259,6 +303,7 @@ class HostDetailScreen(View):
         """A tab by name; a click does this."""
         self.tab = tab
         self._tick()
+        self._ask_containers()
         self.rows.focus()
 
     def action_next_tab(self) -> None:
@@ -272,13 +317,65 @@ class HostDetailScreen(View):
     def _turn(self, step: int) -> None:
         self.action_show_tab(host_tabs.TABS[(host_tabs.TABS.index(self.tab) + step) % len(host_tabs.TABS)])
 
+    @property
+    def container(self) -> HostContainer | None:
+        """The container under the cursor."""
+        key = int(self.rows.key) if self.tab == "containers" and self.rows.key else -1
+        return self._containers[key] if self._containers and 0 <= key < len(self._containers) else None
+
+    @property
+    def process(self) -> host_tabs.Process | None:
+        """The process under the cursor."""
+        key = int(self.rows.key) if self.tab == "procs" and self.rows.key else -1
+        return self._processes[key] if 0 <= key < len(self._processes) else None
+
+    def offers(self, action: Action) -> bool:
+        """See View."""
+        if action.id == "kill_process":
+            return self.tab == "procs"
+        return action.id != "container_log" or self.tab in ("gpu", "procs", "containers")
+
     def action_shell(self) -> None:
-        """An ssh shell; the app comes back when it ends."""
-        shell.outside(self.app, shell.ssh_argv(self.desk, self.host.spec))
+        """A shell on the host or in a container; the app comes back when it ends."""
+        found = self.container
+        if found is not None and not found.running:
+            app_of(self).tell(f"{found.name} does not run: {host_containers.state_words(found)[0]}", level="warning")
+            return
+        inside = found if found is not None and found.engine != "process" else None
+        self.work(shell.visit(self.app, self.desk.ssh_argv(self.host_name, inside)), name="shell")
+
+    def action_container_log(self) -> None:
+        """What it says; of a GPU or process the container that has it."""
+        self.work(self._open_log(), name="container log")
+
+    async def _open_log(self) -> None:
+        from tui.screens.container_log import ContainerLogScreen
+
+        found = self.container or self._container_of(await self.desk.containers(self.host_name))
+        if found is None:
+            app_of(self).tell("no container has this")
+        else:
+            await self.app.push_screen(ContainerLogScreen(found))
+
+    def _container_of(self, known: Sequence[HostContainer]) -> HostContainer | None:
+        """The container that has the GPU or the process under the cursor."""
+        wanted = self.process.process.container if self.process else None
+        if self.lane is not None:
+            owner = self.host.owner(self.lane)
+            wanted = owner.use.container if owner.use else next((p.container for p in owner.foreign), None)
+        return next((c for c in known if wanted and c.id.startswith(wanted)), None)
+
+    def action_kill_process(self) -> None:
+        """End the process under the cursor, after a question."""
+        if self.process is None:
+            app_of(self).tell("processes are in the tab Procs", level="warning")
+        else:
+            self.work(kill(self, self.host, self.process), name="kill")
 
     def action_probe(self) -> None:
         """Ask again; old values stay until the answer is there."""
         app_of(self).probe((self.host_name,))
+        self._ask_containers()
         self._tick()
 
     def action_raw(self) -> None:

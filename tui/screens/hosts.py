@@ -220,13 +220,16 @@ class HostsScreen(View):
         if not path.is_file():
             app_of(self).tell(f"{self.desk.title} is no file to edit", level="warning")
             return
-        shell.outside(self.app, shell.editor_argv(path))
+        self.work(self._edit(path), name="edit")
+
+    async def _edit(self, path: Path) -> None:
+        await shell.outside(self.app, shell.editor_argv(path))
         app_of(self).tell("distui reads hosts.yaml when it starts: quit and start it again; runs keep going")
 
     def action_shell(self) -> None:
         """An ssh shell; the app comes back when it ends."""
         if self.host is not None:
-            shell.outside(self.app, shell.ssh_argv(self.desk, self.host.spec))
+            self.work(shell.visit(self.app, self.desk.ssh_argv(self.host.name)), name="shell")
 
     def action_probe(self) -> None:
         """Ask again; old values stay until the answer is there."""

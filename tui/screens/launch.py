@@ -354,11 +354,14 @@ class LaunchScreen(View):
 
     def action_editor(self) -> None:
         """Edit the text in one's own editor; what is saved there is shown here."""
+        self.work(self._edit(), name="edit")
+
+    async def _edit(self) -> None:
         line = self.preview.problems[0].line if self.preview.problems else 0
         with tempfile.TemporaryDirectory(prefix="distui-") as folder:
             path = Path(folder) / Path(self.path).name
             path.write_text(self.text)
-            shell.outside(self.app, shell.editor_argv(path, line))
+            await shell.outside(self.app, shell.editor_argv(path, line))
             self._set_text(self._read(path) or self.text, now=True)
 
     def action_launch(self) -> None:

@@ -169,7 +169,7 @@ class LogPane(Pane):
             return Strip([*segments, Segment(shown, look.text)])
         painted = AnsiDecoder().decode_line(shown) if coloured else Text(shown, style=look.text)
         for start, end, kind in found:
-            painted.stylize(_style(look, kind), start, end)
+            painted.stylize(kind_style(look, kind), start, end)
         if matcher is not None:
             for match in matcher.finditer(painted.plain):
                 painted.stylize(look.accent + Style(reverse=True), *match.span())
@@ -325,7 +325,8 @@ class LogPane(Pane):
         return end.put("end of log", look.muted).gap(2).put(f"{count:,}", look.text).put(" lines", look.muted)
 
 
-def _style(look: Palette, kind: Kind) -> Style:
+def kind_style(look: Palette, kind: Kind) -> Style:
+    """The style of what deserves a colour in a line."""
     return {
         "error": look.wrong,
         "warn": look.watch + Style(bold=False),

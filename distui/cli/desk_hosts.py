@@ -1,0 +1,89 @@
+"""The part of the desk that works on one host: its containers, processes and shells."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from distui.run.containers import HostContainer
+    from distui.run.processes import Outcome, SeenProcess
+    from distui.session import Connector, Session
+    from distui.spec.inventory import Host
+
+Login = Callable[["Host", tuple[str, ...]], tuple[str, ...]]
+"""The command that opens a shell on a host for a person, or runs one there that wants a terminal."""
+
+
+def ssh_login(host: Host, command: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """OpenSSH, which knows the user's own config; hosts.yaml fills what that leaves open."""
+    options: list[str] = ["-t"] if command else []
+    if host.port:
+        options += ["-p", str(host.port)]
+    if host.user:
+        options += ["-l", host.user]
+    if host.addr:
+        options += ["-o", f"HostName={host.addr}"]
+    return ("ssh", *options, "--", host.name, *((shlex.join(command),) if command else ()))
+
+
+class HostDesk:
+    """What needs a session on one host; `CliDesk` knows the hosts and has the connections."""
+
+    hosts: tuple[Host, ...]
+    login: Login
+
+    async def connector(self) -> Connector:
+        """The connections to the inventory's hosts."""
+        raise NotImplementedError
+
+    def _host(self, name: str) -> Host:
+        return next(host for host in self.hosts if host.name == name)
+
+    @contextlib.asynccontextmanager
+    async def _session(self, host: str) -> AsyncIterator[Session]:
+        session = await (await self.connector()).connect(host)
+        try:
+            yield session
+        finally:
+            await session.close()
+
+    async def containers(self, host: str) -> tuple[HostContainer, ...]:
+        """See tui.desk."""
+        from distui.run.containers import list_containers
+
+        async with self._session(host) as session:
+            return await list_containers(session.run, self._host(host))
+
+    async def container_log(self, container: HostContainer) -> AsyncGenerator[bytes, None]:
+        """See tui.desk."""
+        from distui.run.containers import follow_log, log_argv
+
+        async with self._session(container.host) as session:
+            stream = follow_log(session, log_argv(self._host(container.host), container))
+            async with contextlib.aclosing(stream):
+                async for data in stream:
+                    yield data
+
+    async def process(self, host: str, pid: int) -> SeenProcess:
+        """See tui.desk."""
+        from distui.run.processes import look
+
+        async with self._session(host) as session:
+            return await look(session.run, host, pid)
+
+    async def signal(self, seen: SeenProcess, *, kill: bool = False) -> Outcome:
+        """See tui.desk."""
+        from distui.run.processes import signal
+
+        async with self._session(seen.host) as session:
+            return await signal(session.run, seen, kill=kill)
+
+    def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
+        """See tui.desk."""
+        from distui.run.containers import shell_argv
+
+        spec = self._host(host)
+        return self.login(spec, shell_argv(spec, container) if container is not None else ())
