@@ -80,27 +80,25 @@ def row_json(row: RunRow) -> dict[str, Any]:
 
 def stored_row(stored: StoredRun) -> RunRow:
     """A run as this machine recorded it."""
-    plan = stored.read_plan() or {}
-    tasks = plan.get("tasks") or []
-    hosts = tuple(dict.fromkeys(str(t.get("host", "")) for t in tasks if isinstance(t, dict)))
-    events = list(stored.events())
-    result = next((e for e in reversed(events) if e.get("type") == "result"), None)
-    opened = next((e for e in events if e.get("type") == "run"), None)
+    from distui.run.summary import summary
+
+    told = summary(stored)
+    result = told["result"] or {}
     return RunRow(
         run=stored.run_id,
-        job=str(plan.get("job") or (opened or {}).get("job") or ""),
-        state=str(result["state"]) if result else "unknown",
-        hosts=hosts,
-        ranks=int(plan.get("world_size") or len((opened or {}).get("ranks") or ())),
-        owner=str(plan.get("owner") or ""),
-        started=_seconds(opened["ts"]) if opened else None,
-        took=result.get("took_s") if result else None,
-        exit=result.get("exit") if result else None,
-        failure=result.get("first_failure") if result else None,
+        job=told["job"],
+        state=str(result.get("state", "unknown")),
+        hosts=tuple(told["hosts"]),
+        ranks=told["ranks"],
+        owner=told["owner"],
+        started=_seconds(told["opened"]) if told["opened"] else None,
+        took=result.get("took_s"),
+        exit=result.get("exit"),
+        failure=result.get("first_failure"),
         here=True,
         log_dir=str(stored.log_dir),
-        attempt=int(plan.get("attempt") or 1),
-        attempts=int(plan.get("attempts") or 1),
+        attempt=told["attempt"],
+        attempts=told["attempts"],
     )
 
 

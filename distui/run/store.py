@@ -6,6 +6,7 @@
 <run>/logs/            rank-00013.log, and node-00001.log for torchrun's own words; .times beside each (`times.py`)
 <run>/follow/          per task: how far its log has been read (`logs.py`)
 <run>/attempt-1/       plan, logs and follow of an attempt that failed; the newest attempt's are in <run> itself
+<run>/summary.json     what lists show of an ended run (`summary.py`)
 <run>/lock             held by the process that follows the run
 """
 

@@ -1,0 +1,62 @@
+"""What lists show of a recorded run, kept beside it: the plan of a big run takes longer to read than all the rest.
+
+`<run>/summary.json` names the size and time of the plan and the events it was made from, and counts only while they
+are the same. It is written by whoever first lists the run after its end; without it everything works, but slower.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import Any
+
+from distui.run.store import StoredRun, write_private
+
+FILE = "summary.json"
+
+
+def summary(stored: StoredRun) -> dict[str, Any]:
+    """`job owner hosts ranks attempt attempts opened` (when, RFC 3339) and `result`, the last event of that type."""
+    of = [_state(stored, "plan.json"), _state(stored, "events.ndjson")]
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        kept: dict[str, Any] = json.loads((stored.path / FILE).read_bytes())
+        if kept.get("of") == of:
+            return kept
+    made = {"of": of, **_made(stored)}
+    if made["result"] is not None:
+        with contextlib.suppress(OSError):
+            _keep(stored, made)
+    return made
+
+
+def _state(stored: StoredRun, name: str) -> list[int]:
+    try:
+        told = (stored.path / name).stat()
+    except OSError:
+        return []
+    return [told.st_size, told.st_mtime_ns]
+
+
+def _made(stored: StoredRun) -> dict[str, Any]:
+    plan = stored.read_plan() or {}
+    tasks = plan.get("tasks") or []
+    events = list(stored.events())
+    opened = next((e for e in events if e.get("type") == "run"), {})
+    return {
+        "job": str(plan.get("job") or opened.get("job") or ""),
+        "owner": str(plan.get("owner") or ""),
+        "hosts": list(dict.fromkeys(str(t.get("host", "")) for t in tasks if isinstance(t, dict))),
+        "ranks": int(plan.get("world_size") or len(opened.get("ranks") or ())),
+        "attempt": int(plan.get("attempt") or 1),
+        "attempts": int(plan.get("attempts") or 1),
+        "opened": opened.get("ts"),
+        "result": next((e for e in reversed(events) if e.get("type") == "result"), None),
+    }
+
+
+def _keep(stored: StoredRun, made: dict[str, Any]) -> None:
+    """Write it; the folder keeps its time, by which runs are ordered."""
+    before = stored.path.stat()
+    write_private(stored.path / FILE, json.dumps(made, ensure_ascii=False).encode())
+    os.utime(stored.path, ns=(before.st_atime_ns, before.st_mtime_ns))

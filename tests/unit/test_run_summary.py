@@ -1,0 +1,87 @@
+"""What lists show of ended runs is kept, and never trusted beyond the files it was made from."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from distui.run.events import RunEnded, RunOpened
+from distui.run.store import Journal, RunStore, StoredRun
+from distui.run.summary import FILE, summary
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> StoredRun:
+    """A run of two ranks without an end."""
+    made = RunStore(tmp_path).create("r1")
+    tasks = [{"index": r, "ranks": [r], "host": f"h{r}"} for r in (0, 1)]
+    made.write_plan({"run_id": "r1", "job": "smoke", "owner": "me", "world_size": 2, "attempt": 2, "tasks": tasks})
+    journal = Journal(made)
+    journal.write([RunOpened(1.0, "r1", "smoke", "env", None, {0: "h0", 1: "h1"}, {0: (0,), 1: (1,)})])
+    journal.close()
+    return made
+
+
+def end(stored: StoredRun, outcome: str) -> None:
+    """One more event at the end of the journal."""
+    journal = Journal(stored)
+    journal.write([RunEnded(9.0, outcome, 1)])  # type: ignore[arg-type]
+    journal.close()
+
+
+def test_a_run_without_an_end_is_read_each_time(stored: StoredRun) -> None:
+    """Its files still grow."""
+    told = summary(stored)
+
+    assert (told["job"], told["owner"], told["hosts"], told["ranks"]) == ("smoke", "me", ["h0", "h1"], 2)
+    assert (told["attempt"], told["attempts"], told["result"]) == (2, 1, None)
+    assert not (stored.path / FILE).exists()
+
+
+def test_an_ended_run_is_read_once(stored: StoredRun) -> None:
+    """The same is told from the summary, which alone is read then; the folder's place in time stays."""
+    end(stored, "failed")
+    os.utime(stored.path, ns=(1, 1))
+    first = summary(stored)
+    kept = json.loads((stored.path / FILE).read_text())
+    (stored.path / FILE).write_text(json.dumps(kept | {"job": "from the summary"}))
+    os.utime(stored.path, ns=(1, 1))
+
+    assert first["result"]["state"] == "failed"
+    assert kept == first
+    assert summary(stored) == first | {"job": "from the summary"}
+    assert stored.path.stat().st_mtime_ns == 1
+
+
+@pytest.mark.parametrize("what", ["events", "plan", "torn"])
+def test_a_summary_of_other_files_counts_for_nothing(stored: StoredRun, what: str) -> None:
+    """A run that was taken up again, planned anew, or whose summary is not whole is read again."""
+    end(stored, "detached")
+    assert summary(stored)["result"]["state"] == "detached"
+    if what == "events":
+        end(stored, "succeeded")
+    elif what == "plan":
+        stored.write_plan({"job": "other", "tasks": []})
+    else:
+        (stored.path / FILE).write_bytes(b'{"of": [')
+
+    told = summary(stored)
+    assert told["result"]["state"] == ("succeeded" if what == "events" else "detached")
+    assert told["job"] == ("other" if what == "plan" else "smoke")
+
+
+def test_a_summary_that_can_not_be_kept_is_told_all_the_same(
+    stored: StoredRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full or read-only disk is no reason to list nothing."""
+    end(stored, "failed")
+
+    def refuse(path: Path, data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("distui.run.summary.write_private", refuse)
+    assert summary(stored)["result"]["state"] == "failed"
+    assert not (stored.path / FILE).exists()
