@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +54,25 @@ def home(lab: Lab, tmp_path: Path) -> Path:
     folder = lab.ssh_home(tmp_path / "home")
     (folder / "hosts.yaml").write_text(INVENTORY)
     return folder
+
+
+@pytest.fixture(scope="session")
+def trainers(lab: Lab) -> Path:
+    """The trainers in the hosts' shared folder."""
+    target = lab.share / "trainers"
+    source = Path(__file__).parents[2] / "trainers"
+    shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    return target
+
+
+@pytest.fixture
+def distui(lab: Lab, home: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """distui run from the home folder, where hosts.yaml is."""
+
+    def call(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        return lab.distui(*args, home=home, **options)
+
+    return call
 
 
 @pytest.fixture(autouse=True)

@@ -42,25 +42,6 @@ stop_grace: 5s
 """
 
 
-@pytest.fixture(scope="session")
-def trainers(lab: Any) -> Path:
-    """The trainers in the hosts' shared folder."""
-    target = lab.share / "trainers"
-    source = Path(__file__).parents[2] / "trainers"
-    shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-    return target
-
-
-@pytest.fixture
-def distui(lab: Any, home: Path) -> Distui:
-    """distui run from the home folder, where hosts.yaml is."""
-
-    def call(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        return lab.distui(*args, home=home, **options)
-
-    return call
-
-
 def write_job(home: Path, text: str) -> str:
     path = home / "job.yaml"
     path.write_text(text)
