@@ -112,7 +112,8 @@ def _optional(text: str) -> str | None:
 FIELDS = (
     Field("hosts", "Hosts", "hosts", hosts_text, _hosts_yaml, help="node[01-04], @group, label=value, node01:0-3"),
     Field("gpus", "GPUs", "gpus_per_host", gpus_text, _gpus_yaml, help="on each host: 8, all, or 0-3"),
-    Field("launcher", "Launcher", "launcher", lambda j: j.launcher, scalar, ("env", "torchrun"), gap=True),
+    Field("launcher", "Launcher", "launcher", lambda j: j.launcher, scalar,
+          ("env", "torchrun", "tf", "command"), gap=True),
     Field("backend", "Backend", "backend", lambda j: j.backend or "auto", _optional, ("auto", "gloo", "nccl", "mpi")),
     Field("rendezvous", "Rendezvous", "rendezvous", lambda j: j.rendezvous.kind, _rendezvous_yaml,
           ("env", "tcp", "file")),

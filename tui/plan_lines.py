@@ -13,7 +13,7 @@ from distui.errors import Problem
 from distui.plan.labels import format_ranks
 from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task
 from distui.plan.process import program
-from distui.plan.render import env_heredoc, folded, groups, quoted, visible
+from distui.plan.render import end_words, env_heredoc, folded, groups, quoted, visible
 from distui.run.board import Board
 from distui.spec.names import fold
 from tui.glyphs import Glyphs
@@ -188,12 +188,12 @@ def _table(plan: RunPlan, shown: Preview, width: int, look: Palette) -> list[Lin
     faint = look.faint
     name = min(16, max(6, *(len(h) for h in plan.hosts)))
     address = max(7, *(len(n.addr) for n in plan.networks))
-    ranks = max(5, *(len(_ranks(plan, n.host)) for n in plan.networks))
+    ranks = min(28, max(5, *(len(_ranks(plan, n.host)) for n in plan.networks)))
     gpus = max(4, *(len(_gpus(plan, n.host)) for n in plan.networks))
     room = width - 29 - name - ranks - gpus - address
     path = max(10, min(room, 24, max(len(_path(n)) for n in plan.networks)))
     head = Line().gap(1).put("NODE", faint, width=4).gap(2).put("HOST", faint, width=name).gap(2)
-    head.put("RANKS", faint, width=ranks).gap(2).put("GPUS", faint, width=gpus).gap(2)
+    head.put("TASKS" if plan.rank_names else "RANKS", faint, width=ranks).gap(2).put("GPUS", faint, width=gpus).gap(2)
     head.put("ADDRESS", faint, width=address).gap(2).put("DATA PATH", faint, width=path).gap(2).put("RENDEZVOUS", faint)
     lines = [head]
     for net in plan.networks:
@@ -209,7 +209,8 @@ def _table(plan: RunPlan, shown: Preview, width: int, look: Palette) -> list[Lin
 
 
 def _ranks(plan: RunPlan, host: str) -> str:
-    return format_ranks(r for t in plan.tasks_on(host) for r in t.ranks)
+    tasks = plan.tasks_on(host)
+    return " ".join(t.name for t in tasks) if plan.rank_names else format_ranks(r for t in tasks for r in t.ranks)
 
 
 def _gpus(plan: RunPlan, host: str) -> str:
@@ -224,6 +225,8 @@ def _path(net: HostNetwork, width: int = 99) -> str:
 
 
 def _meets(plan: RunPlan, net: HostNetwork) -> str:
+    if plan.launcher == "tf":
+        return "TF_CONFIG"
     if plan.init_method.startswith("file"):
         return plan.init_method.removeprefix("file://")
     return f"here :{plan.master_port}" if net.addr == plan.master_addr else "node 0"
@@ -286,7 +289,8 @@ def _commands(
         mark = glyphs.open if is_open else glyphs.folded
         end = Line().put("enter ", look.key).put("fold" if is_open else "unfold", look.muted)
         end.put("  c ", look.key).put("copy", look.muted)
-        ranks = f"rank{'s' * (len(task.ranks) > 1)} {format_ranks(task.ranks)}" if task.ranks else task.role
+        ranks = f"rank{'s' * (len(task.ranks) > 1)} {format_ranks(task.ranks)}"
+        ranks = plan.rank_names.get(task.ranks[0], ranks)
         head = title(f"Command on {task.host}", width - 2, look, glyphs, facts=[ranks], end=end)
         head = Line().gap(1).put(mark, look.accent).add(head)
         rows += [PlanRow(head, task.index, key=f"task-{task.index}"), PlanRow(Line(), task.index)]
@@ -346,9 +350,13 @@ def _before(plan: RunPlan, width: int, look: Palette, glyphs: Glyphs) -> list[Li
         }  # fmt: skip
         told.append(("image", pulls[plan.pull]))
     if len(plan.hosts) > 1 and not plan.init_method.startswith("file"):
-        told.append(("reach", f"every host must reach {plan.master_addr} port {plan.master_port}"))
+        ports = "every other, and the tasks' ports must be free"
+        there = ports if plan.launcher == "tf" else f"{plan.master_addr} port {plan.master_port}"
+        told.append(("reach", f"every host must reach {there}"))
     fails = "the others are stopped" if plan.on_fail == "stop" else "the others go on"
     told.append(("failure", f"{fails}; SIGKILL after {plan.stop_grace:g} s of grace"))
+    if words := end_words(plan).strip():
+        told.append(("end", words.removesuffix(".")))
     lines = [title("Before it starts", width, look, glyphs), Line()]
     for name, words in told:
         for k, part in enumerate(_wrapped(words, max(24, width - 13))):

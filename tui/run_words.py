@@ -55,7 +55,7 @@ def failure_words(failure: Failure | None) -> str:
     """`r13 node02 CUDA error: illegal memory access`; `-` when nothing failed."""
     if failure is None:
         return "-"
-    rank = f"r{failure.rank} " if failure.rank is not None else ""
+    rank = f"{failure.name or f'r{failure.rank}'} " if failure.rank is not None else ""
     return f"{rank}{failure.host} {failure.cause or failure.words}"
 
 

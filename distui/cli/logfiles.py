@@ -29,6 +29,8 @@ class RankFile:
     rank: int | None
     host: str
     path: Path
+    name: str = ""
+    """What the rank is called, where it is more than a number."""
 
 
 def rank_files(stored: StoredRun) -> list[RankFile]:
@@ -37,7 +39,8 @@ def rank_files(stored: StoredRun) -> list[RankFile]:
     ranks: list[RankFile] = []
     nodes: list[RankFile] = []
     for task in plan.get("tasks") or ():
-        ranks += [RankFile(r, task["host"], stored.rank_log(r)) for r in task["ranks"]]
+        name = task["name"] if (task.get("labels") or {}).get("distui.name") else ""
+        ranks += [RankFile(r, task["host"], stored.rank_log(r), name) for r in task["ranks"]]
         nodes.append(RankFile(None, task["host"], stored.node_log(task["index"])))
     ranks.sort(key=lambda f: f.rank if f.rank is not None else -1)
     return [*ranks, *(n for n in nodes if n.path.exists() or plan.get("launcher") == "torchrun")]
@@ -46,7 +49,8 @@ def rank_files(stored: StoredRun) -> list[RankFile]:
 async def show(stored: StoredRun, out: LogOut, *, follow: bool) -> None:
     """Write the wanted lines of every rank; with `follow` go on until the run is over or stdout closed."""
     files = [f for f in rank_files(stored) if out.wanted.rank(f.rank)]
-    out.open({f.rank: f.host for f in files if f.rank is not None})
+    ranks = [f for f in files if f.rank is not None]
+    out.open({f.rank or 0: f.host for f in ranks}, {f.rank or 0: f.name for f in ranks if f.name})
     readers = [_Reader(f, timed=bool(out.writer.timestamps or out.wanted.since)) for f in files]
     try:
         for reader in readers:

@@ -51,7 +51,7 @@ async def show(connector: Connector, live: Live, out: LogOut, console: Console, 
     """Write what the run has printed so far, rank after rank; False when a host could not be read."""
     if out.wanted.needs_engine and any(t.engine == "process" for t in live.plan.tasks):
         raise UsageError("runs without containers keep neither times nor streams of their lines: no --since, --stderr")
-    out.open(_ranks(live))
+    out.open(_ranks(live), live.plan.rank_names)
     good = True
     for task in live.plan.tasks:
         try:
@@ -114,7 +114,7 @@ async def _write(out: LogOut, host: str, split: Split, lines: Sequence[bytes], *
 
 async def follow(connector: Connector, live: Live, out: LogOut, console: Console) -> None:
     """Write what the run prints, exactly once over lost connections, until all its tasks ended or stdout closed."""
-    out.open(_ranks(live), hold=True)
+    out.open(_ranks(live), live.plan.rank_names, hold=True)
     viewers = [_Viewer(HostRun(host, live.plan, connector), live, out, console) for host in live.plan.hosts]
     clock = _Quiet(viewers)
     running = [asyncio.ensure_future(viewer.run()) for viewer in viewers]

@@ -75,9 +75,9 @@ class LogOut:
     wanted: Wanted
     _held: dict[tuple[int | None, str], deque[LogLine]] | None = field(default=None)
 
-    def open(self, hosts: Mapping[int, str], *, hold: bool = False) -> None:
-        """Fit prefixes to the ranks; `hold` keeps the last `tail` lines of each rank instead of writing."""
-        self.writer.open(hosts)
+    def open(self, hosts: Mapping[int, str], names: Mapping[int, str], *, hold: bool = False) -> None:
+        """Fit prefixes to the ranks and their names; `hold` keeps the last `tail` lines of each instead of writing."""
+        self.writer.open(hosts, names)
         self._held = {} if hold and self.wanted.tail is not None else None
 
     @property

@@ -56,7 +56,7 @@ PLAN_OPTIONS = [
     click.option("-e", "--env", multiple=True, metavar="K=V", help="Variable for every rank; K alone copies yours."),
     click.option("--env-file", multiple=True, metavar="F", help="Variables from a file; the job's secrets too."),
     click.option("--set", "set_", multiple=True, metavar="A.B=V", help="Any key of the job file."),
-    click.option("--launcher", metavar="env|torchrun", help="What starts the ranks."),
+    click.option("--launcher", metavar="KIND", help="What starts the ranks: env, torchrun, tf, command."),
     click.option("--fabric", metavar="KIND", help="Network for the data: auto, ib, roce, tcp."),
     click.option("--master-port", type=click.IntRange(1, 65535), metavar="PORT", help="Port of the rendezvous."),
     click.option("--pull", metavar="WHEN", help="Pull the image: always, missing, never."),

@@ -61,9 +61,9 @@ class LineWriter:
         """Whether lines are shown with their stamps."""
         return self._view.timestamps
 
-    def open(self, hosts: Mapping[int, str]) -> None:
+    def open(self, hosts: Mapping[int, str], names: Mapping[int, str] | None = None) -> None:
         """Fit the prefixes to the ranks of a run."""
-        self._prefixes = Prefixes(hosts, colour=self._colour)
+        self._prefixes = Prefixes(hosts, colour=self._colour, names=names)
 
     def bytes(self, rank: int | None, host: str, lines: Iterable[LogLine], at: float | None = None) -> bytes:
         """The lines with their prefix; `at` stands in for a stamp that a line lacks."""
@@ -115,10 +115,10 @@ class HeadlessPrinter:
                     logs.append(self._lines.bytes(event.rank, event.host, event.lines, event.at))
                 continue
             if isinstance(event, RunOpened):
-                self._lines.open(event.ranks)
+                self._lines.open(event.ranks, event.names)
             others.append(event)
         await self._write(b"".join(logs), state)
-        said = list(words.of_batch(others, verbose=self._verbose))
+        said = list(words.of_batch(others, verbose=self._verbose, names=words.names_of(state)))
         if said:
             await self._outlet.drain(1.0)  # keeps both streams in order on one terminal
             for text, style in said:
@@ -182,7 +182,9 @@ class ResultPrinter:
 
     async def feed(self, batch: Sequence[Event], state: RunState) -> None:
         """See Sink; what happens on the way is kept quiet, but for words on stderr."""
-        for text, style in words.of_batch([e for e in batch if not isinstance(e, LogLines)]):
+        for text, style in words.of_batch(
+            [e for e in batch if not isinstance(e, LogLines)], names=words.names_of(state)
+        ):
             tell(self._console, text, style)
 
     async def finish(self, ended: RunEnded, state: RunState) -> None:

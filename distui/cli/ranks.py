@@ -20,10 +20,11 @@ def refuse_unknown(wanted: Collection[int] | None, known: Iterable[int | None]) 
 
 
 class Prefixes:
-    """`013 node02 | `, the same width for every rank of a run, with a stable colour for each rank."""
+    """`013 node02 | ` or `worker/1 node02 | `, the same width for every rank, with a stable colour for each."""
 
-    def __init__(self, hosts: Mapping[int, str], *, colour: bool) -> None:
-        self._digits = max(3, len(str(max(hosts, default=0))))
+    def __init__(self, hosts: Mapping[int, str], *, colour: bool, names: Mapping[int, str] | None = None) -> None:
+        self._names = names or {}
+        self._digits = max(3, len(str(max(hosts, default=0))), *map(len, self._names.values()))
         self._width = max((len(h) for h in hosts.values()), default=1)
         self._colour = colour
         self._made: dict[tuple[int | None, str], str] = {}
@@ -36,7 +37,8 @@ class Prefixes:
         return made
 
     def _make(self, rank: int | None, host: str) -> str:
-        name = "-" * self._digits if rank is None else f"{rank:0{self._digits}d}"
+        name = "-" * self._digits if rank is None else self._names.get(rank) or f"{rank:0{self._digits}d}"
+        name = name.ljust(self._digits)
         text = f"{name} {host.ljust(self._width)} |"
         if not self._colour:
             return text + " "

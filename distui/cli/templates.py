@@ -36,4 +36,60 @@ workdir: /data
 stop_grace: 30s
 """
 
-TEMPLATES = {"gloo": _GLOO, "torchrun": _TORCHRUN}
+_TF_MWMS = """\
+version: 1
+name: tf-mwms
+hosts: node[01-02]
+image: tensorflow/tensorflow:2.19.0-gpu
+launcher: tf                      # each task gets TF_CONFIG with the cluster and its own place in it
+roles:
+  worker: {per_host: 1, gpus: all}
+command: [python, tf_multiworker.py]
+volumes: ["./trainers:/work:ro"]
+workdir: /work
+"""
+
+_TF_PS = """\
+version: 1
+name: tf-ps
+hosts: node[01-02]
+image: tensorflow/tensorflow:2.19.0-gpu
+launcher: tf
+roles:
+  chief: {count: 1}               # coordinates, and takes no GPU
+  worker: {count: 2, gpus: all}
+  ps: {count: 2, env: {CUDA_VISIBLE_DEVICES: ""}}
+done_when: chief                  # workers and ps never end by themselves: they are stopped then
+command: [python, tf_parameter_server.py]
+volumes: ["./trainers:/work:ro"]
+workdir: /work
+"""
+
+_COMMAND = """\
+version: 1
+name: launch
+hosts: node[01-02]
+image: pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime
+launcher: command                 # any launcher of your own, one on each host; task_per: rank starts one for each rank
+gpus_per_host: all                # {nproc} is one process for each GPU
+command:
+  - accelerate
+  - launch
+  - --multi_gpu
+  - --num_machines={nnodes}
+  - --machine_rank={node_rank}
+  - --num_processes={world_size}
+  - --main_process_ip={master_addr}
+  - --main_process_port={master_port}
+  - train.py
+volumes: ["./:/work:ro"]
+workdir: /work
+"""
+
+TEMPLATES = {
+    "gloo": _GLOO,
+    "torchrun": _TORCHRUN,
+    "tf-mwms": _TF_MWMS,
+    "tf-ps": _TF_PS,
+    "command": _COMMAND,
+}

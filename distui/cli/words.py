@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from distui.cli.phrases import duration, span
 from distui.run.events import (
@@ -21,6 +21,7 @@ from distui.run.events import (
     RunEnded,
     RunOpened,
     StopAsked,
+    rank_words,
 )
 from distui.run.lines import safe
 from distui.run.state import RunState
@@ -53,8 +54,18 @@ _SHOWN: dict[RankPhase, str] = {
 """Changes worth a line, and their style; `waiting` and `starting` are told by the phases."""
 
 
-def of_batch(batch: Iterable[Event], *, verbose: int = 0) -> Iterator[Line]:
+Names = Mapping[int, str]
+"""What ranks are called that are more than a number."""
+
+
+def names_of(state: RunState) -> Names:
+    """The names of a run's ranks."""
+    return {rank: r.name for rank, r in state.ranks.items() if r.name}
+
+
+def of_batch(batch: Iterable[Event], *, verbose: int = 0, names: Names | None = None) -> Iterator[Line]:
     """What a batch says to people; equal changes of many ranks become one line."""
+    names = names or {}
     ranks: list[RankChanged] = []
     silent: list[RankSilent] = []
     for event in batch:
@@ -64,11 +75,11 @@ def of_batch(batch: Iterable[Event], *, verbose: int = 0) -> Iterator[Line]:
         if isinstance(event, RankSilent):
             silent.append(event)
             continue
-        yield from _ranks(ranks)
+        yield from _ranks(ranks, names)
         ranks = []
         yield from _one(event, verbose)
-    yield from _ranks(ranks)
-    yield from _silences(silent)
+    yield from _ranks(ranks, names)
+    yield from _silences(silent, names)
 
 
 def _one(event: Event, verbose: int) -> Iterator[Line]:
@@ -92,6 +103,8 @@ def _one(event: Event, verbose: int) -> Iterator[Line]:
             yield _retried(event), "yellow"
         case FailureFound():
             yield f"distui: {failed_first(event.failure)}", "red bold"
+        case StopAsked(reason="done"):
+            yield f"distui: the run is done; stopping what does not end by itself ({event.grace:g} s to SIGKILL)", ""
         case StopAsked(grace=0):
             yield f"distui: killing all ranks ({_because(event)})", "yellow"
         case StopAsked():
@@ -141,9 +154,11 @@ def _because(event: StopAsked) -> str:
             return "--timeout reached"
         case "launch_failed":
             return "the launch failed"
+        case "done":
+            return "the run is done"
 
 
-def _ranks(changes: Sequence[RankChanged]) -> Iterator[Line]:
+def _ranks(changes: Sequence[RankChanged], names: Names) -> Iterator[Line]:
     """One line for each kind of change, in the order they came."""
     groups: dict[tuple[RankPhase, str, int | None], list[RankChanged]] = {}
     for change in changes:
@@ -151,17 +166,20 @@ def _ranks(changes: Sequence[RankChanged]) -> Iterator[Line]:
             groups.setdefault((change.state, change.words, change.exit), []).append(change)
     for (state, text, code), members in groups.items():
         style = "red" if state == "exited" and code else _SHOWN[state]
-        yield safe(f"distui: {_subject(members)} {_predicate(state, text)}"), style
+        yield safe(f"distui: {_subject(members, names)} {_predicate(state, text)}"), style
 
 
-def _silences(told: Sequence[RankSilent]) -> Iterator[Line]:
+def _silences(told: Sequence[RankSilent], names: Names) -> Iterator[Line]:
     """Ranks that fell quiet, and those that are back, each as one line."""
     quiet, back = [e for e in told if e.quiet], [e for e in told if not e.quiet]
     if quiet:
         idle = ", GPUs idle" if any(e.util is not None for e in quiet) else ""
-        yield f"distui: {_subject(quiet)} quiet: no line for {duration(max(e.seconds for e in quiet))}{idle}", "yellow"
+        yield (
+            f"distui: {_subject(quiet, names)} quiet: no line for {duration(max(e.seconds for e in quiet))}{idle}",
+            "yellow",
+        )
     if back:
-        yield f"distui: {_subject(back)} at work again", ""
+        yield f"distui: {_subject(back, names)} at work again", ""
 
 
 def progress_words(progress: Progressed) -> str:
@@ -178,9 +196,11 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if value == value // 1 and abs(value) < 1e15 else f"{value:.5g}"
 
 
-def _subject(members: Sequence[RankChanged | RankSilent]) -> str:
+def _subject(members: Sequence[RankChanged | RankSilent], names: Names) -> str:
     if len(members) == 1:
-        return f"rank {members[0].rank} on {members[0].host}"
+        return f"{rank_words(members[0].rank, names.get(members[0].rank, ''))} on {members[0].host}"
+    if names:
+        return ", ".join(rank_words(m.rank, names.get(m.rank, "")) for m in members)
     return f"ranks {span(m.rank for m in members)}"
 
 
@@ -202,7 +222,7 @@ def _predicate(state: RankPhase, text: str) -> str:
 
 def failed_first(failure: Failure, word: str = " failed first") -> str:
     """The headline: `rank 13 on node02 failed first: exit 1 at 12:03:04`."""
-    who = f"rank {failure.rank} on {failure.host}" if failure.rank is not None else failure.host
+    who = f"{failure.who} on {failure.host}" if failure.who else failure.host
     when = time.strftime(" at %H:%M:%S", time.localtime(failure.at)) if failure.at is not None else ""
     return safe(f"{who}{word}: {failure.words}{when}")
 

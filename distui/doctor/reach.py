@@ -48,10 +48,12 @@ def try_peer(peer, source, timeout, results):
 
 ask = json.loads(sys.stdin.readline())
 try:
-    server = listen(ask["addr"], ask["port"])
-    say({"port": server.getsockname()[1]})
+    servers = []
+    for port in [ask["port"]] + ask["also"]:
+        servers.append(listen(ask["addr"], port))
+    say({"port": servers[0].getsockname()[1]})
 except OSError as exc:
-    say({"error": exc.strerror or str(exc), "errno": exc.errno})
+    say({"error": exc.strerror or str(exc), "errno": exc.errno, "port_asked": port})
     sys.exit(0)
 go = json.loads(sys.stdin.readline())
 results = {}
@@ -71,6 +73,8 @@ class Endpoint:
     host: str
     addr: str
     port: int = 0
+    also: tuple[int, ...] = ()
+    """More ports that must be free there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,7 @@ class _Trial:
         self._asked = True
         try:
             self._channel = await self.session.open(("python3", "-c", boot))
-            ask = {"addr": self.endpoint.addr, "port": self.endpoint.port}
+            ask = {"addr": self.endpoint.addr, "port": self.endpoint.port, "also": self.endpoint.also}
             await self._channel.write(code + json.dumps(ask).encode() + b"\n")
             answer = await self._answer()
         except HostError as exc:
@@ -153,7 +157,7 @@ class _Trial:
         if "port" in answer:
             self.port = int(answer["port"])
         else:
-            self.problem = self._cannot_listen(str(answer.get("error", "no answer")))
+            self.problem = self._cannot_listen(str(answer.get("error", "no answer")), answer.get("port_asked"))
 
     def give_up(self, seconds: float) -> None:
         """Time is up: a host that was asked and has not answered is a problem."""
@@ -168,9 +172,11 @@ class _Trial:
         else:
             self.problem = ReachProblem(self.endpoint.host, "", exc.message, exc.hint)
 
-    def _cannot_listen(self, error: str) -> ReachProblem:
-        where = f"{self.endpoint.addr}:{self.endpoint.port}" if self.endpoint.port else self.endpoint.addr
-        hint = "pick another with `master_port:` or --master-port" if "in use" in error.lower() else ""
+    def _cannot_listen(self, error: str, port: int | None) -> ReachProblem:
+        port = port or self.endpoint.port
+        where = f"{self.endpoint.addr}:{port}" if port else self.endpoint.addr
+        key = "roles.NAME.port" if self.endpoint.also else "`master_port:` or --master-port"
+        hint = f"pick another with {key}" if "in use" in error.lower() else ""
         return ReachProblem(self.endpoint.host, "", f"can't listen on {where}: {error}", hint)
 
     async def connect(self, peers: Sequence[_Trial], timeout: float) -> None:

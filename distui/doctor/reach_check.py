@@ -8,7 +8,7 @@ from distui.doctor.finding import Check, CheckRow, Finding
 from distui.doctor.host_checks import PORT
 from distui.doctor.reach import Endpoint, Reached, ReachProblem, ReachReport
 from distui.facts.host import HostFacts, ProbeResult
-from distui.plan.model import RunPlan
+from distui.plan.model import HostNetwork, RunPlan
 from distui.plan.routes import choose_routes
 from distui.spec.inventory import Host
 from distui.spec.job import Job
@@ -42,9 +42,16 @@ def endpoints(hosts: Sequence[Host], results: Mapping[str, ProbeResult]) -> tupl
 
 
 def endpoints_of_plan(plan: RunPlan) -> tuple[Endpoint, ...]:
-    """The plan's data addresses; rank 0's host listens on the rendezvous port."""
-    first = plan.tasks[0].host
-    return tuple(Endpoint(n.host, n.addr, plan.master_port if n.host == first else 0) for n in plan.networks)
+    """The plan's data addresses, with the ports that must be free there: those of the host's tasks (launcher `tf`), or
+    the rendezvous port where rank 0 is."""
+    return tuple(_endpoint_of_plan(plan, network) for network in plan.networks)
+
+
+def _endpoint_of_plan(plan: RunPlan, network: HostNetwork) -> Endpoint:
+    own = tuple(t.port for t in plan.tasks_on(network.host) if t.port)
+    if own:
+        return Endpoint(network.host, network.addr, own[0], own[1:])
+    return Endpoint(network.host, network.addr, plan.master_port if network.host == plan.tasks[0].host else 0)
 
 
 def reach_row(hosts: Sequence[str], report: ReachReport) -> CheckRow:

@@ -35,7 +35,7 @@ def _job_faults(job: Job, hosts: Sequence[Host], run_id: str) -> Iterator[tuple[
         yield "the job has no command", "set command: [python, train.py]"
     elif not isinstance(job.command, str) and not job.command[0]:
         yield "the command's first word is empty", "name a program"
-    elif job.launcher == "env" and job.command[0].startswith("-") and any(h.engine == "process" for h in hosts):
+    elif job.launcher != "torchrun" and job.command[0].startswith("-") and any(h.engine == "process" for h in hosts):
         yield f"the command begins with {job.command[0]!r}, which is no program", "without a container name the program"
     if any(h.engine != "process" for h in hosts):
         yield from _image_faults(job)
@@ -145,9 +145,11 @@ def warn_job(job: Job, places: Sequence[Place], backend: Backend) -> list[str]:
         warnings.append(f"backend nccl needs GPUs, the run has none on {', '.join(without)}; set gpus_per_host")
     words = (job.command,) if isinstance(job.command, str) else job.command
     unknown = frozenset().union(*map(used, words)) & {"rank", "local_rank"}
+    names = ", ".join("{" + n + "}" for n in sorted(unknown))
     if job.launcher == "torchrun" and unknown:
-        names = ", ".join("{" + n + "}" for n in sorted(unknown))
         warnings.append(f"{names} stays as it is under torchrun: read RANK and LOCAL_RANK from the environment")
+    if job.launcher == "command" and job.task_per == "host" and unknown:
+        warnings.append(f"{names} stays as it is: a host's launcher numbers ranks itself; or write task_per: rank")
     if job.launcher == "torchrun" and job.torchrun.rdzv == "c10d" and len(places) > 1:
         warnings.append("with rdzv c10d torchrun decides which host gets which ranks; the plan shows the usual order")
     if job.network != "host" and len(places) > 1:

@@ -12,6 +12,7 @@ from distui.plan.labels import PREFIX
 from distui.plan.model import RunPlan
 from distui.plan.render import groups
 from distui.plan.serialize import to_json
+from distui.plan.tf import own_ports
 
 VARYING = frozenset(
     {"run_id", "attempt", "hash", "owner", "distui.plan", "distui.started", "distui.attempt", "DISTUI_ATTEMPT"}
@@ -27,13 +28,13 @@ def compare(old: RunPlan, new: RunPlan) -> str:
 
 
 def _lines(plan: RunPlan) -> Iterator[str]:
-    """One line for each value; run id and a port that follows from it by name."""
-    own_port = any(reason.startswith(f"port {plan.master_port}: free") for reason in plan.reasons)
-    port = re.compile(rf"\b{plan.master_port}\b")
+    """One line for each value; run id and ports that follow from it by name."""
+    ports = own_ports(plan.reasons)
+    port = re.compile(rf"\b({'|'.join(map(str, ports))})\b")
     for path, value in _flat(to_json(plan), ""):
         if path.rpartition("/")[2] not in VARYING:
             line = f"{path} = {value}".replace(plan.run_id, "RUN")
-            yield port.sub("PORT", line) if own_port else line
+            yield port.sub("PORT", line) if ports else line
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from distui.plan.model import HostNetwork, PlanProblem, Task
 from distui.plan.placement import Place
 from distui.plan.rendezvous import Meeting
 from distui.spec.job import Backend, Job
+from distui.spec.placeholders import fill
 
 LINE_LIMIT = 65_535
 """Bytes of one line of an env file: docker's reader gives up at 64 KiB (FAULTS M13)."""
@@ -22,7 +23,7 @@ PER_RUN = ("WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Where one rank (launcher `env`) or one node (torchrun) sits in the run."""
+    """Where one task sits in the run: a rank, or a node whose ranks a launcher starts (torchrun)."""
 
     place: Place
     network: HostNetwork
@@ -30,6 +31,8 @@ class Seat:
     """-1 for a node of torchrun, which counts local ranks itself."""
     nnodes: int
     world_size: int
+    processes: int
+    """Training processes of the run: the ranks, but where a launcher starts several for one (`command`)."""
 
     @property
     def rank(self) -> int:
@@ -42,20 +45,76 @@ class Seat:
         return self.place.gpu_indices if self.local_rank < 0 else self.place.rank_gpus[self.local_rank]
 
 
-def task_env(job: Job, backend: Backend, seat: Seat, meeting: Meeting, *, visible: tuple[int, ...]) -> dict[str, str]:
-    """What the task's process gets beside the names of run, task and attempt, as printed; what the job sets wins."""
+def task_env(
+    job: Job,
+    backend: Backend,
+    seat: Seat,
+    meeting: Meeting,
+    *,
+    visible: tuple[int, ...],
+    role: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """What the task's process gets beside the names of run, task and attempt, as printed; what the job sets wins.
+
+    `role` is what makes it a task of launcher `tf`, with the role's own variables.
+    """
     env = {"PYTHONUNBUFFERED": "1"}
-    if job.launcher == "torchrun":
-        env |= torchrun.env()
-    else:
-        env |= rank_env(seat, meeting)
-    if len(seat.place.ranks) > 1:
-        env["OMP_NUM_THREADS"] = "1"  # as torchrun would, with a banner: ranks of one host would each take every core
-    env |= {"DISTUI_INIT_METHOD": meeting.init_method, "DISTUI_BACKEND": backend}
+    match job.launcher:
+        case "env":
+            env |= rank_env(seat, meeting)
+        case "torchrun":
+            env |= torchrun.env()
+        case "command":
+            env |= command_env(job, seat, meeting)
+        case "tf":
+            pass  # its variables come last: TF_CONFIG is never the job's
+    if job.launcher != "tf":
+        if len(seat.place.ranks) > 1:
+            env["OMP_NUM_THREADS"] = "1"  # as torchrun would, with a banner: each rank would take every core
+        env |= {"DISTUI_INIT_METHOD": meeting.init_method, "DISTUI_BACKEND": backend}
     env |= network_env(job, seat)
     env |= gpu_env(job, seat, visible)
-    env |= job.env
+    env |= _own_env(job, backend, seat, meeting)
+    env |= role or {}
     return {k: v for k, v in env.items() if k not in job.secrets}
+
+
+def _own_env(job: Job, backend: Backend, seat: Seat, meeting: Meeting) -> Mapping[str, str]:
+    """The job's `env`; with launcher `command` its placeholders are filled in, as in the command."""
+    if job.launcher != "command":
+        return job.env
+    values = placeholders(job, backend, seat, meeting)
+    return {name: fill(value, values) for name, value in job.env.items()}
+
+
+def placeholders(job: Job, backend: Backend, seat: Seat, meeting: Meeting) -> dict[str, str]:
+    """What `{node_rank}`, `{world_size}` ... stand for in one task; a node has no `{rank}` of its own."""
+    values = {
+        "world_size": str(seat.processes),
+        "init_method": meeting.init_method,
+        "backend": backend,
+        "local_world_size": str(seat.place.nproc),
+        "nproc": str(seat.place.nproc),
+        "node_rank": str(seat.place.node_rank),
+        "nnodes": str(seat.nnodes),
+        "master_addr": meeting.master_addr,
+        "master_port": str(meeting.master_port),
+    }
+    if seat.local_rank >= 0:
+        values |= {"rank": str(seat.rank), "local_rank": str(seat.local_rank)}
+    return values
+
+
+def command_env(job: Job, seat: Seat, meeting: Meeting) -> dict[str, str]:
+    """What launcher `command` tells: where to meet, and numbers under names of our own.
+
+    RANK and WORLD_SIZE mean the process to some launchers and the host to others (FACTS 2.4), so that neither is set
+    unless the job does: `env: {RANK: "{node_rank}"}`.
+    """
+    told = placeholders(job, "gloo", seat, meeting)
+    names = ("rank", "local_rank", "world_size", "node_rank", "nnodes", "nproc")
+    numbers = {f"DISTUI_{name.upper()}": told[name] for name in names if name in told}
+    return {"MASTER_ADDR": meeting.master_addr, "MASTER_PORT": str(meeting.master_port), **numbers}
 
 
 def rank_env(seat: Seat, meeting: Meeting) -> dict[str, str]:
@@ -115,7 +174,8 @@ def gpu_env(job: Job, seat: Seat, visible: tuple[int, ...]) -> dict[str, str]:
         return {}
     if visible:
         return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": listed}
-    return {"CUDA_VISIBLE_DEVICES": ""} if job.gpus_per_host == 0 else {}
+    none = job.gpus_per_host == 0 or (job.launcher == "tf" and bool(place.gpus))
+    return {"CUDA_VISIBLE_DEVICES": ""} if none else {}
 
 
 # what can't be
@@ -123,7 +183,7 @@ def gpu_env(job: Job, seat: Seat, visible: tuple[int, ...]) -> dict[str, str]:
 
 def check_env(job: Job, *, process: bool, world_size: int) -> tuple[tuple[PlanProblem, ...], tuple[str, ...]]:
     """Problems and warnings of the job's own `env` and `secrets`."""
-    lines = [("env", k, v) for k, v in job.env.items()] + [("secret", k, "") for k in job.secrets]
+    lines = [("env", k, v) for k, v in _all_env(job)] + [("secret", k, "") for k in job.secrets]
     problems = [PlanProblem(None, f"{kind} {k!r}: {why}") for kind, k, v in lines for why in line_faults(k, v, process)]
     problems += [
         PlanProblem(
@@ -137,18 +197,23 @@ def check_env(job: Job, *, process: bool, world_size: int) -> tuple[tuple[PlanPr
     return tuple(problems), tuple(_env_warnings(job, world_size))
 
 
+def _all_env(job: Job) -> list[tuple[str, str]]:
+    """What the job sets, for all tasks or for those of a role."""
+    return [item for env in (job.env, *(role.env for role in job.roles.values())) for item in env.items()]
+
+
 def _env_warnings(job: Job, world_size: int) -> list[str]:
     warnings: list[str] = []
     if job.launcher == "env":
         named = [n for n in (*PER_RANK[1:], *PER_RUN) if n in job.env]
         if world_size > 1:
             warnings += [f"env sets {n}={job.env[n]} for every rank; distui's own value is not used" for n in named]
-    elif torchrun.PREFIX_VARIABLE in job.env:
+    elif job.launcher == "torchrun" and torchrun.PREFIX_VARIABLE in job.env:
         warnings.append(f"env sets {torchrun.PREFIX_VARIABLE}, so logs can't be split by rank")
     secretive = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|PRIVATE_?KEY)$", re.IGNORECASE)
     warnings += [
         f"env {name} looks like a secret: name it under secrets: to keep it out of plan, files and terminal"
-        for name, value in job.env.items()
+        for name, value in _all_env(job)
         if value and secretive.search(name)
     ]
     return warnings

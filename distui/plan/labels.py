@@ -38,6 +38,10 @@ class TaskLabels:
     stall_after: float = 120.0
     started: str = ""
     progress: str = ""
+    name: str = ""
+    """What the task is called where its rank is more than a number: `worker/1`."""
+    done_when: str = ""
+    """`chief`, `worker` or `all` (launcher `tf`)."""
     rendezvous_file: str = ""
     """On the host, to be removed after; empty when there is none."""
 
@@ -74,6 +78,8 @@ def to_labels(t: TaskLabels) -> dict[str, str]:
         "stall_after": f"{t.stall_after:g}",
         "started": t.started,
         "progress": t.progress,
+        "name": t.name,
+        "done_when": t.done_when,
         "rendezvous_file": t.rendezvous_file,
     }
     return {PREFIX + k: v for k, v in values.items() if v}
@@ -113,6 +119,8 @@ def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
         stall_after=_float(text("stall_after"), 120.0),
         started=text("started"),
         progress=text("progress"),
+        name=text("name"),
+        done_when=text("done_when"),
         rendezvous_file=text("rendezvous_file"),
     )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from distui.spec.inventory import EngineName
-from distui.spec.job import Backend, FabricKind, Launcher
+from distui.spec.job import Backend, DoneWhen, FabricKind, Launcher
 
 
 def container_name(run_id: str, index: int, attempt: int = 1) -> str:
@@ -80,6 +80,8 @@ class Task:
     start: tuple[str, ...]
     rank_gpus: tuple[tuple[int, ...], ...] = ()
     """For each of `ranks`, the GPUs meant for it (indices on the host); with `visible_gpus: all` it may see more."""
+    port: int | None = None
+    """Where it listens (launcher `tf`)."""
 
     @property
     def container(self) -> str:
@@ -123,11 +125,31 @@ class RunPlan:
     hash: str = ""
     """SHA-256 (first 12 hex digits) over everything above but the run id and attempt."""
     extra: Mapping[str, str] = field(default_factory=dict)
+    done_when: DoneWhen | None = None
+    """Whose end is the run's (launcher `tf`); None: every task's."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts of the run, in node order, each once."""
         return tuple(dict.fromkeys(t.host for t in self.tasks))
+
+    @property
+    def rank_names(self) -> Mapping[int, str]:
+        """Names of the ranks that are more than a number: `worker/1`, `node/0` for a host's own launcher."""
+        return {t.ranks[0]: t.name for t in self.tasks if t.labels.get("distui.name") and t.ranks}
+
+    @property
+    def judges(self) -> tuple[int, ...]:
+        """Indices of the tasks whose end is the run's: the chief (worker 0 without one), or it and all workers."""
+        ordered = sorted(self.tasks, key=lambda t: min(t.ranks, default=t.index))
+        leader = next((t for t in ordered if t.role == "chief"), ordered[0])
+        match self.done_when:
+            case "chief":
+                return (leader.index,)
+            case "worker":
+                return (leader.index, *(t.index for t in ordered if t.role == "worker" and t is not leader))
+            case _:
+                return tuple(t.index for t in self.tasks)
 
     def tasks_on(self, host: str) -> tuple[Task, ...]:
         """The tasks of one host, by index."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from distui.facts.host import Gpu, GpuProcess, HostFacts
 from distui.plan.model import PlanProblem
 from distui.spec.inventory import Host
-from distui.spec.job import GpuRequest, Job
+from distui.spec.job import GpuRequest, Job, RoleName
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,13 @@ class Place:
     ranks: tuple[int, ...]
     gpus: tuple[Gpu, ...]
     rank_gpus: tuple[tuple[int, ...], ...]
+    processes: int = 0
+    """Training processes that a launcher of its own starts here (launcher `command`, one task a host); else 0."""
+
+    @property
+    def nproc(self) -> int:
+        """Training processes on this host."""
+        return self.processes or len(self.ranks)
 
     @property
     def name(self) -> str:
@@ -44,6 +51,20 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class RoleTask:
+    """One task of launcher `tf`: its type and its number among those of its type."""
+
+    role: RoleName
+    index: int
+    host: str
+
+    @property
+    def name(self) -> str:
+        """`worker/1`, as it is shown."""
+        return f"{self.role}/{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
 class Placement:
     """Where every rank goes. With problems, `places` is as far as it got and must not be started."""
 
@@ -51,28 +72,42 @@ class Placement:
     problems: tuple[PlanProblem, ...] = ()
     warnings: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
+    roles: tuple[RoleTask, ...] = ()
+    """By rank; empty but for launcher `tf`."""
 
     @property
     def world_size(self) -> int:
         """Number of ranks in the run."""
         return sum(len(p.ranks) for p in self.places)
 
+    @property
+    def processes(self) -> int:
+        """Number of training processes: the ranks, but where a launcher of its own starts several for one."""
+        return sum(p.nproc for p in self.places)
+
 
 def place(job: Job, candidates: Sequence[Candidate]) -> Placement:
     """Give every host its GPUs and ranks. Never raises: what can't be is a problem that names the host."""
-    notes = _Notes([], [], [])
-    chosen = {c.host.name: _gpus_of(job, c, notes) for c in candidates}
+    notes = Notes([], [], [])
+    chosen = {c.host.name: gpus_of(_request(job, c), c, notes) for c in candidates}
     ranks = _ranks(job, candidates, chosen, notes)
     used = [c for c in candidates if ranks[c.host.name]]
     order = sorted(used, key=lambda c: min(ranks[c.host.name]))
     places = tuple(_place(job, c, node, ranks[c.host.name], chosen[c.host.name], notes) for node, c in enumerate(order))
     if job.launcher == "torchrun":
         _check_torchrun(places, notes)
+    if job.launcher == "command" and job.task_per == "host":
+        places = tuple(_as_one(p) for p in places)
     return Placement(places, tuple(notes.problems), tuple(notes.warnings), tuple(notes.reasons))
 
 
+def _as_one(p: Place) -> Place:
+    """A host whose processes a launcher of its own starts and numbers: one rank for distui."""
+    return replace(p, ranks=(p.node_rank,), rank_gpus=(p.gpu_indices,), processes=len(p.ranks))
+
+
 @dataclass(frozen=True, slots=True)
-class _Notes:
+class Notes:
     """What is found on the way, in the order found."""
 
     problems: list[PlanProblem]
@@ -86,9 +121,8 @@ class _Notes:
 # GPUs
 
 
-def _gpus_of(job: Job, c: Candidate, notes: _Notes) -> tuple[Gpu, ...]:
+def gpus_of(request: GpuRequest, c: Candidate, notes: Notes) -> tuple[Gpu, ...]:
     """The GPUs this run uses on a host, lowest index first."""
-    request = _request(job, c)
     if request == 0 or request == ():
         return ()
     before = len(notes.problems)
@@ -109,12 +143,9 @@ def _gpus_of(job: Job, c: Candidate, notes: _Notes) -> tuple[Gpu, ...]:
 
 def _request(job: Job, c: Candidate) -> GpuRequest:
     """What the run asks of a host: `-H host:0-3`, then the job's map, then its default, then what ranks imply."""
-    if c.gpus is not None:
-        return c.gpus
-    if c.host.name in job.gpus_by_host:
-        return job.gpus_by_host[c.host.name]
-    if job.gpus_per_host is not None:
-        return job.gpus_per_host
+    named = named_gpus(job, c)
+    if named is not None:
+        return named
     layout = job.ranks
     if layout is not None and layout.per_gpu is not None:
         return "all"
@@ -124,7 +155,14 @@ def _request(job: Job, c: Candidate) -> GpuRequest:
     return 0
 
 
-def _usable(c: Candidate, notes: _Notes) -> tuple[Gpu, ...]:
+def named_gpus(job: Job, c: Candidate) -> GpuRequest | None:
+    """What `-H host:0-3`, the job's map or its default say of a host; None when nothing does."""
+    if c.gpus is not None:
+        return c.gpus
+    return job.gpus_by_host.get(c.host.name, job.gpus_per_host)
+
+
+def _usable(c: Candidate, notes: Notes) -> tuple[Gpu, ...]:
     """Healthy GPUs that the inventory allows; a problem when the driver or the inventory says there are not enough."""
     host, found = c.host, c.facts.gpu
     if found.problem is not None:
@@ -159,7 +197,7 @@ def _found(c: Candidate, usable: Sequence[Gpu]) -> str:
     return f"{len(usable)}" + (f" ({why})" if why else "")
 
 
-def _all(c: Candidate, usable: tuple[Gpu, ...], notes: _Notes) -> tuple[Gpu, ...]:
+def _all(c: Candidate, usable: tuple[Gpu, ...], notes: Notes) -> tuple[Gpu, ...]:
     if not usable:
         notes.problem(c.host.name, f"all GPUs asked, found {_found(c, usable)}", "set gpus_per_host: 0")
     elif len(usable) < len(c.facts.gpu.gpus):
@@ -167,7 +205,7 @@ def _all(c: Candidate, usable: tuple[Gpu, ...], notes: _Notes) -> tuple[Gpu, ...
     return usable
 
 
-def _first_idle(c: Candidate, usable: tuple[Gpu, ...], count: int, notes: _Notes) -> tuple[Gpu, ...]:
+def _first_idle(c: Candidate, usable: tuple[Gpu, ...], count: int, notes: Notes) -> tuple[Gpu, ...]:
     """The `count` lowest GPUs that nobody uses; busy ones only when there are not enough idle ones."""
     if count < 0 or count > len(usable):
         notes.problem(
@@ -184,7 +222,7 @@ def _first_idle(c: Candidate, usable: tuple[Gpu, ...], count: int, notes: _Notes
     return chosen
 
 
-def _by_index(c: Candidate, usable: tuple[Gpu, ...], wanted: tuple[int, ...], notes: _Notes) -> tuple[Gpu, ...]:
+def _by_index(c: Candidate, usable: tuple[Gpu, ...], wanted: tuple[int, ...], notes: Notes) -> tuple[Gpu, ...]:
     """Exactly the GPUs named; each one that can't be had is named with its reason."""
     by_index = {g.index: g for g in usable}
     twice = [i for i, n in Counter(wanted).items() if n > 1]
@@ -226,7 +264,7 @@ def _process_words(p: GpuProcess) -> str:
     return f"{p.name} ({who}) holds {held}"
 
 
-def _warn_about(host: str, gpu: Gpu, notes: _Notes) -> None:
+def _warn_about(host: str, gpu: Gpu, notes: Notes) -> None:
     if is_busy(gpu):
         notes.warnings.append(f"{host}: GPU {gpu.index} is {busy_words(gpu)}")
     if gpu.mig:
@@ -239,7 +277,7 @@ def _warn_about(host: str, gpu: Gpu, notes: _Notes) -> None:
 
 
 def _ranks(
-    job: Job, candidates: Sequence[Candidate], gpus: Mapping[str, tuple[Gpu, ...]], notes: _Notes
+    job: Job, candidates: Sequence[Candidate], gpus: Mapping[str, tuple[Gpu, ...]], notes: Notes
 ) -> Mapping[str, tuple[int, ...]]:
     """Rank numbers of each host: as listed by `by_host`, else dense and host by host."""
     if job.ranks is not None and job.ranks.by_host:
@@ -253,7 +291,7 @@ def _ranks(
     return ranks
 
 
-def _rank_count(job: Job, c: Candidate, gpus: int, notes: _Notes) -> int:
+def _rank_count(job: Job, c: Candidate, gpus: int, notes: Notes) -> int:
     """How many ranks a host gets: the job's layout, a hostfile's slots, one for each GPU, or one."""
     layout, slots = job.ranks, c.host.slots
     if layout is not None and layout.per_gpu is not None:
@@ -279,12 +317,12 @@ def _rank_count(job: Job, c: Candidate, gpus: int, notes: _Notes) -> int:
     return gpus // job.gpus_per_rank
 
 
-def _has_problem(c: Candidate, notes: _Notes) -> bool:
+def _has_problem(c: Candidate, notes: Notes) -> bool:
     return any(p.host == c.host.name for p in notes.problems)
 
 
 def _listed_ranks(
-    by_host: Mapping[str, tuple[int, ...]], candidates: Sequence[Candidate], notes: _Notes
+    by_host: Mapping[str, tuple[int, ...]], candidates: Sequence[Candidate], notes: Notes
 ) -> Mapping[str, tuple[int, ...]]:
     """Ranks as the job lists them; every rank from 0 must be there exactly once."""
     names = [c.host.name for c in candidates]
@@ -315,12 +353,12 @@ def _commas(numbers: object) -> str:
     return ", ".join(values[:10]) + (" ..." if len(values) > 10 else "")
 
 
-def _place(job: Job, c: Candidate, node: int, ranks: tuple[int, ...], gpus: tuple[Gpu, ...], notes: _Notes) -> Place:
+def _place(job: Job, c: Candidate, node: int, ranks: tuple[int, ...], gpus: tuple[Gpu, ...], notes: Notes) -> Place:
     shares = _shares(job, c, tuple(g.index for g in gpus), len(ranks), notes)
     return Place(c.host, c.facts, node, ranks, gpus, shares)
 
 
-def _shares(job: Job, c: Candidate, gpus: tuple[int, ...], ranks: int, notes: _Notes) -> tuple[tuple[int, ...], ...]:
+def _shares(job: Job, c: Candidate, gpus: tuple[int, ...], ranks: int, notes: Notes) -> tuple[tuple[int, ...], ...]:
     """The GPUs meant for each local rank: neighbours in a row; shared when there are more ranks than GPUs."""
     if not gpus:
         return ((),) * ranks
@@ -346,7 +384,7 @@ def _shares(job: Job, c: Candidate, gpus: tuple[int, ...], ranks: int, notes: _N
     return tuple(gpus[starts[i] : starts[i + 1]] for i in range(ranks))
 
 
-def _check_torchrun(places: Sequence[Place], notes: _Notes) -> None:
+def _check_torchrun(places: Sequence[Place], notes: Notes) -> None:
     """torchrun numbers ranks itself, node after node, so an own order can't be had with it."""
     expected = [r for p in places for r in p.ranks]
     if expected != list(range(len(expected))):

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from distui.facts.host import HostDown, HostFacts, ProbeResult
-from distui.plan import checks, docker, process, torchrun
-from distui.plan.env import Seat, check_env, task_env
+from distui.plan import checks, docker, process, tf, torchrun
+from distui.plan.env import Seat, check_env, placeholders, task_env
 from distui.plan.labels import TaskLabels, to_labels
 from distui.plan.machines import check_machines
 from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task, container_name
 from distui.plan.placement import Candidate, Place, Placement, place
-from distui.plan.rendezvous import Meeting, asked_port, meet
+from distui.plan.rendezvous import Found, Meeting, asked_port, meet
+from distui.plan.roles import place_roles, roles_of
 from distui.plan.routes import choose_routes
 from distui.spec.inventory import EngineName, HostPick, Inventory
 from distui.spec.job import Backend, Job
@@ -57,7 +58,7 @@ def plan(
     candidates = _candidates(inventory, picks, facts, notes)
     notes.problems += checks.check_job(job, [c.host for c in candidates], run_id)
     notes.problems += [p for c in candidates for p in checks.check_engine(job, c.host, c.facts)]
-    placement = place(job, candidates)
+    placement = place_roles(job, candidates, inventory.groups) if job.launcher == "tf" else place(job, candidates)
     notes.add(placement.problems, placement.warnings, placement.reasons)
     notes.problems += checks.check_gpu_engine(placement.places)
     notes.problems += checks.check_gpu_map(job, inventory)
@@ -136,7 +137,7 @@ def _planned(job: Job, placement: Placement, who: _Id, notes: _Notes) -> RunPlan
     notes.add(*check_machines(places))
     routes = choose_routes(job, backend, [(p.host, p.facts) for p in places])
     notes.add(routes.problems, routes.warnings, routes.reasons)
-    found = meet(job, places, routes.networks, run_id=who.run_id, attempt=who.attempt)
+    found = _meet(job, placement, routes.networks, who)
     notes.add(found.problems, found.warnings, found.reasons)
     without_container = any(p.host.engine == "process" for p in places)
     notes.add(*check_env(job, process=without_container, world_size=placement.world_size))
@@ -146,6 +147,12 @@ def _planned(job: Job, placement: Placement, who: _Id, notes: _Notes) -> RunPlan
         return notes.no_plan()
     draft = _Draft(job, backend, placement, routes.networks, found.meeting, who)
     return _with_hash(draft, notes)
+
+
+def _meet(job: Job, placement: Placement, networks: Sequence[HostNetwork], who: _Id, *, blank: bool = False) -> Found:
+    if job.launcher == "tf":
+        return tf.meet_tf(job, placement, networks, run_id=who.run_id, attempt=who.attempt, blank=blank)
+    return meet(job, placement.places, networks, run_id=who.run_id, attempt=who.attempt)
 
 
 def _backend(job: Job, places: Sequence[Place], notes: _Notes) -> Backend:
@@ -172,9 +179,10 @@ class _Draft:
         """The same without what changes from run to run, for the hash."""
         port = self.meeting.master_port if asked_port(self.job) is not None else 0
         who = _Id("run", self.who.owner, self.who.version, 0)
-        places = self.placement.places
         blank = dataclasses.replace(self, who=who)
-        found = meet(self.job, places, self.networks, run_id="run", attempt=0).meeting
+        found = _meet(self.job, self.placement, self.networks, who, blank=True).meeting
+        if self.job.launcher == "tf":
+            return dataclasses.replace(blank, meeting=found)
         method = f"tcp://:{port}" if self.job.rendezvous.kind == "tcp" else found.init_method
         meeting = dataclasses.replace(found, master_port=port, init_method=method)
         return dataclasses.replace(blank, meeting=meeting)
@@ -223,6 +231,7 @@ def _run_plan(draft: _Draft, notes: _Notes, digest: str) -> RunPlan:
         reasons=tuple(notes.reasons),
         warnings=tuple(notes.warnings),
         hash=digest,
+        done_when=tf.done_when(job),
     )
 
 
@@ -230,34 +239,53 @@ def _run_plan(draft: _Draft, notes: _Notes, digest: str) -> RunPlan:
 
 
 def _tasks(draft: _Draft, digest: str) -> tuple[Task, ...]:
-    """One task per rank (launcher `env`, in rank order within a host) or per host (torchrun)."""
-    nnodes, world = len(draft.placement.places), draft.placement.world_size
+    """One task per rank (in rank order within a host; with launcher `tf` throughout) or per host (`is_node`)."""
+    placed = draft.placement
     seats = [
-        Seat(p, net, local, nnodes, world)
-        for p, net in zip(draft.placement.places, draft.networks, strict=True)
-        for local in (range(len(p.ranks)) if draft.job.launcher == "env" else (-1,))
+        Seat(p, net, local, len(placed.places), placed.world_size, placed.processes)
+        for p, net in zip(placed.places, draft.networks, strict=True)
+        for local in ((-1,) if is_node(draft.job) else range(len(p.ranks)))
     ]
+    if draft.job.launcher == "tf":
+        seats.sort(key=lambda seat: seat.rank)
     return tuple(_task(draft, seat, index, len(seats), digest) for index, seat in enumerate(seats))
+
+
+def is_node(job: Job) -> bool:
+    """Whether a task is a host, on which a launcher of its own starts the processes."""
+    return job.launcher == "torchrun" or (job.launcher == "command" and job.task_per == "host")
 
 
 def _task(draft: _Draft, seat: Seat, index: int, count: int, digest: str) -> Task:
     job, place, who = draft.job, seat.place, draft.who
     whole = seat.local_rank < 0
     ranks = place.ranks if whole else (seat.rank,)
-    visible = place.gpu_indices if whole or job.visible_gpus == "all" else seat.gpus
+    alone = job.visible_gpus == "own" or job.launcher == "tf"
+    visible = seat.gpus if alone and not whole else place.gpu_indices
+    role = draft.placement.roles[seat.rank] if job.launcher == "tf" else None
     shares = place.rank_gpus if whole else (seat.gpus,)
     run_dir = run_folder(place.facts.home or "~", place.name, who.run_id)
     engine = checks.engine_of(place.host, place.facts)
-    labels = to_labels(_labels(draft, seat, index, count, digest, engine, ranks, visible))
-    env = task_env(job, draft.backend, seat, draft.meeting, visible=visible)
+    name = role.name if role else f"node{place.node_rank}" if whole else f"rank{ranks[0]}"
+    labels = _labels(draft, seat, index, count, digest, engine, ranks, visible)
+    if role is not None or (whole and job.launcher == "command"):
+        labels = dataclasses.replace(labels, role=role.role if role else "worker", name=name)
+    env = task_env(
+        job,
+        draft.backend,
+        seat,
+        draft.meeting,
+        visible=visible,
+        role=_role_env(draft, seat.rank) if role else None,
+    )
     own = {"DISTUI_RUN": who.run_id, "DISTUI_TASK": str(index), "DISTUI_ATTEMPT": str(who.attempt)}
     task = Task(
         index=index,
-        name=f"rank{ranks[0]}" if not whole else f"node{place.node_rank}",
+        name=name,
         host=place.name,
         engine=engine,
         engine_command=place.host.engine_command if engine != "process" else (),
-        role="worker",
+        role=labels.role,
         node_rank=place.node_rank,
         ranks=ranks,
         gpus=visible,
@@ -266,11 +294,18 @@ def _task(draft: _Draft, seat: Seat, index: int, count: int, digest: str) -> Tas
         secrets=job.secrets,
         env_file=f"{run_dir}/env-{index}",
         run_dir=run_dir,
-        labels=labels,
+        labels=to_labels(labels),
         start=(),
         rank_gpus=shares,
+        port=draft.meeting.ports[seat.rank] if role else None,
     )
     return dataclasses.replace(task, start=_start(draft, seat, task, _command(draft, seat, task)))
+
+
+def _role_env(draft: _Draft, rank: int) -> dict[str, str]:
+    """What makes a task of launcher `tf` this one, on top of its role's own variables."""
+    role = roles_of(draft.job)[draft.placement.roles[rank].role]
+    return {**role.env, **tf.task_env(rank, draft.placement, draft.networks, draft.meeting.ports)}
 
 
 def _labels(
@@ -308,6 +343,7 @@ def _labels(
         stall_after=job.stall_after,
         started=who.started,
         progress=job.progress or "",
+        done_when=tf.done_when(job) or "",
         rendezvous_file=draft.meeting.host_file or "",
     )
 
@@ -321,20 +357,8 @@ def run_folder(home: str, host: str, run_id: str) -> str:
 def _command(draft: _Draft, seat: Seat, task: Task) -> tuple[str, ...]:
     """The program of a task, with placeholders filled in."""
     job, place, meeting = draft.job, seat.place, draft.meeting
-    values = {
-        "world_size": str(seat.world_size),
-        "init_method": meeting.init_method,
-        "backend": draft.backend,
-        "local_world_size": str(len(place.ranks)),
-        "node_rank": str(place.node_rank),
-        "nnodes": str(seat.nnodes),
-        "master_addr": meeting.master_addr,
-        "master_port": str(meeting.master_port),
-    }
-    if seat.local_rank >= 0:
-        values |= {"rank": str(seat.rank), "local_rank": str(seat.local_rank)}
-    command = _filled(job.command, values)
-    if job.launcher == "env":
+    command = _filled(job.command, placeholders(job, draft.backend, seat, meeting))
+    if job.launcher != "torchrun":
         return docker.shell_command(command)
     return torchrun.argv(
         dataclasses.replace(job, command=command),
@@ -369,7 +393,7 @@ def _start(draft: _Draft, seat: Seat, task: Task, command: tuple[str, ...]) -> t
         home=place.facts.home,
         gpus=tuple(by_index[i] for i in task.gpus if i in by_index),
         rdma=bool(seat.network.hcas) and draft.backend != "gloo",
-        gpu_tasks=sum(1 for _ in place.ranks) if job.launcher == "env" and place.gpus else 0,
+        gpu_tasks=0 if is_node(job) else sum(bool(share) for share in place.rank_gpus),
         command=command,
     )
     return docker.run_argv(job, container)

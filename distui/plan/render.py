@@ -61,13 +61,23 @@ def visible(text: str) -> str:
 def _head(plan: RunPlan) -> str:
     hosts = len(plan.hosts)
     counts = f"{plan.world_size} rank{'s' * (plan.world_size != 1)} on {hosts} host{'s' * (hosts != 1)}"
-    words = [f"Plan {plan.run_id}", f"job {plan.job}", counts, f"launcher {plan.launcher}", f"backend {plan.backend}"]
+    words = [f"Plan {plan.run_id}", f"job {plan.job}", counts, f"launcher {plan.launcher}"]
+    words += [f"backend {plan.backend}"] if plan.launcher != "tf" else []
     image = f"\nimage {plan.image} (pull: {plan.pull})" if plan.image else ""
     return visible(", ".join(words)) + visible(image).replace("\\n", "\n", 1)
 
 
 def _table(plan: RunPlan) -> str:
-    header = ("NODE", "HOST", "RANKS", "GPUS", "ADDRESS", "INTERFACE", "FABRIC", "ENGINE")
+    header = (
+        "NODE",
+        "HOST",
+        "TASKS" if plan.rank_names else "RANKS",
+        "GPUS",
+        "ADDRESS",
+        "INTERFACE",
+        "FABRIC",
+        "ENGINE",
+    )
     rows = [header, *(_row(plan, net) for net in plan.networks)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
@@ -75,7 +85,7 @@ def _table(plan: RunPlan) -> str:
 
 def _row(plan: RunPlan, net: HostNetwork) -> tuple[str, ...]:
     tasks = plan.tasks_on(net.host)
-    ranks = format_ranks(r for t in tasks for r in t.ranks)
+    ranks = ", ".join(t.name for t in tasks) if plan.rank_names else format_ranks(r for t in tasks for r in t.ranks)
     gpus = format_ranks(dict.fromkeys(g for t in tasks for g in t.gpus)) or "-"
     first = tasks[0]
     return (
@@ -91,10 +101,29 @@ def _row(plan: RunPlan, net: HostNetwork) -> tuple[str, ...]:
 
 
 def _meeting(plan: RunPlan, width: int) -> str:
-    method = "" if plan.init_method == "env://" else f", init method {plan.init_method}"
     fail = "stop the others" if plan.on_fail == "stop" else "let the others go on"
-    listens = f"Rank 0 listens on {plan.master_addr} port {plan.master_port}{method}. "
-    return _wrapped(listens + f"When a rank fails: {fail} (grace {plan.stop_grace:g} s).", width, "")
+    listens = f"{_listens(plan)}. When a {'task' if plan.rank_names else 'rank'} fails: "
+    return _wrapped(listens + f"{fail} (grace {plan.stop_grace:g} s).{end_words(plan)}", width, "")
+
+
+def _listens(plan: RunPlan) -> str:
+    """Where the ranks meet."""
+    if plan.launcher == "tf":
+        addresses = {n.host: n.addr for n in plan.networks}
+        return ", ".join(f"{t.name} listens on {addresses[t.host]} port {t.port}" for t in plan.tasks)
+    method = "" if plan.init_method == "env://" else f", init method {plan.init_method}"
+    return f"Rank 0 listens on {plan.master_addr} port {plan.master_port}{method}"
+
+
+def end_words(plan: RunPlan) -> str:
+    """Whose end is the run's, when it is not everybody's."""
+    waited = set(plan.judges)
+    others = [t.name for t in plan.tasks if t.index not in waited]
+    if not others:
+        return ""
+    judges = [t.name for t in plan.tasks if t.index in waited]
+    many = "s" if len(judges) == 1 else ""
+    return f" The run ends when {', '.join(judges)} end{many}; {', '.join(others)} are then stopped."
 
 
 def _section(title: str, lines: Sequence[str], width: int, mark: str = "  ") -> str:
@@ -183,6 +212,8 @@ def _block(task: Task, full: bool, width: int) -> Iterator[str]:
 
 
 def _ranks(task: Task) -> str:
+    if task.labels.get("distui.name"):
+        return task.name
     return f"rank{'s' * (len(task.ranks) > 1)} {format_ranks(task.ranks)}"
 
 

@@ -32,6 +32,8 @@ class Meeting:
     """The rendezvous file as the ranks see it."""
     host_file: str | None = None
     """The same file as the hosts see it; None when unknown."""
+    ports: tuple[int, ...] = ()
+    """Where each task of launcher `tf` listens, by rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +148,17 @@ def _master_port(job: Job, first: Place, seed: str, notes: _Notes) -> int:
                 "name another master_port, or drop it and let the plan choose",
             )
         )
-    elif _is_ephemeral(first.facts, asked):
-        low, high = first.facts.ephemeral_ports
-        notes.warnings.append(
-            f"{first.name}: port {asked} is in the ephemeral range {low}-{high}; any outgoing connection may hold it"
-        )
+    else:
+        notes.warnings.extend(ephemeral_warning(first, asked))
     return asked
+
+
+def ephemeral_warning(place: Place, port: int) -> list[str]:
+    """What to say of a port that any outgoing connection may hold; nothing for others."""
+    low, high = place.facts.ephemeral_ports
+    if not low <= port <= high:
+        return []
+    return [f"{place.name}: port {port} is in the ephemeral range {low}-{high}; any outgoing connection may hold it"]
 
 
 def asked_port(job: Job) -> int | None:
@@ -165,17 +172,26 @@ def asked_port(job: Job) -> int | None:
 
 
 def _free_port(first: Place, seed: str, notes: _Notes) -> int:
-    """A port nobody listens on, outside the ephemeral range; the same for the same run."""
-    facts = first.facts
+    """A port for rank 0, with the reason for it."""
+    port = free_port(first, seed)
+    if port is None:
+        notes.problems.append(PlanProblem(first.name, "no free port outside the ephemeral range", "name a master_port"))
+        return 0
+    low, high = first.facts.ephemeral_ports
+    notes.reasons.append(f"port {port}: free on {first.name}, outside its ephemeral range {low}-{high}")
+    return port
+
+
+def free_port(place: Place, seed: str, taken: frozenset[int] = frozenset()) -> int | None:
+    """A port nobody listens on, outside the ephemeral range; the same for the same seed. None: there is none."""
+    facts = place.facts
     start = int.from_bytes(hashlib.sha256(seed.encode("utf-8", "surrogatepass")).digest()[:8], "big")
     near = (PORTS[(start + i) % len(PORTS)] for i in range(len(PORTS)))
     for port in chain(near, range(1024, PORTS.start), range(PORTS.stop, 65536)):
-        if port not in facts.ports_in_use and port not in KEPT_FREE and not _is_ephemeral(facts, port):
-            low, high = facts.ephemeral_ports
-            notes.reasons.append(f"port {port}: free on {first.name}, outside its ephemeral range {low}-{high}")
+        free = port not in facts.ports_in_use and port not in KEPT_FREE and port not in taken
+        if free and not _is_ephemeral(facts, port):
             return port
-    notes.problems.append(PlanProblem(first.name, "no free port outside the ephemeral range", "name a master_port"))
-    return 0
+    return None
 
 
 def _is_ephemeral(facts: HostFacts, port: int) -> bool:

@@ -15,6 +15,7 @@ from distui.run.host_run import HostRun
 from distui.run.store import StoredRun
 from distui.session import Connector
 from distui.spec.inventory import Host
+from distui.spec.job import DoneWhen, Launcher
 
 
 def plan_of(found: FoundRun, stored: StoredRun | None, hosts: Sequence[Host]) -> RunPlan:
@@ -49,7 +50,7 @@ def _from_labels(found: FoundRun, hosts: Mapping[str, Host]) -> RunPlan:
         version=labels.version,
         attempt=labels.attempt,
         attempts=labels.attempts,
-        launcher="torchrun" if labels.launcher == "torchrun" else "env",
+        launcher=_LAUNCHERS.get(labels.launcher, "env"),
         backend="nccl" if labels.backend == "nccl" else "mpi" if labels.backend == "mpi" else "gloo",
         init_method="",
         rendezvous_file=None,
@@ -66,7 +67,12 @@ def _from_labels(found: FoundRun, hosts: Mapping[str, Host]) -> RunPlan:
         networks=(),
         tasks=tuple(_task(task, hosts) for task in found.tasks),
         hash=labels.plan,
+        done_when=_DONE_WHEN.get(labels.done_when),
     )
+
+
+_LAUNCHERS: Mapping[str, Launcher] = {"torchrun": "torchrun", "tf": "tf", "command": "command"}
+_DONE_WHEN: Mapping[str, DoneWhen] = {"chief": "chief", "worker": "worker", "all": "all"}
 
 
 def _task(found: FoundTask, hosts: Mapping[str, Host]) -> Task:
@@ -74,7 +80,7 @@ def _task(found: FoundTask, hosts: Mapping[str, Host]) -> Task:
     host = hosts[found.host]
     return Task(
         index=labels.task,
-        name=f"{labels.role}/{labels.task}",
+        name=labels.name or f"task{labels.task}",
         host=found.host,
         engine=host.engine,
         engine_command=host.engine_command,

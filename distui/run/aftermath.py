@@ -39,7 +39,7 @@ def _first(state: RunState) -> Moment:
     failure = state.failure
     assert failure is not None
     width = digits(state.ranks)
-    who = failure.host if failure.rank is None else f"{failure.rank:0{width}d}"
+    who = failure.host if failure.rank is None else failure.name or f"{failure.rank:0{width}d}"
     known = state.ranks.get(failure.rank) if failure.rank is not None else None
     what = end_word(known) if known is not None and not known.live else failure.words or "failed"
     why = headline_of(failure) if any(line.strip() for line in failure.excerpt) else failure.cause
@@ -84,7 +84,9 @@ def _ours(state: RunState, zero: float) -> Iterator[Moment]:
     """What distui did."""
     if state.stopping is not None and state.stopping.at >= zero:
         how = f"SIGTERM, {state.stopping.grace:.0f} s grace" if state.stopping.grace else "SIGKILL"
-        why = {"failure": "on_fail: stop", "user": "asked for", "timeout": "--timeout"}.get(state.stopping.reason, "")
+        why = {"failure": "on_fail: stop", "user": "asked for", "timeout": "--timeout", "done": "the run is done"}.get(
+            state.stopping.reason, ""
+        )
         yield Moment(state.stopping.at - zero, "distui", "stop", ", ".join(part for part in (how, why) if part))
     ended = state.ended
     if ended is None or ended.outcome == "detached":

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 Again = Callable[[int], RunPlan | NoPlan]
 """Plans the run's next attempt, given its number: with a fresh port and a fresh rendezvous file."""
 
+OWN_STOPS = frozenset({"failure", "done"})
+"""Stops that nobody asked for: at a failure, and of tasks that outlive the one whose end is the run's."""
+
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
 LOOK_SECONDS = 0.2
 
@@ -41,7 +44,7 @@ def why_last(run: RunController, failure: Failure | None) -> str | None:
     None when another one is due.
     """
     plan = run.plan
-    if plan.attempt >= plan.attempts or run.requests.stop not in (None, "failure"):
+    if plan.attempt >= plan.attempts or run.requests.stop not in (None, *OWN_STOPS):
         return ""
     if run.again is None:
         return "only the distui that started the run begins the next attempt"
@@ -81,8 +84,8 @@ def _kept_in(run: RunController) -> str:
 
 
 async def _rest(run: RunController, seconds: float) -> None:
-    """The pause, cut short by a stop or a detach; the stop that the failure made is over."""
-    if run.requests.stop == "failure":
+    """The pause, cut short by a stop or a detach; the stop that the attempt made by itself is over."""
+    if run.requests.stop in OWN_STOPS:
         run.requests.stop = None
     until = asyncio.get_running_loop().time() + seconds
     run.stored.stop_asked()  # asked of an attempt that has ended

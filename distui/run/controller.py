@@ -262,6 +262,7 @@ class RunController:
             attempts=plan.attempts,
             adopted=self.adopted,
             log_dir=str(self.stored.log_dir),
+            names=plan.rank_names,
         )
 
     async def _attempts(self) -> RunEnded:
@@ -351,8 +352,8 @@ class RunController:
                 break
             if self.deadline is not None and self.clock() >= self.deadline and self.watch.stop_began is None:
                 self.request_stop("timeout", exit=ExitCode.TIMEOUT)
-            if self.watch.failed and self.plan.on_fail == "stop" and self.requests.stop is None:
-                self.request_stop("failure", exit=ExitCode.RANK_FAILED)
+            if self.requests.stop is None:
+                self._stop_by_itself()
             if self.requests.changed.is_set() and self.requests.stop is not None:
                 self.requests.changed.clear()
                 stops.append(asyncio.create_task(self._stop(self.requests.stop, self.requests.grace)))
@@ -361,6 +362,13 @@ class RunController:
                 for silence in self._silences.news(self.state, self.clock()):
                     await self.emit(silence)
             _raise_bugs(stops)
+
+    def _stop_by_itself(self) -> None:
+        """Ask for the stops that the plan asks for: at a failure, and once nothing is waited for any more."""
+        if self.watch.failed and self.plan.on_fail == "stop":
+            self.request_stop("failure", exit=ExitCode.RANK_FAILED)
+        elif self.watch.done_at is not None and self.watch.live_tasks():
+            self.request_stop("done", exit=ExitCode.OK)
 
     def _patience(self) -> float:
         """How long a lost host is waited for: less once the run is being stopped anyway."""
@@ -379,6 +387,8 @@ class RunController:
 
     async def _stop(self, reason: StopReason, grace: float) -> None:
         """Stop what still lives, on all hosts at once."""
+        if reason == "done" and self.watch.done_at is not None:
+            self.watch.begin_end(self.watch.done_at)
         self.watch.begin_stop(self.clock())
         await self.emit(StopAsked(self.clock(), reason, grace))
         live = self.watch.live_tasks()
@@ -419,9 +429,11 @@ class RunController:
         told = self.plan.tasks[0].labels.get("distui.tasks", "")
         return max(0, int(told) - len(self.plan.tasks)) if told.isdigit() else 0
 
-    def _outcome(self, *, failed: bool, stopped_by: str) -> tuple[RunOutcome, ExitCode]:
+    def _outcome(self, *, failed: bool, stopped_by: str) -> tuple[RunOutcome, int]:
         if self.watch.unknown_tasks() or self._unfound():
             return "unknown", ExitCode.CONTACT_LOST
+        if (code := self.watch.judged()) is not None:
+            return ("failed", code) if code else ("succeeded", ExitCode.OK)
         if self.requests.stop in ("user", "timeout"):
             if self.watch.all_succeeded():
                 return "succeeded", ExitCode.OK
@@ -431,7 +443,7 @@ class RunController:
         failed = failed or self.requests.stop == "failure"
         return ("failed", ExitCode.RANK_FAILED) if failed else ("succeeded", ExitCode.OK)
 
-    def _ended(self, outcome: RunOutcome, code: ExitCode, *, leftovers: tuple[str, ...] = ()) -> RunEnded:
+    def _ended(self, outcome: RunOutcome, code: int, *, leftovers: tuple[str, ...] = ()) -> RunEnded:
         return RunEnded(
             at=self.clock(),
             outcome=outcome,

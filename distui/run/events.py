@@ -19,7 +19,8 @@ RankPhase = Literal[
 
 RunOutcome = Literal["succeeded", "failed", "stopped", "unknown", "launch_failed", "detached"]
 
-StopReason = Literal["user", "failure", "timeout", "launch_failed"]
+StopReason = Literal["user", "failure", "timeout", "launch_failed", "done"]
+"""`done`: the tasks whose end is the run's have ended, and what still lives would not end by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class RunOpened:
     adopted: bool = False
     log_dir: str = ""
     attempts: int = 1
+    names: Mapping[int, str] = field(default_factory=dict)
+    """Ranks that are more than a number: `worker/1`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +195,13 @@ class Failure:
     excerpt: tuple[str, ...] = ()
     at: float | None = None
     """When it ended, in our clock (the host's time minus its clock offset)."""
+    name: str = ""
+    """What the rank is called, where it is more than a number: `worker/1`."""
+
+    @property
+    def who(self) -> str:
+        """`rank 13`, `worker/1`; empty when it was no rank but a launcher."""
+        return rank_words(self.rank, self.name) if self.rank is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +281,11 @@ Event = (
 )
 
 
+def rank_words(rank: int, name: str = "") -> str:
+    """`rank 13`, or the rank's own name."""
+    return name or f"rank {rank}"
+
+
 def iso(at: float) -> str:
     """UTC in RFC 3339 with milliseconds, as in the NDJSON stream."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -281,7 +296,8 @@ def to_json(event: Event, run: str) -> tuple[dict[str, Any], ...]:
     base = {"v": 1, "ts": iso(event.at), "run": run}
     match event:
         case RunOpened():
-            ranks = [{"rank": r, "host": h} for r, h in sorted(event.ranks.items())]
+            named = {r: {"name": name} for r, name in event.names.items()}
+            ranks = [{"rank": r, "host": h, **named.get(r, {})} for r, h in sorted(event.ranks.items())]
             return (
                 base
                 | {"type": "run", "job": event.job, "launcher": event.launcher, "image": event.image}
@@ -341,6 +357,7 @@ def failure_json(failure: Failure | None) -> dict[str, Any] | None:
         "hint": failure.hint,
         "at": iso(failure.at) if failure.at is not None else None,
         "excerpt": list(failure.excerpt),
+        **({"name": failure.name} if failure.name else {}),
     }
 
 

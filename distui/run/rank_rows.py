@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from distui.plan.model import HostNetwork, RunPlan, Task
@@ -32,6 +32,8 @@ class RankRow:
     """Seconds since its last line; None when it said none, or has ended."""
     after: float | None = None
     """Seconds from the first failure to its end."""
+    name: str = ""
+    """What it is called in few letters, where it is more than a number: `wrk/1`."""
 
     @property
     def trouble(self) -> bool:
@@ -110,10 +112,21 @@ def _signal(known: RankState) -> str:
 
 def rank_rows(plan: RunPlan, state: RunState, *, now: float, spoke: frozenset[int]) -> list[RankRow]:
     """Every rank of the plan, by number."""
+    names = plan.rank_names
     return [
-        rank_row(r, task, gpus, state, now=now, stall_after=plan.stall_after, spoke=r in spoke or _lines(state, r))
+        replace(
+            rank_row(r, task, gpus, state, now=now, stall_after=plan.stall_after, spoke=r in spoke or _lines(state, r)),
+            name=short_name(names.get(r, "")),
+        )
         for r, (task, gpus) in placed(plan).items()
     ]
+
+
+def short_name(name: str) -> str:
+    """`worker/1` as `wrk/1`, and `chief` without a number: there is only one."""
+    role, slash, number = name.partition("/")
+    role = {"worker": "wrk", "evaluator": "eval"}.get(role, role)
+    return role if role in ("chief", "eval") else role + slash + number
 
 
 def _lines(state: RunState, rank: int) -> bool:

@@ -95,6 +95,7 @@ def failure_of(value: Mapping[str, Any] | None) -> Failure | None:
         hint=str(value.get("hint", "")),
         excerpt=tuple(map(str, value.get("excerpt") or ())),
         at=_at(value["at"]) if value.get("at") else None,
+        name=str(value.get("name", "")),
     )
 
 
@@ -161,6 +162,7 @@ def _opened(at: float, value: Mapping[str, Any], tasks: Mapping[int, tuple[int, 
     return RunOpened(
         at, value["run"], value["job"], value["launcher"], value["image"], ranks, tasks or {r: (r,) for r in ranks},
         value["attempt"], value["adopted"], value["log_dir"], value.get("attempts", 1),
+        {int(r["rank"]): str(r["name"]) for r in value["ranks"] if r.get("name")},
     )  # fmt: skip
 
 

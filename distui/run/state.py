@@ -58,6 +58,8 @@ class RankState:
     since: float | None = None
     quiet: bool = False
     """Whether it was said to be silent too long."""
+    name: str = ""
+    """What it is called where it is more than a number: `worker/1`."""
 
     @property
     def live(self) -> bool:
@@ -154,7 +156,9 @@ def apply(state: RunState, event: Event) -> RunState:
 
 def _opened(state: RunState, event: RunOpened) -> RunState:
     task_of = {rank: task for task, ranks in event.tasks.items() for rank in ranks}
-    ranks = {r: RankState(r, host, task_of.get(r, r)) for r, host in sorted(event.ranks.items())}
+    ranks = {
+        r: RankState(r, host, task_of.get(r, r), name=event.names.get(r, "")) for r, host in sorted(event.ranks.items())
+    }
     return replace(
         state,
         run=event.run,

@@ -113,6 +113,7 @@ def _failure(evidence: Evidence) -> Failure:
         hint=cause.hint if cause else "",
         excerpt=excerpt(lines),
         at=at,
+        name=task.name if task.labels.get("distui.name") else "",
     )
 
 

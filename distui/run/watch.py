@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 
-from distui.errors import DistuiError
+from distui.errors import DistuiError, ExitCode
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan, Task
 from distui.plan.process import task_folder
@@ -137,10 +137,37 @@ class Watch:
         waiting = {t.task.host for t in self.tracks.values() if not t.over}
         return any(now - since >= seconds for host, since in self._lost_since.items() if host in waiting)
 
+    @property
+    def done_at(self) -> float | None:
+        """When the last task ended whose end is the run's (`done_when`), in our clock; None while one lives."""
+        judges = [self.tracks[index] for index in self.plan.judges]
+        if self.plan.done_when is None or any(t.exit is None for t in judges):
+            return None
+        return max(t.exit_at for t in judges)
+
+    def judged(self) -> int | None:
+        """The exit code of a run that `done_when` ends: its first judge's own (the chief's, or worker 0's).
+
+        None when the run has no such tasks, or not all of them ended by themselves.
+        """
+        judges = [self.tracks[index] for index in self.plan.judges]
+        exits = [t.exit for t in judges if t.exit is not None and not self._ours(t)]
+        if self.plan.done_when is None or len(exits) < len(judges):
+            return None
+        if not any(e.bad for e in exits):
+            return ExitCode.OK
+        return exits[0].code or ExitCode.RANK_FAILED
+
     def begin_stop(self, at: float) -> None:
         """From now on ends by a stop's exit statuses are our own doing."""
         if self.stop_began is None:
             self.stop_began = at
+
+    def begin_end(self, at: float) -> None:
+        """The run was over at `at`: whatever else ended later, known or not, did so because of that."""
+        self.begin_stop(at)
+        for track in self.tracks.values():
+            track.before_stop = track.before_stop and track.exit_at <= at
 
     def starting(self) -> None:
         """Starts are under way."""

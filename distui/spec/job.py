@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Launcher = Literal["env", "torchrun"]
+Launcher = Literal["env", "torchrun", "tf", "command"]
+RoleName = Literal["chief", "worker", "ps", "evaluator"]
+ROLES: tuple[RoleName, ...] = ("chief", "worker", "ps", "evaluator")
+"""TensorFlow's task types, in the order in which tasks are numbered and shown."""
+DoneWhen = Literal["chief", "worker", "all"]
+"""When a run of launcher `tf` is over: the chief (worker 0 without one), the chief and every worker, or every task."""
 Backend = Literal["gloo", "nccl", "mpi"]
 FabricKind = Literal["auto", "ib", "roce", "tcp"]
 GpuRequest = Literal["all"] | int | tuple[int, ...]
@@ -66,6 +71,25 @@ class Torchrun:
 
 
 @dataclass(frozen=True, slots=True)
+class Role:
+    """Tasks of one kind of launcher `tf`: `count` over its hosts together, or `per_host` on each of them.
+
+    With neither it is one task, for workers one on each host.
+    """
+
+    count: int | None = None
+    per_host: int | None = None
+    hosts: tuple[str, ...] = ()
+    """Host expressions within the run's hosts; empty: all of them."""
+    gpus: Literal["all"] | int | None = None
+    """GPUs for each task; None: the host's rest for those that train, none for the others."""
+    port: int | None = None
+    """Where the first task of this role on a host listens; its neighbours take the next ports. None: a free one."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """On top of the job's."""
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """One job. Field names are the keys of the job file; defaults are distui's.
 
@@ -88,6 +112,12 @@ class Job:
     master_port: int | None = None
     fabric: Fabric = Fabric()
     torchrun: Torchrun = Torchrun()
+    roles: Mapping[RoleName, Role] = field(default_factory=dict)
+    """Of launcher `tf`, in the order of ROLES; empty: one worker on each host."""
+    done_when: DoneWhen | None = None
+    """None: `chief` with parameter servers, `worker` without."""
+    task_per: Literal["host", "rank"] = "host"
+    """Whether launcher `command` starts one task on each host, or one for each rank."""
     command: tuple[str, ...] | str = ()
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()

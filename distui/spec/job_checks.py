@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from distui.spec.job import Rendezvous, Torchrun
+from distui.spec.job_forms import variables
 from distui.spec.nodes import Items, Node, Scalar, Table, is_null
+from distui.spec.placeholders import slips
 from distui.spec.problems import shown
+from distui.spec.role_keys import CONFIG, MADE, check_tf
 from distui.spec.shapes import Look
+
+SET_FOR_EACH_RANK = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
+"""One value for all ranks can't be right, so a job may not set them."""
 
 
 def check_job(look: Look) -> None:
@@ -13,6 +19,9 @@ def check_job(look: Look) -> None:
     _something_to_run(look)
     _gpus(look)
     _torchrun(look)
+    check_tf(look)
+    _command(look)
+    _variables(look)
     _secrets(look)
 
 
@@ -26,6 +35,8 @@ def _something_to_run(look: Look) -> None:
         look.problems.add(look.table, "command", "missing: there is neither a command nor an image to run")
     elif not _written(look, "command") and look.values.get("launcher") == "torchrun":
         look.note("launcher", "torchrun needs a command: the program and its arguments, such as [train.py]")
+    elif not _written(look, "command") and look.values.get("launcher") == "command":
+        look.note("launcher", "command needs a command: the launcher and its arguments")
 
 
 def _gpus(look: Look) -> None:
@@ -58,6 +69,33 @@ def _torchrun(look: Look) -> None:
         look.note("master_port", f"torchrun.port says {settings.port}; write only one of them")
     if isinstance(look.values.get("command"), str):
         look.note("command", "torchrun needs a list: the program and its arguments, such as [train.py, --epochs, 3]")
+
+
+def _command(look: Look) -> None:
+    if look.values.get("launcher", "env") != "command":
+        if _written(look, "task_per"):
+            look.note("task_per", "only means something with launcher: command")
+        return
+    for name, value in look.values.get("env", {}).items():
+        for word, near in slips(value):
+            look.note("env", f"{name}: unknown placeholder {{{word}}}, did you mean {{{near}}}?")
+    if look.values.get("task_per", "host") == "rank":
+        return
+    if look.values.get("visible_gpus") == "own":
+        look.note("visible_gpus", "own needs a task for each rank; write task_per: rank")
+    ranks = look.values.get("ranks")
+    if ranks is not None and ranks.by_host:
+        look.note("ranks", "a launcher on each host numbers ranks itself; write {per_host: N}, or task_per: rank")
+
+
+def _variables(look: Look) -> None:
+    """Variables that distui sets itself, differently for each task."""
+    launcher = look.values.get("launcher", "env")
+    for node, at, name in (found for key in ("env", "secrets") for found in variables(look.table.get(key), key)):
+        if name in SET_FOR_EACH_RANK and launcher in ("env", "torchrun"):
+            look.problems.add(node, at, "distui sets this for each rank; remove it")
+        elif name == CONFIG and launcher == "tf":
+            look.problems.add(node, at, MADE)
 
 
 def _secrets(look: Look) -> None:

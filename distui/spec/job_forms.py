@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from distui.spec import leaves, names
@@ -28,8 +28,6 @@ from distui.spec.shapes import (
 JOB_NAME = r"[a-z0-9][a-z0-9_.-]{0,62}"
 MAX_RANKS = 65_536
 ENV_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,254}"
-SET_FOR_EACH_RANK = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"})
-"""One value for all ranks can't be right, so a job may not set them."""
 
 
 # names
@@ -51,8 +49,6 @@ def env_name(word: Scalar) -> str:
     name = word.text
     if not re.fullmatch(ENV_NAME, name):
         raise Wrong(f"{shown(name)} is not a variable's name: letters, digits and '_', not beginning with a digit")
-    if name in SET_FOR_EACH_RANK:
-        raise Wrong("distui sets this for each rank; remove it")
     return name
 
 
@@ -206,6 +202,19 @@ def _secret(node: Scalar) -> str:
     if "=" in node.text:
         raise Wrong("write the name only: the value comes from your environment, and stays out of files")
     return env_name(node)
+
+
+def variables(node: Node | None, at: str) -> Iterator[tuple[Node, str, str]]:
+    """The variables that `env` or `secrets` name: where each is written, its dotted key, its name."""
+    match node:
+        case Table():
+            yield from ((word, join(at, name), name) for name, (word, _) in node.pairs.items())
+        case Items():
+            for i, item in enumerate(node.items):
+                if isinstance(item, Scalar):
+                    yield item, f"{at}[{i}]", item.text.partition("=")[0]
+        case _:
+            return
 
 
 def _once(values: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -374,8 +383,6 @@ HINTS = {
     "code": _later("have the code on every host (`volumes`), or in the image"),
     "build": _later("build the image and name it with `image`"),
     "data": _later("mount it with `volumes`"),
-    "roles": _later("launchers are env and torchrun"),
-    "done_when": _later("a run ends when all ranks have"),
     "max_duration": _later("use --timeout on the command line"),
     "environment": "unknown key, did you mean 'env'?",
     "envs": "unknown key, did you mean 'env'?",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distui.spec import job_forms as forms
-from distui.spec import leaves, names
+from distui.spec import leaves, names, role_keys
 from distui.spec.host_keys import (
     GPU_COUNT,
     GPU_LIST,
@@ -115,9 +115,23 @@ PLACE = (
     ),
     Key(
         "launcher",
-        leaves.choice("env", "torchrun"),
-        "env: one container per rank; torchrun: one per host.",
+        leaves.choice("env", "torchrun", "tf", "command"),
+        "env: one container per rank; torchrun: one per host; tf: one per task of `roles`, with TF_CONFIG; "
+        "command: any other launcher, one per host.",
         default="env",
+    ),
+    Key("roles", role_keys.ROLES, "Tasks of launcher: tf: chief, worker, ps, evaluator."),
+    Key(
+        "done_when",
+        leaves.choice("chief", "worker", "all"),
+        "When a run of launcher: tf is over; what still lives is then stopped. chief (worker 0 where there is none) "
+        "with ps, worker (chief and all workers) without.",
+    ),
+    Key(
+        "task_per",
+        leaves.choice("host", "rank"),
+        "Whether launcher: command starts one task on each host, or one for each rank.",
+        default="host",
     ),
     Key("ranks", forms.Ranks(), "{per_host: N}, {per_gpu: N}, or a list of ranks for each host."),
     Key(

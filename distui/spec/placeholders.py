@@ -17,6 +17,7 @@ PLACEHOLDERS = (
     "world_size",
     "local_rank",
     "local_world_size",
+    "nproc",
     "node_rank",
     "nnodes",
     "init_method",

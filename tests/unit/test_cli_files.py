@@ -71,7 +71,7 @@ def test_job_validate_ls_and_show(cli: Any) -> None:
 
 def test_job_new_gives_files_that_are_valid(cli: Any) -> None:
     """Each template passes validation; an existing file is left alone."""
-    for template in ("gloo", "torchrun"):
+    for template in ("gloo", "torchrun", "tf-mwms", "tf-ps", "command"):
         assert cli("job", "new", f"{template}.yaml", "--template", template).code == 0
         assert cli("job", "validate", f"{template}.yaml").code == 0
     again = cli("job", "new", "gloo.yaml")

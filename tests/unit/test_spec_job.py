@@ -188,7 +188,7 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ("hosts: {count: 2}", "1:16 hosts.count: of which hosts? add names, group or label"),
         ("hosts: {}", "1:8 hosts: names no host: add names, group or label"),
         ("hosts: {group: a, count: 0}", "1:26 hosts.count: expected a number of hosts from 1 to 4096"),
-        ("launcher: torchurn", "1:11 launcher: expected env or torchrun"),
+        ("launcher: torchurn", "1:11 launcher: expected env, torchrun, tf or command"),
         ("launcher: torchrun", "1:11 launcher: torchrun needs a command"),
         ("ranks: {a: [0, 1], b: [1, 2]}", "1:24 ranks.b: rank 1 is given twice: a has it already"),
         ("ranks: {a: [0], b: [2]}", "1:8 ranks: rank 1 is missing: ranks go from 0 to 2 without a gap"),
@@ -242,7 +242,7 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ("progress: {regex: 'a'}", "1:19 progress.regex: has no named group"),
         ("preflight: [shs]", "1:13 preflight[0]: unknown check 'shs', did you mean 'ssh'?"),
         ("pull: yes", "1:7 pull: expected always, missing or never"),
-        ("roles: {}", "1:1 roles: not supported in this version; launchers are env and torchrun"),
+        ("roles: {}", "1:8 roles: only means something with launcher: tf"),
         ("sync: {}", "1:1 sync: not supported in this version; have the files on every host, or in the image"),
         ("environment: {}", "1:1 environment: unknown key, did you mean 'env'?"),
         ("wrokdir: /x", "1:1 wrokdir: unknown key, did you mean 'workdir'?"),
@@ -352,7 +352,7 @@ def test_values_of_variables_are_values_not_yaml() -> None:
 
 def test_one_file_may_hold_several_jobs() -> None:
     """`#name` picks; the others are not even checked."""
-    text = "version: 1\nname: a\nimage: i\n---\nversion: 1\nname: b\nlauncher: tf\n"
+    text = "version: 1\nname: a\nimage: i\n---\nversion: 1\nname: b\nlauncher: none\n"
     assert read_job(text, "j", environ={}, name="a").name == "a"
     assert job_names(text, "j") == ("a", "b")
     for name, message in (
@@ -365,7 +365,7 @@ def test_one_file_may_hold_several_jobs() -> None:
     with pytest.raises(SpecError) as caught:
         read_jobs(text, "j", environ={})
     assert [p.line for p in caught.value.problems] == [5, 7]
-    assert [j.name for j in read_jobs(text.replace("launcher: tf", "image: i"), "j", environ={})] == ["a", "b"]
+    assert [j.name for j in read_jobs(text.replace("launcher: none", "image: i"), "j", environ={})] == ["a", "b"]
 
 
 def test_two_jobs_of_one_name_are_refused() -> None:

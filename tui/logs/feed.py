@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from distui.plan.model import Task
 from distui.run.events import Event, HostSampled, LogLines, RunEnded, RunOpened
 from distui.run.load import placed
-from distui.run.rank_rows import RankRow, rank_rows
+from distui.run.rank_rows import RankRow, digits, rank_rows, short_name
 from distui.run.state import RunState
 from tui.desk import LiveRun
 from tui.logs.buffer import LogBuffer
@@ -31,6 +31,7 @@ class RunFeed:
         }
         self.samples: dict[str, deque[HostSampled]] = {h: deque(maxlen=KEPT_SAMPLES) for h in live.plan.hosts}
         self.merged = MergedLog(self.buffers)
+        self.merged.names = {rank: short_name(name) for rank, name in live.plan.rank_names.items()}
         self.progress: ProgressLog | None = None
         if live.plan.progress and self.buffers:
             self.progress = ProgressLog(live.plan.progress, self.buffers[min(self.buffers)])
@@ -38,6 +39,10 @@ class RunFeed:
         """Ranks whose files grew since somebody last took this set."""
         self.over = False
         self._first_line: float | None = None
+
+    def tag(self, rank: int) -> str:
+        """What a rank is called in the title of a pane: its number, or `worker/1`."""
+        return self.live.plan.rank_names.get(rank) or f"{rank:0{digits(self.buffers)}d}"
 
     @property
     def state(self) -> RunState:

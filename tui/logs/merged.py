@@ -110,6 +110,8 @@ class MergedLog:
 
     def __init__(self, buffers: Mapping[int, LogBuffer], *, fold: bool = True, first: int | None = None) -> None:
         self.buffers = buffers
+        self.names: Mapping[int, str] = {}
+        """What ranks are called in few letters, where they are more than a number."""
         self.fold = fold
         self.first = first if first is not None else max(200, FIRST_LINES // max(1, len(buffers)))
         """Lines of each rank that are read first, from its end."""

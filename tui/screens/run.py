@@ -358,7 +358,7 @@ class RunScreen(FailureKeys):
                 self.look, self.glyphs, self.moments, width, height, "", head="What went wrong"
             )
         ended = sum(not r.live for r in state.ranks.values()) - (state.failure.rank is not None)
-        who = f"rank {state.failure.rank}" if state.failure.rank is not None else "the launcher"
+        who = state.failure.who or "the launcher"
         words = f"{ended} rank{'s' * (ended != 1)} ended because of {who}" if ended > 0 else f"after {who} failed"
         return timeline.timeline_lines(self.look, self.glyphs, self.moments, width, height, words)
 

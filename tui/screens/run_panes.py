@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from distui.run.rank_rows import digits
 from tui.base import Action, app_of
 from tui.desk import LiveRun
 from tui.logs.buffer import LogBuffer
@@ -92,7 +91,7 @@ class PaneKeys(LogKeys):
         """Point a pane at a rank."""
         task, gpus = self.feed.placed[rank]
         where = task.host + (f" gpu {','.join(map(str, gpus))}" if gpus else "")
-        pane.show(self.feed.buffers[rank], (f"{rank:0{digits(self.feed.buffers)}d}", where), rank)
+        pane.show(self.feed.buffers[rank], (self.feed.tag(rank), where), rank)
         pane.live = not self.feed.over
         pane.place = self.place_of(pane)
         self.panes_changed()

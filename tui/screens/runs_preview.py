@@ -35,7 +35,7 @@ def _failure(row: RunRow, look: Palette, glyphs: Glyphs, width: int) -> list[Lin
     failure = row.failure
     if failure is None:
         return []
-    rank = f"rank {failure.rank} on {failure.host}" if failure.rank is not None else failure.host
+    rank = f"{failure.who} on {failure.host}" if failure.who else failure.host
     lines = _heading("First failure", look, glyphs, width)
     lines.append(Line().gap(3).put(rank, look.wrong).gap(2).put(failure.words, look.text))
     for label, words in (("cause", failure.cause), ("next", failure.hint)):

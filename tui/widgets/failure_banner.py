@@ -30,7 +30,8 @@ def _start(look: Palette, glyphs: Glyphs) -> Line:
 
 
 def _who(look: Palette, glyphs: Glyphs, failure: Failure, width: int, *, gpus: str) -> Line:
-    who = f"Rank {failure.rank} failed first" if failure.rank is not None else "The launcher failed first"
+    who = failure.name or failure.who.capitalize() or "The launcher"
+    who = f"{who} failed first"
     line = _start(look, glyphs).put(who, look.wrong).gap(3)
     line.put(" ".join(part for part in (failure.host, gpus) if part), look.text)
     line.gap(3).put(failure.words, look.text)

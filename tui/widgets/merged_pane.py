@@ -315,8 +315,9 @@ class MergedPane(Pane):
         elif len(ranks) == 1:
             rank = min(ranks)
             host = next((h for h, there in self.hosts.items() if rank in there), "")
-            width = digits(self.merged.buffers)
-            line.put(glyphs_of(self).hue, look.hues[rank % len(look.hues)]).put(f"{rank:0{width}d}", look.text)
+            called = self.merged.names.get(rank) or f"{rank:0{digits(self.merged.buffers)}d}"
+            width = len(called)
+            line.put(glyphs_of(self).hue, look.hues[rank % len(look.hues)]).put(called, look.text)
             line.gap(1).put(host, look.muted, width=10 - width)
         else:
             line.put(f"{len(ranks)} ranks", look.muted, width=12)

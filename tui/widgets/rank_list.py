@@ -82,7 +82,7 @@ class RankList(Vertical):
         """Show these ranks; `panes` says in which pane a rank is."""
         self.ranks = {row.rank: row for row in ranks}
         self.samples, self.panes = samples, panes
-        self._width = digits(self.ranks)
+        self._width = max(digits(self.ranks), *(len(row.name) for row in ranks), 0)
         wanted = self._rows()
         if wanted != list(self.list.rows):
             self.list.set_rows(wanted)
@@ -197,7 +197,8 @@ class RankList(Vertical):
         look, glyphs = look_of(self), glyphs_of(self)
         tone = tone_style(look, row.tone)
         line = Line().gap(1).put(glyphs.state(row.sign), look.state(row.sign)).gap(1)
-        line.put(f"{row.rank:0{self._width}d}", look.bold if here and not row.tone else tone).gap(2)
+        called = row.name.ljust(self._width) if row.name else f"{row.rank:0{self._width}d}"
+        line.put(called, look.bold if here and not row.tone else tone).gap(2)
         if row.sign == "running" and row.util is not None:
             level(line, look, glyphs, row.util / 100, LEVEL_CELLS)
             line.put(percent(row.util), look.text, width=5, right=True).gap(1)

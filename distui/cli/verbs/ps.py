@@ -130,6 +130,6 @@ def failure(row: runs.RunRow) -> str:
     if not row.failure:
         return ""
     told = row.failure
-    rank = f"r{told['rank']} " if told.get("rank") is not None else ""
+    rank = f"{told.get('name') or 'r' + str(told['rank'])} " if told.get("rank") is not None else ""
     why = told.get("cause") or ""
     return f"{rank}{told.get('host', '')} {told.get('words', '')}" + (f": {why}" if why else "")

@@ -34,6 +34,8 @@ class RankRow:
     words: str = ""
     gpus: tuple[int, ...] = ()
     id: str = ""
+    name: str = ""
+    """What it is called where it is more than a number: `worker/1`."""
 
 
 @verb("show")
@@ -108,7 +110,10 @@ def merged(found: FoundRun | None, place: runs.Place) -> list[RankRow]:
     for task in found.tasks if found is not None else ():
         for rank in task.labels.ranks:
             text = rows[rank].words if rank in rows and not task.running else ""
-            rows[rank] = RankRow(rank, task.host, task.status, task.exit, text, task.labels.gpus, task.id[:12])
+            labels = task.labels
+            rows[rank] = RankRow(
+                rank, task.host, task.status, task.exit, text, labels.gpus, task.id[:12], name=labels.name
+            )
     return [rows[rank] for rank in sorted(rows)]
 
 
@@ -117,10 +122,18 @@ def recorded_ranks(place: runs.Place) -> list[RankRow]:
     rows: dict[int, RankRow] = {}
     for event in place.stored.events() if place.stored is not None else ():
         if event.get("type") == "run":
-            rows = {r["rank"]: RankRow(r["rank"], r["host"], "waiting") for r in event.get("ranks") or ()}
+            rows = {
+                r["rank"]: RankRow(r["rank"], r["host"], "waiting", name=r.get("name", ""))
+                for r in event.get("ranks") or ()
+            }
         elif event.get("type") == "rank":
             rows[event["rank"]] = RankRow(
-                event["rank"], event["host"], event["state"], event.get("exit"), event.get("words") or ""
+                event["rank"],
+                event["host"],
+                event["state"],
+                event.get("exit"),
+                event.get("words") or "",
+                name=rows[event["rank"]].name if event["rank"] in rows else "",
             )
     return list(rows.values())
 
@@ -134,6 +147,7 @@ def _rank_json(row: RankRow) -> dict[str, Any]:
         "words": row.words,
         "gpus": list(row.gpus),
         "id": row.id or None,
+        **({"name": row.name} if row.name else {}),
     }
 
 
@@ -155,16 +169,21 @@ def _show(out: Console, row: runs.RunRow, ranks: Sequence[RankRow], progress: Pr
     }
     lines = [f"{key:<8} {value}" for key, value in facts.items() if value]
     lines += _failure_lines(row)
-    cells = [(str(r.rank), r.host, r.state, "" if r.exit is None else str(r.exit), r.words) for r in ranks]
-    lines += ["", *consoles.table(("RANK", "HOST", "STATE", "EXIT", "IN WORDS"), cells, width=out.width)]
+    cells = [(r.name or str(r.rank), r.host, r.state, "" if r.exit is None else str(r.exit), r.words) for r in ranks]
+    head = "TASK" if any(r.name for r in ranks) else "RANK"
+    lines += ["", *consoles.table((head, "HOST", "STATE", "EXIT", "IN WORDS"), cells, width=out.width)]
     out.print("\n".join(map(safe, lines)))
 
 
 def _failure_lines(row: runs.RunRow) -> list[str]:
     if not row.failure:
         return []
+    from distui.run.events import rank_words
+
     told = row.failure
-    who = f"rank {told['rank']} on {told.get('host')}" if told.get("rank") is not None else str(told.get("host"))
+    who = str(told.get("host"))
+    if told.get("rank") is not None:
+        who = f"{rank_words(told['rank'], told.get('name', ''))} on {who}"
     lines = [f"{'first':<8} {who} failed first: {told.get('words')}"]
     lines += [f"{key:<8} {told[source]}" for key, source in (("cause", "cause"), ("try", "hint")) if told.get(source)]
     return lines + [f"{'':<8} | {line}" for line in told.get("excerpt") or ()]

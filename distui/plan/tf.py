@@ -1,0 +1,126 @@
+"""TF_CONFIG: where each TensorFlow task listens, and what each is told of the others (launcher `tf`).
+
+Read in TensorFlow's source (`distribute/cluster_resolver/tfconfig_cluster_resolver.py`, `multi_worker_util.py`,
+`parameter_server_strategy_v2.py`): `cluster` is the same for all and maps a task type to `host:port`s, `task` is each
+one's own. The evaluator is no part of the cluster, and must stand in its own `cluster`, since a task type that is
+missing there is refused. GRPC_FAIL_FAST=use_caller must be set on every task of a cluster with parameter servers.
+A cluster of one worker is a cluster: the same program runs with one and with many.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+
+from distui.plan.env import LINE_LIMIT
+from distui.plan.model import HostNetwork, PlanProblem
+from distui.plan.placement import Place, Placement, RoleTask
+from distui.plan.rendezvous import Found, Meeting, bracketed, ephemeral_warning, free_port
+from distui.plan.roles import roles_of
+from distui.spec.job import DoneWhen, Job
+
+VARIABLE = "TF_CONFIG"
+METHOD = "TF_CONFIG"
+"""What stands for the init method in a plan of launcher `tf`."""
+
+
+def meet_tf(
+    job: Job, placement: Placement, networks: Sequence[HostNetwork], *, run_id: str, attempt: int, blank: bool = False
+) -> Found:
+    """A port for every task on its host's address; `blank` leaves those that are not the job's own 0. Never raises."""
+    problems: list[PlanProblem] = []
+    warnings: list[str] = []
+    places = {p.name: p for p in placement.places}
+    ports: dict[int, int] = {}
+    chosen: dict[str, list[int]] = {}
+    for rank, port in _asked(job, placement.roles).items():
+        task, place = placement.roles[rank], places[placement.roles[rank].host]
+        ports[rank] = port
+        problems += _refused(task, port, place, [(placement.roles[r], p) for r, p in ports.items() if r != rank])
+        warnings += ephemeral_warning(place, port)
+    for rank, task in enumerate(placement.roles):
+        if rank not in ports:
+            place, seed = places[task.host], f"{run_id}/{attempt}/{rank}"
+            ports[rank] = 0 if blank else free_port(place, seed, frozenset(ports.values())) or 0
+            chosen.setdefault(task.host, []).append(ports[rank])
+            if not ports[rank] and not blank:
+                problems.append(PlanProblem(task.host, "no free port outside the ephemeral range", "name ports"))
+    addresses = {n.host: n.addr for n in networks}
+    listed = tuple(ports[rank] for rank in range(len(placement.roles)))
+    longest = len(config(len(listed) - 1, placement.roles, addresses, listed))
+    if longest > LINE_LIMIT - len(VARIABLE) - 1:
+        why = f"TF_CONFIG of {len(ports)} tasks is {longest} bytes, more than docker reads in one line ({LINE_LIMIT})"
+        problems.append(PlanProblem(None, why, "use fewer tasks, each with more GPUs"))
+    reasons = [_free_words(places[host], found) for host, found in chosen.items()]
+    meeting = Meeting(addresses.get(placement.roles[0].host, ""), listed[0], METHOD, ports=listed)
+    return Found(meeting, tuple(problems), tuple(warnings), tuple(reasons))
+
+
+def _asked(job: Job, tasks: Sequence[RoleTask]) -> dict[int, int]:
+    """Ports that the job names, by rank: the role's for its first task on a host, the next ones for its neighbours."""
+    ports: dict[int, int] = {}
+    for rank, task in enumerate(tasks):
+        first = roles_of(job)[task.role].port
+        if first is not None:
+            ports[rank] = first + sum(t.role == task.role and t.host == task.host for t in tasks[:rank])
+    return ports
+
+
+def _refused(task: RoleTask, port: int, place: Place, others: Sequence[tuple[RoleTask, int]]) -> Iterator[PlanProblem]:
+    if port > 65535:
+        yield PlanProblem(
+            place.name, f"{task.name} would listen on port {port}; ports end at 65535", "name a lower one"
+        )
+    if port in place.facts.ports_in_use:
+        why = f"port {port} is taken: somebody listens on it on this host, where {task.name} runs"
+        yield PlanProblem(place.name, why, f"name another roles.{task.role}.port, or drop it and let the plan choose")
+    for other, its in others:
+        if its == port and other.host == task.host:
+            why = f"{other.name} and {task.name} would both listen on port {port}"
+            yield PlanProblem(place.name, why, "give the roles ports further apart")
+
+
+def _free_words(place: Place, ports: Sequence[int]) -> str:
+    low, high = place.facts.ephemeral_ports
+    word = "port" if len(ports) == 1 else "ports"
+    listed = ", ".join(str(p) for p in sorted(ports))
+    return f"{word} {listed}: free on {place.name}, outside its ephemeral range {low}-{high}"
+
+
+def own_ports(reasons: Sequence[str]) -> tuple[int, ...]:
+    """The ports that a plan chose itself, read from its reasons; they differ from run to run."""
+    found = (re.match(r"ports? ([0-9, ]+): free", reason) for reason in reasons)
+    return tuple(int(port) for match in found if match for port in match[1].split(", "))
+
+
+# what a task is told
+
+
+def task_env(rank: int, placement: Placement, networks: Sequence[HostNetwork], ports: Sequence[int]) -> dict[str, str]:
+    """The variables that make a process this task."""
+    env = {VARIABLE: config(rank, placement.roles, {n.host: n.addr for n in networks}, ports)}
+    if any(t.role == "ps" for t in placement.roles):
+        env["GRPC_FAIL_FAST"] = "use_caller"
+    return env
+
+
+def config(rank: int, tasks: Sequence[RoleTask], addresses: dict[str, str], ports: Sequence[int]) -> str:
+    """TF_CONFIG of one task: the cluster without the evaluator, or for the evaluator itself alone."""
+    own = tasks[rank]
+    alone = own.role == "evaluator"
+    cluster: dict[str, list[str]] = {}
+    for task, port in zip(tasks, ports, strict=True):
+        if (task.role == "evaluator") == alone:
+            cluster.setdefault(task.role, []).append(f"{bracketed(addresses.get(task.host, ''))}:{port}")
+    return json.dumps({"cluster": cluster, "task": {"type": own.role, "index": own.index}}, separators=(",", ":"))
+
+
+# when a run is over
+
+
+def done_when(job: Job) -> DoneWhen | None:
+    """The job's own word, else `chief` with parameter servers, whose workers never end, and `worker` without."""
+    if job.launcher != "tf":
+        return None
+    return job.done_when or ("chief" if "ps" in roles_of(job) else "worker")
