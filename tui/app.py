@@ -21,10 +21,12 @@ from distui.errors import DistuiError
 from distui.run.board import Board
 from tui import theme as themes
 from tui.actions import Action, bindings
+from tui.bars import TopBar
 from tui.base import View, ViewName, work
 from tui.desk import Desk, HostNews, LiveRun, RunRow
 from tui.glyphs import ASCII, UNICODE, AsciiSigns, Glyphs
 from tui.keys import actions_here
+from tui.leaving import Leaving
 from tui.places import Places
 from tui.theme import Palette
 
@@ -88,6 +90,8 @@ class DistuiApp(Places):
         self.keymap, self._complaints = self._checked(keymap or {})
         self.opening = start
         self.bug: Exception | None = None
+        self.leaving: Leaving | None = None
+        """What is waited for before the app quits."""
         self.command_history: list[str] = []
         self._changed: set[str] = set()
         self._runs_changed = False
@@ -325,8 +329,8 @@ class DistuiApp(Places):
             self.pop_screen()
 
     async def action_leave(self) -> None:
-        """Back; at the top of a view, quit."""
-        if len(self.screen_stack) > 1:
+        """Back; at the top of a view, and while the app waits to leave, quit."""
+        if len(self.screen_stack) > 1 and self.leaving is None:
             self.pop_screen()
         else:
             await self.action_leave_now()
@@ -342,32 +346,44 @@ class DistuiApp(Places):
         from tui.screens.quit import QuitScreen
 
         living = {name: live for name, live in self.desk.following.items() if live.state.ended is None}
-        match await self.push_screen_wait(QuitScreen(living, readonly=self.desk.readonly, leash=self.desk.leash)):
-            case "detach":
+        answer = await self.push_screen_wait(
+            QuitScreen(living, readonly=self.desk.readonly, leash=self.desk.leash, leaving=self.leaving)
+        )
+        match answer:
+            case "now":
                 self.exit(0)
+            case "detach":
+                self._leave_after(Leaving(living, stop=False))
             case "stop":
                 for live in living.values():
                     live.request_stop("user")
-                self.tell("stopping; distui quits when the hosts are clean, q again leaves at once")
-                self._leave_when_stopped(living)
+                self._leave_after(Leaving(living, stop=True))
             case _:
-                pass
+                self.leaving = None
 
-    def _leave_when_stopped(self, living: Mapping[str, LiveRun]) -> None:
-        """Quit as soon as every run that was to be stopped has ended."""
+    def _leave_after(self, leaving: Leaving) -> None:
+        """Quit as soon as what is waited for has come; the bar says what that is, and `q` asks again."""
+        self.leaving = leaving
 
         def look() -> None:
-            if all(live.state.ended is not None for live in living.values()):
+            if self.leaving is not leaving:
+                timer.stop()
+            elif not leaving.waiting:
                 timer.stop()
                 self.exit(0)
 
         timer = self.set_interval(0.2, look)
+        look()
+        for bar in self.screen.query(TopBar):
+            bar.refresh()
 
     def action_copy_or_hint(self) -> None:
         """Copy a selection; without one say how to quit."""
         selected = self.screen.get_selected_text()
         if selected:
             self.copy(selected)
+        elif self.leaving is not None:
+            self.call_later(self.action_leave_now)
         else:
             self.tell("q to quit; runs keep going")
 

@@ -70,7 +70,9 @@ class TopBar(Bar):
         return line.ends_with(self._right(width - line.width - 2, look), width)
 
     def _right(self, room: int, look: Palette) -> Line:
-        clock = time.strftime("%H:%M:%S")
+        clock, leaving = time.strftime("%H:%M:%S"), self.view.leaving
+        if leaving is not None:
+            return Line().put(leaving.words(), look.watch).cut(max(0, room - 1)).gap(1)
         words = self.view.desk.title
         if self.view.desk.following and not self.view.desk.leash:
             words = "quit detaches, runs go on"

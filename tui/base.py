@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from distui.run.board import Board
     from distui.run.discover import Found
     from tui.desk import Desk, JobFile, LiveRun, RunRow
+    from tui.leaving import Leaving
 
 WIDTHS = [(0, "-w0"), (80, "-w80"), (100, "-w100"), (120, "-w120"), (180, "-w180")]
 HEIGHTS = [(0, "-h0"), (24, "-h24"), (30, "-h30"), (45, "-h45")]
@@ -50,6 +51,7 @@ class AppLike(Protocol):
     runs_known: bool
     glyphs: Glyphs
     keymap: Mapping[str, str]
+    leaving: Leaving | None
 
     @property
     def look(self) -> Palette: ...
@@ -221,6 +223,11 @@ class View(Screen[None]):
     def glyphs(self) -> Glyphs:
         """The signs in use."""
         return app_of(self).glyphs
+
+    @property
+    def leaving(self) -> Leaving | None:
+        """What the app waits for before it quits."""
+        return app_of(self).leaving
 
     @property
     def keymap(self) -> Mapping[str, str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from distui.run.containers import HostContainer
     from distui.run.discover import Found
     from distui.run.events import Event, Failure, HostSampled, StopReason
+    from distui.run.job_record import JobRecord
     from distui.run.preflight import Preflight
     from distui.run.processes import Outcome, SeenProcess
     from distui.run.state import RunState
@@ -163,8 +164,14 @@ class Desk(Protocol):
     def run_name(self, job: str) -> str:
         """A fresh name for a run of this job."""
 
-    async def launch(self, job: Job, plan: RunPlan) -> LiveRun:
-        """Start a plan; the desk owns the run. Secrets come from the environment: UsageError names missing ones."""
+    async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "") -> LiveRun:
+        """Start a plan; the desk owns the run. Secrets come from the environment: UsageError names missing ones.
+
+        `rerun_of` names the run it takes the place of: `distui run` exits as the last of them.
+        """
+
+    def recorded_job(self, run: str) -> JobRecord | None:
+        """The job a run was started with, and on which hosts; None when this machine did not record it."""
 
     async def attach(self, run: str) -> LiveRun:
         """Follow a run that lives on its hosts, or the one this desk follows already."""

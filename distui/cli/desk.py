@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from distui.run.attempts import Again
     from distui.run.controller import RunController
     from distui.run.discover import Found
+    from distui.run.job_record import JobRecord
     from distui.run.preflight import Preflight
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
@@ -59,6 +60,7 @@ class CliDesk(HostDesk):
         more_jobs: Sequence[JobFile] = (),
         leash: bool = False,
         login: Login | None = None,
+        say: Callable[[str], None] = lambda words: None,
     ) -> None:
         self.told = told
         self.inventory = inventory
@@ -71,10 +73,11 @@ class CliDesk(HostDesk):
         self.login = login or ssh_login
         self._facts: dict[str, ProbeResult] = {}
         self.leash = leash
-        self._keeper = Keeper(leash=leash)
+        self._keeper = Keeper(leash=leash, say=say)
         self._stack = AsyncExitStack()
-        self._again: tuple[str, Again | None] = ("", None)
-        """The run that was planned last, and how its next attempts are."""
+        self._previewed: tuple[str, Again | None, tuple[HostPick, ...]] = ("", None, ())
+        """The run that was planned last, how its next attempts are, and on which hosts it was to be."""
+        self._reruns: dict[str, str] = {}
         self._connector: Connector | None = None
         self._connecting = asyncio.Lock()
 
@@ -173,7 +176,7 @@ class CliDesk(HostDesk):
         from distui.plan.plan import plan
 
         again = partial(plan, job, self.inventory, tuple(picks), dict(self._facts), **identity(run_id))
-        self._again = run_id, lambda attempt: again(attempt=attempt)
+        self._previewed = run_id, lambda attempt: again(attempt=attempt), tuple(picks)
         return again()
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
@@ -194,15 +197,30 @@ class CliDesk(HostDesk):
 
     # Runs.
 
-    async def launch(self, job: Job, plan: RunPlan) -> LiveRun:
+    async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "") -> LiveRun:
         """See tui.desk."""
-        known, again = self._again
-        return await self.start(plan, self._secrets(job), again=again if known == plan.run_id else None)
+        from distui.spec.inventory import HostPick
+
+        known, again, picks = self._previewed
+        if known != plan.run_id:
+            again, picks = None, tuple(HostPick(name) for name in plan.hosts)
+        live = await self.start(plan, self._secrets(job), job, picks, again=again)
+        if rerun_of:
+            self._reruns[rerun_of] = plan.run_id
+        return live
+
+    def newest(self, run: str) -> str:
+        """The run that was started last from the view of `run` by `run again`; itself when none was."""
+        while run in self._reruns:
+            run = self._reruns[run]
+        return run
 
     async def start(
         self,
         plan: RunPlan,
         secrets: Mapping[str, str],
+        job: Job,
+        picks: Sequence[HostPick],
         *,
         keep: bool = False,
         preflight: bool = True,
@@ -211,9 +229,11 @@ class CliDesk(HostDesk):
         """Start a plan with the values of its secrets. Raises UsageError when its name is taken here."""
         from distui.plan.serialize import to_json
         from distui.run.controller import Limits, RunController
+        from distui.run.job_record import record_job
 
         stored = wiring.store(self.told).create(plan.run_id)
         stored.write_plan(to_json(plan))
+        record_job(stored, job, picks)
         hosts = [host for name in plan.hosts if (host := self.inventory.get(name)) is not None]
         wiring.save_hosts(stored, hosts)
         facts = {name: f for name, f in self._facts.items() if isinstance(f, HostFacts)}
@@ -234,6 +254,13 @@ class CliDesk(HostDesk):
                 hint=f"export {missing[0]}=... before distui is started",
             )
         return {name: self.told.environ[name] for name in job.secrets}
+
+    def recorded_job(self, run: str) -> JobRecord | None:
+        """See tui.desk."""
+        from distui.run.job_record import recorded_job
+
+        stored = wiring.store(self.told).get(run)
+        return recorded_job(stored) if stored is not None else None
 
     async def attach(self, run: str) -> LiveRun:
         """See tui.desk."""

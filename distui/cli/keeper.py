@@ -89,8 +89,10 @@ class Keeper:
     """Owns the controllers of the runs that are followed; leaving it detaches from those that live,
     or stops them first (`leash`) when their hosts go away with it."""
 
-    def __init__(self, *, leash: bool = False) -> None:
+    def __init__(self, *, leash: bool = False, say: Callable[[str], None] = lambda words: None) -> None:
         self.leash = leash
+        self.say = say
+        """Tells what leaving waits for, when that is not done in a moment."""
         self.runs: dict[str, FollowedRun] = {}
         self._stack = AsyncExitStack()
         self._pumps: set[asyncio.Task[None]] = set()
@@ -102,6 +104,8 @@ class Keeper:
     async def __aexit__(self, *exc: object) -> None:
         for run in self.runs.values():
             if run.state.ended is None:
+                if self.leash or run.state.summary == "launching":
+                    self.say(_waited_for(run, leash=self.leash))
                 run.request_stop("user") if self.leash else run.request_detach()
         await asyncio.gather(*self._pumps, return_exceptions=True)
         await self._stack.aclose()
@@ -142,3 +146,11 @@ class Keeper:
     def living(self) -> Mapping[str, FollowedRun]:
         """Runs that have not ended."""
         return {name: run for name, run in self.runs.items() if run.state.ended is None}
+
+
+def _waited_for(run: FollowedRun, *, leash: bool) -> str:
+    name, count = run.plan.run_id, len(run.plan.hosts)
+    hosts = f"{count} host{'s' * (count != 1)}"
+    if leash:
+        return f"distui: stopping {name} on {hosts}, which go away with distui"
+    return f"distui: {name} is being started on {hosts}: leaving when that is done; Ctrl-C undoes it"

@@ -147,11 +147,13 @@ async def start(
 def _record(told: Settings, order: Order, plan: RunPlan) -> StoredRun:
     """The run's folder here with plan and hosts. Raises UsageError for a taken name, CheckFailed for a full disk."""
     from distui.plan.serialize import to_json
+    from distui.run.job_record import record_job
 
     store = wiring.store(told)
     try:
         stored = store.create(plan.run_id)
         stored.write_plan(to_json(plan))
+        record_job(stored, order.job, order.picks)
         wiring.save_hosts(stored, order.hosts)
     except OSError as exc:
         shutil.rmtree(store.root / plan.run_id, ignore_errors=True)

@@ -45,7 +45,7 @@ def open_views(told: Settings, out: Console, start: View = "hosts", run: str = "
     from distui.cli.desk import CliDesk
 
     found = wiring.inventory(told)
-    desk = CliDesk(told, found, wiring.hosts_of(found, wiring.picks(found, told)))
+    desk = CliDesk(told, found, wiring.hosts_of(found, wiring.picks(found, told)), say=out.say)
 
     async def opened() -> int:
         async with desk:
@@ -67,35 +67,41 @@ def attach(told: Settings, out: Console, run: str, *, exit_first: bool) -> int:
     place = locate(told, run)
     inventory = wiring.maybe_inventory(told) or Inventory(place.hosts)
     hosts = wiring.hosts_of(inventory, wiring.picks(inventory, told)) or place.hosts
-    desk = CliDesk(told, inventory, hosts)
+    desk = CliDesk(told, inventory, hosts, say=out.say)
 
     async def opened() -> int:
         async with desk:
             live = await desk.attach(run)
             code = await show(told, desk, live)
-            others = [name for name in desk.following if name != run]
+            live = desk.replay(desk.newest(run))
+            others = [name for name in desk.following if name != live.plan.run_id]
         return _told(out, live, code, others, exit_first=exit_first)
 
     return wiring.run_async(opened())
 
 
 async def launch(told: Settings, out: Console, order: Order, how: How) -> int:
-    """Ask, plan, confirm on the terminal, then start and land in the run's view."""
+    """Ask, plan, confirm on the terminal, then start and land in the run's view.
+
+    Exits as the run did; when it was run again from its view, as the last run that was started so.
+    """
     from distui.cli.desk import CliDesk
     from distui.cli.launching import prepare
     from distui.cli.planview import confirm_plan
 
-    desk = CliDesk(told, order.inventory, order.hosts)
+    desk = CliDesk(told, order.inventory, order.hosts, say=out.say)
     async with desk:
         prepared = await prepare(await desk.connector(), told, out, order)
         if not await confirm_plan(out, told, prepared.plan):
             out.say("distui: not started")
             return ExitCode.INTERRUPTED
         desk.know(prepared.facts)
-        live = await desk.start(
-            prepared.plan, order.secrets, keep=how.keep, preflight=how.preflight, again=prepared.again
-        )
+        live: LiveRun = await desk.start(
+            prepared.plan, order.secrets, order.job, order.picks,
+            keep=how.keep, preflight=how.preflight, again=prepared.again,
+        )  # fmt: skip
         code = await show(told, desk, live)
+        live = desk.replay(desk.newest(live.plan.run_id))
         others = [name for name in desk.following if name != live.plan.run_id]
     return _told(out, live, code, others, exit_first=how.exit_first)
 

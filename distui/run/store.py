@@ -1,8 +1,9 @@
 """Runs on the control machine: one private folder each, under `$XDG_STATE_HOME/distui/runs/`.
 
 <run>/plan.json        the plan as it was started (no secrets)
-<run>/events.ndjson    every event but log lines and samples
-<run>/metrics.ndjson   samples, one line a second and host
+<run>/job.json         the job it was started with (no secrets), for running it again
+<run>/events.ndjson    every event but log lines, samples and progress
+<run>/metrics.ndjson   samples and progress, one line a second each and host
 <run>/logs/            rank-00013.log, and node-00001.log for torchrun's own words; .times beside each (`times.py`)
 <run>/follow/          per task: how far its log has been read (`logs.py`)
 <run>/attempt-1/       plan, logs and follow of an attempt that failed; the newest attempt's are in <run> itself
@@ -98,15 +99,29 @@ class StoredRun:
 
     def read_plan(self) -> dict[str, Any] | None:
         """The plan as JSON, None when there is none or it is torn."""
-        try:
-            plan = json.loads((self.path / "plan.json").read_text("utf-8"))
-        except (OSError, ValueError):
-            return None
-        return plan if isinstance(plan, dict) else None
+        return self._read("plan.json")
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Store the plan, by temp name and rename."""
-        write_private(self.path / "plan.json", json.dumps(plan, indent=1, sort_keys=True).encode() + b"\n")
+        self._write("plan.json", plan)
+
+    def read_job(self) -> dict[str, Any] | None:
+        """The job as JSON (`job_record.py`), None when there is none or it is torn."""
+        return self._read("job.json")
+
+    def write_job(self, job: Mapping[str, Any]) -> None:
+        """Store the job, by temp name and rename."""
+        self._write("job.json", job)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            value = json.loads((self.path / name).read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        return value if isinstance(value, dict) else None
+
+    def _write(self, name: str, value: Mapping[str, Any]) -> None:
+        write_private(self.path / name, json.dumps(value, indent=1, sort_keys=True).encode() + b"\n")
 
     def events(self) -> Iterator[dict[str, Any]]:
         """The stored events as JSON objects; a torn last line is passed over."""

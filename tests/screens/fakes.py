@@ -51,6 +51,7 @@ from distui.run.events import (
     TaskStarted,
 )
 from distui.run.fanout import Fanout
+from distui.run.job_record import JobRecord, recorded_job
 from distui.run.preflight import Preflight, name_row
 from distui.run.processes import Outcome, SeenProcess
 from distui.run.state import RunState
@@ -329,10 +330,14 @@ class FakeDesk:
     def run_name(self, job: str) -> str:
         return f"{job[:8]}-new"
 
-    async def launch(self, job: Job, plan: RunPlan) -> FakeLive:
-        self.calls.append(("launch", plan.run_id, plan.hosts))
+    async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "") -> FakeLive:
+        self.calls.append(("launch", plan.run_id, plan.hosts, *((rerun_of,) if rerun_of else ())))
         self._fail()
         return self.follow(plan)
+
+    def recorded_job(self, run: str) -> JobRecord | None:
+        stored = self.store.get(run)
+        return recorded_job(stored) if stored is not None else None
 
     async def attach(self, run: str) -> FakeLive:
         self.calls.append(("attach", run))

@@ -150,6 +150,38 @@ async def test_quit_does_what_it_says(open_app: Any, live: FakeLive, steps: tupl
         assert app._exit
 
 
+async def test_leaving_waits_for_what_is_being_started(open_app: Any, live: FakeLive) -> None:
+    """Detach while a run starts: the bar says what is waited for, q asks again, and it leaves once the run runs."""
+    told = launching(live.plan, 1.0)
+    await live.feed(*told[:3])
+    async with open_app() as (app, pilot):
+        await press(pilot, "q")
+        assert "What is being started is waited for" in screen_text(app)
+        await press(pilot, "right", "enter")
+        assert (app._exit, live.asked) == (False, [])
+        assert "starting llm-7f3 on 2 hosts: connect; leaves when it runs" in screen_text(app)
+        await press(pilot, "q")
+        assert "Leave now" in screen_text(app) and "Stop them" in screen_text(app)
+        await press(pilot, "escape")
+        assert app.leaving is None and "leaves when" not in screen_text(app)
+        await press(pilot, "q", "right", "enter")
+        await live.feed(*told[3:])
+        await pilot.pause(0.5)
+        assert app._exit
+
+
+async def test_leaving_can_be_hurried(open_app: Any, live: FakeLive) -> None:
+    """While it waits, ctrl+c and q ask again: now, or stop what is being started."""
+    await live.feed(*launching(live.plan, 1.0)[:3])
+    async with open_app() as (app, pilot):
+        await press(pilot, "q", "right", "enter", "ctrl+c")
+        assert isinstance(app.screen, QuitScreen)
+        await press(pilot, "right", "right", "enter")
+        assert live.asked == [("stop", None)] and not app._exit
+        await press(pilot, "q", "right", "enter")
+        assert app._exit
+
+
 async def test_leaving_stays_when_asked(open_app: Any, live: FakeLive) -> None:
     """Esc, n or Stay answer the question with nothing."""
     await live.feed(*launching(live.plan, 1.0))

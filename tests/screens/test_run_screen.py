@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import NOW, FakeDesk, FakeLive, failing, launching, sample, screen_text, settle, shot
+from fakes import JOB, NOW, FakeDesk, FakeLive, failing, launching, sample, screen_text, settle, shot
 
 from distui.plan.model import RunPlan
 from distui.run.events import LogLine, LogLines, Notice, RankChanged, RunEnded
+from distui.run.job_record import record_job
 from distui.run.times import pack, times_of
+from distui.spec.inventory import HostPick
 from tui.screens.run import RunScreen
 from tui.widgets.log_pane import LogPane
 
@@ -468,7 +470,29 @@ async def test_run_again(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
         assert "node01" in text and "llm-pre" in text
         await pilot.press("tab", "enter")
         await settle(pilot)
-    assert ("launch", "llm-pret-new", ("node01", "node02")) in desk.calls
+        assert "did not record its job" in " ".join(text.split())
+    assert ("launch", "llm-pret-new", ("node01", "node02"), "llm-7f3") in desk.calls
+
+
+async def test_run_again_is_what_was_started(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
+    """R takes the job the run recorded, not the file as it is now, and says that the file has changed."""
+    path = desk.folder / "llm-pretrain.yaml"
+    path.write_text(JOB)
+    job = desk.draft(JOB, str(path)).job
+    assert job is not None
+    record_job(live.stored, job, (HostPick("node02", (0, 1, 2, 3)), HostPick("node01")))
+    desk.job_texts["llm-pretrain"] = JOB.replace("train.py", "other.py")
+    await live.feed(*launching(live.plan, NOW), *_failing(live.plan, NOW + 60))
+    desk.found = dict(desk.answers)
+    async with open_app((120, 36)) as (app, pilot):
+        desk.jobs()
+        await opened(pilot, live)
+        await pilot.press("R")
+        await settle(pilot)
+        text = screen_text(app)
+        shot(app, "run-again")
+    assert "has changed since and is not read" in " ".join(text.split())
+    assert "train.py" in text and "other.py" not in text
 
 
 async def test_hostile_bytes_are_only_shown(open_app: Any, live: FakeLive) -> None:

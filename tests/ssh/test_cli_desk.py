@@ -228,3 +228,35 @@ async def test_a_shell_on_a_host_of_the_demo(desk: CliDesk, tmp_path: Path) -> N
     )
     said, _ = await done.communicate(b"pwd; echo $USER\n")
     assert said.decode().split() == [str(tmp_path / "other" / "demo1"), "demo"]
+
+
+async def test_run_again_starts_what_was_started(desk: CliDesk) -> None:
+    """The recorded job comes back though its file has changed, and the newest run is the one that counts."""
+    job, made = await planned(desk, 3, "count-4")
+    first = await desk.launch(job, made)  # type: ignore[arg-type]
+    async with asyncio.timeout(60):
+        async for _ in first.batches():
+            pass
+    write_job(desk, 9)
+    recorded = desk.recorded_job("count-4")
+    assert recorded is not None
+    assert (recorded.job, recorded.picks) == (job, desk.pick(recorded.job, ()))
+    again = desk.preview(recorded.job, recorded.picks, run_id="count-5")
+    assert isinstance(again, RunPlan)
+    second = await desk.launch(recorded.job, again, rerun_of="count-4")
+    async with asyncio.timeout(60):
+        async for _ in second.batches():
+            pass
+    assert "step 3 loss" in second.stored.rank_log(0).read_text()
+    assert "step 9" not in second.stored.rank_log(0).read_text()
+    assert (desk.newest("count-4"), desk.newest("count-5")) == ("count-5", "count-5")
+
+
+async def test_leaving_says_what_it_waits_for(desk: CliDesk) -> None:
+    """A run that is being started when the desk is left: nobody waits without a word."""
+    said: list[str] = []
+    job, made = await planned(desk, 3, "count-6")
+    async with CliDesk(desk.told, desk.inventory, desk.hosts, connect=desk._connect, say=said.append) as first:
+        first.know(desk.facts)
+        await first.launch(job, made)  # type: ignore[arg-type]
+    assert said == ["distui: count-6 is being started on 2 hosts: leaving when that is done; Ctrl-C undoes it"]

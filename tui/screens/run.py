@@ -62,7 +62,7 @@ class RunScreen(FailureKeys):
         Action("kill", "kill", ("K",), "Change", "kill", changes=True, help="SIGKILL at once."),
         Action(
             "rerun", "run again", ("R",), "Change", "rerun", changes=True, footer=True,
-            help="The same job on the same hosts, once this run has ended.",
+            help="The job as it was started, on the same hosts, once this run has ended.",
         ),
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)

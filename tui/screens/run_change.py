@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from distui.errors import UsageError
 from distui.plan.model import NoPlan, RunPlan
 from distui.run.rank_rows import numbers
+from distui.spec.inventory import HostPick
 from distui.spec.job import Job
 from tui.base import View, app_of
 from tui.desk import LiveRun
-from tui.paint import cut
 
 
 def targets(live: LiveRun) -> list[str]:
@@ -55,23 +55,37 @@ def _ended(view: View, live: LiveRun) -> bool:
 
 
 async def rerun(view: View, live: LiveRun) -> None:
-    """The same job on the same hosts under a new name; asks first. Raises DistuiError in words."""
+    """The job as it was started, on the same hosts, under a new name; asks first. Raises DistuiError in words."""
     if live.state.ended is None:
         app_of(view).tell(f"{live.plan.run_id} still runs; S stops it")
         return
-    job, where = _job(view, live.plan)
-    plan = view.desk.preview(job, view.desk.pick(job, live.plan.hosts), run_id=view.desk.run_name(live.plan.job))
+    job, picks, words = _as_started(view, live.plan)
+    plan = view.desk.preview(job, picks, run_id=view.desk.run_name(live.plan.job))
     if isinstance(plan, NoPlan):
         raise UsageError("it can't run again now", hint="; ".join(str(problem) for problem in plan.problems))
-    if await app_of(view).confirm(f"Run {plan.job} again?", list(_words(plan, where)), "Run"):
-        app_of(view).open_run(await view.desk.launch(job, plan))
+    if await app_of(view).confirm(f"Run {plan.job} again?", list(_words(plan, job, words)), "Run"):
+        app_of(view).open_run(await view.desk.launch(job, plan, rerun_of=live.plan.run_id))
 
 
-def _job(view: View, plan: RunPlan) -> tuple[Job, str]:
+def _as_started(view: View, plan: RunPlan) -> tuple[Job, Sequence[HostPick], str]:
+    """What the run recorded, and in words how that compares to the job file now; else the file as it is."""
+    recorded = view.desk.recorded_job(plan.run_id)
+    if recorded is None:
+        job, where = _from_file(view, plan)
+        words = f"from {where} as it is now: {plan.run_id} did not record its job"
+        return job, view.desk.pick(job, plan.hosts), words
+    words = f"the job as {plan.run_id} was started"
+    if recorded.changed:
+        words += f"; {recorded.source} has changed since and is not read"
+    return recorded.job, recorded.picks, words
+
+
+def _from_file(view: View, plan: RunPlan) -> tuple[Job, str]:
     found = next((file for file in view.desk.jobs() if file.name == plan.job), None)
     if found is None:
         raise UsageError(
-            f"there is no job file for {plan.job} here", hint="start distui where it is, or run it from Jobs"
+            f"{plan.run_id} did not record its job, and there is no job file for {plan.job} here",
+            hint="start distui where it is, or run it from Jobs",
         )
     try:
         text = found.path.read_text("utf-8")
@@ -83,12 +97,15 @@ def _job(view: View, plan: RunPlan) -> tuple[Job, str]:
     return draft.job, str(found.path)
 
 
-def _words(plan: RunPlan, where: str) -> Iterator[str]:
-    yield f"as {plan.run_id}, from {where} as it is now"
+def _words(plan: RunPlan, job: Job, what: str) -> Iterator[str]:
+    yield f"as {plan.run_id}"
+    yield what
+    yield ""
+    yield job.command if isinstance(job.command, str) else shlex.join(job.command)
     yield ""
     for host in plan.hosts:
         ranks = [r for t in plan.tasks_on(host) for r in t.ranks]
         gpus = sorted({g for t in plan.tasks_on(host) for g in t.gpus})
-        yield f"{host}   {_ranks(ranks)}" + (f"   GPUs {numbers(gpus, 1)}" if gpus else "")
+        yield f"{host}   ranks {numbers(ranks)}" + (f"   GPUs {numbers(gpus, 1)}" if gpus else "")
     yield ""
-    yield cut(shlex.join(plan.tasks[0].start), 400) if plan.tasks else ""
+    yield " ".join(plan.tasks[0].start)[:400] if plan.tasks else ""

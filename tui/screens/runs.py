@@ -38,7 +38,7 @@ class RunsScreen(View):
         FILTER,
         Action("again", "refresh", ("r",), "View", help="Ask the hosts again."),
         Action("rerun", "run again", ("R",), "Change", "rerun", changes=True, footer=True,
-               help="The same plan once more, as a new run."),
+               help="The job as it was started, as a new run."),
         Action("stop", "stop", ("S",), "Change", "stop", changes=True, footer=True,
                help="SIGTERM on all hosts, SIGKILL after the grace; logs are read to their end."),
         Action("kill", "kill", ("K",), "Change", "kill", changes=True, help="SIGKILL on all hosts at once."),

@@ -1,0 +1,79 @@
+"""The job a run was started with: written beside its plan, read for running it again."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from distui.run.job_record import record_job, recorded_job
+from distui.run.store import RunStore, StoredRun
+from distui.spec.inventory import HostPick
+from distui.spec.job import Job
+from distui.spec.read_job import load_job
+
+TEXT = """\
+version: 1
+name: all-of-it
+image: pytorch
+hosts: {group: h100, count: 2}
+launcher: torchrun
+torchrun: {rdzv: c10d, max_restarts: 1}
+ranks: {per_host: 2}
+gpus_per_host: {node01: [0, 1], node02: 2}
+fabric: {kind: ib, gid_index: 3}
+command: [train.py, --config, 7b.yaml]
+env: {A: b}
+secrets: [TOKEN]
+volumes: ["/data:/data"]
+ulimits: {memlock: -1, nofile: {soft: 1, hard: 2}}
+stall_after: 60s
+progress: {regex: 'step (?P<step>\\d+)'}
+"""
+PICKS = (HostPick("node01", (0, 1)), HostPick("node02"))
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> StoredRun:
+    """The folder of a run."""
+    return RunStore(tmp_path).create("r1")
+
+
+def started(tmp_path: Path) -> Job:
+    """A job that uses every kind of value, from a file."""
+    path = tmp_path / "job.yaml"
+    path.write_text(TEXT)
+    return load_job(str(path), environ={})
+
+
+def test_a_job_comes_back_as_it_was(tmp_path: Path, stored: StoredRun) -> None:
+    """Every key, hosts and picked GPUs too; only what a secret has in `env` is left out."""
+    job = started(tmp_path)
+    record_job(stored, dataclasses.replace(job, env={**job.env, "TOKEN": "its value"}), PICKS)
+    found = recorded_job(stored)
+    assert found is not None
+    assert (found.job, found.picks) == (job, PICKS)
+    assert "its value" not in (stored.path / "job.json").read_text()
+
+
+def test_a_file_that_changed_since_is_noticed(tmp_path: Path, stored: StoredRun) -> None:
+    """Changed or gone is changed; a job that came from no file never is."""
+    job = started(tmp_path)
+    record_job(stored, job, PICKS)
+    same = recorded_job(stored)
+    (tmp_path / "job.yaml").write_text(TEXT + "# more\n")
+    other = recorded_job(stored)
+    (tmp_path / "job.yaml").unlink()
+    gone = recorded_job(stored)
+    assert [found.changed for found in (same, other, gone) if found is not None] == [False, True, True]
+    record_job(stored, Job("flags", command=("true",)), PICKS)
+    flags = recorded_job(stored)
+    assert flags is not None and not flags.changed
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": "distui/job-record/v1"}', '{"schema": "v9"}'])
+def test_what_is_no_record_counts_as_none(stored: StoredRun, text: str) -> None:
+    """A run of an older version, or a torn file."""
+    (stored.path / "job.json").write_text(text)
+    assert recorded_job(stored) is None
