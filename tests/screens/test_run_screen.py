@@ -295,6 +295,42 @@ async def test_the_merged_log(open_app: Any, live: FakeLive) -> None:
         assert not screen.merged_only
 
 
+async def test_launchers_have_their_log(open_app: Any, desk: FakeDesk) -> None:
+    """torchrun's own words are in the merged log under its name, and in a pane, by the list and by [ ]."""
+    job = desk.draft(JOB, "llm-pretrain.yaml").job
+    assert job is not None
+    desk.found = dict(desk.answers)
+    picks = [HostPick("node03"), HostPick("node04")]
+    job = dataclasses.replace(job, launcher="torchrun", command=("train.py",))
+    made = desk.preview(job, picks, run_id="tr")
+    assert isinstance(made, RunPlan), made
+    live = desk.follow(made)
+    say(live, 0, "step 1", at=NOW)
+    for task in made.tasks[:1]:
+        log = live.stored.node_log(task.index)
+        log.write_text("W torch.distributed.run: master_addr is only used for static\nstep 1\n")
+        times_of(log).write_bytes(pack([NOW, NOW]))
+    await live.feed(*launching(made, NOW - 1))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        assert "launcher's log" in screen_text(app)
+        screen.ranks.go(-1)
+        await pilot.press("enter")
+        await settled(pilot)
+        text = screen_text(app)
+        shot(app, "run-launcher")
+        assert "torchrun  node03 launcher" in text and "W torch.distributed.run" in text
+        await pilot.press("M")
+        await settled(pilot)
+        rows = [" ".join(row.split()) for row in body(app)]
+        assert any("torchrun node03 W torch" in row for row in rows)
+        assert any("torchrun node03 step 1" in row for row in rows)
+        assert any("00 node03 step 1" in row for row in rows)
+        await pilot.press("escape", "left_square_bracket")
+        await settled(pilot)
+        assert screen.grid.log_panes[0].rank == 15
+
+
 async def test_the_first_failure(open_app: Any, live: FakeLive) -> None:
     """A failed run shows who, why and what next, the blamed line, and what followed; nothing is left."""
     train(live)

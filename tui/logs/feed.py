@@ -19,6 +19,15 @@ from tui.logs.progress import ProgressLog
 KEPT_SAMPLES = 300
 
 
+LAUNCHER = "torchrun"
+"""What a launcher's own log is called."""
+
+
+def launcher_id(task: Task) -> int:
+    """The number of the log of a task's launcher, among those of ranks: below zero."""
+    return -1 - task.index
+
+
 class RunFeed:
     """Takes a run's batches in; panes and lists read from it."""
 
@@ -30,8 +39,15 @@ class RunFeed:
             rank: LogBuffer(live.stored.rank_log(rank), rank, task.host) for rank, (task, _) in self.placed.items()
         }
         self.samples: dict[str, deque[HostSampled]] = {h: deque(maxlen=KEPT_SAMPLES) for h in live.plan.hosts}
-        self.merged = MergedLog(self.buffers)
-        self.merged.names = {rank: short_name(name) for rank, name in live.plan.rank_names.items()}
+        self.launchers = {
+            launcher_id(task): LogBuffer(live.stored.node_log(task.index), launcher_id(task), task.host)
+            for task in live.plan.tasks
+            if live.plan.launcher == "torchrun"
+        }
+        self.sources = {**self.buffers, **self.launchers}
+        """Every log there is: of ranks, and of launchers under their numbers."""
+        names = {rank: short_name(name) for rank, name in live.plan.rank_names.items()}
+        self.merged = MergedLog(self.sources, names=names | dict.fromkeys(self.launchers, LAUNCHER))
         self.progress: ProgressLog | None = None
         if live.plan.progress and self.buffers:
             self.progress = ProgressLog(live.plan.progress, self.buffers[min(self.buffers)])
@@ -42,6 +58,8 @@ class RunFeed:
 
     def tag(self, rank: int) -> str:
         """What a rank is called in the title of a pane: its number, or `worker/1`."""
+        if rank < 0:
+            return LAUNCHER
         return self.live.plan.rank_names.get(rank) or f"{rank:0{digits(self.buffers)}d}"
 
     @property
@@ -74,9 +92,10 @@ class RunFeed:
         return list(found.values())
 
     def launcher(self, host: str) -> LogBuffer:
-        """The launcher's own words on a host."""
+        """The launcher's own words on a host; what a task said that had no ranks, where there is no launcher."""
         task = next((t for t in self.live.plan.tasks if t.host == host), self.live.plan.tasks[0])
-        return LogBuffer(self.live.stored.node_log(task.index), None, task.host)
+        known = self.launchers.get(launcher_id(task))
+        return known or LogBuffer(self.live.stored.node_log(task.index), None, task.host)
 
     def seed(self, host: str, samples: Sequence[HostSampled]) -> None:
         """What was known of a host before its run was looked at."""
@@ -87,21 +106,21 @@ class RunFeed:
         """Note which logs grew, keep samples."""
         for event in batch:
             match event:
-                case LogLines() if event.rank is not None:
-                    self.grown.add(event.rank)
+                case LogLines():
+                    self.grown.add(event.rank if event.rank is not None else -1 - event.task)
                 case HostSampled():
                     self.samples.setdefault(event.host, deque(maxlen=KEPT_SAMPLES)).append(event)
                 case RunOpened() if event.attempt > 1:
                     self._renew()
                 case RunEnded():
                     self.over = True
-                    self.grown.update(self.buffers)
+                    self.grown.update(self.sources)
                 case _:
                     pass
 
     def _renew(self) -> None:
         """Another attempt has begun: the files are new ones."""
-        for rank, buffer in self.buffers.items():
+        for rank, buffer in self.sources.items():
             buffer.renew()
             self.grown.add(rank)
 
@@ -119,9 +138,9 @@ class RunFeed:
 
     def grow_merged(self, budget: float = 0.008) -> bool:
         """Read the merged log on. Whether more is to do."""
-        share = budget / 2 / max(1, len(self.buffers))
+        share = budget / 2 / max(1, len(self.sources))
         more = False
-        for buffer in self.buffers.values():
+        for buffer in self.sources.values():
             more = buffer.grow(share) or more
         return self.merged.grow(self.clock(), budget, flush=self.over and not more) or more
 
@@ -129,6 +148,6 @@ class RunFeed:
         """Lines the run has written as far as is known here, and bytes of all rank logs."""
         told = sum(r.lines for r in self.state.ranks.values())
         size = 0
-        for buffer in self.buffers.values():
+        for buffer in self.sources.values():
             size += buffer.size + buffer.behind
         return max(told, sum(b.count for b in self.buffers.values())), size

@@ -44,7 +44,7 @@ class Group:
     text: str
     """As the first rank said it."""
     level: str = ""
-    ranks: array[int] = field(default_factory=lambda: array("I"))
+    ranks: array[int] = field(default_factory=lambda: array("i"))
     lines: array[int] = field(default_factory=lambda: array("Q"))
     times: array[float] = field(default_factory=lambda: array("d"))
     low: float = 0.0
@@ -108,9 +108,17 @@ class _Reader:
 class MergedLog:
     """Rows of all ranks in time. `grow` reads on; nobody else needs to know that there are files."""
 
-    def __init__(self, buffers: Mapping[int, LogBuffer], *, fold: bool = True, first: int | None = None) -> None:
+    def __init__(
+        self,
+        buffers: Mapping[int, LogBuffer],
+        *,
+        names: Mapping[int, str] | None = None,
+        fold: bool = True,
+        first: int | None = None,
+    ) -> None:
         self.buffers = buffers
-        self.names: Mapping[int, str] = {}
+        """Rank -> its log; launchers have numbers below zero."""
+        self.names = names or {}
         """What ranks are called in few letters, where they are more than a number."""
         self.fold = fold
         self.first = first if first is not None else max(200, FIRST_LINES // max(1, len(buffers)))
@@ -140,11 +148,11 @@ class MergedLog:
 
     def earlier(self) -> MergedLog:
         """The same log from further back."""
-        return MergedLog(self.buffers, fold=self.fold, first=self.first * 8)
+        return MergedLog(self.buffers, names=self.names, fold=self.fold, first=self.first * 8)
 
     def refolded(self, *, fold: bool) -> MergedLog:
         """The same log with lines folded, or each by itself."""
-        return MergedLog(self.buffers, fold=fold, first=self.first)
+        return MergedLog(self.buffers, names=self.names, fold=fold, first=self.first)
 
     # Reading
 
@@ -224,6 +232,8 @@ class MergedLog:
     def _place(self, at: float, rank: int, line: int, text: str) -> None:
         self.members += 1
         key, value = fold_key(text)
+        if rank < 0:  # a launcher's words are never folded with those of a rank
+            key = "launcher\n" + key
         group = self._open.get(key)
         if group is not None and self.fold and abs(at - group.last) <= FOLD_S and text:
             self._join(group, at, rank, line, value)

@@ -112,6 +112,7 @@ class RunScreen(FailureKeys):
             known = self.feed.state.hosts.get(host)
             self.feed.seed(host, [known.sample] if known is not None and known.sample is not None else [])
         self.fill_panes()
+        self.ranks.launchers = {buffer.host: number for number, buffer in self.feed.launchers.items()}
         self._tick()
         self.fold_screen()
         self.activate(self.grid.logs[0])
@@ -383,7 +384,13 @@ class RunScreen(FailureKeys):
         if self.search_text:
             parts.append(("search", self.search_text))
         count, size = self.feed.totals()
-        end = Line().put(f"{count:,} lines", look.muted).gap(3).put(size_words(size), look.muted).gap(1)
+        end = (
+            Line()
+            .put(f"{count:,} line{'s' * (count != 1)}", look.muted)
+            .gap(3)
+            .put(size_words(size), look.muted)
+            .gap(1)
+        )
         gap, room = 3 if width >= 100 else 2, width - end.width - 2
         while parts and sum(len(name) + len(value) + 1 + gap for name, value in parts) > room:
             quiet = [part for part in parts if part[1] in QUIET]

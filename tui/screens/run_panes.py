@@ -88,10 +88,11 @@ class PaneKeys(LogKeys):
         self.activate(event.pane)
 
     def show_rank(self, rank: int, pane: LogPane) -> None:
-        """Point a pane at a rank."""
-        task, gpus = self.feed.placed[rank]
-        where = task.host + (f" gpu {','.join(map(str, gpus))}" if gpus else "")
-        pane.show(self.feed.buffers[rank], (self.feed.tag(rank), where), rank)
+        """Point a pane at a rank, or at a launcher under its number."""
+        buffer = self.feed.sources[rank]
+        _, gpus = self.feed.placed.get(rank, (None, ()))
+        where = buffer.host + (f" gpu {','.join(map(str, gpus))}" if gpus else "" if rank >= 0 else " launcher")
+        pane.show(buffer, (self.feed.tag(rank), where), rank)
         pane.live = not self.feed.over
         pane.place = self.place_of(pane)
         self.panes_changed()
@@ -101,7 +102,7 @@ class PaneKeys(LogKeys):
         if len(self.grid.shown) > 1 or pane.rank is None:
             return ""
         order = list(self.feed.placed)
-        return f"rank {order.index(pane.rank) + 1} of {len(order)}"
+        return f"rank {order.index(pane.rank) + 1} of {len(order)}" if pane.rank in order else "ranks"
 
     def show_words(self, buffer: LogBuffer, pane: LogPane) -> None:
         """Point a pane at a launcher's own log."""
@@ -239,7 +240,7 @@ class PaneKeys(LogKeys):
 
     def _walk(self, step: int) -> None:
         self._leave_merged()
-        order, pane = list(self.feed.placed), self._log_pane()
+        order, pane = list(self.feed.sources), self._log_pane()
         if not order:
             return
         at = order.index(pane.rank) + step if pane.rank in order else 0

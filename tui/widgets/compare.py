@@ -41,7 +41,7 @@ def compare_lines(
         return []
     found = moments_of(groups, group)
     lines = [_title(look, glyphs, group, found, ranks, width)]
-    if len(found) < 2:
+    if len(found) < 2 or max(found) < 0:
         return lines
     room = height - 1
     columns = max(1, min((width - 2) // CELL, -(-len(ranks) // room)))
@@ -68,7 +68,11 @@ def _title(
 ) -> Line:
     line = Line().gap(1).put(group.shown.strip()[: width // 3], look.bold).gap(2)
     if len(found) == 1:
-        line.put(f"only rank {min(found)} said it", look.muted)
+        only = min(found)
+        line.put(f"only rank {only} said it" if only >= 0 else "only the launcher said it", look.muted)
+        return line.cut(width - 1).rule(width - 1, look.rule, glyphs.rule)
+    if max(found, default=0) < 0:
+        line.put(f"said by {len(found)} launchers", look.muted)
         return line.cut(width - 1).rule(width - 1, look.rule, glyphs.rule)
     slow = [(rank, at) for rank, at in found.items() if at > LATE_S]
     quick = [at for at in found.values() if at <= LATE_S]

@@ -314,13 +314,14 @@ class MergedPane(Pane):
             line.gap(12)
         elif len(ranks) == 1:
             rank = min(ranks)
-            host = next((h for h, there in self.hosts.items() if rank in there), "")
+            host = self.merged.buffers[rank].host if rank in self.merged.buffers else ""
             called = self.merged.names.get(rank) or f"{rank:0{digits(self.merged.buffers)}d}"
             width = len(called)
             line.put(glyphs_of(self).hue, look.hues[rank % len(look.hues)]).put(called, look.text)
             line.gap(1).put(host, look.muted, width=10 - width)
         else:
-            line.put(f"{len(ranks)} ranks", look.muted, width=12)
+            what = "ranks" if max(ranks, default=0) >= 0 else "launchers"
+            line.put(f"{len(ranks)} {what}", look.muted, width=12)
 
     def _tail(self, line: Line, group: Group, part: int, look: Palette) -> Line:
         width = self.size.width - 1
@@ -369,6 +370,6 @@ def _or(ink: Style, look: Palette, part: float) -> Style:
 def _hosts(buffers: Iterable[LogBuffer]) -> dict[str, tuple[int, ...]]:
     found: dict[str, list[int]] = {}
     for buffer in buffers:
-        if buffer.rank is not None:
+        if buffer.rank is not None and buffer.rank >= 0:
             found.setdefault(buffer.host, []).append(buffer.rank)
     return {host: tuple(ranks) for host, ranks in found.items()}

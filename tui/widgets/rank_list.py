@@ -65,6 +65,8 @@ class RankList(Vertical):
         self.ranks: Mapping[int, RankRow] = {}
         self.samples: Mapping[str, HostSampled] = {}
         self.panes: Mapping[int, str] = {}
+        self.launchers: Mapping[str, int] = {}
+        """Host -> the number of its launcher's log, where a launcher has one of its own."""
         self.toggled: set[str] = set()
         """Hosts that were folded or unfolded by hand."""
         self._width = 2
@@ -110,11 +112,12 @@ class RankList(Vertical):
             rows.append(Row(f"host {host}", plain=not self.folding))
             if not self.folding or any(r.trouble for r in ranks) != (host in self.toggled):
                 rows += [Row(str(r.rank)) for r in ranks]
+                rows += [Row(str(self.launchers[host]))] if host in self.launchers else []
         return rows
 
     @property
     def rank(self) -> int | None:
-        """The rank under the cursor; of a folded host its first."""
+        """The rank (or launcher) under the cursor; of a folded host its first."""
         key = self.list.key
         if key.startswith("host "):
             return next((r.rank for r in self.ranks.values() if r.host == key[5:]), None)
@@ -123,10 +126,11 @@ class RankList(Vertical):
     def go(self, rank: int) -> None:
         """Put the cursor on a rank, unfolding its host when it must."""
         row = self.ranks.get(rank)
-        if row is None:
+        host = row.host if row is not None else next((h for h, n in self.launchers.items() if n == rank), None)
+        if host is None:
             return
         if self.folding and not any(r.key == str(rank) for r in self.list.rows):
-            self.toggled ^= {row.host}
+            self.toggled ^= {host}
             self.list.set_rows(self._rows())
         self.list.go(str(rank))
 
@@ -162,8 +166,16 @@ class RankList(Vertical):
         key = self.list.rows[number].key
         if key.startswith("host "):
             return self._host(key[5:], number, width)
+        if int(key) < 0:
+            return self._launcher(int(key), width)
         row = self.ranks.get(int(key))
         return self._rank(row, width, here) if row is not None else Line()
+
+    def _launcher(self, number: int, width: int) -> Line:
+        """The log of a host's launcher."""
+        look = look_of(self)
+        line = Line().gap(3).put("launcher's log", look.muted)
+        return line.ends_with(Line().put(self.panes.get(number, ""), look.key), width, gap=0)
 
     def _host(self, host: str, number: int, width: int) -> Line:
         look = look_of(self)
@@ -213,9 +225,11 @@ class RankList(Vertical):
 
 
 def age_words(seconds: float) -> str:
-    """`0.4 s`, `94 s`, `12 m`, `3 h`: five cells at most."""
+    """`0.4 s`, `94 s`, `12 m`, `3 h`, `9 d`: five cells at most."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     if seconds < 600:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} m" if seconds < 6000 else f"{seconds / 3600:.0f} h"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} m"
+    return f"{seconds / 3600:.0f} h" if seconds < 360_000 else f"{seconds / 86400:.0f} d"

@@ -85,7 +85,7 @@ def host_line(look: Palette, glyphs: Glyphs, row: HostRow, width: int, *, name: 
         return line.put(glyphs.bad, look.wrong).gap(1).put(f"lost: {row.lost}", look.watch)
     sample, sums = row.sample, figures(row.sample)
     if sample is None:
-        return line.put("no figures yet", look.faint)
+        return line.put("no figures", look.faint)
     _tanks(line, look, glyphs, sample)
     if sample.gpus:
         _gpu_words(line, look, glyphs, sums)
@@ -166,7 +166,7 @@ def narrow_line(look: Palette, glyphs: Glyphs, row: HostRow, width: int, name: i
     line.put(row.ranks, look.muted, width=min(10, max(5, len(row.ranks)))).gap(1)
     sample = row.sample
     if sample is None:
-        return line.put("no figures yet", look.faint)
+        return line.put("no figures", look.faint)
     sums = figures(sample)
     if sample.gpus and width >= 60:
         _tanks(line, look, glyphs, sample)
