@@ -82,7 +82,7 @@ class DistuiApp(Places):
         self.DEFAULT_MODE = start if isinstance(start, str) else "runs"  # type: ignore[misc]  # read by __init__
         super().__init__()
         self.desk = desk
-        self.board = Board(desk.hosts)
+        self.board = Board(desk.hosts, desk.groups)
         self.rows: tuple[RunRow, ...] = ()
         self._found: Found | None = None
         self.runs_known = False

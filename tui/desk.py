@@ -114,6 +114,8 @@ class Desk(Protocol):
     leash: bool
     """Whether runs end with the app, since their hosts do (the demo): quitting can't detach."""
     hosts: tuple[Host, ...]
+    groups: Mapping[str, tuple[str, ...]]
+    """The inventory's groups, with those of their hosts that are worked at; empty ones are left out."""
 
     async def probe(self, names: Sequence[str], on_result: Callable[[str, ProbeResult], None]) -> None:
         """Probe hosts side by side; `on_result` is called as each answers. Facts are kept in `facts`."""

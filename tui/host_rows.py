@@ -91,28 +91,29 @@ def header(at: Columns, palette: Palette, glyphs: Glyphs) -> Line:
     """The heads of the columns."""
     line = Line().gap(LEFT)
     faint = palette.faint
-    _cell(line, "HOST", faint, at.host, gap=_after_host(at))
-    _cell(line, "ADDR", faint, at.addr)
-    _cell(line, "RTT", faint, at.rtt, right=True)
-    _cell(line, "GPUS", faint, at.gpus)
-    _cell(line, "UTIL PER GPU" if at.util >= 12 else "UTIL", faint, at.util)
-    _cell(line, "AVG", faint, at.avg, right=True)
-    _cell(line, "LAST 60 S", faint, at.hist)
-    _cell(line, "MEM GB" if at.mem > 5 else "GB", faint, at.mem, right=True)
-    _cell(line, "MAX", faint, at.heat, right=True)
-    _cell(line, "GB/s IN" if at.rx > 6 else "IN", faint, at.rx, right=True)
-    _cell(line, "OUT", faint, at.tx, right=True)
-    _cell(line, "FABRIC", faint, at.fabric)
-    _cell(line, "DISK FREE", faint, at.disk, right=True)
+    cell(line, "HOST", faint, at.host, gap=after_host(at))
+    cell(line, "ADDR", faint, at.addr)
+    cell(line, "RTT", faint, at.rtt, right=True)
+    cell(line, "GPUS", faint, at.gpus)
+    cell(line, "UTIL PER GPU" if at.util >= 12 else "UTIL", faint, at.util)
+    cell(line, "AVG", faint, at.avg, right=True)
+    cell(line, "LAST 60 S", faint, at.hist)
+    cell(line, "MEM GB" if at.mem > 5 else "GB", faint, at.mem, right=True)
+    cell(line, "MAX", faint, at.heat, right=True)
+    cell(line, "GB/s IN" if at.rx > 6 else "IN", faint, at.rx, right=True)
+    cell(line, "OUT", faint, at.tx, right=True)
+    cell(line, "FABRIC", faint, at.fabric)
+    cell(line, "DISK FREE", faint, at.disk, right=True)
     return line.put("RUN", faint, width=at.run)
 
 
-def _cell(line: Line, text: str, style: Style, width: int, *, right: bool = False, gap: int = 2) -> None:
+def cell(line: Line, text: str, style: Style, width: int, *, right: bool = False, gap: int = 2) -> None:
+    """One cell of a column and the gap after it; nothing where the column is folded."""
     if width:
         line.put(text, style, width=width, right=right).gap(gap)
 
 
-def _after_host(at: Columns) -> int:
+def after_host(at: Columns) -> int:
     """One cell is enough before a number at the right of its column."""
     return 1 if at.rtt and not at.addr else 2
 
@@ -121,7 +122,7 @@ def row(host: HostBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: flo
     """One host without its cursor and mark. Old values dim with their age."""
     line = Line().gap(LEFT - 2).put(_state_glyph(host, glyphs), _state_style(host, palette)).gap(1)
     name = palette.bold if bold else palette.text
-    _cell(line, host.name, name, at.host, gap=_after_host(at))
+    cell(line, host.name, name, at.host, gap=after_host(at))
     if host.status in ("down", "lost"):
         return _dead(line, host, at, palette, now)
     if host.status == "unknown":
@@ -174,8 +175,8 @@ def _aged(palette: Palette, host: HostBoard, now: float) -> Inks:
 
 def _dead(line: Line, host: HostBoard, at: Columns, palette: Palette, now: float) -> Line:
     """Why, what to do, and the last sign of life, in the place where its numbers would be."""
-    _cell(line, "", palette.faint, at.addr)
-    _cell(line, "-", palette.faint, at.rtt, right=True)
+    cell(line, "", palette.faint, at.addr)
+    cell(line, "-", palette.faint, at.rtt, right=True)
     reason, hint = reason_of(host)
     end = Line().put(f"seen {figures.ago(now - host.seen)}" if host.seen is not None else "never seen", palette.faint)
     what, _, more = reason.partition(": ")
@@ -194,8 +195,8 @@ def reason_of(host: HostBoard) -> tuple[str, str]:
 
 
 def _alive(line: Line, host: HostBoard, at: Columns, ink: Inks, glyphs: Glyphs) -> Line:
-    _cell(line, address(host), ink.muted, at.addr)
-    _cell(line, rtt(host), ink.muted, at.rtt, right=True)
+    cell(line, address(host), ink.muted, at.addr)
+    cell(line, rtt(host), ink.muted, at.rtt, right=True)
     if at.gpus:
         _gpus(line, host, at.gpus, ink, glyphs)
     _util(line, host, at, ink, glyphs)
@@ -205,15 +206,15 @@ def _alive(line: Line, host: HostBoard, at: Columns, ink: Inks, glyphs: Glyphs) 
     _memory(line, host, at, ink, glyphs)
     hottest = host.hottest()
     degrees = "-" if hottest is None else f"{hottest:.0f}{glyphs.degree}{'C' if at.heat > 3 else ''}"
-    _cell(line, degrees, ink.heat(hottest), at.heat, right=True)
+    cell(line, degrees, ink.heat(hottest), at.heat, right=True)
     rates = host.rates()
     for value, width in ((rates and rates[0], at.rx), (rates and rates[1], at.tx)):
         shown = figures.gbytes(value)
-        _cell(line, shown, ink.faint if shown in ("0.0", "-") else ink.text, width, right=True)
+        cell(line, shown, ink.faint if shown in ("0.0", "-") else ink.text, width, right=True)
     if at.fabric:
         _fabric(line, host, at.fabric, ink, glyphs)
     if at.disk:
-        _cell(line, _disk(host), ink.muted, at.disk, right=True)
+        cell(line, _disk(host), ink.muted, at.disk, right=True)
     return _run(line, host, at, ink)
 
 
@@ -267,17 +268,21 @@ def machine(host: HostBoard, width: int) -> str:
 def _average(line: Line, host: HostBoard, at: Columns, ink: Inks) -> None:
     value = host.average()
     if value is None and not host.gpus and host.sample and host.sample.cpu_pct is not None:
-        _cell(line, figures.percent(host.sample.cpu_pct), ink.muted, at.avg, right=True)
+        cell(line, figures.percent(host.sample.cpu_pct), ink.muted, at.avg, right=True)
         return
-    _cell(line, figures.percent(value), ink.text if value and value >= 1 else ink.faint, at.avg, right=True)
+    cell(line, figures.percent(value), ink.text if value and value >= 1 else ink.faint, at.avg, right=True)
 
 
 def mean_history(host: HostBoard, count: int) -> list[float | None]:
     """The mean utilisation of its GPUs at each of the last samples."""
-    lanes = [lane.load.last(count) for lane in host.gpus.values()]
-    most = max((len(lane) for lane in lanes), default=0)
-    missing: list[list[float | None]] = [[None] * (most - len(lane)) for lane in lanes]
-    padded = [gap + lane for gap, lane in zip(missing, lanes, strict=True)]
+    return means([lane.load.last(count) for lane in host.gpus.values()])
+
+
+def means(histories: Sequence[list[float | None]]) -> list[float | None]:
+    """The mean of several histories at each moment; the newest samples are of the same second."""
+    most = max((len(history) for history in histories), default=0)
+    missing: list[list[float | None]] = [[None] * (most - len(history)) for history in histories]
+    padded = [gap + history for gap, history in zip(missing, histories, strict=True)]
     return [figures.mean(values) for values in zip(*padded, strict=True)]
 
 
@@ -314,7 +319,7 @@ def fabric(host: HostBoard, glyphs: Glyphs) -> tuple[str, bool]:
 
 def _fabric(line: Line, host: HostBoard, width: int, ink: Inks, glyphs: Glyphs) -> None:
     words, remark = fabric(host, glyphs)
-    _cell(line, words, ink.palette.watch if remark else ink.muted, width)
+    cell(line, words, ink.palette.watch if remark else ink.muted, width)
 
 
 def _disk(host: HostBoard) -> str:

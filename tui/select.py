@@ -16,7 +16,8 @@ SORTS = ("file", "host", "state", "util", "mem", "heat", "net", "run")
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`h100` (text), `^gw.*` (a regex), `!down` (without), `rack=r7` (a label, or state= run= gpu=)."""
+    """`h100` (text), `^gw.*` (a regex), `!down` (without), `@front` (a group), `rack=r7` (a label, or state= run=
+    gpu= group=)."""
 
     text: str = ""
 
@@ -30,6 +31,8 @@ class Filter:
 
 
 def _matches(wanted: str, host: HostBoard) -> bool:
+    if wanted.startswith("@"):
+        return wanted[1:] in host.groups
     key, equals, value = wanted.partition("=")
     known = {**host.spec.labels, **_attributes(host)}
     if equals and key in known:
@@ -43,6 +46,7 @@ def _attributes(host: HostBoard) -> dict[str, str]:
     gpus = host.facts.gpu.gpus if host.facts else ()
     return {
         "state": host.status,
+        "group": " ".join(host.groups),
         "run": " ".join(run for run, _ in host_rows.runs_on(host)),
         "gpu": host.spec.labels.get("gpu", "") or " ".join({g.name for g in gpus}),
     }
@@ -113,9 +117,9 @@ def next_sort(now: str) -> str:
     return SORTS[(SORTS.index(now) + 1) % len(SORTS)]
 
 
-def toggled(marks: frozenset[str], name: str) -> frozenset[str]:
-    """Marks with one name put in or taken out."""
-    return marks ^ {name}
+def toggled(marks: frozenset[str], names: Sequence[str]) -> frozenset[str]:
+    """Marks with some names put in, or taken out when all of them were in."""
+    return marks - set(names) if marks.issuperset(names) else marks | set(names)
 
 
 def span(names: Sequence[str], start: str, end: str) -> frozenset[str]:

@@ -65,6 +65,7 @@ class CliDesk(HostDesk):
         self.told = told
         self.inventory = inventory
         self.hosts = tuple(hosts)
+        self.groups: Mapping[str, tuple[str, ...]] = _groups(inventory, [host.name for host in hosts])
         self.title = title or inventory.path or "hosts from -H"
         self.owner = owner()
         self.readonly = bool(told["readonly"])
@@ -397,3 +398,9 @@ def _size(folder: object) -> int:
         with contextlib.suppress(OSError):
             total += path.stat().st_size
     return total
+
+
+def _groups(inventory: Inventory, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The inventory's groups, as far as their hosts are chosen."""
+    found = {group: tuple(n for n in members if n in names) for group, members in inventory.groups.items()}
+    return {group: members for group, members in found.items() if members}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
 from typing import TYPE_CHECKING, Literal
@@ -165,6 +165,8 @@ class HostBoard:
     """Everything known of one host now."""
 
     spec: Host
+    groups: tuple[str, ...] = ()
+    """The groups of hosts.yaml that it is in."""
     facts: HostFacts | None = None
     trouble: Trouble | None = None
     """Why its last probe failed, or its connection broke."""
@@ -290,8 +292,11 @@ class Totals:
 class Board:
     """All hosts of the inventory, in its order. Takes in what happens; tells what is."""
 
-    def __init__(self, hosts: Sequence[Host]) -> None:
-        self.hosts: dict[str, HostBoard] = {h.name: HostBoard(h) for h in hosts}
+    def __init__(self, hosts: Sequence[Host], groups: Mapping[str, Sequence[str]] | None = None) -> None:
+        known = groups or {}
+        self.hosts: dict[str, HostBoard] = {
+            h.name: HostBoard(h, tuple(name for name, members in known.items() if h.name in members)) for h in hosts
+        }
 
     def __getitem__(self, name: str) -> HostBoard:
         return self.hosts[name]

@@ -214,6 +214,7 @@ class FakeDesk:
         self.readonly = readonly
         self.leash = False
         self.hosts = tuple(Host(name) for name in hosts)
+        self.groups: Mapping[str, tuple[str, ...]] = {}
         self.answers = {name: result for name, result in lab_facts().items() if name in hosts}
         self.found: dict[str, ProbeResult] = {}
         self.calls: list[tuple[Any, ...]] = []

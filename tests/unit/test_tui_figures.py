@@ -226,7 +226,8 @@ def test_marks() -> None:
 
     assert select.span(names, "c", "a") == {"a", "b", "c"}
     assert select.span(names, "gone", "b") == {"b"}
-    assert select.toggled(frozenset({"a"}), "a") == frozenset()
+    assert select.toggled(frozenset({"a", "b"}), ["a"]) == {"b"}
+    assert select.toggled(frozenset({"a"}), ["a", "b"]) == {"a", "b"}
 
 
 # the form

@@ -11,8 +11,10 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.events import Resize
 
+from distui.run import groups
 from distui.run.board import HostBoard
-from tui import host_lines, host_rows, select, shell
+from distui.run.groups import GroupBoard
+from tui import group_rows, host_lines, host_rows, select, shell
 from tui.base import FILTER, Action, View, app_of, bindings
 from tui.host_text import described, raw
 from tui.paint import Line
@@ -42,6 +44,11 @@ class HostsScreen(View):
         Action("reverse", "reverse order", ("O",), "View"),
         Action("raw", "raw JSON", ("y",), "View", "raw", help="The probe's facts as JSON."),
         Action("edit_hosts", "edit hosts.yaml", ("e",), "View", "edit", help="The inventory in $EDITOR."),
+        Action(
+            "fold", "fold group", ("z",), "Layout", "fold",
+            help="The group of this host as one row, or its hosts again; `:fold NAME` names one.",
+        ),
+        Action("fold_all", "fold all", ("Z",), "Layout", help="All groups as one row each, or all hosts again."),
         Action("preview", "preview", ("v",), "Layout", help="The preview: as there is room, always, never."),
         Action("back", "undo filter, marks", ("escape",), "Global", help="Undo the filter, then the marks."),
         Action(
@@ -62,7 +69,12 @@ class HostsScreen(View):
     def __init__(self) -> None:
         super().__init__()
         self.sort, self.reverse, self.preview_mode = "file", False, "auto"
+        self.folded: tuple[str, ...] = ()
+        """Folded groups, in the order in which they take their hosts."""
         self._shown: dict[str, HostBoard] = {}
+        """The hosts that match the filter, whether they have a row or are in a group's."""
+        self._groups: dict[str, GroupBoard] = {}
+        """The folded groups by their rows' keys."""
         self._columns: host_rows.Columns | None = None
         self._stale = False
 
@@ -72,7 +84,9 @@ class HostsScreen(View):
         """See View."""
         with Container(id="list"):
             yield Painted(self._head, id="head")
-            yield HostTable(self._paint, id="table")
+            table = HostTable(self._paint, id="table")
+            table.members = self._members
+            yield table
         yield Painted(self._preview, id="preview")
 
     def on_mount(self) -> None:
@@ -87,8 +101,18 @@ class HostsScreen(View):
 
     @property
     def host(self) -> HostBoard | None:
-        """The host under the cursor."""
+        """The host under the cursor; None on a group."""
         return self._shown.get(self.table.key)
+
+    @property
+    def group(self) -> GroupBoard | None:
+        """The folded group under the cursor."""
+        return self._groups.get(self.table.key)
+
+    def _members(self, key: str) -> tuple[str, ...]:
+        """The hosts a row stands for."""
+        group = self._groups.get(key)
+        return (key,) if group is None else tuple(host.name for host in group.hosts)
 
     @property
     def crumbs(self) -> tuple[str, ...]:
@@ -144,17 +168,20 @@ class HostsScreen(View):
             self.board.hosts.values(), select.Filter(self.filter_text), self.sort, reverse=self.reverse
         )
         self._shown = {h.name: h for h in hosts}
-        names = list(self._shown)
-        if names != [row.key for row in self.table.rows]:
-            self.table.set_rows(names)
-        self._place(len(names))
+        rows = groups.fold(hosts, self.desk.groups, self.folded)
+        self._groups = {row.key: row for row in rows if isinstance(row, GroupBoard)}
+        keys = [row.key if isinstance(row, GroupBoard) else row.name for row in rows]
+        if keys != [row.key for row in self.table.rows]:
+            self.table.set_rows(keys)
+        self._place(len(keys))
         self._columns = self._fitting(hosts)
 
     def _fitting(self, hosts: list[HostBoard]) -> host_rows.Columns:
         remark = any(host_rows.fabric(h, self.glyphs)[1] for h in hosts if h.status == "up")
         most = max((len(h.gpus) for h in hosts), default=0)
         width = LIST_BESIDE if self.has_class("-beside") else self.size.width
-        return host_rows.columns(width, self._shown, most_gpus=most, remark=remark)
+        names = [row.key if row.key in self._shown else f"{self.glyphs.folded} {row.key}" for row in self.table.rows]
+        return host_rows.columns(width, names, most_gpus=most, remark=remark)
 
     def _place(self, count: int) -> None:
         body = self.query_one("#body")
@@ -179,12 +206,18 @@ class HostsScreen(View):
         return [host_rows.header(self._columns, self.look, self.glyphs)]
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
-        host = self._shown.get(self.table.rows[number].key)
+        key = self.table.rows[number].key
+        host, group = self._shown.get(key), self._groups.get(key)
+        if group is not None and self._columns is not None:
+            return group_rows.row(group, self._columns, self.look, self.glyphs, time.time(), bold=here)
         if host is None or self._columns is None:
             return Line()
         return host_rows.row(host, self._columns, self.look, self.glyphs, time.time(), bold=here)
 
     def _preview(self, width: int, height: int) -> list[Line]:
+        if self.group is not None and self._columns is not None:
+            at = host_rows.columns(width, self._members(self.group.key))
+            return group_rows.preview(self.group, at, width, height, self.look, self.glyphs, time.time())
         if self.host is None:
             return []
         return host_lines.preview(self.host, width, height, self.look, self.glyphs, time.time())
@@ -196,23 +229,78 @@ class HostsScreen(View):
         self.query_one("#preview", Painted).repaint()
 
     def on_row_list_chosen(self, event: RowList.Chosen) -> None:
-        """Open the host."""
-        app_of(self).open_host(event.key)
+        """Open the host; a group opens into its hosts."""
+        if event.key in self._groups:
+            self.action_fold()
+        else:
+            app_of(self).open_host(event.key)
 
     def on_host_table_marked(self, event: HostTable.Marked) -> None:
         """The crumbs count them."""
         self.refresh_bars()
 
     def action_describe(self) -> None:
-        """All about the host in words."""
-        if self.host is not None:
-            app_of(self).open_text(self.host.name, described(self.host, time.time()))
+        """All about the host in words; of a group host after host."""
+        if self.table.key:
+            texts = [described(self._shown[name], time.time()) for name in self._members(self.table.key)]
+            app_of(self).open_text(self.table.key, "\n".join(texts))
 
     def action_raw(self) -> None:
-        """The facts as JSON."""
-        text = raw(self.host) if self.host is not None else ""
-        if text and self.host is not None:
+        """The facts as JSON; of a group as one list."""
+        if self.host is not None and (text := raw(self.host)):
             app_of(self).open_text(f"{self.host.name}.json", text)
+        elif self.group is not None:
+            texts = ",\n".join(text for host in self.group.hosts if (text := raw(host)))
+            app_of(self).open_text(f"{self.group.name}.json", f"[{texts}]")
+
+    # Groups.
+
+    def action_fold(self) -> None:
+        """The group of this row as one row, or its hosts again."""
+        if self.group is not None:
+            self._fold(self.group.name)
+        elif not self.desk.groups:
+            app_of(self).tell("hosts.yaml has no groups; `groups:` there names some")
+        elif name := groups.group_of(self.table.key, self.desk.groups):
+            self._fold(name)
+        else:
+            app_of(self).tell(f"{self.table.key} is in no group")
+
+    def _fold(self, name: str) -> None:
+        """Fold or unfold a group; the cursor stays on what it was on."""
+        before = self._members(self.table.key)
+        if name in self.folded:
+            self.folded = tuple(n for n in self.folded if n != name)
+        else:
+            self.folded = (*self.folded, name)
+        self._refold(before)
+
+    def _refold(self, before: tuple[str, ...]) -> None:
+        self._tick()
+        for row in self.table.rows:
+            if before and before[0] in self._members(row.key):
+                self.table.go(row.key)
+
+    def action_fold_all(self) -> None:
+        """All groups, or none."""
+        before = self._members(self.table.key)
+        self.folded = () if self.folded else groups.every_fold(self.desk.groups)
+        self._refold(before)
+
+    def command_fold(self, argument: str) -> None:
+        """`:fold h100`."""
+        name = argument.removeprefix("@")
+        if not name:
+            self.action_fold()
+        elif name in self.desk.groups:
+            self._fold(name)
+        else:
+            known = ", ".join(self.desk.groups) or "none"
+            app_of(self).tell(f"there is no group {name}; groups are {known}", level="warning")
+
+    def complete_fold(self) -> tuple[str, ...]:
+        """What `:fold` takes."""
+        return tuple(self.desk.groups)
 
     def action_edit_hosts(self) -> None:
         """The inventory in one's own editor; it is read at the start."""
@@ -228,7 +316,9 @@ class HostsScreen(View):
 
     def action_shell(self) -> None:
         """An ssh shell; the app comes back when it ends."""
-        if self.host is not None:
+        if self.group is not None:
+            app_of(self).tell("a shell is opened on one host; z shows the hosts of the group")
+        elif self.host is not None:
             self.work(shell.visit(self.app, self.desk.ssh_argv(self.host.name)), name="shell")
 
     def action_probe(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -15,7 +16,10 @@ from tui.widgets.rows import Painter, RowList
 
 
 class HostTable(RowList):
-    """A RowList whose rows can be marked; actions of the screen apply to the marks, else to the row."""
+    """A RowList whose rows can be marked; actions of the screen apply to the marks, else to the row.
+
+    Marks are names of hosts: a row that stands for several of them is marked when all are.
+    """
 
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("choose", "open", ("enter",), "Move", footer=True, help="GPUs, links, processes and facts of the host."),
@@ -32,14 +36,20 @@ class HostTable(RowList):
         super().__init__(self._with_mark, id=id)
         self.inner = painter
         self.marks: frozenset[str] = frozenset()
+        self.members: Callable[[str], tuple[str, ...]] = lambda key: (key,)
+        """The hosts a row stands for."""
         self._last = ""
 
     def _with_mark(self, number: int, width: int, here: bool) -> Line:
         """The row of the inner painter with the mark in the cell after the cursor's."""
         line = self.inner(number, width, here)
-        if self.rows[number].key not in self.marks:
+        hosts = self.members(self.rows[number].key)
+        marked = self.marks.intersection(hosts)
+        if not marked:
             return line
-        mark = Line().gap(1).put(glyphs_of(self).mark, look_of(self).key)
+        glyphs, look = glyphs_of(self), look_of(self)
+        whole = len(marked) == len(hosts)
+        mark = Line().gap(1).put(glyphs.mark if whole else glyphs.absent, look.key)
         first, style = line.pieces[0]
         line.pieces[0] = (first[2:], style)
         line.width -= 2
@@ -47,9 +57,9 @@ class HostTable(RowList):
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """What an action applies to: the marked rows in the order shown, else the row under the cursor."""
-        marked = tuple(row.key for row in self.rows if row.key in self.marks)
-        return marked or ((self.key,) if self.key else ())
+        """What an action applies to: the marked hosts in the order shown, else those of the row under the cursor."""
+        marked = tuple(name for row in self.rows for name in self.members(row.key) if name in self.marks)
+        return marked or (self.members(self.key) if self.key else ())
 
     def set_marks(self, marks: frozenset[str]) -> None:
         """Mark exactly these."""
@@ -62,14 +72,14 @@ class HostTable(RowList):
         """Mark or unmark the row and go on."""
         if self.key:
             self._last = self.key
-            self.set_marks(select.toggled(self.marks, self.key))
+            self.set_marks(select.toggled(self.marks, self.members(self.key)))
             self.action_down()
 
     def action_mark_range(self) -> None:
         """Mark from the last mark to here."""
         if self.key:
-            names = [row.key for row in self.rows]
-            self.set_marks(self.marks | select.span(names, self._last, self.key))
+            keys = select.span([row.key for row in self.rows], self._last, self.key)
+            self.set_marks(self.marks.union(*(self.members(key) for key in keys)))
             self._last = self.key
 
     def action_unmark(self) -> None:
