@@ -25,6 +25,8 @@ WIDE = 72
 """From this width on all columns are shown; below it time, line and count."""
 UNFOLDED = 3
 """Members shown of an unfolded row before the rest is counted."""
+WHO_CELLS = 20
+"""The column that says who takes no more."""
 HOST_CELLS = 4
 """Above this many hosts the presence strip has one cell a host."""
 CACHED = 800
@@ -309,19 +311,27 @@ class MergedPane(Pane):
                     here = rank in ranks
                     line.put(glyphs.present if here else glyphs.absent, ink if here else look.rule)
 
+    @property
+    def _who_width(self) -> int:
+        """Cells of the column that says who: a rank's or launcher's name and its host, as far as that is bearable."""
+        buffers = self.merged.buffers
+        wide = digits(buffers)
+        longest = max((len(self.merged.names.get(r, "")) or wide) + len(b.host) for r, b in buffers.items())
+        return max(12, min(longest + 2, WHO_CELLS))
+
     def _who(self, line: Line, ranks: frozenset[int], part: int, look: Palette) -> None:
+        room = self._who_width
         if part == -2:
-            line.gap(12)
+            line.gap(room)
         elif len(ranks) == 1:
             rank = min(ranks)
             host = self.merged.buffers[rank].host if rank in self.merged.buffers else ""
             called = self.merged.names.get(rank) or f"{rank:0{digits(self.merged.buffers)}d}"
-            width = len(called)
             line.put(glyphs_of(self).hue, look.hues[rank % len(look.hues)]).put(called, look.text)
-            line.gap(1).put(host, look.muted, width=10 - width)
+            line.gap(1).put(host, look.muted, width=max(0, room - 2 - len(called)))
         else:
             what = "ranks" if max(ranks, default=0) >= 0 else "launchers"
-            line.put(f"{len(ranks)} {what}", look.muted, width=12)
+            line.put(f"{len(ranks)} {what}", look.muted, width=room)
 
     def _tail(self, line: Line, group: Group, part: int, look: Palette) -> Line:
         width = self.size.width - 1
@@ -344,7 +354,13 @@ class MergedPane(Pane):
                 line.gap(1 if i else 0).put(host, look.faint, width=len(ranks))
         else:
             line.put("RANKS" if self.size.width < 100 else "HOSTS", look.faint, width=self.presence_width)
-        return line.gap(1).put("LINES", look.faint).gap(2).put("FROM", look.faint, width=13).put("LINE", look.faint)
+        return (
+            line.gap(1)
+            .put("LINES", look.faint)
+            .gap(2)
+            .put("FROM", look.faint, width=self._who_width + 1)
+            .put("LINE", look.faint)
+        )
 
     def _title(self, width: int, look: Palette) -> Line:
         glyphs = glyphs_of(self)
