@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import BindingType
@@ -93,6 +93,7 @@ class DistuiApp(Places):
         self.leaving: Leaving | None = None
         """What is waited for before the app quits."""
         self.command_history: list[str] = []
+        self.drafts: dict[str, str] = {}
         self._changed: set[str] = set()
         self._runs_changed = False
         self._look: tuple[str, Palette] | None = None
@@ -336,8 +337,8 @@ class DistuiApp(Places):
             await self.action_leave_now()
 
     async def action_leave_now(self) -> None:
-        """Quit: at once when no run is followed, else after a question."""
-        if not any(live.state.ended is None for live in self.desk.following.values()):
+        """Quit: at once when no run is followed and nothing is unsaved, else after a question."""
+        if not self.drafts and not any(live.state.ended is None for live in self.desk.following.values()):
             self.exit(0)
             return
         self.run_worker(self._ask_and_leave(), name="quit", group="quit", exclusive=True)
@@ -345,7 +346,12 @@ class DistuiApp(Places):
     async def _ask_and_leave(self) -> None:
         from tui.screens.quit import QuitScreen
 
+        if self.drafts and not await self.confirm("Quit without saving?", _unsaved(self.drafts), "Throw away"):
+            return
         living = {name: live for name, live in self.desk.following.items() if live.state.ended is None}
+        if not living and self.leaving is None:
+            self.exit(0)
+            return
         answer = await self.push_screen_wait(
             QuitScreen(living, readonly=self.desk.readonly, leash=self.desk.leash, leaving=self.leaving)
         )
@@ -386,6 +392,11 @@ class DistuiApp(Places):
             self.call_later(self.action_leave_now)
         else:
             self.tell("q to quit; runs keep going")
+
+
+def _unsaved(drafts: Iterable[str]) -> list[str]:
+    names = [f"{name}   in {folder or '.'}" for folder, _, name in (draft.rpartition("/") for draft in drafts)]
+    return [*names, "", "They were edited in the launch form and not saved (w saves)."]
 
 
 def _mode(module: str, kind: str) -> Callable[[], Screen[Any]]:

@@ -52,6 +52,8 @@ class AppLike(Protocol):
     glyphs: Glyphs
     keymap: Mapping[str, str]
     leaving: Leaving | None
+    drafts: dict[str, str]
+    """Texts of job files that were edited here and are not saved, by path."""
 
     @property
     def look(self) -> Palette: ...

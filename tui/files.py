@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
 from distui.errors import UsageError
@@ -27,14 +28,16 @@ def write(path: Path, text: str) -> None:
         raise UsageError(f"{path} can't be written: {error.strerror or error}") from None
 
 
-def save(path: Path, text: str, *, before: str | None) -> None:
-    """Write a file that had the text `before` when it was read (None: there was none). Raises UsageError.
+def changed(path: Path, before: str | None) -> bool:
+    """Whether a file that had the text `before` (None: there was none) is another one now. Raises UsageError.
 
-    What somebody else wrote meanwhile is not overwritten.
+    One that is gone may be written again: nothing is lost.
     """
-    there = read(path) if path.exists() else None
-    if before is None and there is not None:
-        raise UsageError(f"{path} exists already", hint="give the job another name")
-    if before is not None and there not in (None, before):
-        raise UsageError(f"{path} was changed by somebody else", hint="e shows your text; save it under another name")
-    write(path, text)
+    return path.exists() and read(path) != before
+
+
+def difference(theirs: str, ours: str, most: int = 20) -> list[str]:
+    """What would be different in the file, in lines of a diff."""
+    found = difflib.unified_diff(theirs.splitlines(), ours.splitlines(), "theirs", "yours", lineterm="", n=0)
+    lines = [line for line in found if not line.startswith("@@")]
+    return lines if len(lines) <= most else [*lines[:most], f"and {len(lines) - most} lines more"]

@@ -13,9 +13,11 @@ from distui.errors import Problem
 from distui.plan.labels import format_ranks
 from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task
 from distui.plan.process import program
-from distui.plan.render import end_words, env_heredoc, folded, groups, quoted, visible
+from distui.plan.render import env_heredoc, folded, groups, quoted, visible
 from distui.run.board import Board
 from distui.spec.names import fold
+from tui.before_lines import Checked, before_lines, preflight_lines
+from tui.drafting import ImageState
 from tui.glyphs import Glyphs
 from tui.host_lines import title
 from tui.paint import Line
@@ -47,6 +49,12 @@ class Preview:
     reasons: tuple[PlanProblem, ...] = ()
     remarks: tuple[str, ...] = ()
     """What else will bite: GPUs in use, hosts not asked yet."""
+    image: ImageState | None = None
+    """Where the plan's image is; None when nobody was asked."""
+    checked: Checked | None = None
+    """The last preflight of this job."""
+    checking: bool = False
+    """Whether a preflight is being made."""
 
     @property
     def errors(self) -> int:
@@ -56,7 +64,8 @@ class Preview:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What will bite without keeping it from being started."""
-        return (*(self.plan.warnings if self.plan else ()), *self.remarks)
+        other = self.image.warning if self.image is not None else ""
+        return (*(self.plan.warnings if self.plan else ()), *self.remarks, *([other] if other else []))
 
 
 def preview_of(made: RunPlan | NoPlan, board: Board) -> Preview:
@@ -95,6 +104,10 @@ def status(shown: Preview, look: Palette) -> Line:
     count = len(folded_warnings(shown.warnings))
     if count:
         line.put(", ", look.muted).put(f"{count} warning{'s' * (count != 1)}", look.watch)
+    if shown.image is not None and shown.image.missing:
+        never = shown.plan.pull == "never"
+        words = f"{len(shown.image.missing)} without the image" if never else f"{len(shown.image.missing)} to pull"
+        line.put(", ", look.muted).put(words, look.wrong if never else look.text)
     return line
 
 
@@ -124,7 +137,12 @@ def plan_rows(
     rows += [PlanRow(Line())] if shown.warnings else []
     rows += [PlanRow(line) for line in _why(plan, width, look, glyphs)]
     rows += _commands(plan, width, look, glyphs, unfolded, all_tasks)
-    return [*rows, *(PlanRow(line) for line in _before(plan, width, look, glyphs))]
+    offer = Line().put("P ", look.key).put("check now", look.muted)
+    end = Line().put("checking", look.text) if shown.checking else offer
+    rows += [PlanRow(line) for line in before_lines(plan, shown.image, end, width, look, glyphs)]
+    if shown.checked is not None:
+        rows += [PlanRow(line) for line in preflight_lines(shown.checked, plan, width, look, glyphs)]
+    return rows
 
 
 def _counts(plan: RunPlan) -> str:
@@ -335,30 +353,3 @@ def _folded(task: Task, width: int, look: Palette, glyphs: Glyphs) -> list[Line]
     lines.append(Line().gap(3).put(parts[at], look.muted).put(" \\", look.faint))
     lines.append(Line().gap(3).put(" ".join(parts[at + 1 :]) or "(the image's own command)", look.bold))
     return [line.cut(width - 1) for line in lines]
-
-
-# what comes first
-
-
-def _before(plan: RunPlan, width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
-    """What is checked and done before anything starts."""
-    hosts = "its host" if len(plan.hosts) == 1 else f"all {len(plan.hosts)} hosts"
-    told = [("hosts", f"{hosts} are logged in to again, and must still be as probed")] if len(plan.hosts) > 1 else []
-    if plan.image:
-        pulls = {
-            "missing": "pulled where it is missing", "always": "pulled on every host", "never": "must be there already",
-        }  # fmt: skip
-        told.append(("image", pulls[plan.pull]))
-    if len(plan.hosts) > 1 and not plan.init_method.startswith("file"):
-        ports = "every other, and the tasks' ports must be free"
-        there = ports if plan.launcher == "tf" else f"{plan.master_addr} port {plan.master_port}"
-        told.append(("reach", f"every host must reach {there}"))
-    fails = "the others are stopped" if plan.on_fail == "stop" else "the others go on"
-    told.append(("failure", f"{fails}; SIGKILL after {plan.stop_grace:g} s of grace"))
-    if words := end_words(plan).strip():
-        told.append(("end", words.removesuffix(".")))
-    lines = [title("Before it starts", width, look, glyphs), Line()]
-    for name, words in told:
-        for k, part in enumerate(_wrapped(words, max(24, width - 13))):
-            lines.append(Line().gap(1).put("" if k else name, look.muted, width=8).gap(2).put(part, look.text))
-    return lines

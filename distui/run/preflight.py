@@ -34,9 +34,9 @@ class Preflight:
     reach: ReachReport | None
 
     @property
-    def failed(self) -> bool:
-        """Whether a start would be refused, or break."""
-        return any(row.verdict == "fail" for row in self.rows)
+    def wrong(self) -> bool:
+        """Whether anything was found that should be looked at before a start."""
+        return any(row.verdict in ("warn", "fail") for row in self.rows)
 
 
 async def preflight(connector: Connector, plan: RunPlan, hosts: Sequence[Host], *, parallel: int = 64) -> Preflight:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +28,10 @@ async def opened(app: Any, pilot: Any, desk: FakeDesk, job: int = 0, marked: tup
 
 
 async def until_planned(screen: Any, pilot: Any) -> None:
-    """What was typed has reached the plan."""
+    """What was typed has reached the plan, and the hosts have told of its image."""
     screen._later(now=True)
-    await pilot.pause()
+    await screen._fresh.wait()
+    await settle(pilot)
 
 
 def told(app: Any) -> str:
@@ -187,7 +190,7 @@ async def test_the_editor(open_app: Any, desk: FakeDesk, monkeypatch: pytest.Mon
     async with open_app() as (app, pilot):
         screen = await opened(app, pilot, desk)
         await pilot.press("e")
-        await pilot.pause()
+        await until_planned(screen, pilot)
         assert screen.job is not None
         assert screen.job.name == "edited"
 
@@ -222,26 +225,35 @@ async def test_dry_run_writes_the_plan(
     async with open_app() as (app, pilot):
         await opened(app, pilot, desk)
         await pilot.press("D")
-        await pilot.pause()
+        await settle(pilot)
         assert "docker run" in read(str(tmp_path / "llm-pret-new.plan.txt"))
         assert not [call for call in desk.calls if call[0] == "launch"]
 
 
 async def test_save(open_app: Any, desk: FakeDesk) -> None:
-    """w writes the file; not over what somebody else wrote meanwhile."""
+    """w writes the file; over what somebody else wrote meanwhile only after a question that shows the difference."""
     async with open_app() as (app, pilot):
         screen = await opened(app, pilot, desk)
         file = screen.path
         screen._set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 2"), now=True)
         await pilot.press("w")
-        await pilot.pause()
+        await settle(pilot)
         assert "gpus_per_host: 2" in read(file)
         assert "edited" not in screen_text(app)
         write(file, JOB + "# theirs\n")
         screen._set_text(JOB, now=True)
-        with pytest.raises(UsageError, match="changed by somebody else"):
-            screen.action_save()
+        await pilot.press("w")
+        await settle(pilot)
+        assert "changed by somebody else" in screen_text(app)
+        assert "-# theirs" in screen_text(app)
+        await pilot.press("enter")
+        await settle(pilot)
         assert "# theirs" in read(file)
+        await pilot.press("w")
+        await settle(pilot)
+        await pilot.press("right", "enter")
+        await settle(pilot)
+        assert read(file) == JOB
 
 
 async def test_launch_asks_with_its_targets(open_app: Any, desk: FakeDesk) -> None:
@@ -249,7 +261,7 @@ async def test_launch_asks_with_its_targets(open_app: Any, desk: FakeDesk) -> No
     async with open_app() as (app, pilot):
         await opened(app, pilot, desk, marked=("node03", "node04"))
         await pilot.press("L")
-        await pilot.pause()
+        await settle(pilot)
         text = screen_text(app)
         shot(app, "launch-confirm")
         assert isinstance(app.screen, LaunchConfirm)
@@ -340,11 +352,127 @@ async def test_other_jobs_keep_their_edits(open_app: Any, desk: FakeDesk) -> Non
         assert screen.text == JOB + "# mine\n"
 
 
+async def test_unsaved_edits_outlive_the_screen(open_app: Any, desk: FakeDesk) -> None:
+    """The list marks the job, opening it again shows the edit, and quitting asks first."""
+    async with open_app(start="jobs") as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        screen._set_text(JOB + "# mine\n", now=True)
+        await settle(pilot)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert "edited, not saved" in screen_text(app)
+        await pilot.press("q")
+        await settle(pilot)
+        assert "Quit without saving?" in screen_text(app)
+        assert "llm-pretrain.yaml" in screen_text(app)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.is_running
+        again = await opened(app, pilot, desk)
+        assert again is not screen
+        assert again.text == JOB + "# mine\n"
+        await pilot.press("w", "escape")
+        await settle(pilot)
+        assert "edited" not in screen_text(app)
+
+
+async def test_a_file_that_was_written_outside_is_read_again(open_app: Any, desk: FakeDesk) -> None:
+    """When one comes back to the screen; not when it was edited here."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        write(screen.path, JOB + "# theirs\n")
+        app.open_text("x", "y")
+        await settle(pilot)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert screen.text == JOB + "# theirs\n"
+        screen._set_text(JOB + "# mine\n", now=True)
+        write(screen.path, JOB)
+        app.open_text("x", "y")
+        await settle(pilot)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert screen.text == JOB + "# mine\n"
+
+
+async def test_the_plan_says_where_the_image_is(open_app: Any, desk: FakeDesk) -> None:
+    """Asked once per host, beside everything else: where it is, where it will be pulled."""
+    desk.image_ids = {"node04": ""}
+    async with open_app((200, 60)) as (app, pilot):
+        screen = await opened(app, pilot, desk, marked=("node03", "node04"))
+        shot(app, "launch-image")
+        text = screen_text(app)
+        assert "missing on node04: pulled there first" in text
+        assert "present on node03" in text
+        assert "1 to pull" in text
+        await until_planned(screen, pilot)
+        asked = [call for call in desk.calls if call[0] == "images"]
+        assert asked == [("images", ("nvcr.io/nvidia/pytorch:25.01-py3",), ("node03", "node04"))]
+
+
+async def test_another_image_under_the_same_name_is_a_warning(open_app: Any, desk: FakeDesk) -> None:
+    """Ranks would run different programs: both ids and what makes them one."""
+    desk.image_ids = {"node04": "sha256:" + "cd" * 32}
+    async with open_app((200, 60)) as (app, pilot):
+        await opened(app, pilot, desk, marked=("node03", "node04"))
+        text = screen_text(app)
+        assert "the image is not the same everywhere: abababababab on node03, cdcdcdcdcdcd on node04" in text
+
+
+async def test_preflight_checks_this_plan(open_app: Any, desk: FakeDesk) -> None:
+    """P makes every check of a start on the plan's hosts, shows what it found below the plan, and starts nothing."""
+    desk.walls = [("node04", "node03")]
+    async with open_app((120, 40)) as (app, pilot):
+        screen = await opened(app, pilot, desk, marked=("node03", "node04"))
+        await pilot.press("P")
+        await settle(pilot)
+        await settle(pilot)
+        shot(app, "launch-preflight")
+        text = screen_text(app)
+        assert ("preflight", "llm-pret-new") in desk.calls
+        assert "Preflight" in text
+        assert re.search(r"FAIL +node04 +hosts reach each other: can't reach node03", text)
+        assert "mlx5_3 is DOWN" in text
+        assert "2 failed" in text
+        screen._set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 4"), now=True)
+        await until_planned(screen, pilot)
+        screen.plan_view.action_last()
+        await settle(pilot)
+        assert "the plan has changed since" in screen_text(app)
+        assert not [call for call in desk.calls if call[0] == "launch"]
+
+
+async def test_a_slow_plan_never_shows_an_older_text(
+    open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys are taken while a plan is made; only the newest text's plan is shown, whichever ends last."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        gate = threading.Event()
+        made = desk.preview
+
+        def slow(job: Any, picks: Any, *, run_id: str) -> Any:
+            if job.gpus_per_host == 4:
+                gate.wait(10)
+            return made(job, picks, run_id=run_id)
+
+        monkeypatch.setattr(desk, "preview", slow)
+        screen._set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 4"), now=True)
+        await pilot.pause()
+        screen._set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 2"), now=True)
+        await screen._fresh.wait()
+        gate.set()
+        await settle(pilot)
+        assert screen.job is not None
+        assert screen.job.gpus_per_host == 2
+        assert [len(task.gpus) for task in screen.preview.plan.tasks][:1] != [4]
+
+
 async def test_a_new_job(open_app: Any, desk: FakeDesk) -> None:
     """Without job files there is one to begin with."""
     desk.job_texts = {}
     async with open_app() as (app, pilot):
         app.open_launch(None, ("node03",))
-        await settle(pilot)
+        await until_planned(app.screen, pilot)
         assert value(app.screen, "command") == "python train.py"
         assert app.screen.preview.plan is not None

@@ -15,21 +15,23 @@ from tui.desk import Desk
 
 def test_a_file_is_written_whole(tmp_path: Path) -> None:
     """And nothing else is left beside it."""
-    files.save(tmp_path / "job.yaml", "a: 1\n", before=None)
+    files.write(tmp_path / "job.yaml", "a: 1\n")
 
     assert [p.name for p in tmp_path.iterdir()] == ["job.yaml"]
     assert files.read(tmp_path / "job.yaml") == "a: 1\n"
 
 
-@pytest.mark.parametrize(("before", "words"), [(None, "exists already"), ("old\n", "changed by somebody else")])
-def test_somebody_elses_text_stays(tmp_path: Path, before: str | None, words: str) -> None:
-    """Neither a new job nor an edited one overwrites it."""
+def test_somebody_elses_text_is_noticed(tmp_path: Path) -> None:
+    """Where a new job would be written over it, and where an edited one would."""
     path = tmp_path / "job.yaml"
+    assert not files.changed(path, "gone meanwhile\n")
     path.write_text("theirs\n")
 
-    with pytest.raises(UsageError, match=words):
-        files.save(path, "mine\n", before=before)
-    assert path.read_text() == "theirs\n"
+    assert files.changed(path, None)
+    assert files.changed(path, "old\n")
+    assert not files.changed(path, "theirs\n")
+    assert files.difference("a: 1\nb: 2\n", "a: 1\nb: 3\n") == ["--- theirs", "+++ yours", "-b: 2", "+b: 3"]
+    assert files.difference("", "x\n" * 100)[-1] == "and 82 lines more"
 
 
 def test_what_cannot_be_read_or_written_is_said(tmp_path: Path) -> None:

@@ -80,6 +80,8 @@ class JobsScreen(View):
         line = Line().gap(1)
         line.put(glyphs.bad if job.problems else " ", look.wrong).gap(1)
         line.put(job.name, look.bold if here else look.text, width=24).gap(2)
+        if str(job.path) in app_of(self).drafts:
+            line.put("edited, not saved", look.watch).gap(2)
         return line.put(job.path, look.muted)
 
     def _problem(self, job: JobFile, number: int) -> Line:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import time
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -10,19 +10,17 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.events import Resize
-from textual.timer import Timer
 
 from distui.errors import DistuiError
-from distui.plan.model import PlanProblem, RunPlan
 from distui.plan.render import render_text
-from distui.spec.job import Job
 from distui.spec.names import fold
-from tui import files, job_form, plan_lines, shell
-from tui.base import Action, View, app_of, bindings
+from tui import files, job_form, plan_lines
+from tui.base import Action, app_of, bindings
+from tui.before_lines import Checked
 from tui.desk import JobFile
 from tui.job_form import FIELDS
 from tui.paint import Line
-from tui.plan_lines import Preview
+from tui.screens.launch_draft import LaunchDraft
 from tui.theme import Palette
 from tui.widgets.form_confirm import LaunchConfirm
 from tui.widgets.form_field import FormField
@@ -31,22 +29,22 @@ from tui.widgets.form_yaml import YamlPane
 from tui.widgets.painted import Painted
 from tui.widgets.plan_view import PlanView
 
-PAUSE = 0.12
-"""Seconds without a key before the plan is made again."""
 Tab = Literal["form", "plan", "yaml"]
 
 
-class LaunchScreen(View):
+class LaunchScreen(LaunchDraft):
     """One job on some hosts. The text of the job file is the truth; the form writes into it."""
 
     VIEW = "jobs"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("next_tab", "tab", ("right_square_bracket", "f2"), "View", footer=True, help="Form, plan, YAML."),
         Action("last_tab", "tab back", ("left_square_bracket",), "View"),
-        Action("preflight", "preflight", ("P",), "View", "preflight", footer=True, help="The checks of Doctor."),
+        Action("preflight", "preflight", ("P",), "View", "preflight", footer=True,
+               help="Every check that comes before a start, against this plan and its hosts as they are now."),
         Action("dry_run", "dry run", ("D",), "View", "dryrun", footer=True, help="The whole plan into a file here."),
         Action("save", "save", ("w",), "View", "save", footer=True, help="Write the job file."),
         Action("editor", "$EDITOR", ("e",), "View", "edit", footer=True, help="Edit the text in your own editor."),
+        Action("copy_command", "copy command", ("c",), "View", "copy", help="The whole command, ready to paste."),
         Action("compare", "diff to last", ("d",), "View", "diff", help="What is different from this job's last run."),
         Action("back", "back", ("escape",), "Global", footer=True),
         Action("launch", "launch", ("L",), "Change", "launch", changes=True, footer=True,
@@ -75,24 +73,8 @@ class LaunchScreen(View):
     """
 
     def __init__(self, job: JobFile | None, marked: tuple[str, ...] = ()) -> None:
-        super().__init__()
-        self.files: tuple[JobFile, ...] = ()
-        self.file = job
-        self.marked = marked
-        """Hosts chosen on the Hosts screen; they win over the file's until the field is edited."""
-        self.text = ""
-        self.read_text = ""
-        """The text as it is on disk, as far as we know."""
-        self.edits: dict[str, str] = {}
-        """Texts of other jobs that were edited here, by path."""
-        self.job: Job | None = None
-        """The last text that could be read as a job."""
-        self.preview = Preview()
+        super().__init__(job, marked)
         self.tab: Tab = "form"
-        self.run_id = ""
-        self._timer: Timer | None = None
-        self._known: list[int] = []
-        """The probes that the plan was made from."""
         self._base: str | None = None
         """The text before a field was typed in: each key replaces what the key before it wrote."""
 
@@ -126,30 +108,6 @@ class LaunchScreen(View):
         """The right side."""
         return self.query_one(PlanView)
 
-    @property
-    def path(self) -> str:
-        """Where the job file is, or will be."""
-        return str(self.file.path) if self.file else "new-job.yaml"
-
-    @property
-    def document(self) -> str | None:
-        """The document's name when the file has several."""
-        if self.file is None:
-            return None
-        several = sum(1 for f in self.files if f.path == self.file.path) > 1
-        return self.file.name if several else None
-
-    @property
-    def crumbs(self) -> tuple[str, ...]:
-        """See View."""
-        name = Path(self.path).name
-        return ("Jobs", f"{name}#{self.document}" if self.document else name)
-
-    def after_crumbs(self, line: Line, look: Palette) -> None:
-        """Whether it differs from the file."""
-        if self.text != self.read_text:
-            line.gap(2).put("edited", look.muted)
-
     def headline(self, line: Line, look: Palette) -> None:
         """The tabs; the plan is one of them where it has no room beside the form."""
         names = {"form": "Form", "plan": "Plan", "yaml": "YAML"}
@@ -160,67 +118,11 @@ class LaunchScreen(View):
     def _tabs(self) -> tuple[Tab, ...]:
         return ("form", "plan", "yaml") if self.size.width < 100 else ("form", "yaml")
 
-    # The job.
-
-    def _open(self, file: JobFile | None) -> None:
-        """Show a job file, with the edits it had."""
-        if self.text != self.read_text:
-            self.edits[self.path] = self.text
-        self.file, self.run_id, self.job = file, "", None
-        self.read_text = job_form.NEW_JOB if file is None else self._read(file.path)
-        self.text = self.edits.get(self.path, self.read_text)
-        self._later(now=True)
-
-    def _read(self, path: Path) -> str:
-        try:
-            return files.read(path)
-        except DistuiError as error:
-            app_of(self).tell_error(error)
-            return ""
-
-    def _set_text(self, text: str, *, now: bool = False) -> None:
-        if text != self.text:
-            self.text = text
-            self._later(now=now)
-
-    def _later(self, *, now: bool = False) -> None:
-        """Make the plan again: now, or when no key came for a moment."""
-        if self._timer is not None:
-            self._timer.stop()
-            self._timer = None
-        if now:
-            self._make()
-        else:
-            self._timer = self.set_timer(PAUSE, self._make)
-
-    def _make(self) -> None:
-        """Text -> job -> plan -> what is shown."""
-        self._timer = None
-        draft = self.desk.draft(self.text, self.path, self.document)
-        self.job = draft.job or self.job
-        self.preview = Preview(problems=draft.problems) if draft.job is None else self._planned(draft.job)
-        self._show()
-
-    def _planned(self, job: Job) -> Preview:
-        try:
-            if not self.run_id or not self.run_id.startswith(job.name[:4]):
-                self.run_id = self.desk.run_name(job.name)
-            picks = self.desk.pick(job, self.marked)
-            return plan_lines.preview_of(self.desk.preview(job, picks, run_id=self.run_id), self.board)
-        except DistuiError as error:
-            return Preview(reasons=(PlanProblem(None, error.message, error.hint),))
-
-    def news(self, hosts: frozenset[str]) -> None:
-        """Hosts that answer meanwhile change the plan; mere samples do not."""
-        known = [id(answer) for answer in self.desk.facts.values()]
-        if known != self._known and not self.preview.problems:
-            self._known = known
-            self._later()
-
     # Showing it.
 
     def _show(self) -> None:
         """Everything follows from the text and the preview."""
+        self.preview = self._seen()
         self._show_form()
         yaml = self.query_one(YamlPane)
         yaml.load(self.text)
@@ -317,12 +219,41 @@ class LaunchScreen(View):
             self._open(self.files[(at + step) % len(self.files)])
 
     def action_preflight(self) -> None:
-        """Doctor checks the hosts."""
-        app_of(self).show_view("doctor")
+        """The checks that come before a start, of this plan."""
+        self.work(self._preflight(), name="preflight")
+
+    async def _preflight(self) -> None:
+        plan = await self._ready()
+        if plan is None:
+            return
+        self._checking = True
+        self._show()
+        try:
+            found = await self.desk.preflight(plan)
+        finally:
+            self._checking = False
+        for image, ids in found.images.items():
+            self._images.setdefault(image, {}).update(ids)
+        self._checked = Checked(found.rows, time.strftime("%H:%M:%S"), plan.hash)
+        self._show()
+        self._show_end()
+
+    def _show_end(self) -> None:
+        """The end of the plan, where the preflight stands."""
+        if "plan" in self._tabs():
+            self.action_show_tab("plan")
+        self.plan_view.action_last()
+
+    def action_copy_command(self) -> None:
+        """The command under the plan's cursor, else the first."""
+        self.plan_view.copy_command()
 
     def action_dry_run(self) -> None:
         """The whole plan into a file; nothing is contacted."""
-        plan = self._ready()
+        self.work(self._dry_run(), name="dry run")
+
+    async def _dry_run(self) -> None:
+        plan = await self._ready()
         if plan is None:
             return
         path = Path.cwd() / f"{plan.run_id}.plan.txt"
@@ -331,9 +262,12 @@ class LaunchScreen(View):
 
     def action_compare(self) -> None:
         """What is different from the job's last recorded run."""
+        self.work(self._compare(), name="diff")
+
+    async def _compare(self) -> None:
         from distui.plan.compare import compare
 
-        plan = self._ready()
+        plan = await self._ready()
         row = next((r for r in app_of(self).rows if plan and r.job == plan.job and r.recorded), None)
         if plan is None:
             return
@@ -343,43 +277,13 @@ class LaunchScreen(View):
         found = compare(self.desk.replay(row.run).plan, plan)
         app_of(self).open_text(f"{row.run} to {plan.run_id}", found or "both would run the same")
 
-    def action_save(self) -> None:
-        """Write the job file, unless somebody else wrote it meanwhile."""
-        path = Path(self.path)
-        files.save(path, self.text, before=self.read_text if self.file else None)
-        self.read_text = self.text
-        self.edits.pop(self.path, None)
-        app_of(self).tell(f"saved {path}")
-        self.refresh_bars()
-
-    def action_editor(self) -> None:
-        """Edit the text in one's own editor; what is saved there is shown here."""
-        self.work(self._edit(), name="edit")
-
-    async def _edit(self) -> None:
-        line = self.preview.problems[0].line if self.preview.problems else 0
-        with tempfile.TemporaryDirectory(prefix="distui-") as folder:
-            path = Path(folder) / Path(self.path).name
-            path.write_text(self.text)
-            await shell.outside(self.app, shell.editor_argv(path, line))
-            self._set_text(self._read(path) or self.text, now=True)
-
     def action_launch(self) -> None:
         """Start the run, after a question."""
-        if self._ready() is not None:
-            self.work(self._launch(), name="launch")
-
-    def _ready(self) -> RunPlan | None:
-        """The plan of the text as it is now, or words why there is none."""
-        if self._timer is not None:
-            self._later(now=True)
-        plan = self.preview.plan
-        if plan is None:
-            app_of(self).tell("there is no plan yet: the right side says why", level="warning")
-        return plan
+        self.work(self._launch(), name="launch")
 
     async def _launch(self) -> None:
-        job, plan = self.job, self.preview.plan
+        plan = await self._ready()
+        job = self.job
         if job is None or plan is None or await self.app.push_screen_wait(LaunchConfirm(job, plan)) != "yes":
             return
         live = await self.desk.launch(job, plan)

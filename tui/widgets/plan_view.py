@@ -22,7 +22,6 @@ class PlanView(RowList):
 
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("choose", "unfold", ("enter",), "View", footer=True, help="Fold or unfold the command; go to the line."),
-        Action("copy_command", "copy command", ("c",), "View", footer=True, help="The whole command, ready to paste."),
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS[1:])
 
@@ -105,8 +104,8 @@ class PlanView(RowList):
             self._fill()
             self.go(f"task-{row.task}")
 
-    def action_copy_command(self) -> None:
-        """The command under the cursor, else the first."""
+    def copy_command(self) -> None:
+        """Copy the command under the cursor, else the first."""
         plan = self.preview.plan
         if plan is None:
             app_of(self).tell("there is no plan yet", level="warning")
