@@ -125,3 +125,66 @@ def test_bandwidth_is_that_of_the_network_asked_for(
         assert used_1 - used_0 > payload
         assert idle_1 - idle_0 < payload / 20
     assert sorted(re.findall(r"rank (\d)/2 traffic of this host: (\w+) ", done.stdout)) == [("0", used), ("1", used)]
+
+
+ELASTIC = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(4, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.randn(8, 4)).square().mean().backward()
+    optimizer.step()
+print("trained", sum(p.sum() for p in model.parameters()).item(), "of", dist.get_world_size(), flush=True)
+dist.destroy_process_group()
+"""
+
+AVERAGING = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo", init_method="env://")
+rank, size = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(1234)
+model = torch.nn.Linear(4, 2)
+images = torch.randn(size * 8, 4)[rank * 8 : rank * 8 + 8]
+for _ in range(3):
+    model.zero_grad()
+    model(images).square().mean().backward()
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.SUM)
+        parameter.data -= 0.1 * parameter.grad / size
+print("trained", sum(p.sum() for p in model.parameters()).item(), "of", size, flush=True)
+dist.destroy_process_group()
+"""
+
+FOREIGN = """
+version: 1
+name: foreign
+hosts: h[1-2]
+image: lab/pytorch:1
+ranks: {per_host: 2}
+volumes: ["/mnt/pytorch:/pytorch"]
+workdir: /pytorch
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "launch"),
+    [
+        (ELASTIC, "launcher: torchrun\ntorchrun: {rdzv: c10d}\ncommand: [program.py]\n"),
+        (AVERAGING, "launcher: env\ncommand: [python3, program.py]\n"),
+    ],
+    ids=["torchrun", "env"],
+)
+def test_programs_that_know_nothing_of_distui(
+    lab: Any, home: Path, distui: Distui, shared: Path, program: str, launch: str
+) -> None:
+    """A program as PyTorch's tutorials have it, without arguments, needs a job file and no change."""
+    (shared / "program.py").write_text(program)
+    (home / "job.yaml").write_text(FOREIGN + launch)
+    done = distui("run", str(home / "job.yaml"), "--headless", "-y")
+    assert_succeeded(lab, done)
+    trained = re.findall(r"trained (\S+) of 4", done.stdout)
+    assert len(trained) == 4, done.stdout
+    assert len(set(trained)) == 1, trained
