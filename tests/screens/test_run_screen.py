@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fakes import JOB, NOW, FakeDesk, FakeLive, failing, launching, sample, screen_text, settle, shot
+from textual.events import MouseScrollDown, MouseScrollUp
 
 from distui.plan.model import RunPlan
 from distui.run.events import LogLine, LogLines, Notice, RankChanged, RunEnded
@@ -185,6 +186,50 @@ async def test_panes_follow_and_pause(open_app: Any, live: FakeLive) -> None:
         await pilot.press("h")
         await settled(pilot)
         assert "step 41" in screen_text(app)
+
+
+async def test_the_mouse(open_app: Any, live: FakeLive) -> None:
+    """A click on a rank shows it, one on a pane makes it the active one, the wheel pauses and follows again."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await pilot.click("RankRows", offset=(5, 5))
+        await settled(pilot)
+        assert (screen.pane, screen.grid.logs[0].rank) == (screen.grid.logs[0], 4)
+        await pilot.click("#pane2", offset=(20, 3))
+        await settled(pilot)
+        assert screen.pane is screen.grid.logs[1]
+        assert screen.focused is screen.grid.logs[1]
+        pane = screen.grid.logs[0]
+        wheel = {"x": 5, "y": 3, "delta_x": 0, "delta_y": 0, "button": 0, "shift": False, "meta": False, "ctrl": False}
+        pane.post_message(MouseScrollUp(pane, **wheel))
+        await settled(pilot)
+        assert not pane.follow and "paused" in screen_text(app)
+        for _ in range(3):
+            pane.post_message(MouseScrollDown(pane, **wheel))
+        await settled(pilot)
+        assert pane.follow
+
+
+async def test_marked_text_is_copied(open_app: Any, live: FakeLive) -> None:
+    """Dragging marks text across lines; following pauses, so that it stays; c copies just that, without times."""
+    say(live, 0, *(f"line {i:02d} of it" for i in range(30)))
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        pane = screen.grid.logs[0]
+        first = pane.row_text(pane.top + 1)
+        await pilot.mouse_down("#pane1", offset=(11, 2))
+        await pilot.hover("#pane1", offset=(15, 3))
+        await pilot.mouse_up("#pane1", offset=(15, 3))
+        await settled(pilot)
+        shot(app, "run-marked")
+        assert not pane.follow
+        await pilot.press("c")
+        await settled(pilot)
+        copied = app.clipboard.splitlines()
+        assert copied == [first, "line "]
 
 
 async def test_search_and_filter(open_app: Any, live: FakeLive) -> None:
@@ -454,6 +499,25 @@ async def test_evidence_and_report(open_app: Any, live: FakeLive) -> None:
         text = screen_text(app)
         assert app.screen.crumbs == ("Runs", "llm-7f3 evidence")
         assert "| torch.AcceleratorError" in text and "| step 39" not in text and "WHAT FOLLOWED" in text
+
+
+async def test_a_click_on_the_banner_goes_to_the_line(open_app: Any, live: FakeLive) -> None:
+    """Anywhere on it, but on the word of another key."""
+    train(live)
+    say(live, 13, *LONG)
+    await live.feed(*launching(live.plan, NOW), *_failing(live.plan, NOW + 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await settled(pilot)
+        pane = screen.grid.logs[0]
+        pane.go(0)
+        await pilot.click("#banner", offset=(20, 1))
+        await settled(pilot)
+        assert pane.row_text(pane.at) == TRACEBACK[-1]
+        column = body(app)[6].index("d evidence")
+        await pilot.click("#banner", offset=(column, 2))
+        await settled(pilot)
+        assert app.screen.crumbs[-1] == "llm-7f3 evidence"
 
 
 async def test_who_reads_is_not_moved(open_app: Any, live: FakeLive) -> None:

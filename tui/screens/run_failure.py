@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import ClassVar
 
+from textual import on
+from textual.events import Click
+
 from distui.run.report import evidence, failed_ranks, last_lines, report
 from distui.run.severity import headline_of
 from tui.base import Action, app_of
@@ -45,6 +48,12 @@ class FailureKeys(PaneKeys):
         self.ranks.go(rank)
         self.activate(pane)
         self.work(self._blame(pane, self._words_of(rank)), name="blame", group="find")
+
+    @on(Click, "#banner")
+    def on_banner_click(self, event: Click) -> None:
+        """A click on the banner goes to the line, unless it is on a key's word."""
+        if "@click" not in event.style.meta:
+            self.action_jump()
 
     def _words_of(self, rank: int) -> str:
         """What the failure of this rank was said to be; empty when only its log knows."""

@@ -215,6 +215,11 @@ class LogPane(Pane):
         self.go(row)
         return True
 
+    @property
+    def text_from(self) -> int:
+        """See Pane."""
+        return self._indent
+
     def sign(self, row: int) -> tuple[str, Style]:
         """A mark, or the line that is to blame."""
         look, glyphs = look_of(self), glyphs_of(self)

@@ -316,7 +316,8 @@ class MergedPane(Pane):
         """Cells of the column that says who: a rank's or launcher's name and its host, as far as that is bearable."""
         buffers = self.merged.buffers
         wide = digits(buffers)
-        longest = max((len(self.merged.names.get(r, "")) or wide) + len(b.host) for r, b in buffers.items())
+        names = ((len(self.merged.names.get(rank, "")) or wide) + len(b.host) for rank, b in buffers.items())
+        longest = max(names, default=0)
         return max(12, min(longest + 2, WHO_CELLS))
 
     def _who(self, line: Line, ranks: frozenset[int], part: int, look: Palette) -> None:

@@ -92,6 +92,11 @@ class Pane(Widget, can_focus=True):
         """A row's text as it is copied."""
         return self.row_strip(row).text
 
+    @property
+    def text_from(self) -> int:
+        """The first cell of a row that is its text: what is before it, such as the time, is never copied."""
+        return 0
+
     def sign(self, row: int) -> tuple[str, Style]:
         """The sign in column 0, and its style."""
         return " ", Style()
@@ -316,7 +321,7 @@ class Pane(Widget, can_focus=True):
             span = selection.get_span(row)
             if span is not None:
                 text = self.row_strip(row).text
-                taken.append(text[span[0] : None if span[1] == -1 else span[1]])
+                taken.append(text[max(span[0], self.text_from) : None if span[1] == -1 else span[1]])
         return ("\n".join(taken), "\n") if taken else None
 
     def selection_updated(self, selection: Selection | None) -> None:

@@ -12,6 +12,7 @@ from rich.style import Style
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.events import Click
 from textual.message import Message
 
 from distui.run.events import HostSampled
@@ -43,6 +44,14 @@ class RankRows(RowList):
         Action("choose", "show in pane", ("enter",), "Logs", footer=True, help="Show the rank in the active pane."),
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
+
+    def on_click(self, event: Click) -> None:
+        """A click shows the rank at once: the list has nothing else to do with it."""
+        event.prevent_default()
+        number = event.y + self.scroll_offset.y
+        if 0 <= number < len(self.rows) and not self.rows[number].plain:
+            self.go(self.rows[number].key)
+            self.action_choose()
 
 
 class RankList(Vertical):
