@@ -19,6 +19,7 @@ from textual.worker import WorkerFailed
 
 from distui.errors import DistuiError
 from distui.run.board import Board
+from tui import history
 from tui import theme as themes
 from tui.actions import Action, bindings
 from tui.bars import TopBar
@@ -92,7 +93,7 @@ class DistuiApp(Places):
         self.bug: Exception | None = None
         self.leaving: Leaving | None = None
         """What is waited for before the app quits."""
-        self.command_history: list[str] = []
+        self.command_history: list[str] = history.load(desk.history)
         self.drafts: dict[str, str] = {}
         self._changed: set[str] = set()
         self._runs_changed = False

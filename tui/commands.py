@@ -17,6 +17,7 @@ from textual.dom import DOMNode
 from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
+from tui import history
 from tui.base import View, app_of
 from tui.keys import actions_here
 
@@ -119,7 +120,7 @@ class CommandBar(Horizontal):
 
     @property
     def history(self) -> list[str]:
-        """Commands typed in this session, the newest last."""
+        """Commands typed in this session and those before, the newest last."""
         app: DistuiApp = self.app  # type: ignore[assignment]
         return app.command_history
 
@@ -130,6 +131,7 @@ class CommandBar(Horizontal):
         field = self.query_one(Input)
         field.value = text
         field.focus()
+        field.action_end()
 
     def close(self) -> None:
         """Hide the row; the screen has the keys again."""
@@ -144,11 +146,14 @@ class CommandBar(Horizontal):
         assert isinstance(self.screen, View)
         screen = self.screen
         self.close()
-        if text:
-            self.history[:] = [*(old for old in self.history if old != text), text][-200:]
-            wrong = run_command(screen, text)
-            if wrong:
-                app_of(self).tell(wrong, level="warning")
+        if not text:
+            return
+        self.history[:] = history.added(self.history, text)
+        history.save(screen.desk.history, text)
+        wrong = run_command(screen, text)
+        if wrong:
+            app_of(self).tell(wrong, level="warning")
+            self.open(text)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Nobody else's business."""

@@ -114,6 +114,8 @@ class Desk(Protocol):
     leash: bool
     """Whether runs end with the app, since their hosts do (the demo): quitting can't detach."""
     hosts: tuple[Host, ...]
+    history: Path | None
+    """Where typed commands are kept from one session to the next; None: nowhere."""
     groups: Mapping[str, tuple[str, ...]]
     """The inventory's groups, with those of their hosts that are worked at; empty ones are left out."""
 

@@ -10,6 +10,7 @@ from textual.app import App
 from textual.screen import Screen
 
 from distui.run.lines import safe
+from distui.spec.problems import did_you_mean
 from tui import theme as themes
 from tui.base import View, ViewName, work
 
@@ -100,6 +101,10 @@ class Places(App[int]):
         """`:jobs /TEXT` filters the jobs."""
         self._filtered("jobs", argument)
 
+    def command_doctor(self, argument: str) -> None:
+        """`:doctor /TEXT` filters the checks."""
+        self._filtered("doctor", argument)
+
     def _filtered(self, name: ViewName, argument: str) -> None:
         self.show_view(name)
         if argument:
@@ -119,8 +124,13 @@ class Places(App[int]):
         elif name in self.available_themes:
             self.theme = name
         else:
-            known = ", ".join(sorted([*themes.SHORT_NAMES, *self.available_themes]))
-            self.tell(f"there is no theme {argument}; themes are {known}", level="warning")
+            near = did_you_mean(argument, self.complete_theme())
+            known = near or f"; themes are {', '.join(self.complete_theme())}"
+            self.tell(f"there is no theme {argument}{known}", level="warning")
+
+    def complete_theme(self) -> tuple[str, ...]:
+        """Names of themes."""
+        return (*themes.SHORT_NAMES, *sorted(self.available_themes))
 
     def command_run(self, argument: str) -> None:
         """`:run NAME` opens a run."""
@@ -134,4 +144,27 @@ class Places(App[int]):
         if argument in self.board.hosts:
             self.open_host(argument)
         else:
-            self.tell(f"there is no host {argument!r} in {self.desk.title}", level="warning")
+            near = did_you_mean(argument, self.board.hosts)
+            self.tell(f"there is no host {argument!r} in {self.desk.title}{near}", level="warning")
+
+    def complete_host(self) -> tuple[str, ...]:
+        """Names of hosts."""
+        return tuple(self.board.hosts)
+
+    def complete_run(self) -> tuple[str, ...]:
+        """Names of runs."""
+        return tuple(row.run for row in self.rows)
+
+    def command_job(self, argument: str) -> None:
+        """`:job NAME` opens the launch form."""
+        jobs = {job.name: job for job in self.desk.jobs()} if argument else {}
+        if not argument:
+            self.show_view("jobs")
+        elif argument in jobs:
+            self.open_launch(jobs[argument], ())
+        else:
+            self.tell(f"there is no job {argument!r} here{did_you_mean(argument, jobs)}", level="warning")
+
+    def complete_job(self) -> tuple[str, ...]:
+        """Names of jobs."""
+        return tuple(job.name for job in self.desk.jobs())

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distui.cli import attaching, wiring
@@ -69,6 +70,7 @@ class CliDesk(HostDesk):
         self.title = title or inventory.path or "hosts from -H"
         self.owner = owner()
         self.readonly = bool(told["readonly"])
+        self.history: Path | None = told.paths.state / "commands"
         self._connect: Connect = connect or (lambda hosts: wiring.connected(told, hosts))
         self._more_jobs = tuple(more_jobs)
         self.login = login or ssh_login
@@ -391,8 +393,6 @@ class CliDesk(HostDesk):
 
 def _size(folder: object) -> int:
     """Bytes of a run's folder."""
-    from pathlib import Path
-
     total = 0
     for path in Path(str(folder)).rglob("*"):
         with contextlib.suppress(OSError):

@@ -212,6 +212,7 @@ class FakeDesk:
         self.title = "lab/hosts.yaml"
         self.owner = "alice@laptop"
         self.readonly = readonly
+        self.history: Path | None = folder / "state" / "commands"
         self.leash = False
         self.hosts = tuple(Host(name) for name in hosts)
         self.groups: Mapping[str, tuple[str, ...]] = {}

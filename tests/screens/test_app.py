@@ -63,8 +63,40 @@ async def test_commands_are_typed_completed_and_remembered(open_app: Any) -> Non
         assert "llm-7f2" not in screen_text(app)
         await press(pilot, "colon", *"dotcor", "enter")
         assert any("did you mean doctor" in str(n.message) for n in app._notifications)
-        await press(pilot, "colon", *"theme light", "enter")
+        await press(pilot, "escape", "colon", *"theme light", "enter")
         assert app.theme == "distui-light"
+
+
+async def test_commands_are_kept_for_the_next_session(open_app: Any, desk: FakeDesk) -> None:
+    """In a private file, each once, at most two hundred; up brings back what another session typed."""
+    assert desk.history is not None
+    desk.history.parent.mkdir(parents=True)
+    desk.history.write_text("".join(f"hosts /n{i}\n" for i in range(300)) + "x" * 5000 + "\n")
+    async with open_app() as (_, pilot):
+        await press(pilot, "colon", *"jobs", "enter")
+        await press(pilot, "colon", *"hosts /n299", "enter")
+    assert desk.history.stat().st_mode & 0o777 == 0o600
+    kept = desk.history.read_text().splitlines()
+    assert (len(kept), kept[-3:]) == (200, ["hosts /n298", "jobs", "hosts /n299"])
+    async with open_app() as (app, pilot):
+        await press(pilot, "colon", "up", "up", "enter")
+        assert app.current_mode == "jobs"
+
+
+async def test_a_wrong_command_can_be_mended(open_app: Any) -> None:
+    """The row stays with what was typed; names are completed anywhere, the nearest one is told."""
+    async with open_app(start="hosts") as (app, pilot):
+        await press(pilot, "colon", *"dotcor", "enter")
+        assert app.screen.query_one("CommandBar Input", Input).value == "dotcor"
+        await press(pilot, "escape", "colon", *"job llm-p", "tab", "enter")
+        assert app.screen.crumbs == ("Jobs", "llm-pretrain.yaml")
+        await press(pilot, "colon", *"host node3", "enter")
+        assert any("did you mean 'node03'?" in str(n.message) for n in app._notifications)
+        await press(pilot, "escape", "colon", *"doctor /infini", "enter")
+        await settle(pilot)
+        assert app.current_mode == "doctor"
+        assert "InfiniBand ports ACTIVE" in screen_text(app)
+        assert "disk for image" not in screen_text(app)
 
 
 async def test_help_shows_the_keys_of_this_place_and_filters(open_app: Any) -> None:

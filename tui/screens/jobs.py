@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import on
@@ -131,18 +130,6 @@ class JobsScreen(View):
             app_of(self).tell(f"{self.chosen.path}: {error.strerror}", level="error")
             return
         app_of(self).open_text(self.chosen.path.name, text)
-
-    def command_job(self, argument: str) -> None:
-        """`:job NAME` opens the launch form."""
-        for job in self.files:
-            if job.name == argument:
-                app_of(self).open_launch(job, ())
-                return
-        app_of(self).tell(f"there is no job {argument!r} here", level="warning")
-
-    def complete_job(self) -> Iterable[str]:
-        """The jobs' names."""
-        return tuple(job.name for job in self.files)
 
 
 _NONE = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
 from rich.style import Style
@@ -304,12 +304,6 @@ class RunsScreen(View):
         await self.desk.prune(row.run)
         app_of(self).tell(f"{row.run} is removed")
         app_of(self).ask_runs()
-
-    # Commands.
-
-    def complete_run(self) -> Iterable[str]:
-        """Names of runs."""
-        return tuple(row.run for row in app_of(self).rows)
 
 
 def _hosts_width(width: int) -> int:

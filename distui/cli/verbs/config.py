@@ -58,6 +58,7 @@ def path(ctx: click.Context) -> int:
         "runs": told.paths.runs,
         "crashes": told.paths.state / "crashes",
         "facts": told.paths.facts_file,
+        "commands": told.paths.state / "commands",
     }
     if told.json:
         out.json({"schema": "distui/paths/v1", "paths": {k: str(p) for k, p in places.items()}})
