@@ -41,6 +41,7 @@ _SECTIONS = ("Look at hosts", "Run jobs", "Follow and end runs", "Files and help
 VERBS: dict[str, Entry] = {
     "tui": Entry(_SECTIONS[0], "tui", "Open the terminal UI; so does `distui` alone on a terminal."),
     "probe": Entry(_SECTIONS[0], "probe", "Ask hosts for their GPUs, networks, engine, clock and disk."),
+    "top": Entry(_SECTIONS[0], "top", "Show what GPUs and networks do now, live or once for scripts."),
     "hosts": Entry(_SECTIONS[0], "hosts", "List, show and check the hosts of the inventory."),
     "doctor": Entry(_SECTIONS[0], "doctor", "Check what would break on which host."),
     "plan": Entry(_SECTIONS[1], "plan", "Show what a run would start, without starting it."),

@@ -212,10 +212,9 @@ class Gpus:
 
     def start(self, now: float) -> "list[Loop]":
         """The programs that were started now."""
-        loops: "list[Loop]" = [self.query]
-        if self.query.rows:  # no PCIe and no XIDs where no GPU answers
-            loops.append(self.pcie)
+        if self.query.rows:  # no XIDs where no GPU answers
             self.log.look()
+        loops: "list[Loop]" = [self.query, self.pcie]
         return [loop for loop in loops if loop.start(now) is not None]
 
     def report(self) -> "dict[str, Any]":
