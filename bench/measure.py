@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -10,7 +11,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,3 +115,29 @@ def ratio(mine: Sequence[Spent], other: Sequence[Spent]) -> Spent:
     pairs = list(zip(mine, other, strict=True))
     wall = statistics.median(a.wall / max(b.wall, 1e-6) for a, b in pairs)
     return Spent(wall, statistics.median(a.cpu / max(b.cpu, 1e-6) for a, b in pairs))
+
+
+def resident() -> int:
+    """Bytes of memory this process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(slots=True)
+class Busy:
+    """How busy the machine was, of all its cores: 1.0 is all of them."""
+
+    share: float = 0.0
+
+
+@contextlib.contextmanager
+def machine_busy() -> Iterator[Busy]:
+    """How busy the machine was while the block ran, by this measure and by its neighbours."""
+    busy, (used, total) = Busy(), _ticks()
+    yield busy
+    after = _ticks()
+    busy.share = (after[0] - used) / max(1, after[1] - total)
+
+
+def _ticks() -> tuple[int, int]:
+    ticks = [int(n) for n in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)

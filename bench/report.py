@@ -33,6 +33,11 @@ def note(words: str) -> None:
     print(f"  ({words})", flush=True)
 
 
+def limit(name: str, value: float, unit: str, most: float) -> None:
+    """One figure beside its target."""
+    print(f"  {name:22} {value:8.1f} {unit}, target {most:g}: {'met' if value <= most else 'MISSED'}", flush=True)
+
+
 def table(taken: Mapping[str, Sequence[Spent]], mine: str, targets: Sequence[Target] = ()) -> None:
     """Rivals by name, `mine` first, each with distui's share of its cost."""
     if mine not in taken:

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from textual.app import App
 from textual.screen import Screen
 
 from distui.run.lines import safe
 from distui.spec.problems import did_you_mean
 from tui import theme as themes
 from tui.base import View, ViewName, work
+from tui.slow_terminal import PacedApp
 
 if TYPE_CHECKING:
     from distui.run.board import Board
     from tui.desk import Desk, JobFile, LiveRun, RunRow
 
 
-class Places(App[int]):
+class Places(PacedApp):
     """The part of the app that opens screens."""
 
     desk: Desk
