@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -113,3 +117,46 @@ def test_a_full_gpu_is_told_with_who_holds_what(monkeypatch: pytest.MonkeyPatch,
         "holds 64.00, CUDA and other processes 15.00; give a smaller --batch-size (with ddp.py a larger --accumulate "
         "makes up for it)"
     )
+
+
+def join(place: env.Place, backend: str = "gloo") -> None:
+    with group.joined(place, backend, torch.device("cpu")):
+        pass
+
+
+def test_ranks_that_do_not_come_are_named(tmp_path: Path) -> None:
+    """Rank 0 waits for so long, then says who is missing and what to look at."""
+    words = r"ranks 1, 2, 3 of 4 did not come to file://\S+ within 0.5 s: .*share this folder$"
+    with pytest.raises(group.JoinFailed, match=words):
+        join(env.Place(0, 4, 0, tmp_path / "meeting", 0.5))
+
+
+def test_without_rank_0_there_is_nowhere_to_meet() -> None:
+    """The address is named. Nobody listens on port 1."""
+    with pytest.raises(group.JoinFailed, match=r"^found no rank 0 at tcp://127.0.0.1:1 within 0.5 s: does it run"):
+        join(env.Place(1, 2, 0, ("127.0.0.1", 1), 0.5))
+
+
+def test_two_of_one_rank_are_refused(tmp_path: Path) -> None:
+    """Two processes with one rank, or a file of an earlier run: PyTorch itself would wait for ever."""
+    place = env.Place(0, 1, 0, tmp_path / "meeting", 5.0)
+    first = group._meet(place)
+    with pytest.raises(group.JoinFailed, match=r"^a rank 0 has already joined at file://.*give every run a new"):
+        group._meet(place)
+    assert first.check(["here/0"])
+
+
+@pytest.mark.parametrize(("found", "joins"), [((1, 2), True), ((0, 1), False)])
+def test_mpi_brings_its_ranks_together_itself(
+    monkeypatch: pytest.MonkeyPatch, found: tuple[int, int], joins: bool
+) -> None:
+    """No address is used. What was not started by mpirun is rank 0 of 1 to MPI, and is told so."""
+    calls: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(dist, "init_process_group", lambda *args: calls.append(args))
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: calls.append(("destroyed",)))
+    monkeypatch.setattr(dist, "get_rank", lambda: found[0])
+    monkeypatch.setattr(dist, "get_world_size", lambda: found[1])
+    refused = pytest.raises(group.JoinFailed, match=r"MPI says this is rank 0 of 1: start .*mpirun")
+    with nullcontext() if joins else refused:
+        join(PLACE, "mpi")
+    assert calls == [("mpi",), ("destroyed",)]
