@@ -71,7 +71,7 @@ def parse(
 ) -> Kind:
     """What is given in `argv` (default: this process's arguments), filled up from `environ`.
 
-    Every field of `kind` that is not one of Start's is an argument of `parser` of the same name.
+    Every field of `kind` but `place` and `threads` is an argument of `parser` of the same name.
 
     Raises:
         SystemExit: with code 2 and one line on stderr when an argument or a variable is wrong or missing.

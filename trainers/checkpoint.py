@@ -52,7 +52,7 @@ def load(path: Path, device: torch.device) -> dict[str, Any] | None:
         device: where the backend of the group can move data.
 
     Raises:
-        CheckpointError: rank 0 can't read it, or it is not a checkpoint.
+        CheckpointError: rank 0 can't read it or has no folder for it, or it is not a checkpoint.
     """
     content = _from_rank_0(path, device)
     if content is None:
@@ -73,7 +73,9 @@ def _from_rank_0(path: Path, device: torch.device) -> bytes | None:
             content = path.read_bytes()
             size.fill_(len(content))
         except FileNotFoundError:
-            pass
+            if not path.parent.is_dir():  # said now, not when the first state can't be saved
+                problem = f"rank 0's host has no folder {path.parent} for the checkpoint"
+                size.fill_(_UNREADABLE)
         except OSError as error:
             problem = f"can't read {path}: {error.strerror}"
             size.fill_(_UNREADABLE)

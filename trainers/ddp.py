@@ -106,7 +106,9 @@ def choose_precision(amp: str, device: torch.device) -> torch.dtype | None:
     if amp == "off" or (amp == "auto" and device.type == "cpu"):
         return None
     if amp == "auto":
-        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+        # NVIDIA's from Ampere on; is_bf16_supported() says yes to older ones too, which emulate it slowly
+        fast = torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)
+        return torch.bfloat16 if fast else torch.float16
     if amp == "fp16" and device.type == "cpu":
         raise group.NotAvailable("--amp fp16 needs a GPU; the CPU can do --amp bf16")
     return PRECISIONS[amp]

@@ -69,3 +69,9 @@ def test_a_file_that_can_t_be_read_is_told_from_none(tmp_path: Path, alone: torc
     """Starting anew over a checkpoint that is only unreadable would lose it."""
     with pytest.raises(checkpoint.CheckpointError, match=f"can't read {tmp_path}: Is a directory"):
         checkpoint.load(tmp_path, alone)
+
+
+def test_a_missing_folder_is_told_before_the_training(tmp_path: Path, alone: torch.device) -> None:
+    """Not after an hour, when the first state is to be saved."""
+    with pytest.raises(checkpoint.CheckpointError, match=f"rank 0's host has no folder {tmp_path}/no for the"):
+        checkpoint.load(tmp_path / "no/c.pt", alone)

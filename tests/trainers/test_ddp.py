@@ -118,21 +118,21 @@ def test_another_training_s_checkpoint_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("amp", "device", "bf16", "precision"),
+    ("amp", "device", "capability", "precision"),
     [
-        ("auto", "cpu", True, None),
-        ("off", "cuda", True, None),
-        ("auto", "cuda", True, torch.bfloat16),
-        ("auto", "cuda", False, torch.float16),
-        ("bf16", "cpu", False, torch.bfloat16),
-        ("fp16", "cuda", True, torch.float16),
+        ("auto", "cpu", (0, 0), None),
+        ("off", "cuda", (9, 0), None),
+        ("auto", "cuda", (8, 0), torch.bfloat16),
+        ("auto", "cuda", (7, 5), torch.float16),
+        ("bf16", "cpu", (0, 0), torch.bfloat16),
+        ("fp16", "cuda", (9, 0), torch.float16),
     ],
 )
 def test_mixed_precision_is_for_gpus(
-    monkeypatch: pytest.MonkeyPatch, amp: str, device: str, bf16: bool, precision: torch.dtype | None
+    monkeypatch: pytest.MonkeyPatch, amp: str, device: str, capability: tuple[int, int], precision: torch.dtype | None
 ) -> None:
     """By itself on a GPU, in bfloat16 where it has that."""
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: bf16)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     assert ddp.choose_precision(amp, torch.device(device)) is precision
 
 
