@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from distui.cli.phrases import duration, span
+from distui.run.diagnose import exit_words
 from distui.run.events import (
     AttemptEnded,
     Event,
@@ -18,6 +19,7 @@ from distui.run.events import (
     RankChanged,
     RankPhase,
     RankSilent,
+    RanksRestarted,
     RunEnded,
     RunOpened,
     StopAsked,
@@ -99,6 +101,11 @@ def _one(event: Event, verbose: int) -> Iterator[Line]:
             )
         case HostChanged():
             yield f"distui: {event.host} is back", ""
+        case RanksRestarted():
+            which = f"restart {event.count} of {event.allowed} on that node"
+            code = exit_words(event.exit, oom=False)
+            who = f"rank {event.rank} on {event.host}"
+            yield f"distui: {who}: {code}; torchrun starts the ranks again ({which})", "yellow"
         case AttemptEnded():
             yield _retried(event), "yellow"
         case FailureFound():

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from distui.facts.host import HostFacts
+from distui.plan import torchrun
 from distui.plan.model import HostNetwork, PlanProblem
 from distui.plan.placement import Place, busy_words, is_busy
 from distui.spec.inventory import EngineName, Host, Inventory
@@ -121,6 +122,17 @@ def check_gpu_map(job: Job, inventory: Inventory) -> list[PlanProblem]:
     ]
 
 
+def check_nodes(job: Job, places: Sequence[Place]) -> list[PlanProblem]:
+    """`torchrun.nnodes` against the hosts: with a larger MAX torchrun would wait for nodes that never come."""
+    if job.launcher != "torchrun" or job.torchrun.nnodes is None or job.torchrun.nnodes[1] == len(places):
+        return []
+    low, high = job.torchrun.nnodes
+    asked = f"{low}:{high}" if low < high else str(high)
+    fit = f"{min(low, len(places))}:{len(places)}" if low < high else str(len(places))
+    hosts = f"{len(places)} host{'s' * (len(places) != 1)}"
+    return [PlanProblem(None, f"torchrun.nnodes {asked} names {high} nodes, the run has {hosts}", f"write {fit}")]
+
+
 def check_preflight(job: Job, places: Sequence[Place], networks: Sequence[HostNetwork]) -> list[PlanProblem]:
     """What the job's `preflight:` asks for beyond what is always checked (ssh, engine, image, ports).
 
@@ -150,8 +162,8 @@ def warn_job(job: Job, places: Sequence[Place], backend: Backend) -> list[str]:
         warnings.append(f"{names} stays as it is under torchrun: read RANK and LOCAL_RANK from the environment")
     if job.launcher == "command" and job.task_per == "host" and unknown:
         warnings.append(f"{names} stays as it is: a host's launcher numbers ranks itself; or write task_per: rank")
-    if job.launcher == "torchrun" and job.torchrun.rdzv == "c10d" and len(places) > 1:
-        warnings.append("with rdzv c10d torchrun decides which host gets which ranks; the plan shows the usual order")
+    if job.launcher == "torchrun":
+        warnings += torchrun.warnings(job, len(places))
     if job.network != "host" and len(places) > 1:
         warnings.append(f"network {job.network}: ranks on other hosts can't reach addresses of the host from there")
     if job.docker_args:

@@ -63,7 +63,7 @@ def task_env(
         case "env":
             env |= rank_env(seat, meeting)
         case "torchrun":
-            env |= torchrun.env()
+            env |= torchrun.env(job)
         case "command":
             env |= command_env(job, seat, meeting)
         case "tf":

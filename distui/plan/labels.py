@@ -32,6 +32,9 @@ class TaskLabels:
     attempts: int = 1
     launch: str = ""
     """Random, the same for all tasks and attempts of one launch: two launches may share name, owner and second."""
+    max_restarts: int = 0
+    min_nodes: int = 0
+    """0 where the run needs all of its nodes."""
     gpus: tuple[int, ...] = ()
     grace: float = 30.0
     on_fail: Literal["stop", "wait"] = "stop"
@@ -72,6 +75,8 @@ def to_labels(t: TaskLabels) -> dict[str, str]:
         "attempt": str(t.attempt),
         "attempts": str(t.attempts),
         "launch": t.launch,
+        "max_restarts": str(t.max_restarts or ""),
+        "min_nodes": str(t.min_nodes or ""),
         "gpus": format_ranks(t.gpus),
         "grace": f"{t.grace:g}",
         "on_fail": t.on_fail,
@@ -113,6 +118,8 @@ def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
         attempt=_int(text("attempt"), 1),
         attempts=_int(text("attempts"), 1),
         launch=text("launch"),
+        max_restarts=_int(text("max_restarts"), 0),
+        min_nodes=_int(text("min_nodes"), 0),
         gpus=parse_ranks(text("gpus")),
         grace=_float(text("grace"), 30.0),
         on_fail="wait" if text("on_fail") == "wait" else "stop",

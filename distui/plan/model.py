@@ -119,6 +119,10 @@ class RunPlan:
     tasks: tuple[Task, ...]
     attempts: int = 1
     """How many attempts the run has in all: one, and the job's `retries`."""
+    max_restarts: int = 0
+    """How often torchrun itself starts its ranks again."""
+    min_nodes: int | None = None
+    """The run goes on while this many nodes are left; None where it needs all of them."""
     reasons: tuple[str, ...] = ()
     """Choices that concern the whole run, in words (port, fabric, GPUs)."""
     warnings: tuple[str, ...] = ()

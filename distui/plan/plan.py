@@ -141,6 +141,7 @@ def _planned(job: Job, placement: Placement, who: _Id, notes: _Notes) -> RunPlan
     notes.add(found.problems, found.warnings, found.reasons)
     without_container = any(p.host.engine == "process" for p in places)
     notes.add(*check_env(job, process=without_container, world_size=placement.world_size))
+    notes.problems += checks.check_nodes(job, places)
     notes.problems += checks.check_preflight(job, places, routes.networks)
     notes.warnings += checks.warn_job(job, places, backend)
     if notes.problems:
@@ -212,6 +213,8 @@ def _run_plan(draft: _Draft, notes: _Notes, digest: str) -> RunPlan:
         version=who.version,
         attempt=who.attempt,
         attempts=job.retries + 1,
+        max_restarts=torchrun.max_restarts(job),
+        min_nodes=torchrun.min_nodes(job),
         launcher=job.launcher,
         backend=draft.backend,
         init_method=meeting.init_method,
@@ -337,6 +340,8 @@ def _labels(
         attempt=who.attempt,
         attempts=job.retries + 1,
         launch=who.launch,
+        max_restarts=torchrun.max_restarts(job),
+        min_nodes=torchrun.min_nodes(job) or 0,
         gpus=gpus,
         grace=job.stop_grace,
         on_fail=job.on_fail,
@@ -365,6 +370,7 @@ def _command(draft: _Draft, seat: Seat, task: Task) -> tuple[str, ...]:
         meeting,
         run_id=draft.who.run_id,
         node_rank=place.node_rank,
+        addr=seat.network.addr,
         nnodes=seat.nnodes,
         nproc=len(place.ranks),
         log_dir=f"{process.task_folder(task.run_dir, task.index)}/torchrun" if task.engine == "process" else None,

@@ -101,9 +101,7 @@ def _row(plan: RunPlan, net: HostNetwork) -> tuple[str, ...]:
 
 
 def _meeting(plan: RunPlan, width: int) -> str:
-    fail = "stop the others" if plan.on_fail == "stop" else "let the others go on"
-    listens = f"{_listens(plan)}. When a {'task' if plan.rank_names else 'rank'} fails: "
-    return _wrapped(listens + f"{fail} (grace {plan.stop_grace:g} s).{end_words(plan)}", width, "")
+    return _wrapped(f"{_listens(plan)}. {_course(plan)}{end_words(plan)}", width, "")
 
 
 def _listens(plan: RunPlan) -> str:
@@ -124,6 +122,24 @@ def end_words(plan: RunPlan) -> str:
     judges = [t.name for t in plan.tasks if t.index in waited]
     many = "s" if len(judges) == 1 else ""
     return f" The run ends when {', '.join(judges)} end{many}; {', '.join(others)} are then stopped."
+
+
+def _course(plan: RunPlan) -> str:
+    """What happens when a rank fails."""
+    fail = "stop the others" if plan.on_fail == "stop" else "let the others go on"
+    words = f"When a {'task' if plan.rank_names else 'rank'} fails: {fail} (grace {plan.stop_grace:g} s)."
+    if plan.min_nodes is not None:
+        needed = f"{plan.min_nodes} of {len(plan.tasks)} nodes"
+        words = f"When a node is lost: go on while {needed} are left; then {fail} (grace {plan.stop_grace:g} s)."
+    if plan.max_restarts:
+        words = (
+            f"When a rank fails torchrun starts the ranks again, up to {plan.max_restarts} times. After that: "
+            + words[0].lower()
+            + words[1:]
+        )
+    if plan.attempts > 1:
+        words += f" When the run has failed: start it anew, {plan.attempts} attempts in all."
+    return words
 
 
 def _section(title: str, lines: Sequence[str], width: int, mark: str = "  ") -> str:

@@ -3,8 +3,9 @@
 Checked in torch 2.13's source (`torch/distributed/run.py`, `elastic/multiprocessing/tail_log.py`): with
 `--tee 3` the agent tails each worker's stdout and stderr files and prints every `readline()` with a header
 before it. TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE (torch 2.2 and later) makes that header, with `${rank}` the
-global rank and nothing added after it; older versions print `[default0]:` with the local rank. A line read before
-its newline was written comes in pieces, each with a header, so a header may also stand inside a line.
+global rank, `${local_rank}` the local one, and nothing added after it; older versions print `[default0]:` with the
+local rank. A line read before its newline was written comes in pieces, each with a header, so a header may also stand
+inside a line.
 """
 
 from __future__ import annotations
@@ -16,39 +17,94 @@ from distui.plan.rendezvous import Meeting, bracketed
 from distui.spec.job import Job
 
 PREFIX_VARIABLE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
-PREFIX_TEMPLATE = "[distui rank ${rank}]:"
+PREFIX_TEMPLATE = "[distui rank ${rank}/${local_rank}]:"
 
-_PREFIX = re.compile(rb"\[distui rank (\d{1,9})\]:")
+_PREFIX = re.compile(rb"\[distui rank (\d{1,9})(?:/(\d{1,9}))?\]:")
 _OLD_PREFIX = re.compile(rb"\[default(\d{1,9})\]:")
 _PYTHON = re.compile(r"(.*/)?python[0-9.]*")
 
 
-def env() -> dict[str, str]:
-    """What the agent needs in its environment; ranks and the master come as arguments."""
-    return {PREFIX_VARIABLE: PREFIX_TEMPLATE}
+def env(job: Job) -> dict[str, str]:
+    """What the agent needs in its environment; ranks and the master come as arguments.
+
+    With c10d the ranks get a store of their own: since torch 2.4 they share the agents' by default, where those that
+    torchrun starts again find the addresses of the ones before them, and gloo can't connect.
+    """
+    own = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"} if job.torchrun.rdzv == "c10d" else {}
+    return {PREFIX_VARIABLE: PREFIX_TEMPLATE, **own}
+
+
+def max_restarts(job: Job) -> int:
+    """How often torchrun starts the ranks again; 0 with another launcher."""
+    return job.torchrun.max_restarts if job.launcher == "torchrun" else 0
+
+
+def min_nodes(job: Job) -> int | None:
+    """The fewest nodes that torchrun goes on with; None when it needs all of them."""
+    if job.launcher != "torchrun" or job.torchrun.nnodes is None or job.torchrun.nnodes[0] == job.torchrun.nnodes[1]:
+        return None
+    return job.torchrun.nnodes[0]
+
+
+def warnings(job: Job, nodes: int) -> list[str]:
+    """What may not be as expected with this many nodes."""
+    found: list[str] = []
+    settings = job.torchrun
+    if settings.rdzv == "c10d" and nodes > 1:
+        found.append(
+            "with rdzv c10d torchrun numbers the ranks itself and may do so anew: here and in logs a rank is a place "
+            "(host and local rank), and it is said where torchrun's RANK is another"
+        )
+    if settings.rdzv == "static" and settings.max_restarts and nodes > 1:
+        found.append(
+            "with rdzv static each node restarts its ranks by itself, and a node whose ranks only wait never does; "
+            "use torchrun: {rdzv: c10d} for restarts on several hosts"
+        )
+    if min_nodes(job) is not None:
+        found.append(
+            "the first host holds torchrun's rendezvous: the run goes on without any other, not without that one"
+        )
+        if not settings.max_restarts:
+            found.append("when a node is lost the others' ranks fail and are started again: that needs max_restarts")
+    return found
 
 
 def argv(
-    job: Job, meeting: Meeting, *, run_id: str, node_rank: int, nnodes: int, nproc: int, log_dir: str | None = None
+    job: Job,
+    meeting: Meeting,
+    *,
+    run_id: str,
+    node_rank: int,
+    nnodes: int,
+    nproc: int,
+    addr: str = "",
+    log_dir: str | None = None,
 ) -> tuple[str, ...]:
-    """The command of one node: the agent, its arguments, then the program.
+    """The command of one node: the agent, its arguments, then the program. `addr` is the node's own for its peers.
 
     `log_dir` takes the files that the agent tails; by default it leaves them in the host's /tmp for ever, which
     only a container's end clears.
     """
     launcher, program = split_command(job.command)
     logs = ("--log-dir", log_dir) if log_dir else ()
-    return (*launcher, *_arguments(job, meeting, run_id, node_rank, nnodes, nproc), *logs, *program)
+    return (*launcher, *_arguments(job, meeting, run_id, node_rank, nnodes, nproc, addr), *logs, *program)
 
 
-def _arguments(job: Job, meeting: Meeting, run_id: str, node_rank: int, nnodes: int, nproc: int) -> tuple[str, ...]:
-    shape = ("--nnodes", str(nnodes), "--nproc-per-node", str(nproc))
+def _arguments(
+    job: Job, meeting: Meeting, run_id: str, node_rank: int, nnodes: int, nproc: int, addr: str
+) -> tuple[str, ...]:
+    fewest = min_nodes(job)
+    nodes = str(nnodes) if fewest is None else f"{fewest}:{nnodes}"
+    shape = ("--nnodes", nodes, "--nproc-per-node", str(nproc))
     if job.torchrun.rdzv == "c10d":
         endpoint = f"{bracketed(meeting.master_addr)}:{meeting.master_port}"
         # is_host: the agent's own guess compares host names, which containers and aliases get wrong
         hosting = f"is_host={'true' if node_rank == 0 else 'false'}"
         where: tuple[str, ...] = ("--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint, "--rdzv-id", run_id)
-        where = (*where, "--rdzv-conf", hosting)
+        waiting = f",last_call_timeout={job.torchrun.last_call:.0f}" if job.torchrun.last_call is not None else ""
+        where = (*where, "--rdzv-conf", hosting + waiting)
+        if addr:  # else the others are told the host's own name, which they may not know
+            where = (*where, "--local-addr", addr)
     else:
         where = ("--node-rank", str(node_rank), "--master-addr", bracketed(meeting.master_addr))
         where = (*where, "--master-port", str(meeting.master_port))
@@ -102,14 +158,17 @@ def split_prefix(line: bytes) -> tuple[int | None, bytes]:
     return (None, line) if match is None else (int(match[1]), line[match.end() :])
 
 
-def split_pieces(line: bytes, ranks: Sequence[int] = ()) -> tuple[tuple[int | None, bytes], ...]:
+def split_pieces(
+    line: bytes, ranks: Sequence[int] = (), numbers: dict[int, int] | None = None
+) -> tuple[tuple[int | None, bytes], ...]:
     """A line cut at every header in it: pieces of lines that the agent printed before their newline came.
 
-    `ranks` are the node's ranks in local order; with them the header of torch before 2.2, which holds the local
-    rank, is read too. What stands before the first header belongs to no rank. A piece without a newline is
-    continued by the same rank's next piece.
+    `ranks` are the node's ranks in local order: whatever number torchrun gives a process (with c10d another one after
+    each rendezvous), a line belongs to the rank at its local place. `numbers` takes torchrun's own number of each. The
+    header of torch before 2.2, which only holds the local rank, is read too. What stands before the first header
+    belongs to no rank. A piece without a newline is continued by the same rank's next piece.
     """
-    marks = [(m.start(), m.end(), int(m[1])) for m in _PREFIX.finditer(line)]
+    marks = [(m.start(), m.end(), _place(m, ranks, numbers)) for m in _PREFIX.finditer(line)]
     if not marks and ranks:
         old = _OLD_PREFIX.match(line)
         if old is not None and int(old[1]) < len(ranks):
@@ -120,3 +179,29 @@ def split_pieces(line: bytes, ranks: Sequence[int] = ()) -> tuple[tuple[int | No
     pieces: list[tuple[int | None, bytes]] = [(r, line[a:b]) for (_, a, r), b in zip(marks, ends, strict=True)]
     first = marks[0][0]
     return ((None, line[:first]), *pieces) if first else tuple(pieces)
+
+
+def _place(header: re.Match[bytes], ranks: Sequence[int], numbers: dict[int, int] | None) -> int:
+    """The rank whose header it is: the one at its local place, where the header tells that."""
+    number = int(header[1])
+    local = int(header[2]) if header[2] else len(ranks)
+    rank = ranks[local] if local < len(ranks) else number
+    if numbers is not None and local < len(ranks):
+        numbers[rank] = number
+    return rank
+
+
+_FAILED = re.compile(r"failed \(exitcode: (-?\d{1,9})\) local_rank: (\d{1,9}) \(pid: \d+\)")
+
+
+def failed_rank(line: str) -> tuple[int, int] | None:
+    """Local rank and exit status of a process whose failure the agent's line tells; None for any other line.
+
+    The agent says so before it stops the node's other ranks, and then starts them all again or gives up. A negative
+    status is a signal and becomes 128 + signal.
+    """
+    found = _FAILED.search(line)
+    if found is None:
+        return None
+    code = int(found[1])
+    return int(found[2]), 128 - code if code < 0 else code

@@ -50,6 +50,8 @@ def _from_labels(found: FoundRun, hosts: Mapping[str, Host]) -> RunPlan:
         version=labels.version,
         attempt=labels.attempt,
         attempts=labels.attempts,
+        max_restarts=labels.max_restarts,
+        min_nodes=labels.min_nodes or None,
         launcher=_LAUNCHERS.get(labels.launcher, "env"),
         backend="nccl" if labels.backend == "nccl" else "mpi" if labels.backend == "mpi" else "gloo",
         init_method="",

@@ -16,6 +16,7 @@ from types import TracebackType
 from distui.errors import CheckFailed, DistuiError, ExitCode, HostError
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan, Task
+from distui.run import elastic
 from distui.run.attempts import Again, next_plan, set_aside, why_last
 from distui.run.cleanup import clean_up
 from distui.run.events import (
@@ -372,6 +373,8 @@ class RunController:
 
     def _patience(self) -> float:
         """How long a lost host is waited for: less once the run is being stopped anyway."""
+        if self.watch.done_without:
+            return min(self.limits.lost, elastic.WAIT_FOR_LOST)
         if self.watch.stop_began is None:
             return self.limits.lost
         return min(self.limits.lost, self.requests.grace + 30)
@@ -414,7 +417,7 @@ class RunController:
         retried = self.watch.failed and why_last(self, self.watch.failure()) is None
         leftovers = await clean_up(self, keep=self.keep and not retried)
         self.watch.missed(index for host in self.hosts.values() for index in host.missing)
-        failure = self.watch.failure()
+        failure = self.watch.failure() if self.watch.failed else None
         await self.watch.announce(failure)
         if missing := self._unfound():
             text = (

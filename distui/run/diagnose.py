@@ -208,10 +208,12 @@ class Root:
     rank: int
     code: int
     second: int | None
+    local: int | None = None
+    """The rank's local rank on its node."""
 
 
 _ROOT_TIME = re.compile(r"^\s*time\s*:\s*(\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d)")
-_ROOT_RANK = re.compile(r"^\s*rank\s*:\s*(\d{1,9})\s*\(local_rank:\s*\d+\)")
+_ROOT_RANK = re.compile(r"^\s*rank\s*:\s*(\d{1,9})\s*\(local_rank:\s*(\d{1,9})\)")
 _ROOT_CODE = re.compile(r"^\s*exitcode\s*:\s*(-?\d{1,9})")
 
 
@@ -225,15 +227,16 @@ def torchrun_root(lines: Sequence[str]) -> Root | None:
     if start is None:
         return None
     rank: int | None = None
+    local: int | None = None
     second: int | None = None
     for line in lines[start : start + 12]:
         if time := _ROOT_TIME.match(line):
             second = _second(f"{time[1]}T{time[2]}+00:00")
         elif found := _ROOT_RANK.match(line):
-            rank = int(found[1])
+            rank, local = int(found[1]), int(found[2])
         elif (code := _ROOT_CODE.match(line)) and rank is not None:
             value = int(code[1])
-            return Root(rank, 128 - value if value < 0 else value, second)
+            return Root(rank, 128 - value if value < 0 else value, second, local)
     return None
 
 

@@ -232,6 +232,22 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class RanksRestarted:
+    """A rank failed, and torchrun starts the ranks again by itself, for the `count`th of `allowed` times on that node.
+
+    With c10d all nodes start theirs again, and RANK may be another one afterwards.
+    """
+
+    at: float
+    task: int
+    rank: int
+    host: str
+    exit: int
+    count: int
+    allowed: int
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptEnded:
     """An attempt failed and was cleaned up; the next begins in `pause` seconds, with a RunOpened of its own.
 
@@ -276,6 +292,7 @@ Event = (
     | FailureFound
     | StopAsked
     | Notice
+    | RanksRestarted
     | AttemptEnded
     | RunEnded
 )
@@ -334,6 +351,12 @@ def to_json(event: Event, run: str) -> tuple[dict[str, Any], ...]:
             return (base | {"type": "stop", "reason": event.reason, "grace": event.grace},)
         case Notice():
             return (base | {"type": "notice", "level": event.level, "host": event.host, "text": event.text},)
+        case RanksRestarted():
+            return (
+                base
+                | {"type": "restart", "rank": event.rank, "task": event.task, "host": event.host, "exit": event.exit}
+                | {"count": event.count, "allowed": event.allowed},
+            )
         case AttemptEnded():
             return (
                 base

@@ -25,6 +25,7 @@ from distui.run.events import (
     Progressed,
     RankChanged,
     RankSilent,
+    RanksRestarted,
     RunEnded,
     RunOpened,
     StopAsked,
@@ -148,6 +149,10 @@ def _event(value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]]) -> Ev
             return StopAsked(at, value["reason"], value["grace"])
         case "notice":
             return Notice(at, value["level"], value["text"], value["host"])
+        case "restart":
+            return RanksRestarted(
+                at, value["task"], value["rank"], value["host"], value["exit"], value["count"], value["allowed"]
+            )
         case "attempt":
             failed = failure_of(value["first_failure"])
             return AttemptEnded(at, value["attempt"], value["attempts"], failed, value["pause_s"], value["log_dir"])

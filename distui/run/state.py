@@ -28,6 +28,7 @@ from distui.run.events import (
     RankChanged,
     RankPhase,
     RankSilent,
+    RanksRestarted,
     RunEnded,
     RunOpened,
     StopAsked,
@@ -102,6 +103,8 @@ class RunState:
     past: tuple[AttemptEnded, ...] = ()
     """Attempts that failed before this one, as far as they were seen from here."""
     retrying: bool = False
+    restarts: tuple[RanksRestarted, ...] = ()
+    """When torchrun started ranks again by itself, in this attempt."""
 
     @property
     def summary(self) -> str:
@@ -147,6 +150,8 @@ def apply(state: RunState, event: Event) -> RunState:
             return replace(state, stopping=event)
         case Notice():
             return replace(state, notices=(*state.notices[-199:], event))
+        case RanksRestarted():
+            return replace(state, restarts=(*state.restarts, event))
         case AttemptEnded():
             return replace(state, past=(*state.past, event), retrying=True)
         case RunEnded():
@@ -176,6 +181,7 @@ def _opened(state: RunState, event: RunOpened) -> RunState:
         attempt=event.attempt,
         attempts=event.attempts,
         retrying=False,
+        restarts=(),
     )
 
 

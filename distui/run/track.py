@@ -38,6 +38,11 @@ class TaskTrack:
     unsaved: ResumePoint | None = None
     said_error: bool = False
     """Whether it was said that its log can't be written here."""
+    numbers: dict[int, int] = field(default_factory=dict)
+    """Rank -> the number that torchrun gives it now; with c10d another one after each rendezvous."""
+    told_numbers: dict[int, int] = field(default_factory=dict)
+    failures: int = 0
+    """How often torchrun said that a rank of this node failed."""
     _tails: dict[int | None, deque[bytes]] = field(default_factory=dict)
 
     @property
@@ -56,8 +61,8 @@ class TaskTrack:
         return {rank: tuple(map(text_of, tail)) for rank, tail in self._tails.items()}
 
 
-def splitter(plan: RunPlan, task: Task) -> Splitter | None:
-    """How lines of a task with several ranks are told apart; None when it has one."""
+def splitter(plan: RunPlan, task: Task, numbers: dict[int, int]) -> Splitter | None:
+    """How lines of a task with several ranks are told apart; None when it has one. `numbers` takes torchrun's own."""
     if plan.launcher != "torchrun":
         return None
-    return lambda line: split_pieces(line, task.ranks)
+    return lambda line: split_pieces(line, task.ranks, numbers)

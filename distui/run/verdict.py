@@ -120,10 +120,11 @@ def _failure(evidence: Evidence) -> Failure:
 def _blamed(evidence: Evidence) -> tuple[int | None, int | None]:
     """Rank and exit code: torchrun's own report names the rank when a task holds several.
 
-    Also a rank that the plan put elsewhere: with the c10d rendezvous torchrun decides which host gets which ranks.
+    By its local rank: with the c10d rendezvous torchrun numbers ranks as it likes.
     """
     root = _root(evidence)
     if root is not None:
-        return root.rank, root.code
+        ranks = evidence.task.ranks
+        return ranks[root.local] if root.local is not None and root.local < len(ranks) else root.rank, root.code
     only = evidence.task.ranks[0] if len(evidence.task.ranks) == 1 else None
     return only, evidence.exit.code

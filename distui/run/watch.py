@@ -11,6 +11,7 @@ from distui.errors import DistuiError, ExitCode
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan, Task
 from distui.plan.process import task_folder
+from distui.run import elastic, restarts
 from distui.run.diagnose import exit_words
 from distui.run.events import (
     Event,
@@ -88,7 +89,7 @@ class Watch:
         self._announced: Failure | None = None
         self._progress = self._teller()
         self._blamed: int | None = None
-        self.tracks = {t.index: TaskTrack(t, self._log(stored, t)) for t in plan.tasks}
+        self.tracks = {t.index: self._track(stored, t) for t in plan.tasks}
 
     def _teller(self) -> ProgressTeller | None:
         """Reads the progress out of the first rank's lines, when the job says how."""
@@ -98,10 +99,12 @@ class Watch:
         offset = (self._offset_ms(first.host) or 0.0) / 1000
         return ProgressTeller(self.plan.progress, min(first.ranks), first.host, offset=offset)
 
-    def _log(self, stored: StoredRun, task: Task) -> TaskLog:
+    def _track(self, stored: StoredRun, task: Task) -> TaskTrack:
         offset = (self._offset_ms(task.host) or 0.0) / 1000
-        split = splitter(self.plan, task)
-        return TaskLog(stored, task.index, task.ranks, split, offset=offset, clock=self._clock)
+        numbers: dict[int, int] = {}
+        split = splitter(self.plan, task, numbers)
+        log = TaskLog(stored, task.index, task.ranks, split, offset=offset, clock=self._clock)
+        return TaskTrack(task, log, numbers=numbers)
 
     # What the controller asks
 
@@ -112,8 +115,19 @@ class Watch:
 
     @property
     def failed(self) -> bool:
-        """Whether a task has ended badly by itself."""
-        return bool(self._evidence())
+        """Whether a task has ended badly by itself, and the run can't do without it."""
+        return elastic.fails(self.plan, self._bad())
+
+    @property
+    def done_without(self) -> bool:
+        """Whether all that is left are hosts out of reach, which the run could do without: its other nodes are done."""
+        lost = {t.task.index for t in self.tracks.values() if not t.over and t.task.host in self._lost_since}
+        over = all(t.over or t.task.index in lost for t in self.tracks.values())
+        return bool(lost) and over and elastic.can_do_without(self.plan, lost | self._bad())
+
+    def _bad(self) -> frozenset[int]:
+        """Tasks that have ended badly by themselves."""
+        return frozenset(e.task.index for e in self._evidence())
 
     def all_succeeded(self) -> bool:
         """Whether every task had ended with status 0 before any stop."""
@@ -124,8 +138,9 @@ class Watch:
         return frozenset(i for i, t in self.tracks.items() if t.phase in ("planned", "running"))
 
     def unknown_tasks(self) -> frozenset[int]:
-        """Tasks whose end was never seen."""
-        return frozenset(i for i, t in self.tracks.items() if t.exit is None and t.phase != "removed")
+        """Tasks whose end was never seen, and matters."""
+        unseen = frozenset(i for i, t in self.tracks.items() if t.exit is None and t.phase != "removed")
+        return frozenset() if elastic.can_do_without(self.plan, unseen | self._bad()) else unseen
 
     def unread_tasks(self) -> frozenset[int]:
         """Tasks whose log is not completely in its files here: their containers must stay."""
@@ -135,6 +150,9 @@ class Watch:
         """Whether a host with unsettled tasks has been out of reach for this long."""
         now = self._clock()
         waiting = {t.task.host for t in self.tracks.values() if not t.over}
+        gone = {t.task.index for t in self.tracks.values() if t.task.host in self._lost_since}
+        if elastic.can_do_without(self.plan, gone | self._bad()) and not self.done_without:
+            return False
         return any(now - since >= seconds for host, since in self._lost_since.items() if host in waiting)
 
     @property
@@ -297,6 +315,8 @@ class Watch:
 
     async def _show(self, track: TaskTrack, written: list[Written]) -> None:
         track.remember(written)
+        for event in restarts.told(self.plan, track, written, self._clock()):
+            await self._emit(event)
         for group in written:
             task = track.task
             await self._emit(LogLines(self._clock(), task.index, group.rank, task.host, group.lines))
@@ -363,8 +383,21 @@ class Watch:
         track.unsaved = resume
         self._save(track)
         track.phase = "drained"
-        await self.announce(self.failure())
+        if self.failed:
+            await self.announce(self.failure())
+        await self._say_left(track)
         self.changed.set()
+
+    async def _say_left(self, track: TaskTrack) -> None:
+        """What the end of a node means for a run that may lose some."""
+        bad = self._bad()
+        if self.plan.min_nodes is None or track.task.index not in bad:
+            return
+        assert track.exit is not None
+        task = track.task
+        how = exit_words(track.exit.code, oom=track.exit.oom, error=track.exit.error, engine=task.engine)
+        text = f"{task.name} ended: {how}; {elastic.words_on_loss(self.plan, task.index, bad)}"
+        await self._emit(Notice(self._clock(), "warning", text, task.host))
 
     async def _removed(self, track: TaskTrack) -> None:
         await self._show(track, track.log.flush())
@@ -395,8 +428,17 @@ class Watch:
         if host not in self._lost_since:
             self._lost_since[host] = self._clock()
             await self._mark(host, "lost", reason)
+            if self.plan.min_nodes is not None:
+                await self._say_lost(host)
         await self._emit(HostChanged(self._clock(), host, "lost", reason))
         self.changed.set()
+
+    async def _say_lost(self, host: str) -> None:
+        """What it means for a run that may lose nodes that a host is out of reach, if it does not come back."""
+        gone = {t.task.index for t in self.tracks.values() if t.exit is None and t.task.host in self._lost_since}
+        for task in (t.task for t in self.tracks.values() if t.task.host == host and t.exit is None):
+            words = elastic.words_on_loss(self.plan, task.index, gone | self._bad())
+            await self._emit(Notice(self._clock(), "warning", f"without {task.name}: {words}", host))
 
     async def _back(self, host: str, event: Back) -> None:
         missing = self._missing.setdefault(host, set())

@@ -68,6 +68,10 @@ class Torchrun:
     rdzv: Literal["static", "c10d"] = "static"
     port: int | None = None
     max_restarts: int = 0
+    nnodes: tuple[int, int] | None = None
+    """Fewest and most nodes, from `MIN:MAX`: the run goes on while MIN are left. None: all of the job's hosts."""
+    last_call: float | None = None
+    """Seconds that c10d waits for more nodes once MIN are there; torchrun's own default is 30."""
 
 
 @dataclass(frozen=True, slots=True)

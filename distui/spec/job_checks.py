@@ -64,6 +64,10 @@ def _torchrun(look: Look) -> None:
     if isinstance(rendezvous, Rendezvous) and rendezvous.kind != "env":
         look.note("rendezvous", "torchrun's programs always meet by env; use torchrun.rdzv, or launcher: env")
     settings = look.values.get("torchrun", Torchrun())
+    if settings.rdzv == "static" and settings.nnodes and settings.nnodes[0] < settings.nnodes[1]:
+        look.note("torchrun", "nodes can only come and go with rdzv: c10d")
+    if settings.rdzv == "static" and settings.last_call is not None:
+        look.note("torchrun", "last_call only means something with rdzv: c10d")
     port = look.values.get("master_port")
     if port and settings.port and port != settings.port:
         look.note("master_port", f"torchrun.port says {settings.port}; write only one of them")

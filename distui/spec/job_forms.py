@@ -363,6 +363,19 @@ def rendezvous_word(node: Scalar) -> Rendezvous:
             raise Wrong("")
 
 
+NNODES = r"^[1-9][0-9]{0,3}(:[1-9][0-9]{0,3})?$"
+
+
+def nnodes(node: Scalar) -> tuple[int, int]:
+    """`1:3` -> (1, 3), `2` -> (2, 2), as torchrun takes them. Raises Wrong."""
+    if not re.match(NNODES, node.text):
+        raise Wrong("")
+    low, _, high = node.text.partition(":")
+    if high and int(low) > int(high):
+        raise Wrong(f"the smaller number comes first: {high}:{low}")
+    return int(low), int(high or low)
+
+
 def progress(value: str) -> None:
     """Raise Wrong unless `value` is a regular expression with a named group."""
     try:

@@ -73,6 +73,12 @@ _TORCHRUN = Record(
         Key("rdzv", leaves.choice("static", "c10d"), "How torchrun's nodes meet.", default="static"),
         Key("port", PORT, "Port they meet at on the first host; free one by default."),
         Key("max_restarts", leaves.whole(0, 1000), "Restarts by torchrun itself.", default=0),
+        Key(
+            "nnodes",
+            Leaf("nodes such as 1:3 or 2", forms.nnodes, {"type": ["integer", "string"], "pattern": forms.NNODES}),
+            "MIN:MAX: torchrun goes on while MIN of the MAX nodes are left. With rdzv: c10d.",
+        ),
+        Key("last_call", leaves.duration(1, 3600), "How long c10d waits for more nodes once MIN are there; 30s."),
     ),
     "a mapping such as {rdzv: static}",
     build=Torchrun,

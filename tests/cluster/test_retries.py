@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,4 +115,92 @@ def test_an_attempt_is_seen_from_another_machine(lab: Any, home: Path, distui: D
     assert done.returncode == 1, done.stderr
     assert "following again-3, attempt 1 of 3" in done.stderr
     assert "only the distui that started the run begins the next attempt" in done.stderr
+    assert_clean(lab)
+
+
+STEPS = """
+import datetime, os, sys, time
+import torch
+import torch.distributed as dist
+
+restart, place = os.environ["TORCHELASTIC_RESTART_COUNT"], os.environ["DISTUI_TASK"] + os.environ["LOCAL_RANK"]
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=5))
+for step in range(int(sys.argv[1])):
+    world = torch.ones(1)
+    dist.all_reduce(world)
+    if step == 2 and restart == "0" and place == sys.argv[2]:
+        os._exit(7)
+    print(f"step {step} world {int(world.item())} rank {os.environ['RANK']}", flush=True)
+    time.sleep(0.3)
+print("finished", flush=True)
+"""
+
+TORCHRUN = """
+version: 1
+name: steps
+hosts: h[1-2]
+image: lab/pytorch:1
+launcher: torchrun
+torchrun: {rdzv: c10d, max_restarts: 2%s}
+ranks: {per_host: %d}
+backend: gloo
+volumes: ["/mnt/pytorch:/pytorch"]
+workdir: /pytorch
+command: [steps.py, "%d", "%s"]
+stop_grace: 3s
+"""
+
+
+def torchrun_job(lab: Any, home: Path, more: str, per_host: int, steps: int, dies: str) -> str:
+    """A job of all-reduces, in which the rank at a place (task and local rank) dies once."""
+    (lab.share / "steps.py").write_text(STEPS)
+    path = home / "job.yaml"
+    path.write_text(TORCHRUN % (more, per_host, steps, dies))
+    return str(path)
+
+
+def test_torchrun_starts_a_rank_again(lab: Any, home: Path, distui: Distui) -> None:
+    """c10d, two nodes with two ranks, one of which dies once: exit 0, the restart is told, no line is missing."""
+    done = distui("run", torchrun_job(lab, home, "", 2, 6, "10"), "--headless", "-y", "-o", "ndjson")
+
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    told = events_of(done, "restart")
+    assert (told[0]["rank"], told[0]["host"], told[0]["exit"], told[0]["count"]) == (2, "h2", 7, 1)
+    (result,) = events_of(done, "result")
+    for rank in range(4):
+        lines = (Path(result["log_dir"]) / f"rank-0000{rank}.log").read_text().splitlines()
+        steps = [line.split()[1] for line in lines if line.startswith("step")]
+        assert steps[-6:] == list("012345"), lines
+        assert steps[:-6] == list("012")[: len(steps) - 6]
+        assert "finished" in lines
+    assert_clean(lab)
+
+
+def test_a_node_that_vanishes(lab: Any, home: Path, distui: Distui) -> None:
+    """Elastic 1:2: a host cut off does not end the run; what is left on it is named, and `stop` ends it."""
+    path = torchrun_job(lab, home, ', nnodes: "1:2", last_call: 2s', 1, 25, "none")
+    began = threading.Event()
+
+    def cut() -> None:
+        log = home / ".local/state/distui/runs/gone-1/logs/rank-00000.log"
+        while not (log.exists() and "step 3 " in log.read_text()):
+            time.sleep(0.1)
+        lab.host("h2").fault("blackhole")
+        began.set()
+
+    cutter = threading.Thread(target=cut, daemon=True)
+    cutter.start()
+    done = distui("run", path, "--headless", "-y", "-o", "ndjson", "--name", "gone-1", timeout=150)
+    assert began.is_set(), done.stdout[-3000:] + done.stderr
+    lab.host("h2").fault("unblackhole")
+
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    (result,) = events_of(done, "result")
+    assert (result["state"], [left.partition(":")[0] for left in result["leftovers"]]) == ("succeeded", ["h2"])
+    lines = (Path(result["log_dir"]) / "rank-00000.log").read_text().splitlines()
+    assert "step 3 world 2 rank 0" in lines
+    assert "step 24 world 1 rank 0" in lines
+    notices = [e["text"] for e in events_of(done, "notice")]
+    assert any("without node1: the run goes on with 1 of 2 nodes" in text for text in notices)
+    assert distui("stop", "gone-1", "-y").returncode == 0
     assert_clean(lab)

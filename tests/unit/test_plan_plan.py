@@ -25,6 +25,7 @@ from distui.facts.host import (
 from distui.plan.docker import list_ids, stop
 from distui.plan.model import HostNetwork
 from distui.plan.plan import NoPlan, RunPlan, Task, plan
+from distui.plan.render import render_text
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Fabric, Job, RankLayout, Rendezvous, Torchrun
 
@@ -297,7 +298,7 @@ def test_torchrun_has_one_task_per_host_and_no_ranks_in_its_environment() -> Non
     )
     assert not {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"} & set(task.env)
     assert task.env["OMP_NUM_THREADS"] == "1"
-    assert task.env["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] == "[distui rank ${rank}]:"
+    assert task.env["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] == "[distui rank ${rank}/${local_rank}]:"
 
 
 def test_torchrun_with_c10d_names_its_endpoint_and_its_host() -> None:
@@ -307,6 +308,43 @@ def test_torchrun_with_c10d_names_its_endpoint_and_its_host() -> None:
         assert words_after(task.start, "--rdzv-endpoint") == ["10.77.0.11:29400"]
         assert words_after(task.start, "--rdzv-id") == ["mnist-7f3"]
         assert words_after(task.start, "--rdzv-conf") == [hosting]
+        assert words_after(task.start, "--nnodes") == ["2"]
+        assert task.env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
+    assert [words_after(t.start, "--local-addr") for t in made.tasks] == [["10.77.0.11"], ["10.77.0.12"]]
+    assert (made.min_nodes, made.max_restarts) == (None, 0)
+
+
+def test_nodes_that_may_be_lost() -> None:
+    """torchrun is told the range; labels tell other machines; what it means is said."""
+    settings = Torchrun(rdzv="c10d", max_restarts=3, nnodes=(1, 2), last_call=5.0)
+    made = good(dataclasses.replace(JOB, launcher="torchrun", torchrun=settings))
+    for task in made.tasks:
+        assert words_after(task.start, "--nnodes") == ["1:2"]
+        assert words_after(task.start, "--max-restarts") == ["3"]
+        assert words_after(task.start, "--rdzv-conf")[0].endswith(",last_call_timeout=5")
+        assert (task.labels["distui.min_nodes"], task.labels["distui.max_restarts"]) == ("1", "3")
+    assert (made.min_nodes, made.max_restarts) == (1, 3)
+    assert any("the first host holds torchrun's rendezvous" in w for w in made.warnings)
+    assert "go on while 1 of 2 nodes are left" in render_text(made, width=1000)
+
+
+@pytest.mark.parametrize(
+    ("nnodes", "message"),
+    [
+        ((1, 3), "torchrun.nnodes 1:3 names 3 nodes, the run has 2 hosts (write 1:2)"),
+        ((3, 3), "torchrun.nnodes 3 names 3 nodes, the run has 2 hosts (write 2)"),
+    ],
+)
+def test_nodes_must_fit_the_hosts(nnodes: tuple[int, int], message: str) -> None:
+    """torchrun would wait for nodes that never come."""
+    settings = Torchrun(rdzv="c10d", nnodes=nnodes)
+    assert message in [str(p) for p in bad(dataclasses.replace(JOB, launcher="torchrun", torchrun=settings))]
+
+
+def test_restarts_of_a_static_rendezvous_are_doubtful() -> None:
+    """Each node decides for itself, as measured."""
+    made = good(dataclasses.replace(JOB, launcher="torchrun", torchrun=Torchrun(max_restarts=2)))
+    assert any("each node restarts its ranks by itself" in w for w in made.warnings)
 
 
 # GPUs and devices as docker arguments

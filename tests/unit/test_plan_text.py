@@ -130,6 +130,9 @@ def test_the_agent_is_called_with_the_programs_own_python(command: Any, launcher
         (b"[distui rank 3]:loss 0.1\n", ((3, b"loss 0.1\n"),)),
         (b"[distui rank 3]:a[distui rank 12]:b\n", ((3, b"a"), (12, b"b\n"))),
         (b"W agent says [distui rank 0]:x", ((None, b"W agent says "), (0, b"x"))),
+        (b"[distui rank 3/1]:x\n", ((7, b"x\n"),)),
+        (b"[distui rank 3/0]:a[distui rank 2/1]:b\n", ((6, b"a"), (7, b"b\n"))),
+        (b"[distui rank 3/9]:no such place\n", ((3, b"no such place\n"),)),
         (b"no prefix\n", ((None, b"no prefix\n"),)),
         (b"[default1]:old torch\n", ((7, b"old torch\n"),)),
         (b"[default9]:no such local rank\n", ((None, b"[default9]:no such local rank\n"),)),
@@ -140,6 +143,28 @@ def test_the_agent_is_called_with_the_programs_own_python(command: Any, launcher
 def test_one_stream_splits_into_ranks(line: bytes, pieces: object) -> None:
     """Headers inside a line are pieces that came before their newline; nothing is lost."""
     assert torchrun.split_pieces(line, ranks=(6, 7)) == pieces
+
+
+def test_torchruns_own_numbers_are_kept_beside() -> None:
+    """With c10d a rank is a place, and torchrun's RANK may be another."""
+    numbers: dict[int, int] = {}
+    for line in (b"[distui rank 0/0]:a\n", b"[distui rank 1/1]:a\n", b"[distui rank 4/1]:b\n", b"none\n"):
+        torchrun.split_pieces(line, (6, 7), numbers)
+    assert numbers == {6: 0, 7: 4}
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("E1121 x.py:1002] failed (exitcode: 7) local_rank: 0 (pid: 8) of binary: /usr/bin/python3", (0, 7)),
+        ("E1121 x.py:1002] failed (exitcode: -9) local_rank: 3 (pid: 8) of binary: python", (3, 137)),
+        ("  exitcode  : 1 (pid: 40)", None),
+        ("", None),
+    ],
+)
+def test_the_agent_says_which_rank_failed(line: str, found: object) -> None:
+    """Before it starts its ranks again; a negative status is a signal."""
+    assert torchrun.failed_rank(line) == found
 
 
 def test_the_simple_split_reads_the_first_header() -> None:

@@ -100,14 +100,14 @@ Root Cause (first observed failure):
 @pytest.mark.parametrize(("code", "expected"), [("3", 3), ("-9", 137)])
 def test_torchrun_names_its_rank(code: str, expected: int) -> None:
     """torchrun's report gives rank, exit code and second; a signal counts as 128 + number."""
-    assert torchrun_root([line.format(code=code) for line in REPORT]) == Root(3, expected, 1795222861)
+    assert torchrun_root([line.format(code=code) for line in REPORT]) == Root(3, expected, 1795222861, 1)
 
 
 @pytest.mark.parametrize("time", ["<N/A>", "2026-13-41_01:01:01", ""])
 def test_a_report_without_a_time_still_names_the_rank(time: str) -> None:
     """Other versions of torch may leave it out."""
     lines = [line.format(code=3).replace("2026-11-21_01:01:01", time) for line in REPORT]
-    assert torchrun_root(lines) == Root(3, 3, None)
+    assert torchrun_root(lines) == Root(3, 3, None, 1)
 
 
 def test_no_report_no_root() -> None:

@@ -118,12 +118,12 @@ def test_torchrun_names_the_rank() -> None:
     assert (found[1].rank, found[1].exit, found[1].excerpt) == (1, 139, ("segv",))
 
 
-def test_torchrun_names_a_rank_that_the_plan_put_elsewhere() -> None:
-    """With c10d torchrun decides which host gets which ranks; the host is where the report was printed."""
+def test_torchrun_names_a_rank_by_its_place() -> None:
+    """With c10d torchrun numbers the ranks as it likes: its RANK 1 is rank 3, the second on its host."""
     task = dataclasses.replace(torchrun_task(), ranks=(2, 3))
-    found = first_failure([Evidence(task, Exit(1), 1.0, 0.0, {None: REPORT, 0: ("fine",), 1: ("segv",)})])
+    found = first_failure([Evidence(task, Exit(1), 1.0, 0.0, {None: REPORT, 2: ("fine",), 3: ("segv",)})])
     assert found is not None
-    assert (found[1].rank, found[1].exit, found[1].host, found[1].excerpt) == (1, 139, "h1", ("segv",))
+    assert (found[1].rank, found[1].exit, found[1].host, found[1].excerpt) == (3, 139, "h1", ("segv",))
 
 
 @pytest.mark.parametrize("zone", [0, 2 * 3600, -8 * 3600, 5 * 3600 + 2700])

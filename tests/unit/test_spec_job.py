@@ -72,7 +72,7 @@ name: llm-pretrain
 hosts: {group: "@h100", count: 4}
 image: nvcr.io/nvidia/pytorch:25.01-py3
 launcher: torchrun
-torchrun: {rdzv: c10d, port: 29500, max_restarts: 2}
+torchrun: {rdzv: c10d, port: 29500, max_restarts: 2, nnodes: 1:4, last_call: 10s}
 ranks: {per_gpu: 1}
 gpus_per_host: 8
 backend: nccl
@@ -104,7 +104,7 @@ preflight: [ssh, docker, image, gpus_idle, ports, ib]
         hosts=HostChoice(group="h100", count=4),
         image="nvcr.io/nvidia/pytorch:25.01-py3",
         launcher="torchrun",
-        torchrun=Torchrun("c10d", 29500, 2),
+        torchrun=Torchrun("c10d", 29500, 2, (1, 4), 10.0),
         ranks=RankLayout(per_gpu=1),
         gpus_per_host=8,
         backend="nccl",
@@ -243,6 +243,23 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ("preflight: [shs]", "1:13 preflight[0]: unknown check 'shs', did you mean 'ssh'?"),
         ("pull: yes", "1:7 pull: expected always, missing or never"),
         ("roles: {}", "1:8 roles: only means something with launcher: tf"),
+        ("retries: -1", "1:10 retries: expected a number of retries from 0 to 100"),
+        (
+            "launcher: torchrun\ncommand: [t.py]\ntorchrun: {nnodes: '3:1', rdzv: c10d}",
+            "3:20 torchrun.nnodes: the smaller number",
+        ),
+        (
+            "launcher: torchrun\ncommand: [t.py]\ntorchrun: {nnodes: '0:1', rdzv: c10d}",
+            "3:20 torchrun.nnodes: expected nodes such as",
+        ),
+        (
+            "launcher: torchrun\ncommand: [t.py]\ntorchrun: {nnodes: '1:2'}",
+            "3:11 torchrun: nodes can only come and go with rdzv: c10d",
+        ),
+        (
+            "launcher: torchrun\ncommand: [t.py]\ntorchrun: {last_call: 5s}",
+            "3:11 torchrun: last_call only means something with rdzv",
+        ),
         ("sync: {}", "1:1 sync: not supported in this version; have the files on every host, or in the image"),
         ("environment: {}", "1:1 environment: unknown key, did you mean 'env'?"),
         ("wrokdir: /x", "1:1 wrokdir: unknown key, did you mean 'workdir'?"),

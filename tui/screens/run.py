@@ -249,6 +249,8 @@ class RunScreen(FailureKeys):
         line.put(word, look.state(summary) + Style(bold=True))
         if state.attempts > 1:
             line.gap(2).put(f"attempt {state.attempt} of {state.attempts}", look.muted)
+        if state.restarts:
+            line.gap(2).put(f"{len(state.restarts)} restart{'s' * (len(state.restarts) != 1)}", look.muted)
         if summary == "launching" and state.phase:
             line.gap(2).put(state.phase, look.muted).gap(1).put(state.detail[:40], look.faint)
         elif (began := self.feed.started) is not None:
