@@ -326,7 +326,9 @@ class DistuiApp(Places):
         self.theme = order[(at + 1) % len(order)]
 
     async def action_back(self) -> None:
-        """Leave this screen for the one below."""
+        """Undo the filter, then the marks, then leave this screen for the one below."""
+        if isinstance(self.screen, View) and self.screen.undo():
+            return
         if len(self.screen_stack) > 1:
             self.pop_screen()
 

@@ -200,6 +200,15 @@ class View(Screen[None]):
     def filter_changed(self) -> None:
         """`filter_text` has changed; repaint."""
 
+    def undo(self) -> bool:
+        """Take back what narrows the screen, when `esc` is pressed; False when there is nothing to take back."""
+        if not self.filter_text:
+            return False
+        self.filter_text = ""
+        self.filter_changed()
+        self.refresh_bars()
+        return True
+
     def news(self, hosts: frozenset[str]) -> None:
         """Something of these hosts is new on the board, or the list of runs is (empty set). At most every 0.5 s,
         and only while the screen is shown; also called when it is shown again."""

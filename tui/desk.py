@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from distui.run.job_record import JobRecord
     from distui.run.preflight import Preflight
     from distui.run.processes import Outcome, SeenProcess
+    from distui.run.remains import Remains
     from distui.run.state import RunState
     from distui.run.store import StoredRun
     from distui.spec.inventory import Host, HostPick
@@ -192,6 +193,9 @@ class Desk(Protocol):
 
     async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
         """Stop a run this desk does not follow, drain and clean up; returns what is left, in words."""
+
+    async def remains(self, run: str) -> Remains:
+        """What `prune` would remove: containers and folders on the hosts, the folder here. Removes nothing."""
 
     async def prune(self, run: str) -> None:
         """Remove what an ended run left on the hosts, and its folder here."""

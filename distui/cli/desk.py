@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from distui.run.discover import Found
     from distui.run.job_record import JobRecord
     from distui.run.preflight import Preflight
+    from distui.run.remains import Remains
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
     from distui.spec.job import Job
@@ -313,7 +314,7 @@ class CliDesk(HostDesk):
 
     def _recorded(self) -> list[tuple[listing.RunRow, int]]:
         stored = wiring.store(self.told).all()
-        return [(listing.stored_row(one), _size(one.path)) for one in stored]
+        return [(listing.stored_row(one), _files(one.path)[1]) for one in stored]
 
     def _row(self, row: listing.RunRow, sizes: Mapping[str, int], found: Found) -> RunRow:
         from distui.run.recorded import failure_of
@@ -365,6 +366,19 @@ class CliDesk(HostDesk):
         ended = followed.state.ended
         return ended.leftovers if ended is not None else ("the run's state is unknown",)
 
+    async def remains(self, run: str) -> Remains:
+        """See tui.desk."""
+        from distui.run.remains import Remain, Remains, remains
+
+        place = self._locate(run)
+        async with self._connect(place.hosts) as connector:
+            found = await remains(connector, place.hosts, run)
+        if place.stored is None:
+            return found
+        count, size = await asyncio.to_thread(_files, place.stored.path)
+        own = Remain("here", f"{place.stored.path}, {count} files", size)
+        return Remains((*found.items, own), found.unreachable)
+
     async def prune(self, run: str) -> None:
         """See tui.desk."""
         from distui.run.adopt import stop_found
@@ -391,13 +405,14 @@ class CliDesk(HostDesk):
         self._keeper.runs.pop(run, None)
 
 
-def _size(folder: object) -> int:
-    """Bytes of a run's folder."""
-    total = 0
-    for path in Path(str(folder)).rglob("*"):
+def _files(folder: Path) -> tuple[int, int]:
+    """How many files a run's folder has, and their bytes."""
+    sizes = []
+    for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
-            total += path.stat().st_size
-    return total
+            if path.is_file():
+                sizes.append(path.stat().st_size)
+    return len(sizes), sum(sizes)
 
 
 def _groups(inventory: Inventory, names: Sequence[str]) -> dict[str, tuple[str, ...]]:

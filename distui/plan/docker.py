@@ -146,6 +146,12 @@ def inspect(engine_command: Argv, containers: Sequence[str]) -> Argv:
     return (*engine_command, "inspect", "--type", "container", *containers)
 
 
+def sizes(engine_command: Argv, containers: Sequence[str]) -> Argv:
+    """Prints each container's full id and the bytes it wrote, one a line. Slow: the engine counts files."""
+    form = "{{.Id}} {{.SizeRw}}"
+    return (*engine_command, "inspect", "--size", "--type", "container", "--format", form, *containers)
+
+
 def list_ids(engine_command: Argv, run_id: str | None = None, *, every: bool = False) -> Argv:
     """Full ids of distui's containers in any state, one a line: of one run, or of all. `every`: others' too.
 

@@ -54,6 +54,7 @@ from distui.run.fanout import Fanout
 from distui.run.job_record import JobRecord, recorded_job
 from distui.run.preflight import Preflight, name_row
 from distui.run.processes import Outcome, SeenProcess
+from distui.run.remains import Remains
 from distui.run.state import RunState
 from distui.run.store import Journal, RunStore, StoredRun
 from distui.spec.inventory import Host, HostPick, Inventory
@@ -228,6 +229,8 @@ class FakeDesk:
         self.job_texts = {"llm-pretrain": JOB, "broken": BROKEN}
         self.image_ids: dict[str, str] = {"node02": ""}
         """Image ids of hosts that are not as the others."""
+        self.left = Remains((), {})
+        """What is left of any run."""
         self.walls: list[tuple[str, str]] = []
         """Pairs of hosts of which the first can't reach the second."""
         self.known_containers: dict[str, tuple[HostContainer, ...]] = {}
@@ -365,6 +368,10 @@ class FakeDesk:
         self.calls.append(("stop", run, grace))
         self._fail()
         return ()
+
+    async def remains(self, run: str) -> Remains:
+        self._fail()
+        return self.left
 
     async def prune(self, run: str) -> None:
         self.calls.append(("prune", run))

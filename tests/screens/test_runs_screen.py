@@ -6,7 +6,10 @@ from typing import Any
 
 from fakes import FakeDesk, failing, launching, screen_text, settle, shot
 
-from distui.run.discover import Found
+from distui.facts.host import Trouble
+from distui.plan.labels import TaskLabels
+from distui.run.discover import Found, FoundRun, FoundTask
+from distui.run.remains import Remain, Remains
 from tui.screens.confirm import Confirm
 from tui.screens.text import TextScreen
 
@@ -72,14 +75,51 @@ async def test_plan_and_diff_are_texts(open_app: Any, desk: FakeDesk) -> None:
         assert "node01" in text
 
 
+async def test_two_marked_runs_are_compared_wherever_the_cursor_is(open_app: Any, desk: FakeDesk) -> None:
+    """The older one first; a third mark takes the place of the oldest."""
+    for name, hosts in (("llm-7f2", ("node01", "node02")), ("llm-7f3", ("node03", "node04"))):
+        made = desk.plan(name, hosts)
+        desk.record(made, launching(made, 1.0))
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, "G", "space", "g", "space", "j", "j", "space", "k")
+        assert app.screen.marked == ("llm-7f3", "llm-7f2")
+        assert "2 marked" in screen_text(app)
+        await press(pilot, "d")
+        assert "llm-7f2 to llm-7f3" in screen_text(app)
+        await press(pilot, "escape", "escape")
+        assert app.screen.marked == ()
+
+
+async def test_a_run_started_elsewhere_tells_what_its_labels_say(open_app: Any, desk: FakeDesk) -> None:
+    """y shows tasks, ranks and owner of a run whose plan is not here, and says where the plan is."""
+    labels = TaskLabels("vit-2b1", 0, (0, 1), "node04", "vit", "bob@desk", gpus=(0, 1), world_size=2)
+    task = FoundTask("node04", "c0ffee" * 10, labels, {}, True, "running")
+    async with open_app(start="runs") as (app, pilot):
+        app._found = Found((FoundRun("vit-2b1", (task,)),), {})
+        await press(pilot, "j", "y")
+        text = screen_text(app)
+        assert "Started by bob@desk" in text
+        assert "0     node04  worker  0-1    0-1   running" in text
+        assert "distui show --plan vit-2b1" in text
+
+
 async def test_prune_asks_and_only_takes_what_ended(open_app: Any, desk: FakeDesk) -> None:
-    """X on a live run says to stop it first; on an ended one it asks, naming hosts and bytes."""
+    """X on a live run says to stop it first; on an ended one it asks, naming every thing that goes and its bytes."""
+    box, folder = "docker container 0a1b2c3d4e5f, task 0, exited", "~/.local/state/distui/hosts/node01/llm-7f2"
+    desk.left = Remains(
+        (Remain("node01", box, 20_000_000), Remain("node01", folder, 4096), Remain("here", "/runs/llm-7f2, 9 files")),
+        {"node02": Trouble("timeout", "node02 does not answer")},
+    )
     async with open_app(start="runs") as (app, pilot):
         await press(pilot, "X")
         assert not isinstance(app.screen, Confirm)
         await press(pilot, "j", "j", "X")
         assert isinstance(app.screen, Confirm)
-        assert "node[01-02]" in screen_text(app)
+        text = screen_text(app)
+        shot(app, "prune")
+        for words in (f"node01   {box}   20 MB", folder, "here   /runs/llm-7f2, 9 files", "20 MB in all",
+                      "node02 can't be asked"):  # fmt: skip
+            assert words in text
         await press(pilot, "right", "enter")
         assert ("prune", "llm-7f2") in desk.calls
         await settle(pilot)

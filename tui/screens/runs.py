@@ -13,6 +13,8 @@ from textual.binding import BindingType
 from distui.errors import NotFound
 from distui.plan.compare import compare
 from distui.plan.render import render_text
+from distui.run.found_text import found_text
+from distui.run.remains import Remain
 from distui.spec.names import fold
 from tui.base import FILTER, Action, View, ViewName, app_of, bindings
 from tui.desk import LiveRun, RunRow
@@ -33,8 +35,9 @@ class RunsScreen(View):
         Action("open", "open", ("enter",), footer=True, help="Follow it if it lives, else look at what it left."),
         Action("logs", "logs", ("l",), footer=True, help="The run's view, which shows its logs."),
         Action("plan_of", "plan", ("y",), "View", "plan", footer=True, help="Every rank, address, variable, command."),
-        Action("diff", "diff", ("d",), "View", "diff", footer=True, help="Mark one run, then diff with another."),
-        Action("mark", "mark", ("space",), "View", footer=True, help="Choose the run to compare with."),
+        Action("diff", "diff", ("d",), "View", "diff", footer=True,
+               help="Two marked plans, a marked one and this, or the run before and this."),
+        Action("mark", "mark", ("space",), "View", footer=True, help="Choose a run to compare with, or two."),
         FILTER,
         Action("again", "refresh", ("r",), "View", help="Ask the hosts again."),
         Action("rerun", "run again", ("R",), "Change", "rerun", changes=True, footer=True,
@@ -49,7 +52,8 @@ class RunsScreen(View):
 
     def __init__(self) -> None:
         super().__init__()
-        self.marked = ""
+        self.marked: tuple[str, ...] = ()
+        """At most two runs, to be compared."""
         self.shown: dict[str, RunRow] = {}
 
     def compose_body(self) -> ComposeResult:
@@ -81,6 +85,8 @@ class RunsScreen(View):
         live = sum(row.live for row in rows)
         failed = sum(row.state == "failed" for row in rows)
         size = sum(row.size for row in rows)
+        if self.marked:
+            line.put(len(self.marked), look.accent).put(" marked", look.muted).gap(3)
         line.put(live, look.bold if live else look.faint).put(" live", look.muted).gap(3)
         line.put(failed, look.wrong if failed else look.faint).put(" failed", look.muted).gap(3)
         line.put(byte_size(size), look.bold).put(" here", look.muted)
@@ -126,7 +132,7 @@ class RunsScreen(View):
 
     def _run(self, row: RunRow, width: int, here: bool) -> Line:
         look, glyphs = self.look, self.glyphs
-        marked = glyphs.mark if row.run == self.marked else " "
+        marked = glyphs.mark if row.run in self.marked else " "
         line = Line().gap(1).put(glyphs.state(row.state), look.state(row.state)).put(marked, look.accent)
         line.put(row.run, look.bold if here or row.live else look.text, width=16).gap(2)
         if width >= 100:
@@ -185,11 +191,23 @@ class RunsScreen(View):
         app_of(self).ask_runs()
 
     def action_mark(self) -> None:
-        """Mark, or unmark."""
+        """Mark, or unmark; a third mark takes the place of the oldest."""
         row = self._need()
-        if row is not None:
-            self.marked = "" if self.marked == row.run else row.run
-            self.query_one(RowList).repaint()
+        if row is None:
+            return
+        others = tuple(run for run in self.marked if run != row.run)
+        self.marked = others if row.run in self.marked else (*others, row.run)[-2:]
+        self.query_one(RowList).repaint()
+        self.refresh_bars()
+
+    def undo(self) -> bool:
+        """The filter, then the marks."""
+        if super().undo():
+            return True
+        had, self.marked = bool(self.marked), ()
+        self.query_one(RowList).repaint()
+        self.refresh_bars()
+        return had
 
     def action_plan_of(self) -> None:
         """The plan as text."""
@@ -198,6 +216,10 @@ class RunsScreen(View):
             self.work(self._show_plan(row), name="plan")
 
     async def _show_plan(self, row: RunRow) -> None:
+        found = app_of(self).found.get(row.run)
+        if found is not None and not row.recorded and row.run not in self.desk.following:
+            app_of(self).open_text(f"{row.run} labels", found_text(found))
+            return
         plan = self._live(row).plan
         app_of(self).open_text(f"{row.run} plan", render_text(plan, full=True, width=max(60, self.app.size.width - 4)))
 
@@ -212,11 +234,15 @@ class RunsScreen(View):
         )
 
     def action_diff(self) -> None:
-        """The marked plan against the one under the cursor; without a mark against the job's run before."""
+        """Two marked plans; one against the one under the cursor; without a mark against the job's run before."""
         row = self._need()
         if row is None:
             return
-        other = self.shown.get(self.marked) or self._before(row)
+        marked = [self.shown[run] for run in self.marked if run in self.shown]
+        if len(marked) == 2:
+            self.work(self._show_diff(*sorted(marked, key=lambda r: r.started or 0)), name="diff")
+            return
+        other = marked[0] if marked else self._before(row)
         if other is None or other.run == row.run:
             app_of(self).tell("mark another run with space first; d compares it with the one under the cursor")
             return
@@ -296,14 +322,22 @@ class RunsScreen(View):
         self.work(self._prune(row), name="prune")
 
     async def _prune(self, row: RunRow) -> None:
-        lines = [f"on {fold(row.hosts) or 'its hosts'}   containers and folders that are left of it"]
-        if row.recorded:
-            lines.append(f"here   its plan, events and logs, {byte_size(row.size)}")
-        if not await app_of(self).confirm(f"Remove {row.run}?", [*lines, "", "This can't be undone."], "Remove"):
+        app_of(self).tell(f"asking {fold(row.hosts) or 'the hosts'} what is left of {row.run}")
+        left = await self.desk.remains(row.run)
+        lines = [f"{host} can't be asked, so nothing will be deleted here: {t.message}"
+                 for host, t in left.unreachable.items()]  # fmt: skip
+        lines += [_remains_words(item) for item in left.items] or ["nothing is left of it anywhere"]
+        total = sum(item.size or 0 for item in left.items)
+        lines += ["", f"{byte_size(total)} in all. This can't be undone."]
+        if not await app_of(self).confirm(f"Remove {row.run}?", lines, "Remove"):
             return
         await self.desk.prune(row.run)
         app_of(self).tell(f"{row.run} is removed")
         app_of(self).ask_runs()
+
+
+def _remains_words(item: Remain) -> str:
+    return f"{item.host}   {item.what}" + (f"   {byte_size(item.size)}" if item.size is not None else "")
 
 
 def _hosts_width(width: int) -> int:
