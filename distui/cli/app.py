@@ -42,7 +42,7 @@ VERBS: dict[str, Entry] = {
     "tui": Entry(_SECTIONS[0], "tui", "Open the terminal UI; so does `distui` alone on a terminal."),
     "probe": Entry(_SECTIONS[0], "probe", "Ask hosts for their GPUs, networks, engine, clock and disk."),
     "top": Entry(_SECTIONS[0], "top", "Show what GPUs and networks do now, live or once for scripts."),
-    "hosts": Entry(_SECTIONS[0], "hosts", "List, show and check the hosts of the inventory."),
+    "hosts": Entry(_SECTIONS[0], "hosts", "List, show, check, add, remove and import hosts."),
     "doctor": Entry(_SECTIONS[0], "doctor", "Check what would break on which host."),
     "plan": Entry(_SECTIONS[1], "plan", "Show what a run would start, without starting it."),
     "run": Entry(_SECTIONS[1], "run", "Start a job on hosts and follow it to its end."),

@@ -31,6 +31,11 @@ def set_value(text: str, key: str, value: str | None, *, name: str | None = None
     `name` picks the document whose `name:` it is. None when the text can't be changed safely: it is not valid
     YAML, or the document is not a block mapping.
     """
+    return set_at(text, key.split("."), value, name=name)
+
+
+def set_at(text: str, keys: Sequence[str], value: str | None, *, name: str | None = None) -> str | None:
+    """As `set_value`, for keys that may hold dots themselves, as names of hosts do."""
     try:
         documents = list(yaml.compose_all(text, Loader=_LOADER))
     except (yaml.YAMLError, RecursionError):
@@ -38,7 +43,7 @@ def set_value(text: str, key: str, value: str | None, *, name: str | None = None
     root = next((d for d in documents if _named(d, name)), None)
     if not isinstance(root, yaml.MappingNode) or root.flow_style:
         return None
-    return _set(_Text(text), root, key.split("."), value)
+    return _set(_Text(text), root, list(keys), value)
 
 
 def _named(node: yaml.Node, name: str | None) -> bool:
@@ -90,7 +95,7 @@ def _set(text: _Text, node: yaml.MappingNode, keys: list[str], value: str | None
 
 def _nested(keys: list[str], value: str) -> str:
     for key in reversed(keys):
-        value = "{" + f"{key}: {value}" + "}"
+        value = "{" + f"{scalar(key)}: {value}" + "}"
     return value
 
 
@@ -108,7 +113,7 @@ def _replace(text: _Text, pair: tuple[Any, Any], value: str) -> str:
 
 
 def _insert(text: _Text, node: yaml.MappingNode, keys: list[str], value: str) -> str:
-    entry, body = f"{keys[0]}: {_nested(keys[1:], value)}", text.text
+    entry, body = f"{scalar(keys[0])}: {_nested(keys[1:], value)}", text.text
     if node.flow_style:
         close = text.at(node.end_mark) - 1
         return body[:close].rstrip() + (", " if node.value else "") + entry + body[close:]

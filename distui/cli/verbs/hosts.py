@@ -12,6 +12,7 @@ from distui.cli import settings, wiring
 from distui.cli.app import Verbs
 from distui.cli.options import add_globals, verb
 from distui.cli.phrases import counted
+from distui.cli.verbs.hosts_change import add, import_, remove
 from distui.errors import NotFound
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.group("hosts", cls=Verbs)
 def _group() -> None:
-    """List, show and check the hosts of the inventory. Nothing is contacted; `distui probe` asks the hosts."""
+    """List, show, check and change the hosts of the inventory. Nothing is contacted; `distui probe` asks the hosts."""
 
 
 command = add_globals(_group)
@@ -122,5 +123,5 @@ def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
     return wiring.tell_problems(out, told, tuple(problems))
 
 
-for _verb in (ls, show, validate):
+for _verb in (ls, show, validate, add, remove, import_):
     command.add_command(_verb)

@@ -1,0 +1,228 @@
+"""`distui hosts add`, `rm` and `import`: hosts.yaml changed in place; comments and order stay as they were written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import settings, wiring
+from distui.cli.options import verb
+from distui.cli.phrases import counted
+from distui.cli.settings import Settings
+from distui.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from distui.spec.import_hosts import Imported
+
+NEW = "version: 1\n"
+
+
+@verb("add")
+@click.argument("name", metavar="HOST")
+@click.option("--addr", metavar="ADDR", help="Its address, where ssh config has none.")
+@click.option("--user", metavar="USER", help="The login, where ssh config has none.")
+@click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="The port, where ssh config has none.")
+@click.option("--gpus", type=click.IntRange(0, 1024), metavar="N", help="GPUs it must have.")
+@click.option("--with-label", "labels", multiple=True, metavar="K=V", help="A label. Repeats.")
+@click.option("--group", "groups", multiple=True, metavar="NAME", help="A group it belongs to. Repeats.")
+@click.pass_context
+def add(
+    ctx: click.Context,
+    name: str,
+    addr: str | None,
+    user: str | None,
+    port: int | None,
+    gpus: int | None,
+    labels: tuple[str, ...],
+    groups: tuple[str, ...],
+) -> int:
+    """Add a host, or a range such as node[01-04], to hosts.yaml; without one ./hosts.yaml is made.
+
+    HOST is its ssh alias. The file is only changed when it is right afterwards.
+    """
+    from distui.spec.choose import parse_label
+    from distui.spec.edit_text import scalar
+
+    told = settings.of(ctx)
+    parts = [f"{key}: {scalar(value)}" for key, value in (("addr", addr), ("user", user)) if value]
+    parts += [f"{key}: {value}" for key, value in (("port", port), ("gpus", gpus)) if value is not None]
+    if labels:
+        pairs = ", ".join(f"{scalar(k)}: {scalar(v)}" for k, v in map(parse_label, labels))
+        parts.append("labels: {" + pairs + "}")
+    path = _path(told)
+    before = _text(path)
+    changed = _changed(path, before or NEW, ("hosts", name), "{" + ", ".join(parts) + "}", new=True)
+    for group in groups:
+        changed = _join(path, changed, group, name)
+    _save(path, before, changed)
+    consoles.of(told).say(f"{path}: {name} added")
+    return 0
+
+
+@verb("rm")
+@click.argument("name", metavar="HOST")
+@click.pass_context
+def remove(ctx: click.Context, name: str) -> int:
+    """Remove a host from hosts.yaml. One inside a range, or that a group names, is refused with the reason."""
+    told = settings.of(ctx)
+    path = wiring.need_inventory_path(told)
+    before = _text(path) or ""
+    if name not in _keys(before, "hosts"):
+        found = wiring.inventory(told).get(name)
+        if found is None:
+            raise NotFound(f"there is no host '{name}' in {path}", hint="`distui hosts ls` lists them")
+        raise UsageError(f"{path}: {name} is part of a range", hint="edit the range in the file")
+    _save(path, before, _changed(path, before, ("hosts", name), None))
+    consoles.of(told).say(f"{path}: {name} removed")
+    return 0
+
+
+@verb("import")
+@click.argument("form", type=click.Choice(("ssh-config", "ansible", "hostfile", "nodeset")))
+@click.argument("source", metavar="[FILE]", required=False)
+@click.option("--match", metavar="PATTERN", help="Only hosts such as 'node*'.")
+@click.option("--write", is_flag=True, help="Add them to hosts.yaml instead of printing one.")
+@click.pass_context
+def import_(
+    ctx: click.Context,
+    form: Literal["ssh-config", "ansible", "hostfile", "nodeset"],
+    source: str | None,
+    match: str | None,
+    write: bool,
+) -> int:
+    """Take hosts over from ~/.ssh/config, an Ansible inventory, a hostfile or a node set.
+
+    Prints a hosts.yaml; with --write hosts that are not there yet are added to yours. FILE is `-` for standard
+    input; for nodeset it may be the set itself: 'node[001-064]'.
+    """
+    from distui.spec import import_hosts
+
+    told = settings.of(ctx)
+    out = consoles.of(told)
+    text, path = _source(told, form, source)
+    found = import_hosts.read(text, form, path)
+    found = found.matching(match) if match else found
+    if not found.hosts:
+        raise UsageError(f"no host of {path} matches '{match}'")
+    for remark in found.remarks:
+        out.say(f"{path}: {remark}", "yellow")
+    if not write:
+        out.print(import_hosts.as_yaml(found))
+        return 0
+    target = _path(told)
+    before = _text(target)
+    changed, added, there = _merged(target, before or NEW, found)
+    if added:
+        _save(target, before, changed)
+    out.say(f"{target}: {counted(added, 'host')} added" + (f", {there} were there" if there else ""))
+    return 0
+
+
+def _source(told: Settings, form: str, source: str | None) -> tuple[str, str]:
+    """The text to read hosts from, and what it is called."""
+    from distui.spec.files import read_text
+
+    if source is None and form != "ssh-config":
+        raise UsageError(f"which {form}?", hint=f"distui hosts import {form} FILE")
+    path = source or os.path.join(told.environ.get("HOME", ""), ".ssh", "config")  # noqa: PTH118
+    if form == "nodeset" and source is not None and source != "-" and not Path(source).is_file():
+        return source, "the set"
+    return read_text(path), path
+
+
+def _merged(path: str, text: str, found: Imported) -> tuple[str, int, int]:
+    """The file with those hosts and groups that it lacks; how many hosts that were, and how many were there."""
+    from dataclasses import replace
+
+    from distui.spec.edit_text import scalar
+    from distui.spec.import_hosts import entries
+    from distui.spec.names import fold
+    from distui.spec.read_inventory import read_inventory
+
+    known = {h.name for h in read_inventory(text, path).hosts} if _keys(text, "hosts") else set()
+    new = replace(found, hosts=tuple(h for h in found.hosts if h.name not in known))
+    for name, line in entries(new.hosts):
+        text = _changed(path, text, ("hosts", name), line, new=True)
+    for group, members in found.groups.items() if new.hosts else ():
+        if group not in _keys(text, "groups"):
+            text = _changed(path, text, ("groups", group), scalar(fold(members)))
+    return text, len(new.hosts), len(found.hosts) - len(new.hosts)
+
+
+# The file
+
+
+def _path(told: Settings) -> str:
+    """The hosts.yaml to change; ./hosts.yaml when there is none yet."""
+    if told.hostfile is not None:
+        raise UsageError("a hostfile is not changed", hint="`distui hosts import hostfile FILE --write`")
+    return wiring.inventory_path(told) or "hosts.yaml"
+
+
+def _text(path: str) -> str | None:
+    """The file's text; None when it is not there."""
+    from distui.spec.files import read_text
+
+    return read_text(path) if Path(path).exists() else None
+
+
+def _written(text: str) -> dict[str, Any]:
+    """The file as it is written; nothing when it can't be read, which is told before it is saved."""
+    import yaml
+
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _keys(text: str, table: str) -> list[str]:
+    """The keys of a table of the file."""
+    found = _written(text).get(table)
+    return [str(key) for key in found] if isinstance(found, dict) else []
+
+
+def _changed(path: str, text: str, keys: Sequence[str], value: str | None, *, new: bool = False) -> str:
+    """The text with one entry set or taken out. Raises UsageError when it has it already, or can't be changed."""
+    from distui.spec.edit_text import scalar, set_at
+
+    if new and keys[-1] in _keys(text, keys[0]):
+        raise UsageError(f"{path}: {keys[-1]} is listed already", hint="`distui hosts show` shows it")
+    if keys[0] not in _written(text) and value is not None:
+        return f"{text.rstrip()}\n{keys[0]}:\n  {scalar(keys[1])}: {value}\n"
+    changed = set_at(text, keys, value)
+    if changed is None:
+        raise UsageError(f"{path} can't be changed safely", hint="`distui hosts validate` says what is wrong with it")
+    return changed
+
+
+def _join(path: str, text: str, group: str, name: str) -> str:
+    """The text with a host in a group, as one more word of it."""
+    from distui.spec.edit_text import scalar
+
+    found = (_written(text).get("groups") or {}).get(group)
+    words = [str(w) for w in found] if isinstance(found, list) else [str(found)] if found is not None else []
+    value = scalar(name) if not words else "[" + ", ".join(map(scalar, [*words, name])) + "]"
+    return _changed(path, text, ("groups", group), value)
+
+
+def _save(path: str, before: str | None, text: str) -> None:
+    """Write the file when it is right; its mode stays. Raises SpecError with what would be wrong."""
+    from distui.spec.read_inventory import read_inventory
+
+    read_inventory(text, path)
+    target = Path(path)
+    part = target.with_name(f".{target.name}.part")
+    try:
+        part.write_text(text)
+        if before is not None:
+            part.chmod(target.stat().st_mode & 0o7777)
+        part.replace(target)
+    except OSError as error:
+        raise UsageError(f"{path} can't be written: {error.strerror or error}") from None

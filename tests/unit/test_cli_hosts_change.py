@@ -1,0 +1,153 @@
+"""`distui hosts add`, `rm` and `import`: hosts.yaml changed in place, and only when it is right afterwards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distui.errors import UsageError
+from distui.spec.import_hosts import Form, Found, as_yaml, read
+from distui.spec.read_inventory import load_inventory, read_inventory
+
+HOSTS = """\
+# the lab
+version: 1
+hosts:
+  node[01-02]: {gpus: 8}   # the big ones
+  gw.lab: {}
+groups:
+  big: node[01-02]  # all of them
+"""
+INI = """\
+# ours
+gw ansible_host=10.0.0.1 ansible_port=2222 ansible_user=ops   # the door
+[gpu]
+node[01:03] ansible_user=ubuntu http_port=80
+odd ansible_host=odd
+[cpu]
+c1
+[cluster:children]
+gpu
+cpu
+[gpu:vars]
+ansible_user=nobody
+"""
+YML = """\
+all:
+  hosts:
+    gw: {ansible_host: 10.0.0.1, ansible_port: 2222}
+  children:
+    gpu:
+      hosts:
+        node[01:02]:
+      children:
+        big: {hosts: {b1: }}
+"""
+
+
+def test_a_host_is_added_and_everything_else_stays(cli: Any) -> None:
+    """With its settings on one line; what was written before is not touched."""
+    Path("hosts.yaml").write_text(HOSTS)
+    words = ("--addr", "10.0.0.9", "--user", "ubuntu", "--port", "2222", "--with-label", "rack=r7", "--group", "big")
+    done = cli("hosts", "add", "node09", *words)
+    assert done.code == 0, done.err
+    text = Path("hosts.yaml").read_text()
+    line = '  node09: {addr: "10.0.0.9", user: ubuntu, port: 2222, labels: {rack: r7}}\n'
+    expected = HOSTS.replace("  gw.lab: {}\n", f"  gw.lab: {{}}\n{line}")
+    assert text == expected.replace("big: node[01-02] ", 'big: ["node[01-02]", node09] ')
+    host = load_inventory("hosts.yaml").get("node09")
+    assert host is not None
+    assert (host.addr, host.port, dict(host.labels)) == ("10.0.0.9", 2222, {"rack": "r7"})
+
+
+def test_the_first_host_makes_the_file(cli: Any) -> None:
+    """A range and a new group, too."""
+    assert cli("hosts", "add", "node[01-04]", "--group", "all8").code == 0
+    assert cli("hosts", "add", "gw1").code == 0
+    assert Path("hosts.yaml").read_text() == (
+        'version: 1\nhosts:\n  "node[01-04]": {}\n  gw1: {}\ngroups:\n  all8: "node[01-04]"\n'
+    )
+    assert cli("hosts", "ls", "-q").out.split() == ["node01", "node02", "node03", "node04", "gw1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("add", "gw.lab"), 2, "gw.lab is listed already"),
+        (("add", "node02"), 2, "node02 is already listed on line 4"),
+        (("add", "bad name"), 2, "bad name"),
+        (("add", "x", "--addr", "a{b}"), 2, "means nothing here"),
+        (("rm", "node01"), 2, "node01 is part of a range"),
+        (("rm", "node[01-02]"), 2, "big"),
+        (("rm", "nobody"), 7, "there is no host 'nobody'"),
+    ],
+)
+def test_what_would_not_be_right_is_not_written(cli: Any, words: tuple[str, ...], code: int, said: str) -> None:
+    """The file stays as it is, and the reason is said."""
+    Path("hosts.yaml").write_text(HOSTS)
+    done = cli("hosts", *words)
+    assert (done.code, said in done.err) == (code, True), done.err
+    assert Path("hosts.yaml").read_text() == HOSTS
+    assert list(Path().glob(".hosts*")) == []
+
+
+def test_a_host_is_removed_with_its_line_only(cli: Any) -> None:
+    """The mode of the file stays."""
+    Path("hosts.yaml").write_text(HOSTS)
+    Path("hosts.yaml").chmod(0o640)
+    assert cli("hosts", "rm", "gw.lab").code == 0
+    assert Path("hosts.yaml").read_text() == HOSTS.replace("  gw.lab: {}\n", "")
+    assert Path("hosts.yaml").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    ("form", "path", "text", "expected"),
+    [
+        ("ssh-config", "config", "Host a b *.lab !c\n  User x\nHOST=d # no\nMatch host e\n",
+         "version: 1\nhosts:\n  a: {}\n  b: {}\n  d: {}\n"),
+        ("nodeset", "the set", "node[001-064] gw1", 'version: 1\nhosts:\n  "node[001-064]": {}\n  gw1: {}\n'),
+        ("hostfile", "hf", "n1 slots=8\nbob@n2\n", "version: 1\nhosts:\n  n1: {}\n  n2: {user: bob}\n"),
+        ("ansible", "inventory", INI,
+         'version: 1\nhosts:\n  gw: {addr: "10.0.0.1", port: 2222, user: ops}\n  "node[01-03]": {user: ubuntu}\n'
+         '  odd: {}\n  c1: {}\ngroups:\n  gpu: "node[01-03],odd"\n  cpu: c1\n  cluster: "node[01-03],odd,c1"\n'),
+        ("ansible", "inventory.yml", YML,
+         'version: 1\nhosts:\n  gw: {addr: "10.0.0.1", port: 2222}\n  "node[01-02]": {}\n  b1: {}\n'
+         'groups:\n  gpu: "node[01-02],b1"\n  big: b1\n'),
+    ],
+)  # fmt: skip
+def test_hosts_of_other_tools(form: Form, path: str, text: str, expected: str) -> None:
+    """Names, and what is told of address, login and port; alike neighbours are a range. The result is a hosts.yaml."""
+    made = as_yaml(read(text, form, path))
+    assert made == expected
+    assert read_inventory(made, "hosts.yaml").hosts
+
+
+def test_a_file_without_hosts_is_refused() -> None:
+    """With its form, which may be the wrong one."""
+    with pytest.raises(UsageError, match="names no host"):
+        read("User x\n", "ssh-config", "config")
+
+
+def test_only_matching_hosts_are_taken() -> None:
+    """And groups without any of them go."""
+    found = read(INI, "ansible", "inventory").matching("node0[12]")
+    assert [host.name for host in found.hosts] == ["node01", "node02"]
+    assert dict(found.groups) == {"gpu": ("node01", "node02"), "cluster": ("node01", "node02")}
+    assert found.hosts[0] == Found("node01", {"user": "ubuntu"})
+
+
+def test_import_prints_or_adds_what_is_not_there(cli: Any, home: Path) -> None:
+    """ssh's own config is the default source; what is there already stays as it is written."""
+    (home / ".ssh").mkdir()
+    (home / ".ssh/config").write_text("Host node01 node03 github.com\n  User git\n")
+    printed = cli("hosts", "import", "ssh-config", "--match", "node*")
+    assert printed.out == 'version: 1\nhosts:\n  "node[01,03]": {}\n'
+    Path("hosts.yaml").write_text(HOSTS)
+    done = cli("hosts", "import", "ssh-config", "--match", "node*", "--write")
+    assert "1 host added, 1 were there" in done.err
+    assert Path("hosts.yaml").read_text() == HOSTS.replace("  gw.lab: {}\n", "  gw.lab: {}\n  node03: {}\n")
+    again = cli("hosts", "import", "nodeset", "node[01-03]", "--write")
+    assert "0 hosts added, 3 were there" in again.err
+    assert cli("hosts", "import", "ansible").code == 2
