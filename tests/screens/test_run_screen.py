@@ -232,6 +232,53 @@ async def test_marked_text_is_copied(open_app: Any, live: FakeLive) -> None:
         assert copied == [first, "line "]
 
 
+async def test_panes_keep_what_is_theirs(open_app: Any, live: FakeLive) -> None:
+    """Filter and `since` belong to a pane: another one shows all, and coming back takes the filter away again."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        first, second = screen.grid.logs[:2]
+        first.focus()
+        await pilot.press("ampersand", *"step 1", "enter", "m", "1")
+        await settled(pilot)
+        assert "since 1 min" in screen_text(app) and "filter step 1" in screen_text(app)
+        await pilot.press("tab")
+        await settled(pilot)
+        assert screen.pane is second
+        assert "since all" in screen_text(app) and "filter none" in screen_text(app)
+        await pilot.press("shift+tab", "escape")
+        await settled(pilot)
+        assert (screen.pane is first, first.only, first.rows, len(first.marks)) == (True, "", 40, 1)
+
+
+async def test_larger_and_smaller(open_app: Any, live: FakeLive) -> None:
+    """+ takes panes away down to one and then all that is beside it; _ brings them back."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (_, pilot):
+        screen = await opened(pilot, live)
+        seen = []
+        for key in ("plus", "plus", "plus", "underscore", "underscore", "underscore", "underscore"):
+            await pilot.press(key)
+            await settled(pilot)
+            seen.append((len(screen.grid.shown), screen.zoomed))
+    assert seen == [(2, False), (1, False), (1, True), (1, False), (2, False), (4, False), (4, False)]
+
+
+async def test_titles_say_when_a_rank_has_ended(open_app: Any, live: FakeLive) -> None:
+    """Also when its log had been read to the end before."""
+    train(live)
+    await live.feed(*launching(live.plan, NOW))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await live.feed(RunEnded(NOW + 60, "stopped", 130))
+        screen._tick()
+        await pilot.pause()
+        text = screen_text(app)
+    assert "end of log" in text and "follow" not in text.replace("follow end", "")
+
+
 async def test_search_and_filter(open_app: Any, live: FakeLive) -> None:
     """/ finds upwards and downwards round the end, & shows only what matches, esc takes both back."""
     train(live)
@@ -281,7 +328,7 @@ async def test_next_error_since_clear_and_marks(open_app: Any, live: FakeLive, t
         assert pane.marks == {5}
         await pilot.press("1")
         await settled(pilot)
-        assert (pane.rows, screen.since) == (5, 1)
+        assert (pane.rows, pane.since) == (5, 1)
         await pilot.press("C")
         await settled(pilot)
         assert pane.rows == 0

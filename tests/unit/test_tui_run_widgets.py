@@ -82,7 +82,7 @@ def test_nothing_is_wider_than_the_screen(look: Palette, width: int) -> None:
 
 
 def test_the_timeline(look: Palette) -> None:
-    """Signed seconds; when rows are short the failure stays and the rest is counted."""
+    """Signed seconds; when rows are short the failure and the end stay, and the rest is counted."""
     moments = [
         Moment(-0.4, "h1", "warning", "Xid", "watch"),
         Moment(0.0, "13", "exit 1", "boom", "wrong"),
@@ -95,7 +95,8 @@ def test_the_timeline(look: Palette) -> None:
     assert lines[2].split() == ["0.0", "s", "13", "exit", "1", "boom"]
     few = [line.plain for line in timeline.timeline_lines(look, UNICODE, moments, 60, 3, "")]
     assert few[1].split()[2:] == ["13", "exit", "1", "boom"]
-    assert few[2] == " 3 more"
+    assert few[2].split()[3:] == ["distui", "cleaned", "up", "nothing", "is", "left"]
+    assert few[0].rstrip().endswith("─ 2 more")
 
 
 def test_the_plot(look: Palette) -> None:

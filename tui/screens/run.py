@@ -151,10 +151,11 @@ class RunScreen(FailureKeys):
         for pane in self.visible_panes:
             pane.dirty = pane.dirty or self._ticks % 2 == 0 or self.feed.over
         for log_pane in self.grid.logs:
-            log_pane.live = not self.feed.over and self._lives(log_pane.rank)
-            log_pane.place = self.place_of(log_pane)
+            log_pane.now_is(live=not self.feed.over and self._lives(log_pane.rank), place=self.place_of(log_pane))
         for merged in (self.full_merged, self.grid.merged):
-            merged.live = not self.feed.over
+            if merged.live == self.feed.over:
+                merged.live = not self.feed.over
+                merged.repaint()
         self.ranks.set_ranks(self.feed.rows(), run_strip.samples_of(self.feed.samples), self.panes_of)
         self.fold_screen()
         for painted in self._painted:
@@ -382,17 +383,12 @@ class RunScreen(FailureKeys):
             assert isinstance(pane, LogPane)
             only = self.only_text if pane.view is not None and pane.view.filter is not None else ""
             parts += [("wrap", "on" if pane.wrap else "off"), ("time", "ours" if pane.times else "off")]
-        parts += [("since", since_words(self.since)), ("filter", only or "none")]
-        if self.search_text:
-            parts.append(("search", self.search_text))
+        parts += [("since", since_words(pane.since)), ("filter", only or "none")]
+        parts += [("search", self.search_text)] if self.search_text else []
+        parts += [("strip", self.strip_mode)] if self.strip_mode != "auto" else []
         count, size = self.feed.totals()
-        end = (
-            Line()
-            .put(f"{count:,} line{'s' * (count != 1)}", look.muted)
-            .gap(3)
-            .put(size_words(size), look.muted)
-            .gap(1)
-        )
+        lines = f"{count:,} line{'s' * (count != 1)}"
+        end = Line().put(lines, look.muted).gap(3).put(size_words(size), look.muted).gap(1)
         gap, room = 3 if width >= 100 else 2, width - end.width - 2
         while parts and sum(len(name) + len(value) + 1 + gap for name, value in parts) > room:
             quiet = [part for part in parts if part[1] in QUIET]
@@ -418,8 +414,8 @@ class RunScreen(FailureKeys):
         """GPUs and network in other sizes."""
         self.strip_mode = STRIPS[(STRIPS.index(self.strip_mode) + 1) % len(STRIPS)]
         self.fold_screen()
-        self.query_one("#strip", Painted).repaint()
-        app_of(self).tell(f"GPUs and network: {self.strip_mode}")
+        for name in ("#strip", "#state"):
+            self.query_one(name, Painted).repaint()
 
     def action_fold(self) -> None:
         """Fold equal lines of the merged log, or show each."""

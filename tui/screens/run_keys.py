@@ -71,14 +71,17 @@ class LogKeys(View):
     def __init__(self) -> None:
         super().__init__()
         self.search_text = ""
-        self.only_text = ""
-        self.since = 0
         self._asking: Literal["search", "only"] = "search"
 
     @property
     def pane(self) -> Pane:
         """The active pane: keys for logs mean it."""
         raise LookupError("the run view has panes")
+
+    @property
+    def only_text(self) -> str:
+        """The filter of the active pane, as it was typed."""
+        return self.pane.only
 
     def panes_changed(self) -> None:
         """Something the state row or the titles say has changed."""
@@ -127,11 +130,10 @@ class LogKeys(View):
 
     def set_only(self, text: str) -> None:
         """Show only matching lines in the active pane."""
-        self.only_text = text
         pane = self.pane
+        pane.only = text
         if isinstance(pane, LogPane) and pane.view is not None:
             pane.view.set_filter(text)
-            pane.marks.clear()
             pane.dirty = True
             pane.set_follow(True)
         elif isinstance(pane, MergedPane):
@@ -228,7 +230,7 @@ class LogKeys(View):
                 app_of(self).tell("this log has no times", level="warning")
                 return
             pane.view.floor = first
-        self.since = index
+        pane.since = index
         pane.dirty = True
         pane.set_follow(True)
         self.panes_changed()

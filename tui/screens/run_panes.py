@@ -12,7 +12,7 @@ from tui.screens.run_keys import LogKeys
 from tui.widgets.log_pane import LogPane
 from tui.widgets.merged_pane import MergedPane
 from tui.widgets.pane import Pane
-from tui.widgets.pane_grid import MOST, PaneGrid, next_choice
+from tui.widgets.pane_grid import MOST, PaneGrid, fewer, next_choice
 from tui.widgets.rank_list import RankList
 
 
@@ -23,6 +23,8 @@ class PaneKeys(LogKeys):
         Action("merged", "merged", ("M",), "Layout", "merged", footer=True, help="All ranks in one log, and back."),
         Action("panes", "panes", ("P",), "Layout", "panes", footer=True, help="1 to 16 panes, as they fit."),
         Action("zoom", "zoom", ("f",), "Layout", "zoom", footer=True, help="The active pane alone, and back."),
+        Action("larger", "larger", ("plus",), "Layout", help="Fewer panes; of one, the pane alone."),
+        Action("smaller", "smaller", ("underscore",), "Layout", help="Out of the zoom, then more panes."),
         Action("next_pane", "next pane", ("tab",), "Layout"),
         Action("previous_pane", "previous pane", ("shift+tab",), "Layout"),
         Action("previous_rank", "previous rank", ("left_square_bracket",), "Logs"),
@@ -173,6 +175,27 @@ class PaneKeys(LogKeys):
             grid.wanted = 1 if grid.shape.shown >= grid.most else grid.most
         grid.fit()
         self.activate(self.pane)
+
+    def action_larger(self) -> None:
+        """Half as many panes; at the end only the active one."""
+        grid = self.grid
+        if self.zoomed or self.merged_only:
+            return
+        if grid.shape.shown < 2:
+            self.action_zoom()
+            return
+        grid.wanted = fewer(grid.shape.shown)
+        grid.fit()
+        self.activate(self.pane)
+
+    def action_smaller(self) -> None:
+        """Back from one pane, then more of them as long as they fit."""
+        grid = self.grid
+        if self.zoomed or self.merged_only:
+            self.action_zoom() if self.zoomed else self.action_merged()
+            return
+        if next_choice(grid.shape.shown, grid.size.width, grid.size.height) > grid.shape.shown < grid.most:
+            self.action_panes()
 
     def action_merged(self) -> None:
         """The merged log with the screen to itself, and back."""

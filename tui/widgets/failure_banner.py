@@ -11,6 +11,8 @@ from tui.paint import Line
 from tui.theme import Palette
 
 ROWS = 4
+NARROW = 90
+"""Below this many cells the time has no fraction."""
 
 
 def banner_lines(
@@ -37,7 +39,7 @@ def _who(look: Palette, glyphs: Glyphs, failure: Failure, width: int, *, gpus: s
     line.gap(3).put(failure.words, look.text)
     if failure.at is not None:
         clock = time.strftime("%H:%M:%S", time.localtime(failure.at))
-        line.gap(3).put(f"{clock}.{int(failure.at * 1000) % 1000:03d}", look.text)
+        line.gap(3).put(clock + (f".{int(failure.at * 1000) % 1000:03d}" if width >= NARROW else ""), look.text)
     end = Line().put("enter", look.key, click="screen.jump").put(" to the line", look.muted, click="screen.jump").gap(1)
     return line.ends_with(end, width)
 

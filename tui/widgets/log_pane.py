@@ -72,8 +72,15 @@ class LogPane(Pane):
         self.view = LogView(buffer)
         self.names, self.hue, self.blamed = names, hue, None
         self.follow, self.cursor, self.top, self.left = True, None, 0, 0
+        self.since, self.only = 0, ""
         self.marks.clear()
         self.forget()
+
+    def now_is(self, *, live: bool, place: str) -> None:
+        """What the title says of the rank and where it is among the others."""
+        if (live, place) != (self.live, self.place):
+            self.live, self.place = live, place
+            self.repaint()
 
     def forget(self) -> None:
         """Rows look different from now on."""

@@ -350,11 +350,12 @@ class MergedPane(Pane):
 
     def _heads(self, look: Palette) -> Line:
         line = Line().gap(1).put("TIME" if self.merged.timed else "NO CLOCK", look.faint, width=12).gap(3)
-        if self.presence_width == sum(map(len, self.hosts.values())) + len(self.hosts) - 1:
+        each = self.presence_width == sum(map(len, self.hosts.values())) + len(self.hosts) - 1
+        if each and all(len(host) <= len(ranks) for host, ranks in self.hosts.items()):
             for i, (host, ranks) in enumerate(self.hosts.items()):
                 line.gap(1 if i else 0).put(host, look.faint, width=len(ranks))
         else:
-            line.put("RANKS" if self.size.width < 100 else "HOSTS", look.faint, width=self.presence_width)
+            line.put("RANKS" if each or self.size.width < 100 else "HOSTS", look.faint, width=self.presence_width)
         return (
             line.gap(1)
             .put("LINES", look.faint)

@@ -70,6 +70,10 @@ class Pane(Widget, can_focus=True):
         """The row of the cursor; None while following."""
         self._painted = -1
         """Rows there were when it was painted last; files grow behind its back."""
+        self.since = 0
+        """Which of the last minutes are shown: an index of SINCE_S."""
+        self.only = ""
+        """What only lines with it are shown, as it was typed; empty for all."""
         self.seen = 0
         """Rows there were when following was paused."""
 

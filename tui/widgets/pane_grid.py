@@ -67,6 +67,11 @@ def next_choice(now: int, width: int, height: int) -> int:
     return next((n for n in fitting if n > now), fitting[0])
 
 
+def fewer(now: int) -> int:
+    """What `+` chooses next: the next smaller of 16, 8, 4, 2, 1."""
+    return max((n for n in CHOICES if n < now), default=1)
+
+
 class PaneGrid(Grid):
     """Holds every pane it may ever show; those that are not shown cost nothing."""
 

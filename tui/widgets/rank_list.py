@@ -198,7 +198,8 @@ class RankList(Vertical):
         if ended:
             return line.ends_with(Line().put("ended after", look.faint), width - 2) if number == 0 else line
         if number == 0 and any(r.age is not None for r in ranks):
-            return line.ends_with(Line().put("UTIL  LAST", look.faint), width - 3)
+            busy = any(r.util is not None for r in self.ranks.values())
+            return line.ends_with(Line().put("UTIL  LAST" if busy else "LAST", look.faint), width - 3)
         return line
 
     def _folded(self, host: str, ranks: Sequence[RankRow], width: int) -> Line:
@@ -224,8 +225,7 @@ class RankList(Vertical):
             level(line, look, glyphs, row.util / 100, LEVEL_CELLS)
             line.put(percent(row.util), look.text, width=5, right=True).gap(1)
         else:
-            word = row.word if row.sign != "running" or row.age is None else ""
-            line.put(word, tone, width=LEVEL_CELLS + 6 - (self._width - 2) - (row.after is not None))
+            line.put(row.word, tone, width=LEVEL_CELLS + 6 - (self._width - 2) - (row.after is not None))
         if row.after is not None:
             line.put(f"{row.after:+.1f} s" if row.after else "0.0 s", tone, width=6, right=True)
         elif row.age is not None:

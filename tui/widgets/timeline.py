@@ -27,23 +27,23 @@ def timeline_lines(
     """Title and rows in at most `height`; what does not fit is counted in the last one."""
     if height <= 0 or not moments:
         return []
-    top = Line().gap(1).put(head, look.bold).gap(2).put(title, look.muted)
-    lines = [top.cut(width - 1).rule(width - 1, look.rule, glyphs.rule)]
+    room = height - 1
+    shown = list(moments) if len(moments) <= room else _shortened(moments, room)
+    end = Line().put(f"{len(moments) - len(shown)} more", look.faint) if len(shown) < len(moments) else Line()
+    top = Line().gap(1).put(head, look.bold).gap(2).put(title, look.muted).cut(width - end.width - 2)
+    top.rule(width - end.width - 1, look.rule, glyphs.rule)
     who = min(WHO, max(len(m.who) for m in moments))
     what = min(WHAT, max(len(m.what) for m in moments))
-    room = height - 1
-    shown = list(moments) if len(moments) <= room else _shortened(moments, room - 1)
-    lines += [_row(look, glyphs, moment, who, what) for moment in shown]
-    if len(shown) < len(moments) and room > 0:
-        lines.append(Line().gap(1).put(f"{len(moments) - len(shown)} more", look.muted))
-    return lines[:height]
+    rows = [_row(look, glyphs, moment, who, what) for moment in shown]
+    return [top.ends_with(end, width, gap=1), *rows][:height]
 
 
 def _shortened(moments: Sequence[Moment], room: int) -> list[Moment]:
-    """The failure itself always stays."""
+    """The failure itself always stays, then how it ended, then what came next."""
     first = next((i for i, m in enumerate(moments) if m.tone == "wrong"), 0)
-    begin = max(0, min(first, len(moments) - room))
-    return list(moments[begin : begin + max(0, room)])
+    order = [first, len(moments) - 1, *range(first + 1, len(moments)), *range(first - 1, -1, -1)]
+    kept = sorted(dict.fromkeys(order[: max(0, room)]))
+    return [moments[i] for i in kept]
 
 
 def _row(look: Palette, glyphs: Glyphs, moment: Moment, who: int, what: int) -> Line:
