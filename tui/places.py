@@ -13,13 +13,14 @@ from distui.spec.problems import did_you_mean
 from tui import theme as themes
 from tui.base import View, ViewName, work
 from tui.slow_terminal import PacedApp
+from tui.typed import Typed
 
 if TYPE_CHECKING:
     from distui.run.board import Board
     from tui.desk import Desk, JobFile, LiveRun, RunRow
 
 
-class Places(PacedApp):
+class Places(PacedApp, Typed):
     """The part of the app that opens screens."""
 
     desk: Desk

@@ -7,24 +7,31 @@ import signal
 
 from distui.errors import ExitCode
 from tui.app import DistuiApp
+from tui.stalled import Unblocked
 
 
 async def run_app(app: DistuiApp) -> int:
     """Show the app until it is left; returns its exit code. Raises what a bug in it raised, off the screen.
 
-    SIGTERM and SIGHUP leave the app as `q` and Detach do: the terminal is put back and runs live on. Without this
-    the process would be gone at once, with the terminal in raw mode.
+    SIGTERM and SIGHUP leave the app as `q` and Detach do: the terminal is put back and runs live on, also when the
+    terminal does not read any more. Without this the process would be gone at once, with the terminal in raw mode.
     """
     loop = asyncio.get_running_loop()
     caught = (signal.SIGTERM, signal.SIGHUP)
-    for number in caught:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            loop.add_signal_handler(number, app.exit, int(ExitCode.TERMINATED))
-    try:
-        code = await app.run_async()
-    finally:
+    with Unblocked() as terminal:
+
+        def leave() -> None:
+            terminal.begin()
+            app.exit(int(ExitCode.TERMINATED))
+
         for number in caught:
-            loop.remove_signal_handler(number)
+            if signal.getsignal(number) != signal.SIG_IGN:
+                loop.add_signal_handler(number, leave)
+        try:
+            code = await app.run_async()
+        finally:
+            for number in caught:
+                loop.remove_signal_handler(number)
     if app.bug is not None:
         raise app.bug
     return code or 0

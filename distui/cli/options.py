@@ -163,6 +163,8 @@ def global_options() -> list[click.Option]:
         option("-y", "--yes", is_flag=True, default=None, help="Answer yes to every question."),
         option("--config", metavar="F", help="Config file to use instead of the usual ones."),
         option("--readonly", is_flag=True, default=None, help="Refuse what changes a host or a run."),
+        option("--theme", metavar="NAME", help="Of the terminal UI: dark, light, ansi, or one of textual's."),
+        option("--ascii", is_flag=True, default=None, help="No sign beyond ASCII in the terminal UI."),
         option("--timeout", type=DURATION, metavar="DUR", help="Limit for the whole command; a run is stopped."),
     ]
 

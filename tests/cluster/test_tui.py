@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -209,3 +211,153 @@ def test_a_host_vanishes_and_comes_back(lab: Any, user: Path) -> None:
         term.wait("2 of 2", seconds=60, without="lost")
         stop_shown_run(term)
         assert all(whole(log_of(user, run, rank)) for rank in (0, 1))
+
+
+def test_a_full_disk_here_is_said_and_nothing_is_lost(lab: Any, user: Path) -> None:
+    """The disk of the run's folder is full: words on the screen, the run lives on; with room again each line comes."""
+    state = user / ".local/state"
+    state.mkdir(parents=True)
+    subprocess.run(("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", state), check=True)
+    try:
+        with running(lab, user) as (term, run):
+            ballast = state / "ballast"
+            with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+                while True:
+                    file.write(bytes(512))
+            term.wait("What went wrong", "can't write the log of rank0: No space left on device")
+            term.keys("Escape")
+            term.wait("FIRST FAILURE", run)
+            term.keys("1")
+            term.wait("Hosts › all", "free")
+            assert ranks_running(lab, run=run) == 2
+            ballast.unlink()
+            term.keys("C-q")
+            term.wait("Quit while 1 run goes on?", "Stay")
+            term.keys("Right", "Enter")
+            term.wait_shell()
+            term.enter(f"clear; distui attach {run}")
+            last = len(log_of(user, run, 0))
+            term.wait("RUNNING", re.compile(r"needle-\d"))
+            wait_for(lambda: len(log_of(user, run, 0)) > last + 20)
+            stop_shown_run(term)
+            assert all(whole(log_of(user, run, rank)) for rank in (0, 1))
+    finally:
+        subprocess.run(("umount", "-l", state), check=True)
+
+
+def test_resized_to_nothing_and_back(lab: Any, user: Path) -> None:
+    """20x5 and back, on every view and in a run: the app goes on, and what was there is there again."""
+    with running(lab, user) as (term, run):
+        for size in ((20, 5), (200, 50), (1, 1), (80, 24), (20, 5), (120, 40)):
+            term.resize(*size)
+            time.sleep(0.3)
+        term.wait(f"Runs › {run}", "RUNNING", "S  stop")
+        for key, shown in (("?", "type to find"), ("M", "merged log")):
+            term.keys(key)
+            term.wait(shown)
+            term.resize(20, 5)
+            time.sleep(0.3)
+            term.resize(120, 40)
+            term.wait(shown)
+            term.keys("Escape")
+            term.wait("follow on", without=shown)
+        term.keys("Escape")
+        term.wait("FIRST FAILURE")
+        for key, shown in (("1", "Hosts › all"), ("2", "job.yaml"), ("4", "Doctor"), ("3", run)):
+            term.resize(20, 5)
+            term.keys(key)
+            time.sleep(0.3)
+            term.resize(80, 24)
+            term.wait(shown, "? help")
+
+
+COLOURS = re.compile(r"\x1b\[[\d;:]*?(?<![\d])(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[\d;:]*m")
+
+
+def test_no_color_and_ascii(lab: Any, user: Path) -> None:
+    """NO_COLOR leaves bold, dim and reverse; --ascii shows nothing else than ASCII."""
+    with Terminal(lab, user, env={"NO_COLOR": "1"}) as term:
+        start(term, "--ascii")
+        shown = []
+        for key, words in (("2", "job.yaml"), ("3", "Runs"), ("4", "Doctor"), ("?", "type to find")):
+            term.keys(key)
+            term.wait(words)
+            shown.append(term.painted())
+        text = "".join(shown)
+        assert not COLOURS.findall(text)
+        assert {c for c in text if ord(c) > 126} == set()
+
+
+def backgrounds(term: Terminal) -> set[str]:
+    """The colours behind the text: a theme's."""
+    return set(re.findall(r"48;2;\d+;\d+;\d+", term.painted()))
+
+
+def test_read_only_with_the_settings_of_a_file(lab: Any, user: Path) -> None:
+    """Theme and keys come from the config file; --readonly refuses what changes a run; mouse, `:` and palette work."""
+    config = user / ".config/distui/config.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text("theme: light\nkeymap:\n  theme: Y\n")
+    with Terminal(lab, user) as term:
+        start(term, "--readonly")
+        term.wait("read-only")
+        light = backgrounds(term)
+        term.keys("T", "2")
+        term.wait("job.yaml")
+        assert backgrounds(term) & light
+        term.keys("Y")
+        wait_for(lambda: not backgrounds(term) & light)
+        term.keys("1", "R")
+        term.wait("Hosts › all", "run here is refused: distui was started read-only")
+        term.type("\x1b[<0;27;1M\x1b[<0;27;1m")
+        term.wait("FIRST FAILURE")
+        term.keys(":")
+        term.type("host h3")
+        term.keys("Enter")
+        term.wait("Hosts › h3")
+        term.keys("C-p")
+        term.wait("Search")
+        term.type("job files")
+        term.wait("Jobs  (2)")
+        term.keys("Enter", "Enter")
+        term.wait("job.yaml", without="Search")
+        term.keys("C-q")
+        term.wait_shell()
+
+
+@pytest.fixture
+def own_sshd(lab: Any, user: Path) -> Iterator[int]:
+    """An sshd on the login node that lets the user in; its port."""
+    keys, port = user / ".ssh", 2200
+    subprocess.run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", user / "host_key"), check=True)
+    config = user / "sshd_config"
+    allowed = user / "authorized_keys"
+    allowed.write_text(subprocess.check_output(("ssh-keygen", "-y", "-f", keys / "id_ed25519"), text=True))
+    config.write_text(
+        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {user}/host_key\nAuthorizedKeysFile {allowed}\n"
+        f"PidFile none\nStrictModes no\nUsePAM no\nSetEnv HOME={user} COLORTERM=truecolor LANG=C.UTF-8\n"
+    )
+    Path("/run/sshd").mkdir(exist_ok=True)
+    with lab.spawn("/usr/sbin/sshd", "-D", "-e", "-f", str(config), home=user) as server:
+        wait_for(lambda: "Server listening" in server.stderr.readline())
+        yield port
+
+
+def test_over_ssh_and_when_the_link_dies(lab: Any, user: Path, own_sshd: int) -> None:
+    """Started by `ssh -t` it looks as it does here; when ssh is killed the run lives, and attach follows it."""
+    with Terminal(lab, user, (80, 24)) as term:
+        term.enter(
+            f"ssh -tt -p {own_sshd} -i .ssh/id_ed25519 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
+            f"root@127.0.0.1 'cd {user} && exec bin/distui'"
+        )
+        term.wait("h1", "h3", "R  run here")
+        run = launch(term)
+        term.keys("~", "Enter")
+        term.wait("RUNNING")
+        term.hang_up()
+        assert ranks_running(lab, run=run) == 2
+    with Terminal(lab, user) as again:
+        again.enter(f"distui attach {run}")
+        again.wait("RUNNING", re.compile(r"needle-\d"))
+        stop_shown_run(again)
+    assert all(whole(log_of(user, run, rank)) for rank in (0, 1))

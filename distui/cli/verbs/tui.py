@@ -12,19 +12,17 @@ from distui.errors import UsageError
 
 @verb("tui")
 @click.argument("run", type=RUN, required=False)
-@click.option("--theme", metavar="NAME", help="dark, light, ansi, or one of textual's themes.")
-@click.option("--ascii", is_flag=True, default=None, help="No sign beyond ASCII.")
 @click.option(
     "--view", type=click.Choice(["hosts", "jobs", "runs", "doctor"]), default="hosts", help="What to open [hosts]."
 )
 @click.pass_context
-def command(ctx: click.Context, run: str | None, theme: str | None, ascii: bool | None, view: opening.View) -> int:
+def command(ctx: click.Context, run: str | None, view: opening.View) -> int:
     """Open the terminal UI: hosts, jobs, runs, doctor; with RUN on that run.
 
     Everything is in its help (`?`). Quitting leaves runs alone unless you ask to stop them. With --readonly it only
     looks.
     """
-    told = settings.of(ctx).with_flags(theme=theme, ascii=ascii)
+    told = settings.of(ctx)
     if not opening.on_terminal():
         raise UsageError("the terminal UI needs a terminal", hint="off one use probe, run --headless, ps, logs ...")
     return opening.open_views(told, consoles.of(told), view, run or "")
