@@ -59,6 +59,7 @@ class DistuiApp(Places):
         Action("view_runs", "Runs", ("3",), "Global", "runs", help="Runs, live and ended."),
         Action("view_doctor", "Doctor", ("4",), "Global", "doctor", help="What would break on which host."),
         Action("help", "help", ("question_mark",), "Global", "help", footer=True, help="What can be pressed here."),
+        Action("menu", "actions", ("x",), "Global", help="What can be done with the row under the cursor, as a menu."),
         Action("command", "command", ("colon",), "Global", help="Type a command, with completion and history."),
         Action("command_palette", "palette", ("ctrl+p",), "Global", "palette", help="Find an action by its name."),
         Action("theme", "theme", ("T",), "Global", "theme", help="Next theme; `:theme NAME` chooses one."),
@@ -313,6 +314,13 @@ class DistuiApp(Places):
         from tui.screens.help import HelpScreen
 
         self.push_screen(HelpScreen(self.screen))
+
+    def action_menu(self) -> None:
+        """What can be done here."""
+        from tui.screens.menu import choose
+
+        if isinstance(self.screen, View):
+            work(self, choose(self, self.screen), name="menu")
 
     def action_command(self) -> None:
         """The row for typed commands."""

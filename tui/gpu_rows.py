@@ -34,12 +34,12 @@ class GpuColumns:
 def gpu_columns(width: int, *, detail: bool = False) -> GpuColumns:
     """The columns that fit; clocks and PCIe fold first, then histories and bars, memory's bar, power."""
     if width >= 180:
-        hist = 44 if detail else 60
+        hist = 36 if detail else 60
         return GpuColumns(width, 24 if detail else 28, hist, 20, 14 if detail else 0, True, detail, *(3 * (detail,)))
     if width >= 150 and detail:
         return GpuColumns(width, 18, 24, 14, 0, True, True, True, True, True)
     if width >= 112 and detail:
-        return GpuColumns(width, 16, 18, 8, 0, True, True, sm=True, ecc=True)
+        return GpuColumns(width, 12, 15, 8, 0, True, True, sm=True, ecc=True)
     if width >= 112:
         return GpuColumns(width, 18, 20, 14, 0, True, False)
     if width >= 94:
@@ -77,7 +77,7 @@ def gpu_header(host: HostBoard, at: GpuColumns, palette: Palette) -> Line:
 
 _SM = 11
 """Cells of the clock and the word why it is held down: `1320 brake !`."""
-_PCIE = 15
+_PCIE = 14
 
 
 def gpu_row(host: HostBoard, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs: Glyphs, *, bold: bool) -> Line:

@@ -11,6 +11,10 @@ from fakes import FakeDesk, screen_text, settle
 from tui.actions import Action
 from tui.keys import actions_here, keys_of
 from tui.registry import checked_keymap, places, with_table
+from tui.screens.hosts import HostsScreen
+from tui.screens.menu import MenuScreen
+from tui.screens.text import TextScreen
+from tui.widgets.rows import RowList
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/tui.md"
 
@@ -70,3 +74,37 @@ async def test_footer_and_help_follow_the_keymap(open_app: Any, desk: FakeDesk) 
         await pilot.press("w")
         await settle(pilot)
         assert app.screen.crumbs[-1] == "llm-pretrain.yaml"
+
+
+async def test_the_menu_of_actions(open_app: Any) -> None:
+    """x lists what can be done here, what touches hosts last; a row or its key does it, esc does nothing."""
+    async with open_app((120, 36)) as (app, pilot):
+        await pilot.press("j", "x")
+        await pilot.pause()
+        text = screen_text(app)
+        assert isinstance(app.screen, MenuScreen)
+        assert "All about the host in words" in text
+        assert list(app.screen.actions)[-1] == "launch"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert isinstance(app.screen, HostsScreen)
+        await pilot.press("x", "d")
+        await settle(pilot)
+        assert isinstance(app.screen, TextScreen)
+        assert "node02 is up" in screen_text(app)
+        await pilot.press("q", "x")
+        await pilot.pause()
+        app.screen.query_one(RowList).go("reverse")
+        await pilot.press("enter")
+        await settle(pilot)
+        assert app.screen.reverse
+
+
+async def test_the_menu_changes_nothing_read_only(open_app: Any, desk: FakeDesk) -> None:
+    """It is refused as the key is."""
+    desk.readonly = True
+    async with open_app((120, 36)) as (app, pilot):
+        await pilot.press("x", "R")
+        await settle(pilot)
+        assert isinstance(app.screen, HostsScreen)
+        assert "refused" in screen_text(app)

@@ -216,7 +216,7 @@ class HostsScreen(View):
 
     def _preview(self, width: int, height: int) -> list[Line]:
         if self.group is not None and self._columns is not None:
-            at = host_rows.columns(width, self._members(self.group.key))
+            at = self._columns if width >= self._columns.width else host_rows.columns(width, self._shown)
             return group_rows.preview(self.group, at, width, height, self.look, self.glyphs, time.time())
         if self.host is None:
             return []
