@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from distui.cli import console as consoles
 from distui.cli import settings, wiring
+from distui.cli.console import confirm_async
 from distui.cli.options import verb
-from distui.errors import ExitCode
+from distui.cli.phrases import counted
+from distui.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from distui.cli.console import Console
     from distui.cli.settings import Settings
     from distui.doctor.finding import CheckRow
-    from distui.spec.inventory import Host
+    from distui.doctor.reach import ReachReport
+    from distui.facts.host import ProbeResult
+    from distui.session import Connector
+    from distui.spec.inventory import Host, Inventory
+    from distui.spec.job import Job
 
 _COLOURS = {"FAIL": "red", "warn": "yellow"}
 
@@ -26,34 +33,85 @@ _COLOURS = {"FAIL": "red", "warn": "yellow"}
 @click.argument("sets", metavar="[SET]...", nargs=-1)
 @click.option("--job", metavar="JOB", help="Also look whether the job's image is there.")
 @click.option("--all", "all_", is_flag=True, help="Say what is well, too.")
+@click.option(
+    "--smoke", is_flag=True, help="Also an all-reduce of 8 MB between neighbours, in --job's image; asks first."
+)
+@click.option("--bundle", metavar="F.tgz", help="Write everything into a file to pass on, without names and addresses.")
+@click.option("--include-identifiers", is_flag=True, help="Leave names and addresses in the bundle.")
 @click.pass_context
-def command(ctx: click.Context, sets: tuple[str, ...], job: str | None, all_: bool) -> int:
-    """Check hosts: login, clock, engine, GPUs, networks, ports, disk. Starts nothing on them.
+def command(
+    ctx: click.Context,
+    sets: tuple[str, ...],
+    job: str | None,
+    all_: bool,
+    smoke: bool,
+    bundle: str | None,
+    include_identifiers: bool,
+) -> int:
+    """Check hosts: login, clock, engine, GPUs, networks, who reaches whom, ports, disk. Starts no container on them.
 
-    Exit code 0 when nothing failed (warnings may be), 3 when a check failed.
+    --smoke does start containers, two for each pair of neighbours, and removes them. Exit code 0 when nothing failed
+    (warnings may be), 3 when a check failed.
     """
     told = settings.of(ctx)
     out = consoles.of(told)
-    images = _images(told, job)
+    chosen = _job(told, job)
+    if smoke:
+        told.refuse_readonly("--smoke")
+        if chosen is None:
+            raise UsageError("--smoke needs an image that has torch", hint="name a job that uses it: --job JOB")
+    if include_identifiers and bundle is None:
+        raise UsageError("--include-identifiers is about --bundle", hint="add --bundle F.tgz")
+    if bundle is not None and (told.cwd / bundle).exists():
+        raise UsageError(f"{bundle} exists", hint="give another name")
     found = wiring.inventory(told)
     hosts = wiring.hosts_of(found, wiring.picks(found, told, sets))
-    rows = wiring.run_async(_check(told, hosts, images), limit=told.timeout)
-    _show(told, out, rows, all_=all_)
-    failed = any(row.verdict == "fail" for row in rows)
+    checked = wiring.run_async(_check(told, out, found, hosts, chosen, smoke=smoke), limit=told.timeout)
+    _show(told, out, checked.rows, all_=all_)
+    if bundle is not None:
+        _bundle(told, out, bundle, hosts, checked, redact=not include_identifiers)
+    failed = any(row.verdict == "fail" for row in checked.rows)
     return ExitCode.CHECK_FAILED if failed else ExitCode.OK
 
 
-def _images(told: Settings, job: str | None) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found."""
+
+    rows: tuple[CheckRow, ...]
+    results: Mapping[str, ProbeResult]
+    reach: ReachReport | None
+
+
+def _bundle(told: Settings, out: Console, name: str, hosts: Sequence[Host], checked: Checked, *, redact: bool) -> None:
+    """Write it, and say what is in it and what is not."""
+    import time
+
+    from distui import __version__
+    from distui.cli.launching import owner
+    from distui.doctor.bundle import bundle, write_bundle
+    from distui.doctor.redact import Redactor
+
+    me, _, machine = owner().partition("@")
+    redactor = Redactor(hosts, checked.results, more_users=(me, machine)) if redact else None
+    files = bundle(checked.rows, checked.results, checked.reach, version=__version__, redactor=redactor)
+    write_bundle(told.cwd / name, files, at=time.time())
+    what = "names, addresses and serial numbers are replaced" if redact else "with names and addresses"
+    out.say(f"{name}: {', '.join(files)}; {what}. Look into it before you pass it on: `tar xzOf {name}`")
+
+
+def _job(told: Settings, job: str | None) -> Job | None:
     if job is None:
-        return ()
+        return None
     from distui.cli.order import job_path
     from distui.spec.read_job import load_job
 
-    image = load_job(job_path(told, job), environ=told.environ).image
-    return (image,) if image else ()
+    return load_job(job_path(told, job), environ=told.environ)
 
 
-async def _check(told: Settings, hosts: Sequence[Host], images: Sequence[str]) -> tuple[CheckRow, ...]:
+async def _check(
+    told: Settings, out: Console, inventory: Inventory, hosts: Sequence[Host], job: Job | None, *, smoke: bool
+) -> Checked:
     from distui.doctor.checks import check_hosts
     from distui.doctor.images import images_present
     from distui.doctor.reach_check import endpoints
@@ -65,11 +123,43 @@ async def _check(told: Settings, hosts: Sequence[Host], images: Sequence[str]) -
     async with wiring.connected(told, hosts) as connector:
         results = await probe_all(connector, hosts, parallel=told["parallel"])
         up = [host for host in hosts if isinstance(results[host.name], HostFacts)]
-        there = await images_present(connector, up, images) if images else {}
+        there = await images_present(connector, up, (job.image,)) if job is not None and job.image else {}
         found = await find_runs(connector, up)
         reach = await prove_on(connector, endpoints(up, results), up) if len(up) > 1 else None
+        tried = await _smoke(told, out, connector, inventory, results, job) if smoke and job is not None else ()
     ours = [task.id for run in found.runs for task in run.tasks]
-    return check_hosts(results, images=there, ours=ours, reach=reach)
+    rows = check_hosts(results, images=there, ours=ours, reach=reach)
+    return Checked((*rows, *tried), results, reach)
+
+
+async def _smoke(
+    told: Settings,
+    out: Console,
+    connector: Connector,
+    inventory: Inventory,
+    results: Mapping[str, ProbeResult],
+    job: Job,
+) -> tuple[CheckRow, ...]:
+    """Ask, run it pair by pair, and tell each pair as it ends."""
+    from distui import __version__
+    from distui.cli.launching import owner
+    from distui.doctor.smoke import rounds, smoke_row
+    from distui.facts.host import HostFacts
+    from distui.run.smoke import smoke
+
+    up = [name for name, result in results.items() if isinstance(result, HostFacts)]
+    pairs = sum(len(r) for r in rounds(up))
+    if not pairs:
+        out.warn("distui: the smoke needs two hosts that answer", "yellow")
+        return ()
+    what = f"{counted(2 * pairs, 'container')} of {job.image or 'no image, as processes'} on {counted(len(up), 'host')}"
+    if not await confirm_async(out, told, f"Start and remove {what}?"):
+        return ()
+    done = await smoke(
+        connector, inventory, results, job, owner=owner(), version=__version__,
+        on_pair=lambda pair: out.say(f"distui: {' and '.join(pair.hosts)}: {pair.words}"),
+    )  # fmt: skip
+    return (smoke_row(up, done),)
 
 
 def _show(told: Settings, out: Console, rows: tuple[CheckRow, ...], *, all_: bool) -> None:
