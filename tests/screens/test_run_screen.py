@@ -606,6 +606,25 @@ async def test_stop_and_kill_ask_first(open_app: Any, live: FakeLive) -> None:
         assert live.asked == [("stop", 0)]
 
 
+async def test_prune_asks_and_goes_back(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
+    """X removes an ended run, not one that goes on, and leaves its screen."""
+    await live.feed(*launching(live.plan, NOW))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        await pilot.press("X")
+        await settle(pilot)
+        assert "still runs" in screen_text(app)
+        await live.feed(*_failing(live.plan, NOW + 60))
+        await settled(pilot)
+        await pilot.press("X")
+        await settle(pilot)
+        assert "This can't be undone" in screen_text(app)
+        await pilot.press("tab", "enter")
+        await settle(pilot)
+        assert not isinstance(app.screen, RunScreen)
+    assert ("prune", "llm-7f3") in desk.calls
+
+
 async def test_run_again(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
     """R starts the same job on the same hosts under a new name, once the run has ended and the answer is yes."""
     await live.feed(*launching(live.plan, NOW), *_failing(live.plan, NOW + 60))

@@ -64,6 +64,10 @@ class RunScreen(FailureKeys):
             "rerun", "run again", ("R",), "Change", "rerun", changes=True, footer=True,
             help="The job as it was started, on the same hosts, once this run has ended.",
         ),
+        Action(
+            "prune", "prune", ("X",), "Change", "prune", changes=True, footer=True,
+            help="Remove what the run left on its hosts, and its folder here, once it has ended.",
+        ),
     )  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
     DEFAULT_CSS = """
@@ -404,10 +408,15 @@ class RunScreen(FailureKeys):
         """See View: a run that lives can be stopped, one that has ended can run again."""
         over, merged, failed = self.feed.over, isinstance(self.pane, MergedPane), self.feed.state.failure is not None
         now = {
-            "stop": not over, "rerun": over, "panes": not self.merged_only and not failed, "fold": merged,
-            "unfold": merged or failed, "next_match": failed or bool(self.search_text), "evidence": failed,
-            "copy_report": failed, "next_error": not failed, "only": not failed, "zoom": not failed,
-        }  # fmt: skip
+            **dict.fromkeys(("rerun", "prune"), over),
+            **dict.fromkeys(("evidence", "copy_report"), failed),
+            **dict.fromkeys(("next_error", "only", "zoom"), not failed),
+            "stop": not over,
+            "fold": merged,
+            "unfold": merged or failed,
+            "panes": not self.merged_only and not failed,
+            "next_match": failed or bool(self.search_text),
+        }
         return now.get(action.id, True)
 
     def action_strip(self) -> None:
@@ -458,3 +467,14 @@ class RunScreen(FailureKeys):
     def action_rerun(self) -> None:
         """Run it again, after a question."""
         self.work(run_change.rerun(self, self.live), name="rerun", group="change")
+
+    def action_prune(self) -> None:
+        """Remove the run, after a question."""
+        self.work(self._prune(), name="prune", group="change")
+
+    async def _prune(self) -> None:
+        plan, ended = self.live.plan, self.live.state.ended
+        if ended is None or ended.outcome == "detached":
+            app_of(self).tell(f"{plan.run_id} still runs; S stops it", level="warning")
+        elif await run_change.prune(self, plan.run_id, plan.hosts):
+            await self.app.run_action("app.back")

@@ -8,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from distui.errors import UsageError
 from distui.plan.model import NoPlan, RunPlan
 from distui.run.rank_rows import numbers
+from distui.run.remains import Remain
 from distui.spec.inventory import HostPick
 from distui.spec.job import Job
+from distui.spec.names import fold
 from tui.base import View, app_of
 from tui.desk import LiveRun
+from tui.run_words import byte_size
 
 
 def targets(live: LiveRun) -> list[str]:
@@ -107,5 +110,28 @@ def _words(plan: RunPlan, job: Job, what: str) -> Iterator[str]:
         ranks = [r for t in plan.tasks_on(host) for r in t.ranks]
         gpus = sorted({g for t in plan.tasks_on(host) for g in t.gpus})
         yield f"{host}   ranks {numbers(ranks)}" + (f"   GPUs {numbers(gpus, 1)}" if gpus else "")
-    yield ""
-    yield " ".join(plan.tasks[0].start)[:400] if plan.tasks else ""
+    if plan.tasks and plan.tasks[0].engine != "process":  # there it is a script of ours, not a command to read
+        yield ""
+        yield " ".join(plan.tasks[0].start)[:400]
+
+
+async def prune(view: View, run: str, hosts: Sequence[str]) -> bool:
+    """Remove what an ended run left on its hosts and here, after a question that lists it. Whether it was done."""
+    app = app_of(view)
+    app.tell(f"asking {fold(hosts) or 'the hosts'} what is left of {run}")
+    left = await view.desk.remains(run)
+    lines = [f"{host} can't be asked, so nothing will be deleted here: {t.message}"
+             for host, t in left.unreachable.items()]  # fmt: skip
+    lines += [_remains_words(item) for item in left.items] or ["nothing is left of it anywhere"]
+    total = sum(item.size or 0 for item in left.items)
+    lines += ["", f"{byte_size(total)} in all. This can't be undone."]
+    if not await app.confirm(f"Remove {run}?", lines, "Remove"):
+        return False
+    await view.desk.prune(run)
+    app.tell(f"{run} is removed")
+    app.ask_runs()
+    return True
+
+
+def _remains_words(item: Remain) -> str:
+    return f"{item.host}   {item.what}" + (f"   {byte_size(item.size)}" if item.size is not None else "")

@@ -14,7 +14,6 @@ from distui.errors import NotFound
 from distui.plan.compare import compare
 from distui.plan.render import render_text
 from distui.run.found_text import found_text
-from distui.run.remains import Remain
 from distui.spec.names import fold
 from tui.base import FILTER, Action, View, ViewName, app_of, bindings
 from tui.desk import LiveRun, RunRow
@@ -322,22 +321,7 @@ class RunsScreen(View):
         self.work(self._prune(row), name="prune")
 
     async def _prune(self, row: RunRow) -> None:
-        app_of(self).tell(f"asking {fold(row.hosts) or 'the hosts'} what is left of {row.run}")
-        left = await self.desk.remains(row.run)
-        lines = [f"{host} can't be asked, so nothing will be deleted here: {t.message}"
-                 for host, t in left.unreachable.items()]  # fmt: skip
-        lines += [_remains_words(item) for item in left.items] or ["nothing is left of it anywhere"]
-        total = sum(item.size or 0 for item in left.items)
-        lines += ["", f"{byte_size(total)} in all. This can't be undone."]
-        if not await app_of(self).confirm(f"Remove {row.run}?", lines, "Remove"):
-            return
-        await self.desk.prune(row.run)
-        app_of(self).tell(f"{row.run} is removed")
-        app_of(self).ask_runs()
-
-
-def _remains_words(item: Remain) -> str:
-    return f"{item.host}   {item.what}" + (f"   {byte_size(item.size)}" if item.size is not None else "")
+        await run_change.prune(self, row.run, row.hosts)
 
 
 def _hosts_width(width: int) -> int:
