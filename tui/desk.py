@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     from distui.doctor.images import Images
     from distui.doctor.reach import ReachReport
+    from distui.doctor.smoke import PairResult
     from distui.errors import Problem
     from distui.facts.host import ProbeResult
     from distui.plan.model import NoPlan, RunPlan
@@ -132,6 +133,10 @@ class Desk(Protocol):
 
     async def reach(self) -> ReachReport | None:
         """Prove that the hosts that answered reach each other, on the network a run over all would choose."""
+
+    async def smoke(self, job: Job, on_pair: Callable[[PairResult], None]) -> tuple[PairResult, ...]:
+        """An all-reduce between neighbours of all hosts that answered, in the job's image. Starts containers and
+        removes them, also when the app is closed meanwhile."""
 
     async def preflight(self, plan: RunPlan) -> Preflight:
         """The checks that come before a start, against this plan and its hosts as they are now; starts nothing."""

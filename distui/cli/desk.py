@@ -26,6 +26,7 @@ from distui.facts.host import HostFacts
 if TYPE_CHECKING:
     from distui.doctor.images import Images
     from distui.doctor.reach import ReachReport
+    from distui.doctor.smoke import PairResult
     from distui.facts.host import ProbeResult
     from distui.plan.model import NoPlan, RunPlan
     from distui.run.attempts import Again
@@ -78,6 +79,7 @@ class CliDesk(HostDesk):
         self._facts: dict[str, ProbeResult] = {}
         self.leash = leash
         self._keeper = Keeper(leash=leash, say=say)
+        self._smokes: set[asyncio.Task[tuple[PairResult, ...]]] = set()
         self._stack = AsyncExitStack()
         self._previewed: tuple[str, Again | None, tuple[HostPick, ...]] = ("", None, ())
         """The run that was planned last, how its next attempts are, and on which hosts it was to be."""
@@ -90,6 +92,10 @@ class CliDesk(HostDesk):
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        smokes = tuple(self._smokes)
+        for task in smokes:
+            task.cancel()
+        await asyncio.gather(*smokes, return_exceptions=True)
         await self._stack.aclose()
 
     # Hosts.
@@ -146,6 +152,20 @@ class CliDesk(HostDesk):
 
         up = self._up()
         return await prove_on(await self.connector(), endpoints(up, self._facts), up)
+
+    async def smoke(self, job: Job, on_pair: Callable[[PairResult], None]) -> tuple[PairResult, ...]:
+        """See tui.desk. Owned here: it is awaited to its clean end when the desk is closed."""
+        from distui import __version__
+        from distui.run.smoke import smoke
+
+        facts = {host.name: self._facts[host.name] for host in self._up()}
+        work = smoke(
+            await self.connector(), self.inventory, facts, job, owner=self.owner, version=__version__, on_pair=on_pair
+        )
+        task = asyncio.create_task(work, name="smoke")
+        self._smokes.add(task)
+        task.add_done_callback(self._smokes.discard)
+        return await asyncio.shield(task)
 
     async def preflight(self, plan: RunPlan) -> Preflight:
         """See tui.desk."""

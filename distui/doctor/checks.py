@@ -26,11 +26,12 @@ def check_hosts(
     images: Images | None = None,
     ours: Collection[str] = (),
     reach: ReachReport | None = None,
+    more: Iterable[CheckRow] = (),
 ) -> tuple[CheckRow, ...]:
     """Every check on every host, grouped in the order of a start: reach, software, GPUs, network, limits.
 
-    `ours` are ids of distui's own containers, whose processes are not foreign. A host that does not answer has one
-    finding; whatever else would be asked of it is skipped.
+    `more` are rows of checks made elsewhere. `ours` are ids of distui's own containers, whose processes are not
+    foreign. A host that does not answer has one finding; whatever else would be asked of it is skipped.
     """
     rows = [CheckRow(LOGIN, tuple(_login(host, result) for host, result in results.items()))]
     rows += [_row(check, results, function) for check, function in HOST_CHECKS]
@@ -39,6 +40,7 @@ def check_hosts(
     rows += [_row(IDLE, results, lambda facts: _idle(facts, ours))]
     rows += [_image(image, results, found) for image, found in (images or {}).items()]
     rows += [reach_row(tuple(results), reach)] if reach is not None and len(results) > 1 else []
+    rows += more
     order = get_args(Group)
     return tuple(sorted(rows, key=lambda row: order.index(row.check.group)))
 

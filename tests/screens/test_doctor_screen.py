@@ -93,6 +93,41 @@ async def test_the_report_is_saved_to_a_file(open_app: Any, tmp_path: Path, monk
     assert "from row to column" in text
 
 
+async def test_the_smoke_asks_and_tells_every_pair(open_app: Any, desk: FakeDesk) -> None:
+    """N names image and hosts, Cancel has the focus; results are a row, what failed a finding."""
+    desk.walls = [("node01", "node02")]
+    async with open_app(start="doctor") as (app, pilot):
+        await settle(pilot)
+        assert "not tried yet: N starts" in app.screen.by_key["smoke"].findings[0].saw
+        await pilot.press("N")
+        await settle(pilot)
+        shot(app, "doctor-smoke-question")
+        text = screen_text(app)
+        assert "Start 10 containers for an all-reduce?" in text
+        assert "llm-pretrain: nvcr.io/nvidia/pytorch:25.01-py3" in text
+        await pilot.press("enter")
+        await settle(pilot)
+        assert not [call for call in desk.calls if call[0] == "smoke"]
+        await pilot.press("N")
+        await settle(pilot)
+        await pilot.press("right", "enter")
+        await settle(pilot)
+        shot(app, "doctor-smoke")
+        assert ("smoke", "llm-pretrain") in desk.calls
+        found = {f.host: f for f in app.screen.by_key["smoke"].findings}
+        assert {host for host, f in found.items() if f.verdict == "fail"} == {"node01", "node02"}
+        assert "with node04: 8 MB in 3.0 ms, 2.7 GB/s by gloo over eno1 tcp" in found["node03"].saw
+
+
+async def test_readonly_has_no_smoke(open_app: Any, desk: FakeDesk) -> None:
+    """It starts containers."""
+    desk.readonly = True
+    async with open_app(start="doctor") as (app, pilot):
+        await pilot.press("N")
+        await settle(pilot)
+        assert "all-reduce?" not in screen_text(app)
+
+
 async def test_many_hosts_keep_only_columns_with_findings(open_app: Any, desk: FakeDesk) -> None:
     """Above eight hosts a column stays only when something is found there; the others are counted."""
     import dataclasses
