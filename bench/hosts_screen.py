@@ -72,6 +72,7 @@ class Hosts:
 
     def __init__(self, count: int) -> None:
         self.hosts = tuple(Host(f"node{i:03d}") for i in range(count))
+        self.groups: Mapping[str, tuple[str, ...]] = {}
         self.facts: Mapping[str, ProbeResult] = {h.name: facts(h.name, i) for i, h in enumerate(self.hosts)}
         self.following: Mapping[str, object] = {}
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from distui.run.board import HostBoard
 from distui.run.remarks import Remark, remarks
 
 
-@dataclass(frozen=True, slots=True)
 class GroupBoard:
-    """Some hosts of one group: those that are shown, in their order."""
+    """Some hosts of one group: those that are shown, in their order. Made anew for each picture."""
 
-    name: str
-    hosts: tuple[HostBoard, ...]
+    def __init__(self, name: str, hosts: Sequence[HostBoard]) -> None:
+        self.name = name
+        self.hosts = tuple(hosts)
+        self._trouble: list[tuple[HostBoard, Remark]] | None = None
 
     @property
     def key(self) -> str:
@@ -54,7 +54,15 @@ class GroupBoard:
         return list(dict.fromkeys(use.run for host in self.hosts for use in host.uses))
 
     def trouble(self, now: float) -> list[tuple[HostBoard, Remark]]:
-        """What is not well in it, what is wrong first: hosts that are gone, and remarks of the others."""
+        """What is not well in it, what is wrong first: hosts that are gone, and remarks of the others.
+
+        Found once: with hundreds of hosts it is the dearest part of a picture.
+        """
+        if self._trouble is None:
+            self._trouble = self._look(now)
+        return self._trouble
+
+    def _look(self, now: float) -> list[tuple[HostBoard, Remark]]:
         found = [(h, Remark("wrong", h.trouble.words(h.name), h.trouble.hint)) for h in self.hosts if h.trouble]
         found += [(h, remark) for h in self.with_status("up") for remark in remarks(h, now)]
         return sorted(found, key=lambda pair: pair[1].level != "wrong")
@@ -90,7 +98,7 @@ def fold(
         if name is None:
             rows.append(host)
         elif members[name][0] is host:
-            rows.append(GroupBoard(name, tuple(members[name])))
+            rows.append(GroupBoard(name, members[name]))
     return rows
 
 

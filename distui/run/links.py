@@ -36,14 +36,17 @@ class Link:
     """Whether it holds the default route: management, as a rule."""
 
 
-def links(host: HostBoard) -> list[Link]:
-    """Ports and interfaces that carry data, ports first; interfaces that are down and have no address are left out."""
-    ports = [_port(host, p) for p in (host.facts.ib if host.facts else ())]
+def links(host: HostBoard, *, seconds: int = HISTORY) -> list[Link]:
+    """Ports and interfaces that carry data, ports first; interfaces that are down and have no address are left out.
+
+    `seconds` of history are copied: five minutes for plots, none for those who only look at states and counts.
+    """
+    ports = [_port(host, p, seconds) for p in (host.facts.ib if host.facts else ())]
     shown = {link.name for link in ports}
-    nics = [_nic(host, n) for n in _nics(host) if n.name not in shown]
+    nics = [_nic(host, n, seconds) for n in _nics(host) if n.name not in shown]
     known = {n.name for n in (host.facts.nics if host.facts else ())} | shown
     found = [lane for lane in host.data_links() if lane.name not in known and ":" not in lane.name]
-    return [*ports, *nics, *(_lane(lane) for lane in found)]
+    return [*ports, *nics, *(_lane(lane, seconds) for lane in found)]
 
 
 def _nics(host: HostBoard) -> Iterator[Nic]:
@@ -52,7 +55,7 @@ def _nics(host: HostBoard) -> Iterator[Nic]:
             yield nic
 
 
-def _port(host: HostBoard, port: IbPort) -> Link:
+def _port(host: HostBoard, port: IbPort, seconds: int) -> Link:
     nic = host.nic(port.netdev) if port.netdev else None
     lane = host.links.get(f"{port.hca}:{port.port}") or host.links.get(port.netdev or "")
     return _with(
@@ -66,30 +69,31 @@ def _port(host: HostBoard, port: IbPort) -> Link:
             addresses=_addresses(nic),
         ),
         lane,
+        seconds,
     )
 
 
-def _nic(host: HostBoard, nic: Nic) -> Link:
+def _nic(host: HostBoard, nic: Nic, seconds: int) -> Link:
     speed = nic.speed_mbps / 1000 if nic.speed_mbps else None
     default = host.facts is not None and nic.name == host.facts.default_route_nic
     state = "UP" if nic.up else "DOWN"
     link = Link(nic.name, "", speed, nic.up, state, addresses=_addresses(nic), default=default)
-    return _with(link, host.links.get(nic.name))
+    return _with(link, host.links.get(nic.name), seconds)
 
 
-def _lane(lane: LinkLane) -> Link:
-    return _with(Link(lane.name, infiniband=kind_of(lane.name) == "infiniband"), lane)
+def _lane(lane: LinkLane, seconds: int) -> Link:
+    return _with(Link(lane.name, infiniband=kind_of(lane.name) == "infiniband"), lane, seconds)
 
 
 def _addresses(nic: Nic | None) -> tuple[str, ...]:
     return tuple(f"{a.ip}/{a.prefix}" for a in nic.addresses if a.scope in ("global", "site")) if nic else ()
 
 
-def _with(link: Link, lane: LinkLane | None) -> Link:
+def _with(link: Link, lane: LinkLane | None, seconds: int) -> Link:
     if lane is None:
         return link
     new = (lane.errors or 0) - lane.errors_before
-    history = tuple(lane.history.last(HISTORY))
+    history = tuple(lane.history.last(seconds))
     return replace(link, rx=lane.rx, tx=lane.tx, history=history, errors=lane.errors, new_errors=new)
 
 

@@ -48,7 +48,7 @@ def _gpus(host: HostBoard, now: float) -> Iterator[Remark]:
 def _gpu(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
     if lane.facts and lane.facts.problem:
         yield Remark("wrong", f"GPU {lane.index}: {lane.facts.problem.message}", lane.facts.problem.hint)
-    yield from _heat(lane, now)
+    yield from _heat(host, lane, now)
     yield from _health(lane, now)
     owner = host.owner(lane)
     if owner.use and lane.idle_since is not None and now - lane.idle_since > IDLE_S:
@@ -56,7 +56,7 @@ def _gpu(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
         yield Remark("watch", words)
 
 
-def _heat(lane: GpuLane, now: float) -> Iterator[Remark]:
+def _heat(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
     """Value, threshold, how long; what comes next is the hint."""
     heat = lane.temperature
     if heat is None or heat <= WARM_C:
@@ -65,9 +65,13 @@ def _heat(lane: GpuLane, now: float) -> Iterator[Remark]:
     known = lane.warm_since is not None and now - lane.warm_since >= 60
     since = f" for {_minutes(now - lane.warm_since)}" if known and lane.warm_since is not None else ""
     slowdown = lane.reading.slowdown_c if lane.reading else None
-    hint = "" if slowdown is None else f"slowdown starts at {slowdown:.0f} °C"
+    hints = [] if slowdown is None else [f"slowdown starts at {slowdown:.0f} °C"]
+    others = [t for x in host.lanes() if x is not lane and (t := x.temperature) is not None]
+    if others and max(others) <= WARM_C:
+        low, high = round(min(others)), round(max(others))
+        hints.append(f"the others are at {low if low == high else f'{low}-{high}'} °C")
     words = f"GPU {lane.index} at {heat:.0f} °C, above {limit:.0f} °C{since}"
-    yield Remark("wrong" if heat > HOT_C else "watch", words, hint)
+    yield Remark("wrong" if heat > HOT_C else "watch", words, ", ".join(hints))
 
 
 def _health(lane: GpuLane, now: float) -> Iterator[Remark]:
@@ -112,7 +116,10 @@ def _minutes(seconds: float) -> str:
 
 
 def _links(host: HostBoard) -> Iterator[Remark]:
-    found = links(host)
+    counted = any((lane.errors or 0) > lane.errors_before for lane in host.links.values())
+    if not counted and all(port.active for port in host.ib_ports()):
+        return  # hundreds of hosts are looked at for one picture, and links are dear
+    found = links(host, seconds=0)
     rails = [x for x in found if x.infiniband]
     for link in rails:
         if not link.up:
