@@ -50,6 +50,7 @@ def test_the_mnist_example_is_read() -> None:
         ranks=RankLayout(per_host=1),
         rendezvous=Rendezvous("tcp"),
         backend="gloo",
+        progress=r"epoch (?P<epoch>\d+) step (?P<step>\d+) loss (?P<loss>[\d.]+)",
         volumes=("/mnt/pytorch:/pytorch",),
         workdir="/pytorch/trainers",
         command=tuple(command.split()),
