@@ -200,7 +200,7 @@ class CliDesk(HostDesk):
         from distui.plan.plan import plan
 
         again = partial(plan, job, self.inventory, tuple(picks), dict(self._facts), **identity(run_id))
-        self._previewed = run_id, lambda attempt: again(attempt=attempt), tuple(picks)
+        self._previewed = run_id, lambda attempt, spent: again(attempt=attempt, spent=spent), tuple(picks)
         return again()
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:

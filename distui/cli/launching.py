@@ -79,7 +79,7 @@ async def prepare(connector: Connector, told: Settings, out: Console, order: Ord
     if isinstance(made, NoPlan):
         raise no_plan(made)
     facts = {name: r for name, r in results.items() if isinstance(r, HostFacts)}
-    return Prepared(made, facts, lambda attempt: again(attempt=attempt))
+    return Prepared(made, facts, lambda attempt, spent: again(attempt=attempt, spent=spent))
 
 
 class Identity(TypedDict):

@@ -159,6 +159,8 @@ def _because(event: StopAsked) -> str:
             return "a rank failed"
         case "timeout":
             return "--timeout reached"
+        case "max_duration":
+            return "max_duration reached"
         case "launch_failed":
             return "the launch failed"
         case "done":

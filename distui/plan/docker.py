@@ -178,6 +178,13 @@ def read_image_id(told: str) -> str:
     return str(first["Id"])
 
 
+def read_entrypoint(told: str) -> str:
+    """The image's own entry point in `image_id`'s answer, in one line; empty when it has none."""
+    value = json.loads(told)
+    config = (value[0] if isinstance(value, list) else value).get("Config") or {}
+    return " ".join(config.get("Entrypoint") or ())
+
+
 def pull(engine_command: Argv, image: str) -> Argv:
     """Fetch the image."""
     return (*engine_command, "pull", image)

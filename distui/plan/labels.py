@@ -32,6 +32,8 @@ class TaskLabels:
     attempts: int = 1
     launch: str = ""
     """Random, the same for all tasks and attempts of one launch: two launches may share name, owner and second."""
+    max_duration: float = 0.0
+    """Seconds; 0 without limit."""
     max_restarts: int = 0
     min_nodes: int = 0
     """0 where the run needs all of its nodes."""
@@ -75,6 +77,7 @@ def to_labels(t: TaskLabels) -> dict[str, str]:
         "attempt": str(t.attempt),
         "attempts": str(t.attempts),
         "launch": t.launch,
+        "max_duration": f"{t.max_duration:g}" if t.max_duration else "",
         "max_restarts": str(t.max_restarts or ""),
         "min_nodes": str(t.min_nodes or ""),
         "gpus": format_ranks(t.gpus),
@@ -118,6 +121,7 @@ def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
         attempt=_int(text("attempt"), 1),
         attempts=_int(text("attempts"), 1),
         launch=text("launch"),
+        max_duration=_float(text("max_duration"), 0.0),
         max_restarts=_int(text("max_restarts"), 0),
         min_nodes=_int(text("min_nodes"), 0),
         gpus=parse_ranks(text("gpus")),

@@ -119,6 +119,8 @@ class RunPlan:
     tasks: tuple[Task, ...]
     attempts: int = 1
     """How many attempts the run has in all: one, and the job's `retries`."""
+    max_duration: float | None = None
+    """Seconds that each task may last from its own start, by `timeout` on its host; None without limit."""
     max_restarts: int = 0
     """How often torchrun itself starts its ranks again."""
     min_nodes: int | None = None

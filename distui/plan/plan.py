@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from distui.facts.host import HostDown, HostFacts, ProbeResult
-from distui.plan import checks, docker, process, tf, torchrun
+from distui.plan import checks, docker, limit, process, tf, torchrun
 from distui.plan.env import Seat, check_env, placeholders, task_env
 from distui.plan.labels import TaskLabels, to_labels
 from distui.plan.machines import check_machines
@@ -46,13 +46,15 @@ def plan(
     owner: str,
     version: str,
     attempt: int = 1,
+    spent: float = 0.0,
     started: str = "",
     launch: str = "",
 ) -> RunPlan | NoPlan:
     """Make the plan of a run. Pure and total: any typed input gives a plan or a NoPlan, never an exception.
 
-    `started` (a time stamp) and `launch` (random) go into the labels when given; the hash leaves them, the run id,
-    the attempt and the port that follows from them out, so that one job planned twice on unchanged hosts has one hash.
+    `spent` are the seconds that earlier attempts took of the job's `max_duration`. `started` (a time stamp) and
+    `launch` (random) go into the labels when given. The hash leaves these, the run id, the attempt and the port that
+    follows from them out, so that one job planned twice on unchanged hosts has one hash.
     """
     notes = _Notes()
     candidates = _candidates(inventory, picks, facts, notes)
@@ -66,7 +68,7 @@ def plan(
         if not notes.problems:
             notes.problems.append(PlanProblem(None, "no host gets any rank, so there is nothing to run", "see ranks:"))
         return notes.no_plan()
-    return _planned(job, placement, _Id(run_id, owner, version, attempt, started, launch), notes)
+    return _planned(job, placement, _Id(run_id, owner, version, attempt, spent, started, launch), notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class _Id:
     owner: str
     version: str
     attempt: int
+    spent: float = 0.0
     started: str = ""
     launch: str = ""
 
@@ -213,6 +216,7 @@ def _run_plan(draft: _Draft, notes: _Notes, digest: str) -> RunPlan:
         version=who.version,
         attempt=who.attempt,
         attempts=job.retries + 1,
+        max_duration=limit.left(job, who.spent),
         max_restarts=torchrun.max_restarts(job),
         min_nodes=torchrun.min_nodes(job),
         launcher=job.launcher,
@@ -340,6 +344,7 @@ def _labels(
         attempt=who.attempt,
         attempts=job.retries + 1,
         launch=who.launch,
+        max_duration=limit.left(job, who.spent) or 0.0,
         max_restarts=torchrun.max_restarts(job),
         min_nodes=torchrun.min_nodes(job) or 0,
         gpus=gpus,
@@ -386,7 +391,8 @@ def _filled(command: tuple[str, ...] | str, values: Mapping[str, str]) -> tuple[
 
 def _start(draft: _Draft, seat: Seat, task: Task, command: tuple[str, ...]) -> tuple[str, ...]:
     """The exact argv that starts the task on its host."""
-    job, place = draft.job, seat.place
+    place, seconds = seat.place, limit.left(draft.job, draft.who.spent)
+    job, command = limit.limited(draft.job, command, seconds, contained=task.engine != "process")
     if task.engine == "process":
         return process.start(task, command, workdir=process.workdir(job.workdir, place.facts.home))
     by_index = {g.index: g for g in place.gpus}

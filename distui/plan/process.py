@@ -8,7 +8,7 @@ A task's folder on the host is `RUN_DIR/task-INDEX/`, 0700, and is all there is 
 - `started_ns`   host clock;
 - `log`          stdout and stderr as they came, followed by byte offset;
 - `keeper`       pid of the supervisor;
-- `exit`         `CODE FINISHED_NS`, written by rename when the program has ended (128 + signal number).
+- `exit`         `CODE FINISHED_NS STARTED_NS`, written by rename when the program has ended (128 + signal number).
 
 The program's parent is a small supervisor in a session of its own, so that a lost ssh connection changes
 nothing. If it is killed the program runs on and only its exit code is lost (state `lost`).
@@ -65,7 +65,7 @@ os.execvp(sys.argv[1], sys.argv[1:])' sh -c "$program" sh "$@"
 fi
 code=$?
 now=$(date +%s%N); case $now in *[!0-9]*) now=$(date +%s)000000000;; esac
-echo "$code $now" >"$task/exit.tmp" && mv -f "$task/exit.tmp" "$task/exit"
+echo "$code $now $(cat "$task/started_ns")" >"$task/exit.tmp" && mv -f "$task/exit.tmp" "$task/exit"
 """.strip()
 
 # Detaching: `setsid -f` first, since a shell's `&` would make the program ignore SIGINT.
@@ -122,7 +122,7 @@ show() {
   if alive "$1" || kept "$1"; then state=running
   elif [ ! -s "$1/pid" ]; then state=created
   fi
-  if [ -s "$1/exit" ]; then state=exited; read -r code finished <"$1/exit"; fi
+  if [ -s "$1/exit" ]; then state=exited; read -r code finished began <"$1/exit"; fi
   size=$(wc -c <"$1/log" 2>/dev/null) || size=0
   labels=$(cat "$1/labels.json" 2>/dev/null)
   printf '{"state":"%s","folder_index":%s,"pid":%s,"exit":%s,"started_ns":%s,"finished_ns":%s,' \

@@ -137,6 +137,8 @@ def _course(plan: RunPlan) -> str:
             + words[0].lower()
             + words[1:]
         )
+    if plan.max_duration is not None:
+        words += f" Each task is stopped after {plan.max_duration:g} s by `timeout` around its command."
     if plan.attempts > 1:
         words += f" When the run has failed: start it anew, {plan.attempts} attempts in all."
     return words

@@ -50,6 +50,7 @@ def _from_labels(found: FoundRun, hosts: Mapping[str, Host]) -> RunPlan:
         version=labels.version,
         attempt=labels.attempt,
         attempts=labels.attempts,
+        max_duration=labels.max_duration or None,
         max_restarts=labels.max_restarts,
         min_nodes=labels.min_nodes or None,
         launcher=_LAUNCHERS.get(labels.launcher, "env"),

@@ -20,8 +20,9 @@ from distui.run.events import AttemptEnded, Failure, RunEnded
 if TYPE_CHECKING:
     from distui.run.controller import RunController
 
-Again = Callable[[int], RunPlan | NoPlan]
-"""Plans the run's next attempt, given its number: with a fresh port and a fresh rendezvous file."""
+Again = Callable[[int, float], RunPlan | NoPlan]
+"""Plans the run's next attempt: its number, and the seconds that the run has taken so far. With a fresh port and a
+fresh rendezvous file."""
 
 OWN_STOPS = frozenset({"failure", "done"})
 """Stops that nobody asked for: at a failure, and of tasks that outlive the one whose end is the run's."""
@@ -52,9 +53,17 @@ def why_last(run: RunController, failure: Failure | None) -> str | None:
         return "no further attempt is begun without a distui that stays"
     if failure is not None and failure.exit in NEVER_RAN:
         return "the command can't be executed, so no further attempt is made"
-    if run.deadline is not None and run.clock() + pause_before(plan.attempt + 1) >= run.deadline:
+    if _no_time_left(run, pause_before(plan.attempt + 1)):
         return "the time limit leaves no room for another attempt"
     return None
+
+
+def _no_time_left(run: RunController, pause: float) -> bool:
+    """Whether a limit (`--timeout`, what is left of `max_duration`) falls into the pause before the next attempt."""
+    if run.deadline is not None and run.clock() + pause >= run.deadline:
+        return True
+    limit = run.plan.max_duration
+    return limit is not None and run.clock() - run.attempt_began + pause >= limit
 
 
 async def next_plan(run: RunController, ended: RunEnded) -> RunPlan | None:
@@ -67,7 +76,7 @@ async def next_plan(run: RunController, ended: RunEnded) -> RunPlan | None:
         if why:
             await run.notice("warning", f"attempt {attempt} of {attempts} failed; {why}")
         return None
-    plan = run.again(attempt + 1)
+    plan = run.again(attempt + 1, run.clock() - run.began + pause_before(attempt + 1))
     if isinstance(plan, NoPlan):
         reasons = "; ".join(map(str, plan.problems))
         await run.notice("error", f"there is no plan for attempt {attempt + 1}: {reasons}")

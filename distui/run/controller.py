@@ -131,8 +131,8 @@ class RunController:
         self._queue = _Waiting(QUEUE_EVENTS)
         self._journal: Journal | None = None
         self._driver: asyncio.Task[None] | None = None
-        self._began = clock()
-        self.deadline = None if limits.run is None else self._began + limits.run
+        self.began = clock()
+        self.deadline = None if limits.run is None else self.began + limits.run
         """When the run is stopped, in our clock."""
         self._connector = connector
         self._prepare()
@@ -140,6 +140,7 @@ class RunController:
     def _prepare(self) -> None:
         """What is known of an attempt before it begins."""
         plan = self.plan
+        self.attempt_began = self.clock()
         self._silences = Silences(plan)
         self.watch = Watch(plan, emit=self.emit, stored=self.stored, facts=self.facts, clock=self.clock)
         self.hosts = {host: HostRun(host, plan, self._connector) for host in plan.hosts}
@@ -366,7 +367,10 @@ class RunController:
 
     def _stop_by_itself(self) -> None:
         """Ask for the stops that the plan asks for: at a failure, and once nothing is waited for any more."""
-        if self.watch.failed and self.plan.on_fail == "stop":
+        if self.watch.over_limit:
+            if self.watch.live_tasks():
+                self.request_stop("max_duration", exit=ExitCode.TIMEOUT)
+        elif self.watch.failed and self.plan.on_fail == "stop":
             self.request_stop("failure", exit=ExitCode.RANK_FAILED)
         elif self.watch.done_at is not None and self.watch.live_tasks():
             self.request_stop("done", exit=ExitCode.OK)
@@ -435,6 +439,8 @@ class RunController:
     def _outcome(self, *, failed: bool, stopped_by: str) -> tuple[RunOutcome, int]:
         if self.watch.unknown_tasks() or self._unfound():
             return "unknown", ExitCode.CONTACT_LOST
+        if self.watch.over_limit:
+            return "stopped", ExitCode.TIMEOUT
         if (code := self.watch.judged()) is not None:
             return ("failed", code) if code else ("succeeded", ExitCode.OK)
         if self.requests.stop in ("user", "timeout"):
@@ -454,7 +460,7 @@ class RunController:
             failure=self.state.failure,
             log_dir=str(self.stored.log_dir),
             leftovers=leftovers,
-            took=self.clock() - self._began,
+            took=self.clock() - self.began,
             progress=self.state.progress,
             attempt=self.plan.attempt,
             attempts=self.plan.attempts,

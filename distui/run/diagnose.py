@@ -74,6 +74,10 @@ _RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), cause)
     for pattern, cause in (
         (
+            r"exec timeout failed|exec: \"timeout\": executable file not found|timeout: (unrecognized|invalid) option",
+            Cause("the image has no GNU `timeout`, which max_duration needs", "add coreutils to it, or use --timeout"),
+        ),
+        (
             r"EADDRINUSE|address already in use",
             Cause("the port is already in use", "pick another with `master_port:`, or stop what holds it"),
         ),

@@ -15,6 +15,7 @@ from distui.facts.engine import classify
 from distui.facts.host import Trouble
 from distui.plan import docker, process
 from distui.plan.labels import TaskLabels, task_from_labels
+from distui.plan.limit import reached
 from distui.plan.plan import run_folder as planned_folder
 from distui.session import Completed, Connector
 from distui.spec.inventory import EngineName, Host
@@ -39,6 +40,13 @@ class FoundTask:
     oom: bool = False
     started: float | None = None
     finished: float | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed by itself: out of memory, or a status that neither a stop nor `max_duration` leaves."""
+        lasted = self.finished - self.started if self.finished is not None and self.started is not None else None
+        stopped = self.exit in (137, 143) or reached(self.exit, lasted, self.labels.max_duration or None)
+        return self.oom or not (self.exit in (0, None) or stopped)
 
     @property
     def words(self) -> str:
@@ -98,7 +106,7 @@ class FoundRun:
         if any(running):
             return "partial"
         codes = [t.exit for t in self.tasks]
-        if any(t.oom or t.exit not in (0, None, 137, 143) for t in self.tasks):
+        if any(t.failed for t in self.tasks):
             return "failed"
         return "succeeded" if all(code == 0 for code in codes) else "ended"
 

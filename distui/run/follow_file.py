@@ -115,7 +115,7 @@ class FileReader(ABC):
 
 
 class ProcessReader(FileReader):
-    """A process under distui's supervisor: `log`, and `exit` with `code finished_ns` once the log is complete."""
+    """A process under distui's supervisor: `log`, and once it is complete `exit` with `code finished_ns started_ns`."""
 
     async def read(self, feed: Feed) -> None:
         """See FileReader."""
@@ -137,11 +137,12 @@ class ProcessReader(FileReader):
 
 
 def process_exit(task: int, text: str) -> Exited:
-    """The exit file's `code finished_ns` as an event."""
+    """The exit file's `code finished_ns started_ns` as an event; older ones have no third word."""
     words = text.split()
-    if len(words) != 2 or not all(word.lstrip("-").isdigit() for word in words):
+    if len(words) not in (2, 3) or not all(word.lstrip("-").isdigit() for word in words):
         return Exited(task, None, "lost", error=f"the exit file can't be understood: {text[:100]!r}")
-    return Exited(task, int(words[0]), "exited", oom=None, finished_at=int(words[1]) / 1e9)
+    started, finished = (int(words[2]) / 1e9 if words[2:] else None), int(words[1]) / 1e9
+    return Exited(task, int(words[0]), "exited", oom=None, started_at=started, finished_at=finished)
 
 
 class PodmanReader(FileReader):

@@ -112,6 +112,12 @@ class HostRun:
             return None
         raise HostCommandError(self.host, trouble.message, hint=trouble.hint, code=trouble.code)
 
+    async def image_entrypoint(self) -> str:
+        """The image's own entry point in one line, empty when it has none or is not there."""
+        assert self.plan.image is not None
+        done = await self._again(docker.image_id(self.first.engine_command, self.plan.image))
+        return docker.read_entrypoint(done.text) if done.ok else ""
+
     async def pull(self) -> None:
         """Pull the image. Raises HostCommandError with the engine's words."""
         assert self.plan.image is not None

@@ -7,6 +7,7 @@ way they are never cut off in the middle: what was begun is finished and then un
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +19,7 @@ from distui.run.cleanup import roll_back
 from distui.run.events import HostChanged, Notice, PhaseBegun, RankChanged, TaskStarted
 from distui.run.folder import STALE_MINUTES, Claim
 from distui.run.host_run import HostRun
+from distui.run.lines import safe
 
 if TYPE_CHECKING:
     from distui.run.controller import RunController
@@ -187,6 +189,8 @@ async def _images(run: RunController) -> None:
     ids = await _each(pulled, HostRun.image_id)
     _raise_errors(ids, ExitCode.CHECK_FAILED)
     await _compare_ids(run, present | ids)
+    if run.plan.max_duration is not None:
+        await _check_entrypoint(run, hosts[0])
 
 
 async def _pull(run: RunController, hosts: Sequence[HostRun]) -> None:
@@ -201,6 +205,16 @@ async def _compare_ids(run: RunController, ids: Mapping[str, object]) -> None:
         shown = ", ".join(f"{host} {str(value)[7:19]}" for host, value in ids.items())
         text = f"image {run.plan.image} is not the same on all hosts: {shown}"
         await run.emit(Notice(run.clock(), "warning", text))
+
+
+async def _check_entrypoint(run: RunController, host: HostRun) -> None:
+    """An image's own entry point gets `timeout` as its command: whether it runs it can't be known before."""
+    if "--entrypoint" in host.first.start:
+        return
+    with contextlib.suppress(HostError):
+        if words := await host.image_entrypoint():
+            text = f"the image's entry point ({words}) must run `timeout` for max_duration; or set `entrypoint:`"
+            await run.emit(Notice(run.clock(), "warning", safe(text)))
 
 
 async def _push(run: RunController) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from distui.errors import DistuiError, ExitCode
 from distui.facts.host import HostFacts
+from distui.plan.limit import reached
 from distui.plan.model import RunPlan, Task
 from distui.plan.process import task_folder
 from distui.run import elastic, restarts
@@ -80,6 +81,8 @@ class Watch:
         """Whether a follower ended with an error; it is raised where `following` ends."""
         self.stopped_by = ""
         """Who stopped the run from elsewhere, as far as known."""
+        self.over_limit = False
+        """Whether the job's `max_duration` ended a task, and with it the run."""
         self._hosts: Mapping[str, HostRun] = {}
         self._unmet: set[str] = set()
         self._engine_lost: dict[str, float] = {}
@@ -341,11 +344,33 @@ class Watch:
         track.exit = Exit(event.code, bool(event.oom), words or self._engine_words(track, event), event.finished_at)
         track.never_started = event.state == "never_started"
         track.phase = "exited"
-        if event.code in STOP_CODES and not event.oom:
+        if self._over_limit(event):
+            await self._end_by_limit(track)
+        elif event.code in STOP_CODES and not event.oom:
             await self._maybe_stopped(track)
         track.before_stop = self.stop_began is None
         await self._say_ended(track)
         self.changed.set()
+
+    def _over_limit(self, event: Exited) -> bool:
+        """Whether the job's `max_duration` ended the task, and not a stop."""
+        stopped = self.stop_began is not None and not self.over_limit
+        if stopped or event.oom or None in (event.started_at, event.finished_at):
+            return False
+        assert event.started_at is not None
+        assert event.finished_at is not None
+        return reached(event.code, event.finished_at - event.started_at, self.plan.max_duration)
+
+    async def _end_by_limit(self, track: TaskTrack) -> None:
+        """The run is over: what its other tasks did since then is no failure."""
+        if self.over_limit:
+            self.stop_began = min(track.exit_at, self.stop_began or track.exit_at)
+            return
+        self.over_limit = True
+        text = f"the job's max_duration is over: tasks end {self.plan.max_duration:g} s after their start"
+        await self._emit(Notice(self._clock(), "warning", text))
+        self.stopped_by = self.stopped_by or "max_duration"
+        self.begin_end(track.exit_at)
 
     def _engine_words(self, track: TaskTrack, event: Exited) -> str:
         """A daemon that stops or starts again stops its containers, unless live-restore is on."""

@@ -141,6 +141,8 @@ class Job:
     on_fail: Literal["stop", "wait"] = "stop"
     retries: int = 0
     """How often a run that failed is started anew."""
+    max_duration: float | None = None
+    """Seconds after which the run is stopped, all its attempts together."""
     stop_grace: float = 30.0
     stall_after: float = 120.0
     progress: str | None = None

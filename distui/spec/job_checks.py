@@ -17,6 +17,7 @@ SET_FOR_EACH_RANK = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", 
 def check_job(look: Look) -> None:
     """Note every contradiction between keys."""
     _something_to_run(look)
+    _limit(look)
     _gpus(look)
     _torchrun(look)
     check_tf(look)
@@ -37,6 +38,11 @@ def _something_to_run(look: Look) -> None:
         look.note("launcher", "torchrun needs a command: the program and its arguments, such as [train.py]")
     elif not _written(look, "command") and look.values.get("launcher") == "command":
         look.note("launcher", "command needs a command: the launcher and its arguments")
+
+
+def _limit(look: Look) -> None:
+    if look.values.get("max_duration") is not None and not _written(look, "command"):
+        look.note("max_duration", "needs a command to put `timeout` around; the image's own is not known")
 
 
 def _gpus(look: Look) -> None:

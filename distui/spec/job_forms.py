@@ -396,7 +396,6 @@ HINTS = {
     "code": _later("have the code on every host (`volumes`), or in the image"),
     "build": _later("build the image and name it with `image`"),
     "data": _later("mount it with `volumes`"),
-    "max_duration": _later("use --timeout on the command line"),
     "environment": "unknown key, did you mean 'env'?",
     "envs": "unknown key, did you mean 'env'?",
     "working_dir": "unknown key, did you mean 'workdir'?",

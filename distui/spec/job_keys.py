@@ -21,6 +21,7 @@ PREFLIGHT = (
 )  # fmt: skip
 MAX_HOSTS = names.MAX_NAMES
 MAX_RETRIES = 100
+MAX_DURATION = 366 * 86400
 
 _NUMBER_OF_HOSTS = leaves.whole(1, MAX_HOSTS, "a number of hosts")
 _GPUS_ON_HOST = ByKind(leaf=leaves.either(leaves.choice("all"), GPU_COUNT), items=GPU_LIST)
@@ -234,6 +235,7 @@ COURSE = (
         "How often a run that failed is stopped, cleaned up and started anew.",
         default=0,
     ),
+    Key("max_duration", leaves.duration(1, MAX_DURATION), "Time after which the run is stopped, also when detached."),
     Key("stop_grace", leaves.duration(0, 86400), "Time between SIGTERM and SIGKILL.", default="30s"),
     Key("stall_after", leaves.duration(0), "Silence after which a rank counts as stalled; 0 never.", default="120s"),
     Key(

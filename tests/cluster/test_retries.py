@@ -204,3 +204,23 @@ def test_a_node_that_vanishes(lab: Any, home: Path, distui: Distui) -> None:
     assert any("without node1: the run goes on with 1 of 2 nodes" in text for text in notices)
     assert distui("stop", "gone-1", "-y").returncode == 0
     assert_clean(lab)
+
+
+def test_max_duration(lab: Any, home: Path, distui: Distui) -> None:
+    """The run is stopped after it with 124, also when nobody is attached; whoever comes later is told why."""
+    text = job(home, 'trap "echo saved; exit 0" TERM', "sleep 100 & wait", extra="max_duration: 4s\n")
+    assert distui("run", text, "-d", "-y", "--name", "limit-1").returncode == 0
+    done = distui("run", text, "--headless", "-y", "-o", "ndjson", "--name", "limit-2")
+
+    assert done.returncode == 124, done.stdout + done.stderr
+    (result,) = events_of(done, "result")
+    assert (result["state"], result["exit"], result["first_failure"]) == ("stopped", 124, None)
+    said = [(e["rank"], e["line"]) for e in events_of(done, "log")]
+    assert sorted(said) == [(0, "saved"), (1, "saved")]
+    runs = {row["run"]: row["state"] for row in json.loads(distui("ps", "-o", "json").stdout)["runs"]}
+    assert runs == {"limit-1": "ended"}
+    later = distui("attach", "limit-1", "--headless")
+    assert later.returncode == 124, later.stderr
+    assert "max_duration is over" in later.stderr
+    assert sorted(line.rpartition("| ")[2] for line in later.stdout.splitlines()) == ["saved", "saved"]
+    assert_clean(lab)

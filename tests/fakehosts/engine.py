@@ -32,6 +32,8 @@ class Container:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     stop_code: int = 143
     """What it ends with on SIGTERM."""
+    lasted: float | None = None
+    """How long it ran, when the engine tells."""
 
     def end(self, code: int, *, oom: bool = False, finished: str = "2026-01-01T00:00:00Z") -> None:
         """Its program ends."""

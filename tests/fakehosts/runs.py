@@ -102,7 +102,10 @@ class FakeFollower:
             pieces = tuple(said.splitlines(keepends=True))
             batch = Batch((1,) * len(pieces), (b"",) * len(pieces), pieces)
             await self.emit(Records(target.task, batch, ResumePoint(written=len(said))))
-        await self.emit(Exited(target.task, container.code, "exited", container.oom, finished_at=time.time()))
+        now = time.time()
+        began = None if container.lasted is None else now - container.lasted
+        exited = Exited(target.task, container.code, "exited", container.oom, started_at=began, finished_at=now)
+        await self.emit(exited)
         await self.emit(Drained(target.task, ResumePoint()))
 
     async def _news(self) -> None:

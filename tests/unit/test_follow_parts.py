@@ -157,7 +157,7 @@ def test_the_exit_says_code_times_and_memory() -> None:
     assert (exited.started_at, exited.finished_at) == (1795226874.5, None)
 
 
-@pytest.mark.parametrize("text", ["", "1", "x 2", "1 2 3", "0 soon"])
+@pytest.mark.parametrize("text", ["", "1", "x 2", "1 2 3 4", "0 soon"])
 def test_an_exit_file_that_makes_no_sense_is_no_exit_code(text: str) -> None:
     """Unknown, never 0."""
     exited = process_exit(0, text)
@@ -165,9 +165,10 @@ def test_an_exit_file_that_makes_no_sense_is_no_exit_code(text: str) -> None:
 
 
 def test_an_exit_file_gives_code_and_time() -> None:
-    """Written by the supervisor as `code finished_ns`."""
-    exited = process_exit(0, "137 1795226874473189101\n")
-    assert (exited.code, exited.finished_at) == (137, 1795226874.473189101)
+    """Written by the supervisor as `code finished_ns started_ns`, by older ones without the last."""
+    exited = process_exit(0, "137 1795226874473189101 1795226800000000000\n")
+    assert (exited.code, exited.finished_at, exited.started_at) == (137, 1795226874.473189101, 1795226800.0)
+    assert process_exit(0, "137 1795226874473189101\n").started_at is None
 
 
 def test_engine_access_is_docker_s_usual_one_by_default() -> None:

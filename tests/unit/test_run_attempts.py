@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from distui.run import attempts
 from distui.run.attempts import pause_before
 from distui.run.controller import Limits
 from distui.run.discover import find_runs
-from distui.run.events import AttemptEnded, PhaseBegun, RunOpened
+from distui.run.events import AttemptEnded, PhaseBegun, RankChanged, RunOpened
 from distui.run.recorded import stored_events
 from distui.run.state import RunState, apply
+from distui.session import Completed
 from distui.spec.inventory import Host
 from fakehosts.runs import Cluster, plan_for, use_fake_follower
 
@@ -34,7 +36,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 def planner(cluster: Cluster, **job: object) -> attempts.Again:
     """Plans attempt after attempt of one job, and makes each attempt of task 1 end as `exits` says."""
-    return lambda attempt: plan_for(*cluster.names, attempt=attempt, **job)
+    return lambda attempt, spent=0.0: plan_for(*cluster.names, attempt=attempt, **job)
 
 
 def ends(cluster: Cluster, *codes: int) -> None:
@@ -67,7 +69,7 @@ async def test_the_second_attempt_succeeds(cluster: Cluster) -> None:
     """Exit 0, no failure in the result; both attempts' logs are whole and apart, and nothing is left."""
     ends(cluster, 3, 0)
     again = planner(cluster, retries=2)
-    first = again(1)
+    first = again(1, 0.0)
     assert isinstance(first, RunPlan)
     ended = await cluster.run(first, again=again)
 
@@ -103,7 +105,7 @@ async def test_retries_used_up(cluster: Cluster) -> None:
     """The failure of the last attempt is the run's; events replayed from disk say the same."""
     ends(cluster, 3, 4, 5)
     again = planner(cluster, retries=2)
-    ended = await cluster.run(again(1), again=again)  # type: ignore[arg-type]
+    ended = await cluster.run(again(1, 0.0), again=again)  # type: ignore[arg-type]
 
     assert (ended.outcome, ended.exit, ended.attempt, ended.attempts) == ("failed", 1, 3, 3)
     assert ended.failure is not None
@@ -124,7 +126,7 @@ async def test_what_never_ran_is_not_retried(cluster: Cluster, code: int) -> Non
     """A command that can't be executed fails the same way again."""
     ends(cluster, code)
     again = planner(cluster, retries=2)
-    ended = await cluster.run(again(1), again=again)  # type: ignore[arg-type]
+    ended = await cluster.run(again(1, 0.0), again=again)  # type: ignore[arg-type]
     assert (ended.outcome, ended.attempt) == ("failed", 1)
     assert "attempt 1 of 3 failed; the command can't be executed" in cluster.said()
 
@@ -132,7 +134,7 @@ async def test_what_never_ran_is_not_retried(cluster: Cluster, code: int) -> Non
 async def test_a_stop_is_not_retried(cluster: Cluster) -> None:
     """What somebody stopped stays stopped."""
     again = planner(cluster, retries=2)
-    made = cluster.controller(again(1), again=again)  # type: ignore[arg-type]
+    made = cluster.controller(again(1, 0.0), again=again)  # type: ignore[arg-type]
 
     async def stop() -> None:
         await until(lambda: any(isinstance(e, PhaseBegun) and e.phase == "follow" for e in cluster.events))
@@ -148,7 +150,7 @@ async def test_in_the_pause(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, h
     monkeypatch.setattr(attempts, "FIRST_PAUSE", 30.0)
     ends(cluster, 3)
     again = planner(cluster, retries=2)
-    made = cluster.controller(again(1), again=again)  # type: ignore[arg-type]
+    made = cluster.controller(again(1, 0.0), again=again)  # type: ignore[arg-type]
 
     async def meanwhile() -> None:
         await until(lambda: bool(cluster.of(AttemptEnded)))
@@ -172,7 +174,7 @@ async def test_no_time_for_another(cluster: Cluster, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(attempts, "FIRST_PAUSE", 100.0)
     ends(cluster, 3)
     again = planner(cluster, retries=2)
-    ended = await cluster.run(again(1), again=again, limits=Limits(run=50))  # type: ignore[arg-type]
+    ended = await cluster.run(again(1, 0.0), again=again, limits=Limits(run=50))  # type: ignore[arg-type]
     assert (ended.outcome, ended.attempt) == ("failed", 1)
     assert "the time limit leaves no room for another attempt" in cluster.said()
 
@@ -182,11 +184,11 @@ async def test_a_later_attempt_that_cannot_start(cluster: Cluster) -> None:
     ends(cluster, 3)
     again = planner(cluster, retries=1)
 
-    def gone(attempt: int) -> RunPlan | NoPlan:
+    def gone(attempt: int, spent: float) -> RunPlan | NoPlan:
         cluster.hosts[0].engine.images.clear()
-        return again(attempt)
+        return again(attempt, spent)
 
-    ended = await cluster.run(again(1), again=gone)  # type: ignore[arg-type]
+    ended = await cluster.run(again(1, 0.0), again=gone)  # type: ignore[arg-type]
     assert (ended.outcome, ended.exit, ended.attempt) == ("failed", 1, 2)
     assert ended.failure is not None
     assert ended.failure.exit == 3
@@ -198,7 +200,7 @@ async def test_without_a_plan_there_is_no_other_attempt(cluster: Cluster) -> Non
     ends(cluster, 3)
     again = planner(cluster, retries=1)
     none = NoPlan((PlanProblem("h1", "has no free port"),))
-    ended = await cluster.run(again(1), again=lambda _: none)  # type: ignore[arg-type]
+    ended = await cluster.run(again(1, 0.0), again=lambda *_: none)  # type: ignore[arg-type]
     assert (ended.outcome, ended.attempt) == ("failed", 1)
     assert "there is no plan for attempt 2: h1: has no free port" in cluster.said()
 
@@ -252,3 +254,83 @@ async def test_tasks_of_the_newest_attempt_count(cluster: Cluster) -> None:
 def test_pauses_grow_to_a_minute(attempt: int, seconds: float) -> None:
     """2, 4, 8 ... 60 seconds."""
     assert pause_before(attempt) == seconds
+
+
+async def test_max_duration_ends_a_run(cluster: Cluster) -> None:
+    """Stopped, 124, not retried; what the others did of it is no failure, whoever's end is seen first."""
+    again = planner(cluster, retries=2, max_duration=60.0)
+    made = cluster.controller(again(1, 0.0), again=again)  # type: ignore[arg-type]
+
+    async def meanwhile() -> None:
+        await until(lambda: any(isinstance(e, PhaseBegun) and e.phase == "follow" for e in cluster.events))
+        container = cluster.hosts[1].engine.by_label(1)
+        container.lasted = 60.4
+        container.end(124)
+
+    ended = await cluster.drive(made, meanwhile())
+    assert (ended.outcome, ended.exit, ended.failure, ended.attempt) == ("stopped", 124, None, 1)
+    assert "the job's max_duration is over: tasks end 60 s after their start" in cluster.said()
+    assert {(e.rank, e.state) for e in cluster.of(RankChanged) if e.exit is not None} == {
+        (0, "stopped"),
+        (1, "stopped"),
+    }
+    assert cluster.left() == []
+
+
+async def test_a_detached_run_ended_by_its_limit(cluster: Cluster) -> None:
+    """Another distui that finds it says so, and `ps` does not call it failed."""
+    plan = plan_for(*cluster.names, max_duration=60.0)
+    await cluster.run(plan, detach=True)
+    for number, host in enumerate(cluster.hosts):
+        container = host.engine.by_label(number)
+        container.lasted = 60.1
+        container.end(124, finished="2026-01-01T00:01:00.7Z")
+    (found,) = (await find_runs(cluster.connector, [Host("h1"), Host("h2")])).runs
+    assert found.state == "ended"
+    ended = await cluster.run(plan, adopted=True)
+    assert (ended.outcome, ended.exit) == ("stopped", 124)
+
+
+async def test_a_program_may_end_with_124_too(cluster: Cluster) -> None:
+    """Before the limit it is a failure like any other."""
+    ends(cluster, 124)
+    ended = await cluster.run(plan_for(*cluster.names, max_duration=60.0))
+    assert (ended.outcome, ended.failure.exit if ended.failure else None) == ("failed", 124)
+
+
+async def test_the_limit_counts_for_all_attempts(cluster: Cluster) -> None:
+    """The next attempt is told what was spent; with nothing left there is none."""
+    ends(cluster, 3, 0)
+    asked: list[float] = []
+    again = planner(cluster, retries=1, max_duration=60.0)
+
+    def note(attempt: int, spent: float) -> RunPlan | NoPlan:
+        asked.append(spent)
+        return again(attempt, spent)
+
+    ended = await cluster.run(again(1, 0.0), again=note)  # type: ignore[arg-type]
+    assert (ended.outcome, ended.attempt) == ("succeeded", 2)
+    assert len(asked) == 1
+    assert 0 < asked[0] < 20
+
+
+async def test_no_attempt_when_the_limit_is_near(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pause would outlast it."""
+    monkeypatch.setattr(attempts, "FIRST_PAUSE", 59.0)
+    monkeypatch.setattr(attempts, "LONGEST_PAUSE", 100.0)
+    ends(cluster, 3)
+    again = planner(cluster, retries=1, max_duration=30.0)
+    ended = await cluster.run(again(1, 0.0), again=again)  # type: ignore[arg-type]
+    assert (ended.outcome, ended.attempt) == ("failed", 1)
+    assert "the time limit leaves no room for another attempt" in cluster.said()
+
+
+async def test_an_image_with_an_entry_point_is_remarked(cluster: Cluster) -> None:
+    """`timeout` is that program's argument then."""
+    told = json.dumps({"Id": "sha256:" + "a" * 64, "Config": {"Entrypoint": ["/e.sh"]}}).encode()
+    for number, host in enumerate(cluster.hosts):
+        host.fails["image"] = lambda argv: Completed(argv, 0, told, b"")
+        host.engine.exits[number] = 0
+    ended = await cluster.run(plan_for(*cluster.names, max_duration=60.0))
+    assert ended.outcome == "succeeded"
+    assert "the image's entry point (/e.sh) must run `timeout` for max_duration" in cluster.said()

@@ -244,6 +244,7 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ("preflight: [shs]", "1:13 preflight[0]: unknown check 'shs', did you mean 'ssh'?"),
         ("pull: yes", "1:7 pull: expected always, missing or never"),
         ("roles: {}", "1:8 roles: only means something with launcher: tf"),
+        ("max_duration: 2 fortnights", "1:15 max_duration: expected a duration such as 30s"),
         ("retries: -1", "1:10 retries: expected a number of retries from 0 to 100"),
         (
             "launcher: torchrun\ncommand: [t.py]\ntorchrun: {nnodes: '3:1', rdzv: c10d}",

@@ -1,0 +1,43 @@
+"""A job's `max_duration`, kept on each host by coreutils' `timeout` around the task's command.
+
+The limit must hold when no distui is attached, and there is no daemon on the hosts: so it is part of what is started,
+like everything else, and can be read in the plan. SIGTERM after the limit, SIGKILL after the grace; exit status 124.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from distui.spec.job import Job
+
+SLACK = 0.5
+"""Seconds by which a task may seem to have ended before its limit: engines stamp its start after the fact."""
+
+
+def left(job: Job, spent: float) -> float | None:
+    """What is left of the job's limit after `spent` seconds, in whole seconds and at least one; None without limit."""
+    return None if job.max_duration is None else float(max(1, round(job.max_duration - spent)))
+
+
+def limited(
+    job: Job, command: tuple[str, ...], seconds: float | None, *, contained: bool
+) -> tuple[Job, tuple[str, ...]]:
+    """The job and its command with the limit around them.
+
+    In a container only the command itself is signalled (`--foreground`), as the engine does on a stop; the container's
+    end takes the rest along. Without one the whole process group is. An entry point of the job's own comes inside.
+    """
+    if seconds is None:
+        return job, command
+    words = (*(("--foreground",) if contained else ()), "-k", f"{max(1, round(job.stop_grace))}", f"{seconds:g}")
+    if contained and job.entrypoint is not None:
+        return dataclasses.replace(job, entrypoint="timeout"), (*words, job.entrypoint, *command)
+    return job, ("timeout", *words, *command)
+
+
+def reached(code: int | None, lasted: float | None, seconds: float | None) -> bool:
+    """Whether a task that ended with this status after so many seconds was ended by its limit.
+
+    Any status but 0 counts: what is killed after the grace leaves 137, other forms of `timeout` leave the program's.
+    """
+    return bool(code) and seconds is not None and lasted is not None and lasted >= seconds - SLACK
