@@ -92,7 +92,7 @@ def parse(
     except env.EnvError as problem:
         parser.error(str(problem))
     own = {field.name: getattr(given, field.name) for field in fields(kind) if field.name not in ("place", "threads")}
-    return kind(place=place, threads=given.threads or _threads(environ), **own)
+    return kind(place=place, threads=given.threads or threads(environ), **own)
 
 
 def starting(description: str) -> Parser:
@@ -130,14 +130,19 @@ def starting(description: str) -> Parser:
 def training(description: str) -> Parser:
     """A parser with the arguments of Options."""
     parser = starting(description)
+    add_training(parser)
+    return parser
+
+
+def add_training(parser: Parser, *, lr: float = 0.004, of: str = "rank") -> None:
+    """Add what to train on and how; `of` is what takes a batch in each step."""
     add = parser.add_argument_group("training").add_argument
     add("--data", metavar="DIR", type=Path, help="MNIST's four files, .gz or not (default: the digits)")
     add("--epochs", metavar="N", type=count, default=8, help="passes over the data (default: 8)")
-    add("--batch-size", metavar="N", type=count, default=32, help="per step and rank (default: 32)")
-    add("--lr", metavar="X", type=number, default=0.004, help="learning rate at the start (default: %(default)s)")
-    add("--seed", metavar="N", type=int, default=1, help="same seed and ranks, same losses (default: 1)")
+    add("--batch-size", metavar="N", type=count, default=32, help=f"per step and {of} (default: 32)")
+    add("--lr", metavar="X", type=number, default=lr, help="learning rate at the start (default: %(default)s)")
+    add("--seed", metavar="N", type=int, default=1, help=f"same seed and {of}s, same losses (default: 1)")
     add("--log-every", metavar="N", type=count, default=10, help="steps between loss lines (default: 10)")
-    return parser
 
 
 def count(text: str) -> int:
@@ -159,7 +164,7 @@ def number(text: str) -> float:
     return value
 
 
-def _threads(environ: Mapping[str, str]) -> int:
+def threads(environ: Mapping[str, str]) -> int:
     """One thread per rank unless the environment says otherwise, as under torchrun.
 
     More would make the ranks of one host fight for its cores, and the order of sums, so the loss, would
