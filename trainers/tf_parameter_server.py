@@ -8,7 +8,8 @@ Every task runs this program and learns from TF_CONFIG which it is, as distui se
     evaluator   tests every checkpoint that the chief saves; needs --checkpoint in a folder that both see
 
 Workers take steps without waiting for each other, each through the images in an order of its own, so that the seed
-settles where the network begins and not every loss. A worker that is lost is done without; after a lost parameter server the run starts again from its checkpoint.
+settles where the network begins and not every loss. A worker that is lost is done without; after a lost parameter
+server the run starts again from its checkpoint.
 README.md has all arguments.
 """
 

@@ -1,17 +1,20 @@
 """The container images of the lab, built once into a golden Docker data-root that every host borrows.
 
-The images are `lab/python:1` (Debian bookworm with Python 3.11 and the usual small tools) and `lab/pytorch:1`
-(the same and torch for CPU and numpy). A temporary dockerd without network imports them; afterwards its
-data-root is split in two: `golden/` keeps the layers, `meta/` everything else with empty layer folders.
+The images are `lab/python:1` (Debian bookworm with Python 3.11 and the usual small tools), `lab/pytorch:1` (the same
+and torch for CPU and numpy) and `lab/tensorflow:1` (the same and TensorFlow for CPU). A temporary dockerd without
+network imports them; afterwards its data-root is split in two: `golden/` keeps the layers, `meta/` everything else with
+empty layer folders.
 A host copies `meta/` (a few MB) and binds the layers read-only, so bringing up a host costs no image load.
 """
 
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -64,13 +67,14 @@ def remove_old() -> None:
 
 
 def build_images() -> None:
-    """Build everything anew. About 45 s and 0.9 GB; raises LabError naming the step that failed."""
+    """Build everything anew. About 75 s and 1.8 GB; raises LabError naming the step that failed."""
     with tempfile.TemporaryDirectory(dir=LAB_DIR, prefix="build-") as scratch:
-        base, torch, made = Path(scratch, "base"), Path(scratch, "torch"), Path(scratch, "made")
+        base, layers, made = Path(scratch, "base"), Path(scratch, "layers"), Path(scratch, "made")
         made.mkdir()
         step("base system", lambda: build_base(base))
-        step("torch", lambda: build_torch(base, torch))
-        step("golden data-root", lambda: fill_golden(base, torch, made / "golden"))
+        for layer in recipe.LAYERS:
+            step(layer.image, functools.partial(build_layer, base, layers, layer))
+        step("golden data-root", lambda: fill_golden(base, layers, made / "golden"))
         split(made / "golden", made / "meta")
         made.rename(cache())
 
@@ -102,15 +106,23 @@ def link(path: Path, target: str) -> None:
         path.symlink_to(target)
 
 
-def build_torch(base: Path, layer: Path) -> None:
-    """Install torch into a folder of its own, with the .pyc files of what a small DDP job imports."""
-    site = layer / recipe.SITE
+def build_layer(base: Path, layers: Path, made: recipe.Layer) -> None:
+    """Install wheels into a folder of their own in `layers`, with the .pyc files of what a small job imports."""
+    folder = layer_folder(layers, made)
+    site = folder / recipe.SITE
     site.mkdir(parents=True)
     where = ("--target", str(site), "--python-version", recipe.PYTHON, "--only-binary=:all:", "--implementation", "cp")
-    sh(*pip(), "install", "-q", "--no-compile", "--no-warn-script-location", *where, *recipe.WHEELS, env=pip_env())
-    for unused in (path for pattern in recipe.UNUSED for path in site.glob(pattern)):
+    sh(*pip(), "install", "-q", "--no-compile", "--no-warn-script-location", *where, *made.wheels, env=pip_env())
+    for unused in (path for pattern in made.unused for path in site.glob(pattern)):
         sh("rm", "-rf", str(unused))
-    warm_up(base, layer)
+    for library in made.stripped:
+        sh("strip", "--strip-unneeded", str(site / library))
+    warm_up(base, folder, made.warm_up)
+
+
+def layer_folder(layers: Path, made: recipe.Layer) -> Path:
+    """What an image adds to the base system, before it is an image."""
+    return layers / made.image.replace("/", "-").replace(":", "-")
 
 
 def pip() -> tuple[str, ...]:
@@ -118,7 +130,7 @@ def pip() -> tuple[str, ...]:
     for candidate in ((sys.executable, "-m", "pip"), ("/usr/bin/python3", "-m", "pip")):
         if subprocess.run([*candidate, "--version"], capture_output=True).returncode == 0:
             return candidate
-    raise LabError("no working pip to install torch into the image; install python3-pip")
+    raise LabError("no working pip to install wheels into the images; install python3-pip")
 
 
 def pip_env() -> dict[str, str]:
@@ -127,8 +139,8 @@ def pip_env() -> dict[str, str]:
     return clean_env(PIP_ROOT_USER_ACTION="ignore", **settings)
 
 
-def warm_up(base: Path, layer: Path) -> None:
-    """Run one tiny DDP step on base + layer, so that the .pyc files land in the layer (1 s less per start)."""
+def warm_up(base: Path, layer: Path, program: str) -> None:
+    """Run one tiny job on base + layer, so that the .pyc files land in the layer (1 s less per start)."""
     script = """set -e
 mount -t tmpfs tmpfs "$1"; mkdir "$1/root" "$4"
 mount -t overlay overlay -o "lowerdir=$2,upperdir=$3,workdir=$4" "$1/root"
@@ -138,15 +150,19 @@ ip link set lo up
 chroot "$1/root" python3 -c "$WARM_UP"
 umount "$1/root/tmp" "$1/root/dev" "$1/root/proc" "$1/root"
 """
-    mounts, work = layer.with_name("mnt"), layer.with_name("work")
+    mounts, work = layer.with_name(f"{layer.name}-mnt"), layer.with_name(f"{layer.name}-work")
     mounts.mkdir()
     argv = (*APART, "sh", "-c", script, "sh")
-    sh(*argv, str(mounts), str(base), str(layer), str(work), env=clean_env(WARM_UP=recipe.WARM_UP))
+    sh(*argv, str(mounts), str(base), str(layer), str(work), env=clean_env(WARM_UP=program))
 
 
-def fill_golden(base: Path, layer: Path, root: Path) -> None:
-    """Import both images with a real dockerd that has no network and a data-root of its own."""
-    layer.joinpath("Dockerfile").write_text("FROM lab/python:1\nCOPY usr /usr\n")
+def fill_golden(base: Path, layers: Path, root: Path) -> None:
+    """Import the images with a real dockerd that has no network and a data-root of its own."""
+    builds = []
+    for made in recipe.LAYERS:
+        folder = layer_folder(layers, made)
+        folder.joinpath("Dockerfile").write_text("FROM lab/python:1\nCOPY usr /usr\n")
+        builds.append(f"docker build -q -t {made.image} {shlex.quote(str(folder))} >&2")
     changes = " ".join(f"-c '{change}'" for change in recipe.CHANGES)
     script = f"""set -e
 ip link set lo up
@@ -158,11 +174,11 @@ daemon=$!
 until test -S /run/docker.sock; do kill -0 $daemon; sleep 0.05; done
 export DOCKER_HOST=unix:///run/docker.sock DOCKER_BUILDKIT=0
 tar -C "$2" --one-file-system -cf - . | docker import {changes} - lab/python:1 >&2
-docker build -q -t lab/pytorch:1 "$3" >&2
+{chr(10).join(builds)}
 kill $daemon; wait $daemon || true
 """
     argv = (*APART, "--mount-proc", "sh", "-c", script, "sh")
-    sh(*argv, str(root), str(base), str(layer))
+    sh(*argv, str(root), str(base))
 
 
 def split(layers: Path, rest: Path) -> None:

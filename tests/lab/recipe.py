@@ -1,5 +1,7 @@
 """What goes into the lab's images. The text of this file names the cache, so a change here builds new ones."""
 
+from dataclasses import dataclass
+
 VERSION = 1
 """Raise it when `images.py` starts to build something else from the same lists."""
 
@@ -11,15 +13,34 @@ BASE_PACKAGES = (
     *("python3-minimal", "sed", "util-linux"),
 )
 EXCLUDED = ("doc", "man", "locale", "info")
-WHEELS = ("torch==2.13.0", "numpy<3")
 SITE = "usr/lib/python3/dist-packages"
-UNUSED = ("torch/test", "torch/include", "torch/share", "torch/bin/protoc*")
 CHANGES = (
     'CMD ["python3"]',
     "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "ENV LANG=C.UTF-8",
 )
-WARM_UP = """
+
+
+@dataclass(frozen=True)
+class Layer:
+    """An image: the base system and some wheels."""
+
+    image: str
+    wheels: tuple[str, ...]
+    unused: tuple[str, ...]
+    """Patterns of what no test needs."""
+    stripped: tuple[str, ...]
+    """Libraries whose symbols are taken off."""
+    warm_up: str
+    """A small job, run once so that the image holds the .pyc files of what it imports."""
+
+
+PYTORCH = Layer(
+    "lab/pytorch:1",
+    ("torch==2.13.0", "numpy<3"),
+    ("torch/test", "torch/include", "torch/share", "torch/bin/protoc*"),
+    (),
+    """
 import os, torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 import torch.utils.data, torch.utils.data.distributed
@@ -30,4 +51,22 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 model(torch.ones(1, 2)).sum().backward()
 optimizer.step()
 dist.destroy_process_group()
-"""
+""",
+)
+TENSORFLOW = Layer(
+    "lab/tensorflow:1",
+    ("tensorflow-cpu==2.21.0",),
+    ("tensorflow/include", "tensorflow/xla_aot_runtime_src", "clang", "pygments", "setuptools", "pkg_resources"),
+    ("tensorflow/libtensorflow_cc.so.2",),
+    """
+import os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import keras, tensorflow as tf
+strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+with strategy.scope():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile(optimizer="adam", loss="mse")
+model.fit(tf.data.Dataset.from_tensors((tf.ones((1, 2)), tf.ones((1, 1)))), verbose=0)
+""",
+)
+LAYERS = (PYTORCH, TENSORFLOW)
