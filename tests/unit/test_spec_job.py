@@ -61,7 +61,7 @@ def test_the_mnist_example_is_read() -> None:
 def test_every_example_is_read() -> None:
     """What is in jobs/ can be run as it is, and is called as its file is."""
     names = {path.stem: load_job(str(path), environ={}).name for path in (ROOT / "jobs").glob("*.yaml")}
-    assert {"mnist", "ddp", "gloo-smoke", "tf_mirrored", "tf_parameter_server"} <= set(names)
+    assert {"mnist", "ddp", "gloo-smoke", "tf-mirrored", "tf-parameter-server"} <= set(names)
     assert list(names) == list(names.values())
 
 
