@@ -13,11 +13,14 @@ from distui.facts.host import HostFacts, ProbeResult
 from distui.spec.job import Job, RankLayout
 
 GREETING = "DISTUI-SMOKE:"
+NO_TORCH = "no torch in the image"
 MEGABYTES = 8
 SECONDS = 120.0
 """Limit of one pair, the start of its containers included."""
 
 SMOKE = Check("smoke", "Network", f"all-reduce of {MEGABYTES} MB, 2 ranks a pair", "torch.distributed.all_reduce")
+
+UNTRIED = "it could not be tried: nothing is known of the way between them"
 
 PROGRAM = f"""
 import json, os, sys, time
@@ -30,7 +33,7 @@ try:
     import torch
     import torch.distributed as dist
 except ImportError as error:
-    say(error="no torch in the image: %s" % error)
+    say(error="{NO_TORCH}: %s" % error)
 from datetime import timedelta
 
 backend = os.environ["DISTUI_BACKEND"]
@@ -71,6 +74,8 @@ class PairResult:
     """Which network carried it, by the plan: `eth0 tcp`."""
     error: str = ""
     hint: str = ""
+    untried: bool = False
+    """Whether nothing was proved: no image, no torch, no plan."""
 
     @property
     def words(self) -> str:
@@ -160,9 +165,13 @@ def _finding(host: str, pairs: Sequence[PairResult]) -> Finding:
     if not pairs:
         return Finding(SMOKE.id, host, "skip", "no neighbour to try it with")
     bad = [p for p in pairs if p.seconds is None]
-    told = "; ".join(f"with {_other(p, host)}: {p.words}" for p in bad or pairs)
+    if bad and len({p.words for p in bad}) == 1 and all(p.untried for p in bad):
+        told = bad[0].words
+    else:
+        told = "; ".join(f"with {_other(p, host)}: {p.words}" for p in bad or pairs)
     if bad:
-        means = "a training over these hosts would fail or hang in the same place"
+        untried = all(p.untried for p in bad)
+        means = UNTRIED if untried else "a training over these hosts would fail or hang in the same place"
         return Finding(SMOKE.id, host, "fail", told, means, bad[0].hint)
     return Finding(SMOKE.id, host, "ok", told)
 

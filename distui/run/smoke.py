@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from distui.doctor.smoke import SECONDS, PairResult, read_answer, rounds, smoke_job
+from distui.doctor.images import images_present
+from distui.doctor.smoke import NO_TORCH, SECONDS, PairResult, read_answer, rounds, smoke_job
 from distui.facts.host import HostFacts, ProbeResult
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
@@ -39,13 +40,29 @@ async def smoke(
     """
     up = [name for name, found in results.items() if isinstance(found, HostFacts)]
     done: list[PairResult] = []
+    lacking = await _lacking(connector, inventory, job, up)
     with TemporaryDirectory(prefix="distui-smoke-") as folder:
         for side_by_side in rounds(up):
-            made = [_planned(inventory, results, job, pair, owner, version) for pair in side_by_side]
-            for pair in await _all(connector, Path(folder), results, side_by_side, made):
+            tried = [pair for pair in side_by_side if not lacking & set(pair)]
+            made = [_planned(inventory, results, job, pair, owner, version) for pair in tried]
+            without = [_without(pair, job, lacking) for pair in side_by_side if pair not in tried]
+            for pair in [*without, *await _all(connector, Path(folder), results, tried, made)]:
                 done.append(pair)
                 on_pair(pair)
     return tuple(done)
+
+
+async def _lacking(connector: Connector, inventory: Inventory, job: Job, up: Sequence[str]) -> frozenset[str]:
+    """The hosts without the job's image."""
+    hosts = [host for name in up if (host := inventory.get(name)) is not None]
+    found = (await images_present(connector, hosts, (job.image,))).get(job.image, {}) if job.image else {}
+    return frozenset(host for host, there in found.items() if there == "")
+
+
+def _without(pair: tuple[str, str], job: Job, lacking: frozenset[str]) -> PairResult:
+    without = [host for host in pair if host in lacking]
+    where = f"is not on {without[0]}" if len(without) == 1 else "is on neither of them"
+    return PairResult(pair, error=f"image {job.image} {where}", hint="pull it there first", untried=True)
 
 
 def _planned(
@@ -81,7 +98,7 @@ async def _one(
 ) -> PairResult:
     if isinstance(made, NoPlan):
         first = made.problems[0]
-        return PairResult(pair, error=str(first))
+        return PairResult(pair, error=str(first), untried=True)
     stored = RunStore(folder).create(made.run_id)
     facts = {name: f for name, f in results.items() if isinstance(f, HostFacts)}
     told = _Told()
@@ -133,4 +150,5 @@ def _result(pair: tuple[str, str], made: RunPlan, told: _Told) -> PairResult:
     end = f"the test run ended as {ended.outcome}" if ended is not None else "the test run's end is unknown"
     left = f"; still there: {', '.join(ended.leftovers)}" if ended is not None and ended.leftovers else ""
     hint = failure.hint if failure is not None and not error else ""
-    return PairResult(pair, None, backend, path, (error or refused or first or end) + left, hint)
+    words = (error or refused or first or end) + left
+    return PairResult(pair, None, backend, path, words, hint, untried=error.startswith(NO_TORCH))

@@ -40,6 +40,10 @@ def test_a_result_in_words() -> None:
     row = smoke_row(("a", "b", "c"), (fast, PairResult(("b", "c"), error="no torch in the image")))
     assert [(f.host, f.verdict) for f in row.findings] == [("a", "ok"), ("b", "fail"), ("c", "fail")]
     assert row.findings[1].saw == "with c: no torch in the image"
+    lacking = tuple(PairResult(p, error="image x is not on b", untried=True) for p in (("a", "b"), ("b", "c")))
+    found = smoke_row(("b",), lacking).findings[0]
+    assert (found.verdict, found.saw) == ("fail", "image x is not on b")
+    assert "nothing is known" in found.means
 
 
 def test_answers_are_found_among_other_lines() -> None:
@@ -86,8 +90,7 @@ def test_without_torch_it_says_so_and_leaves_nothing(cli: Any, demo_home: Path, 
     job_file(str(tmp_path))
     done = cli("doctor", "--smoke", "--job", "job.yaml", "-y")
     assert done.code == 3
-    assert "FAIL  demo1  all-reduce of 8 MB" in done.out
-    assert "with demo2: no torch in the image: made so" in done.out
+    assert "FAIL  demo[1-2]  all-reduce of 8 MB, 2 ranks a pair: no torch in the image: made so" in done.out
     assert runs_left(demo_home) == []
     assert json.loads(cli("ps", "-a", "--json").out)["runs"] == []
 
