@@ -83,7 +83,7 @@ class CliDesk(HostDesk):
         self._stack = AsyncExitStack()
         self._previewed: tuple[str, Again | None, tuple[HostPick, ...]] = ("", None, ())
         """The run that was planned last, how its next attempts are, and on which hosts it was to be."""
-        self._reruns: dict[str, str] = {}
+        self._reruns: dict[str, FollowedRun] = {}
         self._connector: Connector | None = None
         self._connecting = asyncio.Lock()
 
@@ -230,14 +230,14 @@ class CliDesk(HostDesk):
             again, picks = None, tuple(HostPick(name) for name in plan.hosts)
         live = await self.start(plan, self._secrets(job), job, picks, again=again)
         if rerun_of:
-            self._reruns[rerun_of] = plan.run_id
+            self._reruns[rerun_of] = live
         return live
 
-    def newest(self, run: str) -> str:
-        """The run that was started last from the view of `run` by `run again`; itself when none was."""
-        while run in self._reruns:
-            run = self._reruns[run]
-        return run
+    def newest(self, live: LiveRun) -> LiveRun:
+        """What `run again` started last from the view of a run, or of one that was started so; itself when none."""
+        while live.plan.run_id in self._reruns:
+            live = self._reruns[live.plan.run_id]
+        return live
 
     async def start(
         self,

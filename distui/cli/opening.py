@@ -73,7 +73,7 @@ def attach(told: Settings, out: Console, run: str, *, exit_first: bool) -> int:
         async with desk:
             live = await desk.attach(run)
             code = await show(told, desk, live)
-            live = desk.replay(desk.newest(run))
+            live = desk.newest(live)
             others = [name for name in desk.following if name != live.plan.run_id]
         return _told(out, live, code, others, exit_first=exit_first)
 
@@ -101,7 +101,7 @@ async def launch(told: Settings, out: Console, order: Order, how: How) -> int:
             keep=how.keep, preflight=how.preflight, again=prepared.again,
         )  # fmt: skip
         code = await show(told, desk, live)
-        live = desk.replay(desk.newest(live.plan.run_id))
+        live = desk.newest(live)
         others = [name for name in desk.following if name != live.plan.run_id]
     return _told(out, live, code, others, exit_first=how.exit_first)
 

@@ -35,6 +35,15 @@ def aftermath(state: RunState) -> list[Moment]:
     return sorted(rows, key=lambda row: row.after)
 
 
+def troubles(state: RunState, most: int = 6) -> list[Moment]:
+    """The last warnings and errors, from the start: a launch that was refused has no failure, but its reasons."""
+    zero = state.started or 0.0
+    loud = [notice for notice in state.notices if notice.level != "info"][-most:]
+    return [
+        Moment(n.at - zero, n.host or "", n.level, n.text, "wrong" if n.level == "error" else "watch") for n in loud
+    ]
+
+
 def _first(state: RunState) -> Moment:
     failure = state.failure
     assert failure is not None

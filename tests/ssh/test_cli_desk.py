@@ -5,23 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import io
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from distui import config
+from distui.cli import opening
+from distui.cli.console import Console
 from distui.cli.demo_ui import COUNTING
 from distui.cli.desk import CliDesk
+from distui.cli.launching import How
+from distui.cli.order import Order
+from distui.cli.printer import LogView
 from distui.cli.settings import Settings
 from distui.cli.verbs.demo import demo_inventory
 from distui.errors import NotFound, UsageError
 from distui.plan.model import RunPlan
 from distui.run.reuse import ReusingConnector
 from distui.session import Connector
-from distui.spec.inventory import Host
+from distui.spec.inventory import Host, Inventory
 from remote.demo import DemoHosts
+from tui.desk import LiveRun
 
 JOB = """\
 version: 1
@@ -249,7 +257,46 @@ async def test_run_again_starts_what_was_started(desk: CliDesk) -> None:
             pass
     assert "step 3 loss" in second.stored.rank_log(0).read_text()
     assert "step 9" not in second.stored.rank_log(0).read_text()
-    assert (desk.newest("count-4"), desk.newest("count-5")) == ("count-5", "count-5")
+    assert desk.newest(first) is second
+    assert desk.newest(second) is second
+
+
+async def test_run_exits_as_the_last_run_of_its_view(desk: CliDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run fails, is run again in the app and succeeds, and the first one is pruned: exit 0, and its name is said."""
+    marker = desk.told.cwd / "was-here"
+    program = desk.told.cwd / "once.py"
+    program.write_text(f"import os, sys\np = {str(marker)!r}\nsys.exit(0 if os.path.exists(p) else 3)\n")
+    text = JOB.replace('"{steps}"', '"x"').format(python=sys.executable, program=program)
+    job = desk.draft(text.replace("demo1, demo2", "demo1"), "once.yaml").job
+    assert job is not None
+
+    async def ended(live: LiveRun) -> None:
+        async with asyncio.timeout(60):
+            async for _ in live.batches():
+                pass
+
+    async def show(told: Settings, opened: CliDesk, start: LiveRun) -> int:
+        await ended(start)
+        assert start.state.summary == "failed"
+        marker.touch()
+        recorded = opened.recorded_job("once-1")
+        assert recorded is not None
+        again = opened.preview(recorded.job, recorded.picks, run_id="once-2")
+        assert isinstance(again, RunPlan)
+        await ended(await opened.launch(recorded.job, again, rerun_of="once-1"))
+        await opened.prune("once-1")
+        return 0
+
+    def made(told: Settings, inventory: Inventory, hosts: Sequence[Host], **more: Any) -> CliDesk:
+        return CliDesk(told, inventory, hosts, connect=desk._connect, **more)
+
+    monkeypatch.setattr(opening, "show", show)
+    monkeypatch.setattr("distui.cli.desk.CliDesk", made)
+    said = io.StringIO()
+    out = Console(said, said, out_colour=False, err_colour=False, width=0)
+    order = Order(job, desk.inventory, desk.pick(job, ()), run_id="once-1")
+    assert await opening.launch(desk.told, out, order, How(LogView())) == 0
+    assert "once-2: succeeded" in said.getvalue()
 
 
 async def test_leaving_says_what_it_waits_for(desk: CliDesk) -> None:

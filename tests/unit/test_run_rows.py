@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.plan.model import HostNetwork, Task
-from distui.run.aftermath import aftermath
+from distui.run.aftermath import aftermath, troubles
 from distui.run.events import (
     Event,
     Failure,
@@ -110,6 +110,16 @@ def test_what_is_left_is_said() -> None:
     ended = dataclasses.replace(failed().ended or RunEnded(0, "failed", 1), leftovers=("container x on h2",))
     last = aftermath(apply(failed(), ended))[-1]
     assert (last.what, last.words, last.tone) == ("left over", "container x on h2", "watch")
+
+
+def test_what_went_wrong_without_a_failure() -> None:
+    """Warnings and errors since the start, the last ones; what is only told is none."""
+    known = state(Notice(101.0, "info", "hello"), *(Notice(102.0 + i, "error", f"no {i}", "h1") for i in range(9)))
+    rows = troubles(known, 2)
+    assert [(m.after, m.who, m.words, m.tone) for m in rows] == [
+        (9.0, "h1", "no 7", "wrong"),
+        (10.0, "h1", "no 8", "wrong"),
+    ]
 
 
 def test_without_a_failure_nothing_followed() -> None:
