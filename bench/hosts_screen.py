@@ -69,6 +69,7 @@ class Hosts:
     owner = "bench"
     readonly = False
     leash = False
+    history = None
 
     def __init__(self, count: int) -> None:
         self.hosts = tuple(Host(f"node{i:03d}") for i in range(count))
