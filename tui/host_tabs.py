@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from distui.facts.host import GpuProcess
 from distui.plan.labels import format_ranks
@@ -23,6 +24,11 @@ from tui.widgets.history_plot import area, beside
 
 TABS = ("gpu", "net", "procs", "containers", "facts", "log")
 NAMES = {"gpu": "GPU", "net": "Net", "procs": "Procs", "containers": "Containers", "facts": "Facts", "log": "Log"}
+
+
+Graphs = Literal["some", "large", "none"]
+"""How much of the room below the GPUs the plots take."""
+GRAPHS: tuple[Graphs, ...] = ("some", "large", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,15 @@ def link_row(found: Sequence[Link], number: int, width: int, palette: Palette, g
 
 
 def below_gpu(
-    host: HostBoard, lane: GpuLane | None, width: int, height: int, palette: Palette, glyphs: Glyphs, now: float
+    host: HostBoard,
+    lane: GpuLane | None,
+    width: int,
+    height: int,
+    palette: Palette,
+    glyphs: Glyphs,
+    now: float,
+    *,
+    graphs: Graphs = "some",
 ) -> list[Line]:
     """Under the GPUs: the last five minutes of the one under the cursor and of the network, links, remarks."""
     found = links(host)
@@ -118,10 +132,13 @@ def below_gpu(
     )
     head = title("Network", width, palette, glyphs, facts=_data_path(host), end=end)
     full = [Line(), head, Line(), *net]
-    for middle in (full, [head, *net], []):
+    if graphs == "none":
+        return [*full, *tail][:height]
+    for middle in ([],) if graphs == "large" else (full, [head, *net], []):
         left = height - len(middle) - len(tail)
         if left >= 6:
-            return [*_plots(host, lane, found, width, min(left, 14), palette, glyphs), *middle, *tail]
+            rows = left if graphs == "large" else min(left, 14)
+            return [*_plots(host, lane, found, width, rows, palette, glyphs), *middle, *tail]
     return [*looks, *([head, *net] if len(looks) + len(net) < height else [])][:height]
 
 

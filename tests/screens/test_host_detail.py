@@ -305,3 +305,29 @@ async def test_probe_again(open_app: Any, desk: FakeDesk) -> None:
         await pilot.press("p")
         await pilot.pause()
         assert ("probe", "node02") in desk.calls
+
+
+async def test_rows_in_another_order(open_app: Any, desk: FakeDesk) -> None:
+    """o goes through the orders of the tab, O turns them round; each tab keeps its own."""
+    async with open_app((120, 40)) as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        await pilot.press("o", "o", "o")
+        assert [row.key for row in screen.rows.rows] == list("76543210")
+        assert "by heat" in screen_text(app)
+        await pilot.press("O")
+        assert [row.key for row in screen.rows.rows] == list("01234567")
+        await pilot.press("O", "]")
+        assert [row.key for row in screen.rows.rows] == list("012345678")
+
+
+async def test_graphs_large_and_none(open_app: Any, desk: FakeDesk) -> None:
+    """Large ones take the network's room; without them it is told alone."""
+    async with open_app((120, 40)) as (app, pilot):
+        await opened(app, pilot, desk)
+        shown = []
+        for _ in range(3):
+            await pilot.press("v")
+            await pilot.pause()
+            text = screen_text(app)
+            shown.append(("utilisation" in text, "8 of 8 InfiniBand" in text))
+        assert shown == [(True, False), (False, True), (True, True)]

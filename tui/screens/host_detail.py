@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.events import Resize
 
 from distui.errors import HostError
-from distui.run.board import GpuLane, HostBoard
+from distui.run.board import GpuLane
 from distui.run.containers import HostContainer
 from distui.run.links import Link, links
 from distui.run.notes import Note
-from tui import figures, host_containers, host_rows, host_tabs, shell
-from tui.base import FILTER, Action, View, app_of, bindings
+from tui import figures, host_containers, host_rows, host_tabs, select
+from tui.base import FILTER, Action, app_of, bindings
 from tui.gpu_rows import gpu_columns, gpu_header, gpu_row
-from tui.host_text import described, raw
+from tui.host_orders import AS_THEY_COME, ORDERS, Order
+from tui.host_text import described
 from tui.paint import Line
-from tui.screens.process_kill import kill
+from tui.screens.host_acts import HostActs
 from tui.theme import Palette
 from tui.widgets.painted import Painted
 from tui.widgets.rows import RowList
@@ -37,7 +37,7 @@ class DetailRows(RowList):
     )
 
 
-class HostDetailScreen(View):
+class HostDetailScreen(HostActs):
     """Tabs over one host; the cursor chooses what the plots below show."""
 
     VIEW = "hosts"
@@ -54,6 +54,9 @@ class HostDetailScreen(View):
         ),
         Action("probe", "probe", ("p", "r"), "View", "probe", footer=True, help="Ask the host again."),
         Action("raw", "raw JSON", ("y",), "View", "raw", footer=True, help="The probe's facts as JSON."),
+        Action("sort", "sort", ("o",), "View", "sort", help="The next order of this tab's rows."),
+        Action("reverse", "reverse order", ("O",), "View"),
+        Action("graphs", "graphs", ("v",), "Layout", help="The plots under the GPUs: some, large, none."),
         Action("copy_facts", "copy", ("c",), "View", help="Copy the facts as text."),
         FILTER,
         Action("back", "back", ("escape",), "Global", footer=True),
@@ -72,6 +75,9 @@ class HostDetailScreen(View):
         super().__init__()
         self.host_name = name
         self.tab = ""
+        self.orders: dict[str, int] = {}
+        self.reverse = False
+        self.graphs: host_tabs.Graphs = "some"
         self._links: list[Link] = []
         self._processes: list[host_tabs.Process] = []
         self._facts: list[str] = []
@@ -96,11 +102,6 @@ class HostDetailScreen(View):
         self._tick()
 
     @property
-    def host(self) -> HostBoard:
-        """The host."""
-        return self.board.hosts[self.host_name]
-
-    @property
     def rows(self) -> RowList:
         """The list."""
         return self.query_one("#rows", RowList)
@@ -117,6 +118,9 @@ class HostDetailScreen(View):
         line.gap(2).put(f"{glyph} ", look.state(host.status)).put(host.status, look.muted)
         if host.status == "up":
             line.gap(1).put(host_rows.rtt(host), look.muted)
+        if self.orders.get(self.tab) or self.reverse:
+            words = select.sort_words(self._order[0], self.reverse) if self._order[0] else "reversed"
+            line.gap(2).put(words, look.muted)
         if self.filter_text:
             line.gap(2).put(f"/{self.filter_text}", look.accent)
 
@@ -178,19 +182,32 @@ class HostDetailScreen(View):
         self._tick()
 
     def _keys(self) -> list[str]:
+        """The rows of this tab, in its order: each is the number of what `_items` has."""
+        items = self._items()
+        order = sorted(items, key=lambda pair: self._order[1](pair[1]))
+        keys = [str(number) for number, _ in order]
+        return keys[::-1] if self.reverse or self.tab == "log" else keys
+
+    def _items(self) -> list[tuple[int, Any]]:
         match self.tab:
             case "gpu":
-                return [str(lane.index) for lane in self.host.lanes()]
+                return [(lane.index, lane) for lane in self.host.lanes()]
             case "net":
-                return [str(i) for i in range(len(self._links))]
+                return list(enumerate(self._links))
             case "procs":
-                return [str(i) for i in range(len(self._processes))]
+                return list(enumerate(self._processes))
             case "containers":
-                return [str(i) for i in range(len(self._containers or ()))]
+                return list(enumerate(self._containers or ()))
             case "log":
-                return [str(i) for i in reversed(range(len(self._notes)))]
+                return list(enumerate(self._notes))
             case _:
-                return [str(i) for i in range(len(self._facts))]
+                return list(enumerate(self._facts))
+
+    @property
+    def _order(self) -> Order:
+        """The order of this tab's rows: its name, and by what."""
+        found = ORDERS.get(self.tab, AS_THEY_COME)
+        return found[self.orders.get(self.tab, 0) % len(found)]
 
     def _text(self, key: str) -> str:
         """What the filter looks at."""
@@ -255,7 +272,7 @@ class HostDetailScreen(View):
     def _below(self, width: int, height: int) -> list[Line]:
         look, glyphs, now = self.look, self.glyphs, time.time()
         if self.tab == "gpu":
-            return host_tabs.below_gpu(self.host, self.lane, width, height, look, glyphs, now)
+            return host_tabs.below_gpu(self.host, self.lane, width, height, look, glyphs, now, graphs=self.graphs)
         if self.tab == "net":
             return host_tabs.below_net(self.link, width, height, look, glyphs)
         if self.tab == "procs" and self._processes and self.host.seen and height > 1:
@@ -335,60 +352,29 @@ class HostDetailScreen(View):
             return self.tab == "procs"
         return action.id != "container_log" or self.tab in ("gpu", "procs", "containers")
 
-    def action_shell(self) -> None:
-        """A shell on the host or in a container; the app comes back when it ends."""
-        found = self.container
-        if found is not None and not found.running:
-            app_of(self).tell(f"{found.name} does not run: {host_containers.state_words(found)[0]}", level="warning")
-            return
-        inside = found if found is not None and found.engine != "process" else None
-        self.work(shell.visit(self.app, self.desk.ssh_argv(self.host_name, inside)), name="shell")
+    def action_sort(self) -> None:
+        """The next order of the tab."""
+        count = len(ORDERS.get(self.tab, AS_THEY_COME))
+        self.orders[self.tab] = (self.orders.get(self.tab, 0) + 1) % count
+        self._tick()
 
-    def action_container_log(self) -> None:
-        """What it says; of a GPU or process the container that has it."""
-        self.work(self._open_log(), name="container log")
+    def action_reverse(self) -> None:
+        """The other way round."""
+        self.reverse = not self.reverse
+        self._tick()
 
-    async def _open_log(self) -> None:
-        from tui.screens.container_log import ContainerLogScreen
-
-        found = self.container or self._container_of(await self.desk.containers(self.host_name))
-        if found is None:
-            app_of(self).tell("no container has this")
-        else:
-            await self.app.push_screen(ContainerLogScreen(found))
-
-    def _container_of(self, known: Sequence[HostContainer]) -> HostContainer | None:
-        """The container that has the GPU or the process under the cursor."""
-        wanted = self.process.process.container if self.process else None
-        if self.lane is not None:
-            owner = self.host.owner(self.lane)
-            wanted = owner.use.container if owner.use else next((p.container for p in owner.foreign), None)
-        return next((c for c in known if wanted and c.id.startswith(wanted)), None)
-
-    def action_kill_process(self) -> None:
-        """End the process under the cursor, after a question."""
-        if self.process is None:
-            app_of(self).tell("processes are in the tab Procs", level="warning")
-        else:
-            self.work(kill(self, self.host, self.process), name="kill")
+    def action_graphs(self) -> None:
+        """Some, large, none."""
+        modes = host_tabs.GRAPHS
+        self.graphs = modes[(modes.index(self.graphs) + 1) % len(modes)]
+        app_of(self).tell({"some": "graphs", "large": "large graphs", "none": "no graphs"}[self.graphs])
+        self._tick()
 
     def action_probe(self) -> None:
         """Ask again; old values stay until the answer is there."""
         app_of(self).probe((self.host_name,))
         self._ask_containers()
         self._tick()
-
-    def action_raw(self) -> None:
-        """The facts as JSON."""
-        text = raw(self.host)
-        if text:
-            app_of(self).open_text(f"{self.host_name}.json", text)
-        else:
-            app_of(self).tell("the host has not answered yet")
-
-    def action_copy_facts(self) -> None:
-        """The facts as text."""
-        app_of(self).copy(described(self.host, time.time()))
 
     async def action_back(self) -> None:
         """Undo the filter, then go back."""
