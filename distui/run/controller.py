@@ -458,7 +458,7 @@ class RunController:
             outcome=outcome,
             exit=int(code),
             failure=self.state.failure,
-            log_dir=str(self.stored.log_dir),
+            log_dir="" if outcome == "launch_failed" else str(self.stored.log_dir),
             leftovers=leftovers,
             took=self.clock() - self.began,
             progress=self.state.progress,

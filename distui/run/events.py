@@ -419,7 +419,7 @@ def _result(event: RunEnded) -> dict[str, Any]:
         "state": event.outcome,
         "exit": event.exit,
         "first_failure": failure_json(event.failure),
-        "log_dir": event.log_dir,
+        "log_dir": event.log_dir or None,
         "leftovers": list(event.leftovers),
         "took_s": round(event.took, 3),
         "progress": progress_json(event.progress) if event.progress is not None else None,

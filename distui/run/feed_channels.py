@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from distui.errors import HostCommandError, HostError
+from distui.plan import process
 from distui.run.feed import EngineAccess, FeedKind, Stream
 from distui.session import ByteChannel, Session
 
@@ -219,22 +220,22 @@ class ChannelFeed:
 
     async def _look(self, stream: ChannelStream, folder: str) -> None:
         """What the helper's `wait` does, with a command a second."""
-        script = (
-            'cat "$0/exit" 2>/dev/null && exit; test -d "$0" || { echo gone; exit; }; '
-            'kill -0 "$(cat "$0/pid" 2>/dev/null)" 2>/dev/null || echo lost'
-        )
+        run_dir, _, index = folder.rpartition("/task-")
         dead = 0
-        while True:
-            told = await self._session.run(("sh", "-c", script, folder))
-            words = told.text.split()
-            dead = dead + 1 if words == ["lost"] else 0
-            if words == ["gone"] or dead > 2:
-                stream.take_end({words[0]: True})
+        while dead <= 2:
+            told = await self._session.run(process.inspect(run_dir, (int(index),)))
+            state = next(iter(process.parse_states(told.stdout)), None)
+            if state is not None and state.state in ("missing", "exited"):
+                stream.take_end({"gone": True} if state.state == "missing" else {"exit": _exit_text(state)})
                 return
-            if words and not dead:
-                stream.take_end({"exit": told.text})
-                return
+            dead = dead + 1 if state is not None and state.state == "lost" else 0
             await asyncio.sleep(_LOOK)
+        stream.take_end({"lost": True})
+
+
+def _exit_text(state: process.ProcessState) -> str:
+    """The task's exit file as it stands there."""
+    return " ".join(str(n) for n in (state.exit, state.finished_ns, state.started_ns) if n is not None)
 
 
 async def open_channels(session: Session, engine: EngineAccess, why: str) -> ChannelFeed:

@@ -83,7 +83,7 @@ class HelperFeed:
 
     async def wait(self, folder: str) -> Stream:
         """See Feed."""
-        return await self._ask({"op": "wait", "path": f"{folder}/exit", "pid": f"{folder}/pid"})
+        return await self._ask({"op": "wait", "path": f"{folder}/exit"})
 
     async def execute(self, argv: tuple[str, ...]) -> Stream:
         """See Feed."""

@@ -173,7 +173,7 @@ def _opened(at: float, value: Mapping[str, Any], tasks: Mapping[int, tuple[int, 
 
 def _ended(at: float, value: Mapping[str, Any]) -> RunEnded:
     return RunEnded(
-        at, value["state"], value["exit"], failure_of(value["first_failure"]), value["log_dir"],
+        at, value["state"], value["exit"], failure_of(value["first_failure"]), value["log_dir"] or "",
         tuple(value["leftovers"]), value["took_s"], progress_of(at, value.get("progress")), value.get("attempt", 1),
         value.get("attempts", 1),
     )  # fmt: skip

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from distui.errors import HostCommandError, SessionLost
-from distui.run import helper
+from distui.run import feed_channels, helper
 from distui.run.docker_frames import since, stamp_at
 from distui.run.feed import EngineAccess, EngineDown, Feed, get_json
 from distui.run.feed_helper import open_helper
@@ -427,14 +427,14 @@ PROCESS = EngineAccess("process", ())
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-def task_folder(tmp_path: Path, log: bytes, pid: int) -> Path:
+def task_folder(tmp_path: Path, log: bytes, pid: int, *, started: str = "") -> Path:
     folder = tmp_path / "task-0"
     folder.mkdir()
     (folder / "log").write_bytes(log)
     (folder / "pid").write_text(f"{pid}\n")
     stat = Path(f"/proc/{pid}/stat")
     start = stat.read_text().rpartition(")")[2].split()[19] if stat.exists() else "1"
-    (folder / "ident").write_text(f"{start} {BOOT.read_text()}")
+    (folder / "ident").write_text(f"{started or start} {BOOT.read_text()}")
     return folder
 
 
@@ -456,6 +456,20 @@ async def test_a_process_s_log_is_read_to_its_end_after_the_exit_file(
         await follower.drained()
     assert bytes(taken.log) == b"\x00one\r\xff\ntwo"
     assert next(e.code for e in taken.events if isinstance(e, Exited)) == 9
+
+
+@pytest.mark.parametrize("python", [True, False])
+async def test_a_pid_that_is_somebody_elses_by_now_is_not_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: bool
+) -> None:
+    """The start time tells: the task is lost, though a process of that number lives."""
+    if not python:
+        monkeypatch.setattr(helper, "start", lambda: ("sh", "-c", "exit 127"))
+        monkeypatch.setattr(feed_channels, "_LOOK", 0.02)
+    taken, folder = Taken(), task_folder(tmp_path, b"one\n", os.getpid(), started="1")
+    async with following(PROCESS, taken, str(folder)) as (follower, _):
+        await follower.drained()
+    assert next(e.state for e in taken.events if isinstance(e, Exited)) == "lost"
 
 
 @pytest.mark.parametrize("gone", [False, True])

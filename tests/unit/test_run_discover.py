@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -215,3 +216,22 @@ def test_the_words_of_a_task() -> None:
 
     run: FoundRun = asyncio.run(tasks())
     assert run.tasks[0].words == f"docker {run.tasks[0].id[:12]} (run r1, task 0, running)"
+
+
+async def test_out_of_memory_is_a_failure_whatever_its_status() -> None:
+    """137 alone is what a stop leaves; with the engine's flag it is not."""
+    connector, hosts = started("h1", "h2")
+    hosts[0].containers[0].end(137, oom=True)
+    hosts[1].containers[0].end(143)
+    (run,) = (await find_runs(connector, [H1, H2])).runs
+    assert run.state == "failed"
+
+
+def test_two_launches_of_one_second_are_two() -> None:
+    """Name, owner, second and plan may be equal: the random id of the launch is not."""
+    labels = {"distui.run": "r1", "distui.task": "0", "distui.owner": "ann", "distui.started": "2026-01-01T00:00:00Z"}
+    one, two = (task_from_labels(labels | {"distui.launch": launch}) for launch in ("0a", "0b"))
+    assert one is not None
+    assert two is not None
+    assert one.attempt_key != two.attempt_key
+    assert one.attempt_key == dataclasses.replace(one, task=1, ranks=(1,), host="h2").attempt_key

@@ -78,7 +78,7 @@ async def test_a_host_out_of_reach_stops_the_launch(cluster: Cluster, error: Hos
     cluster.connector.down["h2"] = error
     ended = await cluster.run(cluster.plan())
 
-    assert (ended.outcome, ended.exit) == ("launch_failed", 4)
+    assert (ended.outcome, ended.exit, ended.log_dir) == ("launch_failed", 4, "")
     assert words in cluster.said()
     assert all(touched(h) == set() for h in cluster.hosts)
     assert cluster.left() == []
