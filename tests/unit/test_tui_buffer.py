@@ -28,18 +28,17 @@ def written(path: Path, data: bytes) -> LogBuffer:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
-@given(lines=LINES, ends=st.booleans(), slice_bytes=st.integers(1, 4000), data=st.data())
+@given(lines=LINES, ends=st.booleans(), slice_bytes=st.integers(1, 4000), step=st.integers(1, 4000), data=st.data())
 def test_every_line_is_found_again(
-    tmp_path: Path, lines: list[bytes], ends: bool, slice_bytes: int, data: st.DataObject
+    tmp_path: Path, lines: list[bytes], ends: bool, slice_bytes: int, step: int, data: st.DataObject
 ) -> None:
     """Whatever was written, and however it was cut into slices, line n is line n, and its offset leads to it."""
     content = b"\n".join(lines) + (b"\n" if ends and lines else b"")
     want = content.split(b"\n")[: None if not content.endswith(b"\n") and content else -1]
-    before, module.SLICE = module.SLICE, slice_bytes
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "SLICE", slice_bytes)
+        patch.setattr(module, "STEP", step)
         buffer = written(tmp_path / "a.log", content)
-    finally:
-        module.SLICE = before
 
     assert buffer.count == len(want)
     assert buffer.raw(0, len(want) + 5) == want
@@ -65,6 +64,14 @@ def test_an_endless_line_is_shown_in_part(tmp_path: Path) -> None:
     assert [len(line) for line in buffer.raw(0, 9)] == [5, module.SHOWN_BYTES, 4]
     assert buffer.text(2, 1) == ["last"]
     assert buffer.line_at(1_000_000) == 1
+
+
+def test_lines_after_a_long_one_are_whole(tmp_path: Path) -> None:
+    """Short ones right behind the end of a line of many steps are found where they are."""
+    lines = [b"x" * length for length in (10, 50_000, 3, 0, 20_000, *range(100), 16_384, 5)]
+    buffer = written(tmp_path / "a.log", b"\n".join(lines) + b"\n")
+    assert buffer.raw(0, 200) == [line[: module.SHOWN_BYTES] for line in lines]
+    assert [buffer.raw(n, 1) for n in range(len(lines))] == [[line[: module.SHOWN_BYTES]] for line in lines]
 
 
 def test_growth_and_cuts(tmp_path: Path) -> None:

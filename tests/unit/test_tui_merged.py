@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distui.run.times import pack, times_of
+from tui.logs import merged as module
 from tui.logs.buffer import LogBuffer
 from tui.logs.merged import FOLD_S, Group, MergedLog, fold_key
 
@@ -118,3 +119,27 @@ def test_no_line_is_lost_or_doubled(tmp_path: Path, said: list[list[tuple[int, s
         times = sorted(at for _, _, at in group.each())
         assert all(b - a <= FOLD_S for a, b in itertools.pairwise(times))
         assert {buffers[r].text(line, 1)[0] for r, line, _ in group.each()} == {group.text}
+
+
+def test_the_merge_of_big_logs_begins_near_their_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the end is nobody knows before they are indexed: until then nothing is read."""
+    monkeypatch.setattr(module, "MUCH", 10)
+    buffer = log(tmp_path, 0, *((float(n), f"line {n}") for n in range(300)))
+    buffer.renew()
+    merged = MergedLog({0: buffer}, first=3)
+
+    assert merged.grow(1e9)
+    assert merged.groups == []
+    while buffer.grow():
+        pass
+    assert [group.text for group in read(merged)] == ["line 297", "line 298", "line 299"]
+
+
+def test_many_different_lines_at_once_cost_what_each_costs(tmp_path: Path) -> None:
+    """Lines that may still be folded are sifted when they have doubled, not with each line."""
+    buffer = log(tmp_path, 0, *((n / 1000, f"step {n}") for n in range(3 * module.OPEN_LINES)))
+    merged = MergedLog({0: buffer}, first=10**6)
+    read(merged)
+
+    assert merged.members == 3 * module.OPEN_LINES
+    assert merged._open_limit >= 2 * module.OPEN_LINES

@@ -28,8 +28,13 @@ LATE_S = 120.0
 """A rank that says a line this much after the others is late; beyond it says it again."""
 FIRST_LINES = 40_000
 """Lines that are read first, of all ranks together, from their ends."""
-KEPT_LINES = 1_000_000
+KEPT_LINES = 200_000
+"""Lines kept, at some 750 bytes each when none are folded."""
+MUCH = 1 << 22
+"""Bytes not indexed yet for which the merge waits: it begins near the end, which is not known before."""
 CHUNK = 256
+OPEN_LINES = 5000
+"""Lines that others may still be folded with before old ones are sifted out."""
 
 _VARYING = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+(?:[eE][-+]?\d+)?[a-zA-Z%]{0,2}|[kMGT]\b|(?:ms|us|s)\b)")
 
@@ -132,6 +137,7 @@ class MergedLog:
         """Whether every line so far had a time."""
         self.members = 0
         self._open: dict[str, Group] = {}
+        self._open_limit = OPEN_LINES
         self._queue: deque[tuple[float, int, int, str]] = deque()
         self._readers: list[_Reader] = []
         self._begun = False
@@ -162,6 +168,8 @@ class MergedLog:
         `now` is our clock; `flush` places everything, for runs that have ended.
         """
         if not self._begun:
+            if any(buffer.behind > MUCH for buffer in self.buffers.values()):
+                return True
             self._begin()
         until = time.perf_counter() + budget
         behind = self._read_all(until)
@@ -248,8 +256,9 @@ class MergedLog:
         else:
             self._open[key] = made
         self._insert(made)
-        if len(self._open) > 5000:
+        if len(self._open) > self._open_limit:
             self._open = {k: g for k, g in self._open.items() if at - g.last <= LATE_S / 4}
+            self._open_limit = max(OPEN_LINES, 2 * len(self._open))  # else many fresh lines would be sifted with each
 
     def _join(self, group: Group, at: float, rank: int, line: int, value: float) -> None:
         group.ranks.append(rank)

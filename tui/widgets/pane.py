@@ -61,6 +61,8 @@ class Pane(Widget, can_focus=True):
         self.number = number
         self.active = False
         self.dirty = True
+        self.more = False
+        """Whether there was more to read than one flush may take."""
         self.flushed = 0.0
         """When it was last flushed, by the pump's clock."""
         self.follow = True
@@ -136,7 +138,7 @@ class Pane(Widget, can_focus=True):
     def flush(self, budget: float) -> bool:
         """Take in what is new and repaint when it shows. Whether more is to do."""
         more = self.grow(budget)
-        self.dirty = more
+        self.dirty = self.more = more
         if self.follow:
             self.top = self.bottom
         if self.rows != self._painted or more:

@@ -24,8 +24,12 @@ class Pump:
     def tick(self) -> Pane | None:
         """Flush the dirty pane that waits longest, if one may be flushed; returns it."""
         now = self.clock()
-        waiting = [pane for pane in self.panes() if pane.dirty and now - pane.flushed >= EVERY_S]
+        panes = self.panes()
+        waiting = [pane for pane in panes if pane.dirty and now - pane.flushed >= EVERY_S]
         if not waiting:
+            behind = next((pane for pane in panes if pane.more), None)
+            if behind is not None:  # nobody waits: read on, and paint when it is due
+                behind.more = behind.grow(BUDGET_S)
             return None
         pane = min(waiting, key=lambda p: p.flushed)
         pane.flushed = now
