@@ -86,7 +86,8 @@ class Places(PacedApp, Typed):
         """A text to read: a plan, a diff, raw JSON."""
         from tui.screens.text import TextScreen
 
-        self.push_screen(TextScreen(title, text))
+        below = next((s for s in reversed(self.screen_stack) if isinstance(s, View)), None)
+        self.push_screen(TextScreen(title, text, below.VIEW if below is not None else "runs"))
 
     # Commands typed after `:` that take an argument.
 

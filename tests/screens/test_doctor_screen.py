@@ -77,6 +77,7 @@ async def test_evidence_of_one_row(open_app: Any) -> None:
         await pilot.press("enter")
         await settle(pilot)
         text = screen_text(app)
+        assert app.screen.crumbs == ("Doctor", "InfiniBand ports ACTIVE")
         assert "FAIL  node03  InfiniBand ports ACTIVE: mlx5_3 is DOWN" in text
         assert "ran   /sys/class/infiniband" in text
 
@@ -104,7 +105,7 @@ async def test_the_smoke_asks_and_tells_every_pair(open_app: Any, desk: FakeDesk
         shot(app, "doctor-smoke-question")
         text = screen_text(app)
         assert "Start 10 containers for an all-reduce?" in text
-        assert "llm-pretrain: nvcr.io/nvidia/pytorch:25.01-py3" in text
+        assert "nvcr.io/nvidia/pytorch:25.01-py3, as job llm-pretrain" in text
         await pilot.press("enter")
         await settle(pilot)
         assert not [call for call in desk.calls if call[0] == "smoke"]

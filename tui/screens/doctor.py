@@ -17,12 +17,11 @@ from distui.doctor.finding import CheckRow, Finding, report_text
 from distui.doctor.images import Images
 from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import REACH, reach_table
-from distui.doctor.smoke import SMOKE, PairResult, rounds, smoke_row
 from distui.facts.host import HostFacts, ProbeResult
 from tui import files
-from tui.base import FILTER, Action, View, ViewName, app_of, bindings, desk_of, glyphs_of, look_of
+from tui.base import FILTER, Action, ViewName, app_of, bindings, desk_of, glyphs_of, look_of
 from tui.paint import Line, cut
-from tui.screens.smoke_question import SmokeQuestion, offered
+from tui.screens.doctor_smoke import Smoking
 from tui.theme import Palette
 from tui.widgets.panel import Panel
 from tui.widgets.rows import Row, RowList
@@ -32,7 +31,7 @@ MOST_HOSTS = 8
 """With more hosts only columns that are not `ok` everywhere stay."""
 
 
-class DoctorScreen(View):
+class DoctorScreen(Smoking):
     """A matrix of checks and hosts; below it, what the finding under the cursor saw, means and asks for."""
 
     VIEW: ClassVar[ViewName] = "doctor"
@@ -73,9 +72,6 @@ class DoctorScreen(View):
         self.checked: tuple[CheckRow, ...] = ()
         self.images: Images = {}
         self.reach: ReachReport | None = None
-        self.smoked: list[PairResult] = []
-        self.smoking = 0
-        """Pairs that are to be tried, while a smoke goes on."""
         self._asked = False
         self.host_at = 0
         self.by_key: dict[str, CheckRow] = {}
@@ -129,7 +125,9 @@ class DoctorScreen(View):
 
     def _check(self) -> None:
         ours = [task.id for run in app_of(self).found.runs for task in run.tasks]
-        self.checked = check_hosts(self.results, images=self.images, ours=ours, reach=self.reach, more=self._smoke())
+        self.checked = check_hosts(
+            self.results, images=self.images, ours=ours, reach=self.reach, more=self.smoke_rows()
+        )
         self.filter_changed()
         self.refresh_bars()
 
@@ -137,15 +135,6 @@ class DoctorScreen(View):
     def up(self) -> tuple[str, ...]:
         """The hosts that answered."""
         return tuple(host for host, found in self.results.items() if isinstance(found, HostFacts))
-
-    def _smoke(self) -> tuple[CheckRow, ...]:
-        """The row of the smoke; before it was made it says how."""
-        if len(self.up) < 2:
-            return ()
-        if self.smoked:
-            return (smoke_row(self.up, self.smoked),)
-        words = "not tried yet: N starts two containers a pair, after a question"
-        return (CheckRow(SMOKE, tuple(Finding(SMOKE.id, host, "skip", words) for host in self.up)),)
 
     def filter_changed(self) -> None:
         """Only checks with the text, or with a finding on a host with it."""
@@ -358,38 +347,6 @@ class DoctorScreen(View):
         """Ask every host again, and for the images."""
         app_of(self).probe([host.name for host in self.desk.hosts])
         self._ask()
-
-    def action_smoke(self) -> None:
-        """An all-reduce, after a question."""
-        if self.smoking:
-            app_of(self).tell("the smoke goes on; its results come pair by pair")
-        elif len(self.up) < 2:
-            app_of(self).tell("the smoke needs two hosts that answer", level="warning")
-        else:
-            self.work(self._run_smoke(), name="smoke")
-
-    async def _run_smoke(self) -> None:
-        found = (self.desk.draft(files.read(job.path), str(job.path), job.name).job for job in self.desk.jobs())
-        jobs = offered(job for job in found if job is not None)
-        if not jobs:
-            app_of(self).tell("no job here names an image with torch: the smoke needs one", level="warning")
-            return
-        answer = await self.app.push_screen_wait(SmokeQuestion(jobs, self.up))
-        if not answer:
-            return
-        self.smoked, self.smoking = [], sum(map(len, rounds(self.up)))
-        self._check()
-        try:
-            await self.desk.smoke(jobs[int(answer.removeprefix("job-"))], self._pair)
-        finally:
-            self.smoking = 0
-            self._check()
-
-    def _pair(self, pair: PairResult) -> None:
-        """One pair has ended."""
-        self.smoked.append(pair)
-        if self.is_running:
-            self._check()
 
     def action_report(self) -> None:
         """Into the clipboard."""

@@ -28,9 +28,14 @@ class SmokeQuestion(Dialog):
         pairs = sum(len(r) for r in rounds(hosts))
         lines = [
             f"on {fold(hosts)} ({len(hosts)}): {pairs} pair{'s' * (pairs != 1)} of neighbours, two ranks each",
-            f"torch.distributed sums {MEGABYTES} MB; containers are removed after; no image is pulled",
+            f"torch.distributed sums {MEGABYTES} MB; containers go after it; nothing is pulled",
             "",
-            *(f"{job.name}: {job.image or 'no image: a process on each host'}" for job in jobs),
+            *(f"{job.image or 'processes without an image'}, as job {job.name}" for job in jobs),
         ]
-        buttons = [("cancel", "Cancel"), *((f"job-{i}", f"As {job.name}") for i, job in enumerate(jobs))]
+        buttons = [("cancel", "Cancel"), *((f"job-{i}", f"In {_short(job)}") for i, job in enumerate(jobs))]
         super().__init__(f"Start {2 * pairs} containers for an all-reduce?", tuple(lines), tuple(buttons))
+
+
+def _short(job: Job) -> str:
+    """The image without its registry."""
+    return (job.image or "no image").rpartition("/")[2][:24]

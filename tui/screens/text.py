@@ -60,7 +60,11 @@ class TextScreen(View):
         text = self.lines[int(rows.rows[number].key)]
         look = self.look
         style = look.text
-        if text.startswith(("+++", "---")):
+        if text.startswith("FAIL"):
+            style = look.wrong
+        elif text.startswith("warn "):
+            style = look.watch
+        elif text.startswith(("+++", "---")):
             style = look.accent
         elif text.startswith("+"):
             style = look.bold
