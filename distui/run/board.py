@@ -199,7 +199,8 @@ class HostBoard:
 
     def owner(self, lane: GpuLane) -> GpuOwner:
         """Who uses a GPU of this host."""
-        use = next((u for u in self.uses if lane.index in u.gpus), None)
+        sees = [u for u in self.uses if lane.index in u.gpus]
+        use = next((u for u in sees if u.gpus[lane.index]), sees[0] if sees else None)
         processes = lane.facts.processes if lane.facts else ()
         foreign = tuple(p for p in processes if not self.belongs(p, use))
         return GpuOwner(use, use.gpus[lane.index] if use else (), foreign)

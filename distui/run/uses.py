@@ -40,7 +40,10 @@ def uses_of(
     own = [use for plan, containers, started in plans for use in _of_plan(plan, containers, started)]
     known = {use.run for use in own}
     runs = found.runs if found else ()
-    return (*own, *(_of_found(t) for run in runs if run.run not in known for t in run.tasks if t.running))
+    return (
+        *own,
+        *(use for run in runs if run.run not in known for use in _of_run([t for t in run.tasks if t.running])),
+    )
 
 
 def _of_plan(plan: RunPlan, containers: Mapping[int, str], started: float | None) -> Iterator[Use]:
@@ -67,9 +70,19 @@ def _planned_gpus(task: Task) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def _of_found(task: FoundTask) -> Use:
+def _of_run(tasks: Sequence[FoundTask]) -> Iterator[Use]:
+    """Tasks of one run. Those of a host that see the same GPUs share them, as local ranks do."""
+    sharing: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    for task in tasks:
+        sharing.setdefault((task.host, task.labels.gpus), []).extend(task.labels.ranks)
+    for task in tasks:
+        all_ranks = dealt(sorted(sharing[task.host, task.labels.gpus]), task.labels.gpus)
+        own = set(task.labels.ranks)
+        yield _of_found(task, {gpu: tuple(r for r in ranks if r in own) for gpu, ranks in all_ranks.items()})
+
+
+def _of_found(task: FoundTask, gpus: Mapping[int, tuple[int, ...]]) -> Use:
     labels = task.labels
-    gpus = dealt(labels.ranks, labels.gpus)
     return Use(
         labels.run,
         labels.job,

@@ -287,6 +287,23 @@ def with_ports(last: IbPort) -> HostFacts:
 # remarks
 
 
+def test_tasks_that_see_the_same_gpus_share_them_by_local_rank() -> None:
+    """One container per rank, each with all GPUs of the host: each GPU belongs to the rank that works on it."""
+
+    def task(number: int, host: str) -> FoundTask:
+        labels = TaskLabels("r", number, (number,), host, "job", gpus=(0, 1), world_size=4)
+        return FoundTask(host, f"c{number}", labels, {}, True, "running")
+
+    run = FoundRun("r", (task(0, "h1"), task(1, "h1"), task(2, "h2"), task(3, "h2")))
+    uses = uses_of((), Found((run,), {}))
+    assert [dict(use.gpus) for use in uses] == [{0: (0,), 1: ()}, {0: (), 1: (1,)}, {0: (2,), 1: ()}, {0: (), 1: (3,)}]
+    b = board("h1", "h2")
+    for name in ("h1", "h2"):
+        b.probed(name, facts(name), 1.0)
+    b.used(uses, 1.0)
+    assert [b[h].owner(lane).ranks for h in ("h1", "h2") for lane in b[h].lanes()] == [(0,), (1,), (2,), (3,)]
+
+
 def test_what_the_driver_holds_down_and_logs_is_remarked() -> None:
     """Heat says what comes next; a GPU at its power limit works as it should; XIDs of programs blame no GPU."""
     b = board()
