@@ -108,6 +108,7 @@ def _digits(folder: Path, image: str | None, epochs: int) -> dict[str, Any]:
         "command": list(job.command),
         "env": dict(job.env),
         "stop_grace": "10s",
+        "progress": {"regex": job.progress},
     }
     return values | ({"image": image, "volumes": list(job.volumes)} if image else {})
 

@@ -89,6 +89,7 @@ def digits(folder: Path, *, epochs: int, image: str | None) -> Job:
         rendezvous=Rendezvous("tcp"),
         backend="gloo",
         fabric=Fabric("tcp"),
+        progress=r"epoch (?P<epoch>\d+) step (?P<step>\d+) loss (?P<loss>[\d.]+)",
         command=(
             "python3" if image else sys.executable,
             str(place / "mnist.py"),
