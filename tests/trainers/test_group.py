@@ -97,15 +97,23 @@ def test_too_little_memory_is_told_with_the_peak(capfd: pytest.CaptureFixture[st
         torch.empty(10**15)
     assert ended.value.code == 1
     said = capfd.readouterr().err
-    assert said.startswith("rank 1/2 error: out of memory: this rank's peak was 0."), said
+    assert said.startswith("rank 1/2 error: out of memory asking for 3725290.30 GiB: this rank's peak was 0."), said
     assert "give a smaller --batch-size" in said
 
 
 @pytest.mark.parametrize(
-    "problem",
-    [torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate"), RuntimeError("CUDA error: out of memory")],
+    ("problem", "asked"),
+    [
+        (
+            torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 3 has"),
+            " asking for 2.50 GiB",
+        ),
+        (RuntimeError("CUDA error: out of memory"), ""),
+    ],
 )
-def test_a_full_gpu_is_told_with_who_holds_what(monkeypatch: pytest.MonkeyPatch, problem: Exception) -> None:
+def test_a_full_gpu_is_told_with_who_holds_what(
+    monkeypatch: pytest.MonkeyPatch, problem: Exception, asked: str
+) -> None:
     """The peak of this rank, what its cache holds, and what is not its own; distui knows these words too."""
     gib = 1 << 30
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
@@ -113,9 +121,21 @@ def test_a_full_gpu_is_told_with_who_holds_what(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: 60 * gib)
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 64 * gib)
     assert memory.explain(problem) == (
-        "CUDA out of memory on cuda:3, which has 80.00 GiB: the peak of this rank's tensors was 60.00 GiB, its cache "
-        "holds 64.00, CUDA and other processes 15.00; give a smaller --batch-size (with ddp.py a larger --accumulate "
-        "makes up for it)"
+        f"CUDA out of memory on cuda:3{asked}: it has 80.00 GiB, the peak of this rank's tensors was 60.00 GiB, "
+        "its cache holds 64.00, CUDA and other processes 15.00; give a smaller --batch-size (with ddp.py a "
+        "larger --accumulate makes up for it)"
+    )
+
+
+def test_a_gpu_too_full_to_ask_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA's own start needs memory, and so does asking for the shares."""
+
+    def fail() -> int:
+        raise RuntimeError("CUDA error: out of memory")
+
+    monkeypatch.setattr(torch.cuda, "current_device", fail)
+    assert memory.explain(RuntimeError("CUDA error: out of memory")) == (
+        "CUDA out of memory: other processes hold the GPU; see nvidia-smi"
     )
 
 
