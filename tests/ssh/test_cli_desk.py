@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import io
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from distui.plan.model import RunPlan
 from distui.run.reuse import ReusingConnector
 from distui.session import Connector
 from distui.spec.inventory import Host, Inventory
+from distui.spec.job import Job
 from remote.demo import DemoHosts
 from tui.desk import LiveRun
 
@@ -307,3 +308,83 @@ async def test_leaving_says_what_it_waits_for(desk: CliDesk) -> None:
         first.know(desk.facts)
         await first.launch(job, made)  # type: ignore[arg-type]
     assert said == ["distui: count-6 is being started on 2 hosts: leaving when that is done; Ctrl-C undoes it"]
+
+
+async def test_a_preflight_finds_what_a_launch_would_and_starts_nothing(desk: CliDesk) -> None:
+    """Every pair is proved; once a run of that name is on the hosts, it says whose that is."""
+    job, made = await planned(desk, 1000, "pre")
+    found = await desk.preflight(made)
+    rows = {row.check.id: row for row in found.rows}
+    assert rows["run_name"].verdict == "ok"
+    assert [f.saw.split(",")[0] for f in rows["reach"].findings] == ["reaches 1 other"] * 2
+    assert set(found.results) == {"demo1", "demo2"}
+    assert (await desk.runs())[1].runs == ()
+    live = await desk.launch(job, made)  # type: ignore[arg-type]
+    await until(lambda: live.state.summary == "running")
+    again = await desk.preflight(made)
+    (name, *_) = again.rows
+    assert name.verdict == "fail"
+    assert "a run named pre is there already" in name.findings[0].saw
+    live.request_stop("user", grace=0)
+    async for _ in live.batches():
+        pass
+
+
+async def test_what_is_left_of_a_run_is_told_before_it_goes(desk: CliDesk) -> None:
+    """Folders on the hosts with their bytes, the folder here with its files; after pruning nothing."""
+    job, made = await planned(desk, 2, "gone")
+    assert isinstance(job, Job)
+    live = await desk.start(made, {}, job, desk.pick(job, ()), keep=True)
+    async with asyncio.timeout(30):
+        async for _ in live.batches():
+            pass
+    left = await desk.remains("gone")
+    places = {item.host: item.what for item in left.items}
+    assert places["demo1"] == "~/.local/state/distui/hosts/demo1/gone"
+    assert "runs/gone, " in places["here"]
+    assert left.unreachable == {}
+    await desk.prune("gone")
+    assert (await desk.remains("gone")).items == ()
+
+
+async def test_closing_the_desk_ends_a_smoke_and_leaves_nothing(desk: CliDesk, tmp_path: Path) -> None:
+    """The test's ranks hang; leaving kills them and removes their folders before the connections are closed."""
+    (tmp_path / "torch.py").write_text("import os, time\nprint('pid', os.getpid(), flush=True)\ntime.sleep(600)\n")
+    await desk.probe([h.name for h in desk.hosts], lambda name, result: None)
+    job = dataclasses.replace(await drafted(desk), env={"PYTHONPATH": str(tmp_path)})
+    trying = asyncio.create_task(desk.smoke(job, lambda pair: None))
+    homes = tmp_path / "demo"
+    await until(lambda: sum("pid" in text for text in logs_of_smokes(homes)) == 2)
+    pids = [int(text.split()[1]) for text in logs_of_smokes(homes)]
+    await desk.__aexit__(None, None, None)
+    with pytest.raises(asyncio.CancelledError):
+        await trying
+    assert not [pid for pid in pids if alive(pid)]
+    assert logs_of_smokes(homes) == []
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for something, half a minute at most."""
+    for _ in range(600):
+        if holds():
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("it never came")
+
+
+async def drafted(desk: CliDesk) -> Any:
+    """The counting job."""
+    return desk.draft(write_job(desk, 1), "counting.yaml").job
+
+
+def logs_of_smokes(folder: Path) -> list[str]:
+    """What the ranks of smokes that are on the hosts printed."""
+    return [path.read_text() for path in folder.rglob("smoke-*/task-*/log")]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
