@@ -476,3 +476,14 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.1)
+
+
+def test_a_command_in_a_rank_s_container(lab: Any, home: Path, distui: Distui) -> None:
+    """Words arrive as given, streams stay apart, and the exit status is the command's."""
+    assert distui("run", quick(home, "sleep 100"), "-d", "-y", "--name", "inside").returncode == 0
+    script = 'echo "$RANK|$0|$1"; echo wrong >&2; exit 5'
+    done = distui("exec", "inside", "--rank", "1", "--", "sh", "-c", script, "a\nb", r"it's \n ! $HOME")
+    assert (done.returncode, done.stdout, done.stderr) == (5, "1|a\nb|it's \\n ! $HOME\n", "wrong\n")
+    assert distui("exec", "inside", "--", "true").returncode == 2
+    assert distui("kill", "inside", "-y").returncode == 0
+    assert_clean(lab)

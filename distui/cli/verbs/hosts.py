@@ -13,7 +13,7 @@ from distui.cli.app import Verbs
 from distui.cli.options import add_globals, verb
 from distui.cli.phrases import counted
 from distui.cli.verbs.hosts_change import add, import_, remove
-from distui.errors import NotFound
+from distui.cli.verbs.ssh import host_named
 
 if TYPE_CHECKING:
     from distui.errors import Problem
@@ -74,12 +74,7 @@ def show(ctx: click.Context, name: str) -> int:
     told = settings.of(ctx)
     out = consoles.of(told)
     found = wiring.inventory(told)
-    host = found.get(name)
-    if host is None:
-        from distui.spec.problems import did_you_mean
-
-        known = did_you_mean(name, [h.name for h in found.hosts])
-        raise NotFound(f"there is no host '{name}'{known}", hint="`distui hosts ls` lists them")
+    host = host_named(found, name)
     ssh = wiring.ssh_words(told, host)
     if told.json:
         out.json({"schema": "distui/host/v1", "host": host_value(host), "ssh": ssh})

@@ -1,0 +1,84 @@
+"""`distui exec`: a command or a shell in the container of a rank."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import runs, settings, wiring
+from distui.cli.options import RUN, after_dashes, verb
+from distui.cli.verbs.ssh import become, login
+from distui.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from distui.cli.settings import Settings
+    from distui.run.discover import FoundRun, FoundTask
+    from distui.spec.inventory import Host
+
+MOST_OUTPUT = 64 << 20
+SHELL = ("sh", "-c", "exec bash 2>/dev/null || exec sh")
+
+
+@verb("exec", words=True)
+@click.argument("run", type=RUN)
+@click.option("--rank", type=click.IntRange(0), metavar="N", help="In this rank's container; needed with several.")
+@click.option("-t", "--tty", is_flag=True, help="On this terminal, by your own ssh; without a command always.")
+@click.pass_context
+def command(ctx: click.Context, run: str, rank: int | None, tty: bool) -> int:
+    """Run the words after `--` in the container of a rank, or open a shell in it; exits as the command did.
+
+    What it printed comes once it has ended; with -t it has this terminal.
+    """
+    told = settings.of(ctx)
+    told.refuse_readonly("exec")
+    words = after_dashes(ctx)
+    if not words and not sys.stdin.isatty():
+        raise UsageError("there is no terminal for a shell", hint=f"distui exec {run} --rank 0 -- COMMAND")
+    place = runs.locate(told, run)
+    if words and not tty:
+        return wiring.run_async(_exec(told, place, rank, words), limit=told.timeout)
+    host, task = wiring.run_async(_find(told, place, rank), limit=told.timeout)
+    argv = (*host.engine_command, "exec", "-it" if sys.stdin.isatty() else "-i", task.id, *(words or SHELL))
+    return become(login(host, argv, tty=sys.stdin.isatty()))
+
+
+async def _find(told: Settings, place: runs.Place, rank: int | None) -> tuple[Host, FoundTask]:
+    """The rank's container. Raises NotFound, ContactLost or UsageError."""
+    async with wiring.connected(told, place.hosts) as connector:
+        found, _ = await runs.need(told, connector, place)
+    task = _task(found, rank)
+    return next(host for host in place.hosts if host.name == task.host), task
+
+
+def _task(found: FoundRun, rank: int | None) -> FoundTask:
+    held = [t for t in found.tasks if rank is None or rank in t.labels.ranks]
+    ranks = sorted(r for t in found.tasks for r in t.labels.ranks)
+    if not held:
+        raise NotFound(f"run {found.run} has no rank {rank} on hosts that answer (ranks there: {ranks[0]}-{ranks[-1]})")
+    if len(held) > 1:
+        raise UsageError(f"run {found.run} has {len(held)} containers", hint="name a rank: --rank 0")
+    (task,) = held
+    if task.labels.engine == "process":
+        raise UsageError(f"rank {rank or 0} runs without a container", hint=f"distui ssh {task.host}")
+    if not task.running:
+        raise UsageError(f"the container on {task.host} does not run any more ({task.status})")
+    return task
+
+
+async def _exec(told: Settings, place: runs.Place, rank: int | None, words: tuple[str, ...]) -> int:
+    """Over our own connection, whose words arrive as given whatever the login shell is."""
+    host, task = await _find(told, place, rank)
+    async with wiring.connected(told, place.hosts) as connector:
+        session = await connector.connect(host.name)
+        try:
+            done = await session.run((*host.engine_command, "exec", task.id, *words), timeout=None, limit=MOST_OUTPUT)
+        finally:
+            await session.close()
+    sys.stdout.buffer.write(done.stdout)
+    sys.stderr.buffer.write(done.stderr)
+    if done.truncated:
+        consoles.of(told).warn(f"distui: it printed more than {MOST_OUTPUT >> 20} MiB; the rest is left out", "yellow")
+    return done.status

@@ -1,0 +1,58 @@
+"""`distui ssh`: a shell on a host, with what hosts.yaml says about it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from distui.cli import settings, wiring
+from distui.cli.options import HOSTS, after_dashes, verb
+from distui.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from distui.spec.inventory import Host, Inventory
+
+
+@verb("ssh", words=True)
+@click.argument("name", metavar="HOST", type=HOSTS)
+@click.pass_context
+def command(ctx: click.Context, name: str) -> int:
+    """Open a shell on a host, or run the words after `--` there, by your own ssh.
+
+    OpenSSH reads ~/.ssh/config as ever; hosts.yaml fills what that leaves open.
+    """
+    told = settings.of(ctx)
+    told.refuse_readonly("ssh")
+    host = host_named(wiring.inventory(told), name)
+    return become(login(host, after_dashes(ctx), tty=sys.stdin.isatty()))
+
+
+def host_named(found: Inventory, name: str) -> Host:
+    """The inventory's host of that name. Raises NotFound with the nearest one."""
+    host = found.get(name)
+    if host is None:
+        from distui.spec.problems import did_you_mean
+
+        known = did_you_mean(name, [h.name for h in found.hosts])
+        raise NotFound(f"there is no host '{name}'{known}", hint="`distui hosts ls` lists them")
+    return host
+
+
+def login(host: Host, command: tuple[str, ...] = (), *, tty: bool) -> tuple[str, ...]:
+    """OpenSSH's command; a command gets a terminal where there is one to pass on."""
+    from distui.cli.desk_hosts import ssh_login
+
+    argv = ssh_login(host, command)
+    return argv if tty else tuple(word for i, word in enumerate(argv) if (i, word) != (1, "-t"))
+
+
+def become(argv: tuple[str, ...]) -> int:
+    """Become another program on this terminal. Raises UsageError when it is not there."""
+    sys.stdout.flush()
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as exc:
+        raise UsageError(f"{argv[0]} can't be started: {exc.strerror}", hint="install OpenSSH's client") from exc
