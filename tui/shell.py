@@ -30,17 +30,22 @@ async def outside(app: App[Any], argv: tuple[str, ...]) -> int:
     program's alone. Call it from a worker, since timers of a screen that waits would pile up.
     """
     before = signal.signal(signal.SIGINT, lambda number, frame: None)
+    failed: OSError | None = None
+    status = 0
     try:
         with app.batch_update(), app.suspend():
-            process = await asyncio.create_subprocess_exec(*argv)
-            return await process.wait()
+            try:
+                status = await (await asyncio.create_subprocess_exec(*argv)).wait()
+            except OSError as error:  # raised through `suspend` it would leave the app suspended
+                failed = error
     except SuspendNotSupported:
         raise UsageError(f"this terminal can't be lent to {argv[0]}") from None
-    except OSError as error:
-        raise UsageError(f"{argv[0]} can't be started: {error.strerror or error}") from None
     finally:
         signal.signal(signal.SIGINT, before)
         app.refresh(layout=True)
+    if failed is not None:
+        raise UsageError(f"{argv[0]} can't be started: {failed.strerror or failed}")
+    return status
 
 
 async def visit(app: App[Any], argv: tuple[str, ...]) -> None:

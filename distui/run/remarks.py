@@ -65,7 +65,8 @@ def _heat(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
     known = lane.warm_since is not None and now - lane.warm_since >= 60
     since = f" for {_minutes(now - lane.warm_since)}" if known and lane.warm_since is not None else ""
     slowdown = lane.reading.slowdown_c if lane.reading else None
-    hints = [] if slowdown is None else [f"slowdown starts at {slowdown:.0f} °C"]
+    begins = "began" if slowdown is not None and heat >= slowdown else "starts"
+    hints = [] if slowdown is None else [f"slowdown {begins} at {slowdown:.0f} °C"]
     others = [t for x in host.lanes() if x is not lane and (t := x.temperature) is not None]
     if others and max(others) <= WARM_C:
         low, high = round(min(others)), round(max(others))

@@ -406,6 +406,17 @@ async def test_an_old_driver_gives_the_figures_it_knows(bench: Bench) -> None:
         bench.host.exec(r"sed -i '1s/\bno\.//g' /etc/lab/gpus.csv")
 
 
+async def test_a_hot_gpu_says_that_it_is_slowed_down(bench: Bench) -> None:
+    """With its clock, and where the slowdown began."""
+    await asyncio.to_thread(bench.host.fault, "gpu-hot", "1", "91")
+    taken = Taken()
+    async with following(bench, taken, "none", engine=EngineAccess("docker", ("docker",), None)):
+        await taken.until(lambda: any(isinstance(e, Sampled) and e.sample.gpus for e in taken.events))
+    await asyncio.to_thread(bench.host.fault, "gpu-ok")
+    gpu = next(e.sample.gpus[1] for e in taken.events if isinstance(e, Sampled) and e.sample.gpus)
+    assert (gpu.temperature_c, gpu.slowdown_c, gpu.sm_mhz, gpu.throttle) == (91.0, 87.0, 1320, 0x20)
+
+
 async def test_nothing_of_the_helper_stays_on_the_host(bench: Bench) -> None:
     """When its client is gone so is it, and the nvidia-smi it had started."""
 

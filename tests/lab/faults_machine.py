@@ -112,10 +112,16 @@ def hosts_ok(host: Host) -> None:
     host.exec("test ! -e /run/lab-hosts || cat /run/lab-hosts >/etc/hosts; rm -f /run/lab-hosts")
 
 
-def put_gpus(host: Host, count: int = gpus.HOST_GPUS, used: dict[int, int] | None = None, state: str = "ok") -> None:
+def put_gpus(
+    host: Host,
+    count: int = gpus.HOST_GPUS,
+    used: dict[int, int] | None = None,
+    state: str = "ok",
+    changes: dict[int, dict[str, object]] | None = None,
+) -> None:
     """Write the host's GPU files and device nodes."""
     staged = host.folder / "gpus"
-    gpus.write_gpus(staged, host.index, count, used)
+    gpus.write_gpus(staged, host.index, count, used, changes)
     (staged / "gpu-state").write_text(state + "\n")
     host.exec("cp /.lab/host/gpus/* /etc/lab/ && sh /.lab/stubs/gpu-nodes")
     shutil.rmtree(staged)
@@ -131,6 +137,12 @@ def gpu_count(host: Host, count: str) -> None:
 def gpu_used(host: Host, gpu: str = "0", mib: str = "40000") -> None:
     """A stranger's process holds MIB of GPU number GPU and keeps it busy."""
     put_gpus(host, used={int(gpu): int(mib)})
+
+
+@fault("gpu-hot", cure="gpu-ok")
+def gpu_hot(host: Host, gpu: str = "1", celsius: str = "84") -> None:
+    """GPU number GPU is at CELSIUS degrees; from 87 on it is slowed down."""
+    put_gpus(host, changes={int(gpu): gpus.heat(int(celsius))})
 
 
 @fault("gpu-lost", cure="gpu-ok")

@@ -75,10 +75,20 @@ def row(host: int, gpu: int, used: int = 0, busy: int = 0) -> dict[str, object]:
     }
 
 
-def write_gpus(etc: Path, host: int, count: int = HOST_GPUS, used: dict[int, int] | None = None) -> None:
-    """Write /etc/lab of a host: `count` GPUs, those in `used` with that many MiB taken by a stranger's process."""
-    used = used or {}
+def write_gpus(
+    etc: Path,
+    host: int,
+    count: int = HOST_GPUS,
+    used: dict[int, int] | None = None,
+    changes: dict[int, dict[str, object]] | None = None,
+) -> None:
+    """Write /etc/lab of a host: `count` GPUs, those in `used` with that many MiB taken by a stranger's process.
+
+    `changes` are fields of single GPUs that answer something else.
+    """
+    used, changes = used or {}, changes or {}
     rows = [row(host, gpu, used.get(gpu, 0), 97 if gpu in used else 0) | {"count": count} for gpu in range(count)]
+    rows = [values | changes.get(gpu, {}) for gpu, values in enumerate(rows)]
     lines = [",".join(row(host, 0))] + [",".join(str(value) for value in each.values()) for each in rows]
     apps = [
         f"{uuid(host, gpu)},{MODEL},{bus_id(gpu)},165{host:04d}{gpu:06d},{4242 + gpu},/opt/other/train.py,{mib}"
@@ -101,6 +111,22 @@ def topology(count: int) -> str:
         rows.append("\t".join([name, *cells, *tail]))
     legend = "\n\nNIC Legend:\n\n  NIC0: mlx5_0\n" if count else ""
     return "\n".join(rows) + legend
+
+
+SLOWDOWN = 87
+"""Degrees at which the lab's GPUs slow down."""
+
+
+def heat(celsius: int) -> dict[str, object]:
+    """What a GPU answers at this temperature: from SLOWDOWN on its clock is held down."""
+    slowed = celsius >= SLOWDOWN
+    return {
+        "temperature.gpu": celsius,
+        "temperature.gpu.tlimit": SLOWDOWN - celsius,
+        "clocks.sm": 1320 if slowed else 1980,
+        "clocks_event_reasons.active": "0x0000000000000020" if slowed else "0x0000000000000000",
+        "clocks_throttle_reasons.active": "0x0000000000000020" if slowed else "0x0000000000000000",
+    }
 
 
 def write_infiniband(folder: Path, host: int) -> None:
