@@ -481,7 +481,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
 def test_a_command_in_a_rank_s_container(lab: Any, home: Path, distui: Distui) -> None:
     """Words arrive as given, streams stay apart, and the exit status is the command's."""
     assert distui("run", quick(home, "sleep 100"), "-d", "-y", "--name", "inside").returncode == 0
-    script = 'echo "$RANK|$0|$1"; echo wrong >&2; exit 5'
+    script = 'printf "%s|%s|%s\\n" "$RANK" "$0" "$1"; echo wrong >&2; exit 5'
     done = distui("exec", "inside", "--rank", "1", "--", "sh", "-c", script, "a\nb", r"it's \n ! $HOME")
     assert (done.returncode, done.stdout, done.stderr) == (5, "1|a\nb|it's \\n ! $HOME\n", "wrong\n")
     assert distui("exec", "inside", "--", "true").returncode == 2
