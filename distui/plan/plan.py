@@ -164,6 +164,8 @@ def _backend(job: Job, places: Sequence[Place], notes: _Notes) -> Backend:
     if job.backend is not None:
         return job.backend
     gpus = all(p.gpus for p in places)
+    if job.launcher == "tf":
+        return "nccl" if gpus else "gloo"  # TensorFlow chooses itself; only whether RDMA is of use depends on it
     notes.reasons.append("backend nccl: every host has GPUs in the run" if gpus else "backend gloo: no GPUs asked")
     return "nccl" if gpus else "gloo"
 

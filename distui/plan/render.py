@@ -60,7 +60,8 @@ def visible(text: str) -> str:
 
 def _head(plan: RunPlan) -> str:
     hosts = len(plan.hosts)
-    counts = f"{plan.world_size} rank{'s' * (plan.world_size != 1)} on {hosts} host{'s' * (hosts != 1)}"
+    what = "task" if plan.rank_names else "rank"
+    counts = f"{plan.world_size} {what}{'s' * (plan.world_size != 1)} on {hosts} host{'s' * (hosts != 1)}"
     words = [f"Plan {plan.run_id}", f"job {plan.job}", counts, f"launcher {plan.launcher}"]
     words += [f"backend {plan.backend}"] if plan.launcher != "tf" else []
     image = f"\nimage {plan.image} (pull: {plan.pull})" if plan.image else ""
@@ -108,7 +109,8 @@ def _listens(plan: RunPlan) -> str:
     """Where the ranks meet."""
     if plan.launcher == "tf":
         addresses = {n.host: n.addr for n in plan.networks}
-        return ", ".join(f"{t.name} listens on {addresses[t.host]} port {t.port}" for t in plan.tasks)
+        listening = [t for t in plan.tasks if t.role != "evaluator"]
+        return ", ".join(f"{t.name} listens on {addresses[t.host]} port {t.port}" for t in listening)
     method = "" if plan.init_method == "env://" else f", init method {plan.init_method}"
     return f"Rank 0 listens on {plan.master_addr} port {plan.master_port}{method}"
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from distui.run.rank_rows import Tone, digits, end_word, failed_at, numbers
+from distui.run.rank_rows import Tone, digits, end_word, failed_at, numbers, short_name
 from distui.run.severity import headline_of
 from distui.run.state import RankState, RunState
 
 TOGETHER_S = 0.6
 """Ranks that end alike within this time are one row."""
+NAMED = 3
+"""Names in one row; more of them are counted."""
 BEFORE_S = 120.0
 """Warnings this long before the failure are evidence."""
 
@@ -86,7 +88,15 @@ def _moment(ranks: list[RankState], zero: float, width: int) -> Moment:
         words = ""
     what = end_word(ranks[0])
     said = "" if words == what else words
-    return Moment(max(0.0, first - zero), numbers(sorted(r.rank for r in ranks), width), what, said)
+    return Moment(max(0.0, first - zero), _called(ranks, width), what, said)
+
+
+def _called(ranks: list[RankState], width: int) -> str:
+    """The ranks by number, or by name where they have one and are few."""
+    ordered = sorted(ranks, key=lambda r: r.rank)
+    if not ordered[0].name:
+        return numbers([r.rank for r in ordered], width)
+    return " ".join(short_name(r.name) for r in ordered) if len(ordered) <= NAMED else f"{len(ordered)} tasks"
 
 
 def _ours(state: RunState, zero: float) -> Iterator[Moment]:

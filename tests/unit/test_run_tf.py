@@ -10,7 +10,9 @@ import pytest
 
 from distui.cli.words import of_batch
 from distui.plan.model import RunPlan
-from distui.run.events import FailureFound, RankChanged, RunOpened, StopAsked
+from distui.run.aftermath import aftermath
+from distui.run.events import Failure, FailureFound, RankChanged, RunOpened, StopAsked
+from distui.run.rank_rows import short_name
 from distui.run.state import RunState, apply
 from distui.spec.job import Role
 from fakehosts.runs import Cluster, use_fake_follower
@@ -113,3 +115,21 @@ def test_tasks_are_called_by_their_role() -> None:
     assert {r.name for r in state.ranks.values()} == {"chief/0", "ps/0"}
     said = of_batch([RankChanged(1, 1, "h2", "exited", 0, False, "exit 0")], names=opened.names)
     assert [text for text, _ in said] == ["distui: ps/0 on h2 ended: exit 0"]
+
+
+def test_rows_and_what_followed_name_the_tasks() -> None:
+    """In few letters: the list of ranks is narrow."""
+    names = {0: "chief/0", 1: "worker/0", 2: "worker/1"}
+    state = apply(RunState(), RunOpened(0, "r", "j", "tf", None, dict.fromkeys(names, "h1"), {}, names=names))
+    failure = Failure(0, "h1", 4, "exit 4", at=5.0, name="chief/0")
+    for event in (
+        RankChanged(5, 0, "h1", "exited", 4, False, "exit 4"),
+        FailureFound(5, failure),
+        RankChanged(6, 1, "h1", "stopped", 143),
+        RankChanged(6, 2, "h1", "stopped", 143),
+    ):
+        state = apply(state, event)
+    assert [(m.who, m.what) for m in aftermath(state)] == [("chief/0", "exit 4"), ("wrk/0 wrk/1", "stopped")]
+    assert [short_name(n) for n in ("chief/0", "worker/11", "ps/2", "evaluator/0", "node1", "")] == [
+        "chief", "wrk/11", "ps/2", "eval", "node1", "",
+    ]  # fmt: skip

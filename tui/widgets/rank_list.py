@@ -220,12 +220,13 @@ class RankList(Vertical):
         tone = tone_style(look, row.tone)
         line = Line().gap(1).put(glyphs.state(row.sign), look.state(row.sign)).gap(1)
         called = row.name.ljust(self._width) if row.name else f"{row.rank:0{self._width}d}"
-        line.put(called, look.bold if here and not row.tone else tone).gap(2)
+        line.put(called, look.bold if here and not row.tone else tone).gap(1 if row.name else 2)
+        room = LEVEL_CELLS - (self._width - 2) + bool(row.name)
         if row.sign == "running" and row.util is not None:
-            level(line, look, glyphs, row.util / 100, LEVEL_CELLS)
+            level(line, look, glyphs, row.util / 100, max(1, room))
             line.put(percent(row.util), look.text, width=5, right=True).gap(1)
         else:
-            line.put(row.word, tone, width=LEVEL_CELLS + 6 - (self._width - 2) - (row.after is not None))
+            line.put(row.word, tone, width=room + 6 - (row.after is not None))
         if row.after is not None:
             line.put(f"{row.after:+.1f} s" if row.after else "0.0 s", tone, width=6, right=True)
         elif row.age is not None:
