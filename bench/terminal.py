@@ -12,7 +12,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.measure import REPO
@@ -62,7 +62,6 @@ def run(
     painted: bytes,
     key: bytes = b"",
     reading: Reading = Reading(),
-    extra: Callable[[], None] = lambda: None,
 ) -> Shown:
     """Run `argv` for at most `seconds`; press `key` ten times a second from 3 s after `painted` was seen."""
     leader, follower = pty.openpty()

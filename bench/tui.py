@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from bench import terminal
-from bench.measure import REPO, Failed, machine_busy, resident
+from bench.measure import REPO, Failed, machine_busy
 from bench.report import limit, note, title
 from bench.terminal import Reading
-from bench.tui_app import LINE, RATE, VISIBLE
+from bench.tui_app import LONG, RATE, VISIBLE, write_long
 
-LONG = 1_000_000
 BUFFERS = 32
 SLOW = 20_000
 """Bytes a second of a slow terminal: 200 kbit/s."""
@@ -37,10 +36,10 @@ def measure(*, quick: bool) -> None:
     _slow(seconds, Reading(rate=SLOW))
     title(f"tui: the same on a terminal that reads nothing for {STALL_S:g} s")
     _slow(STALL_S + 8, Reading(stall=4, stall_end=4 + STALL_S))
-    ranks = 4 if quick else BUFFERS
-    title(f"tui: logs of a million lines in {ranks} ranks")
+    _long(4 if quick else BUFFERS)
+    title("tui: search of a million lines")
     with tempfile.TemporaryDirectory(prefix="distui-bench-") as folder:
-        long_logs(Path(folder), ranks=ranks)
+        search(Path(folder) / "rank-00000.log")
 
 
 def _fast(seconds: float) -> None:
@@ -66,15 +65,26 @@ def _slow(seconds: float, reading: Reading) -> None:
     limit("what is shown is late", behind, "s", 8)
 
 
+def _long(ranks: int) -> None:
+    title(f"tui: an ended run is opened, a million lines in each of {ranks} ranks ({ranks * 0.117:.1f} GB)")
+    found = under_pty(240.0, Reading(), "--long", str(ranks))
+    print(f"  visible panes complete after {found['visible']:.1f} s, all ranks after {found['all']:.1f} s,", end=" ")
+    print(f"{found['cpu']:.1f} s of CPU; {found['lines']:,} lines, {found['merged']:,} merged")
+    limit("memory a rank", found["grown"] / ranks, "MB", 10)
+    limit("event loop lag, p99", found["lag_p99"], "ms", 50)
+    note(f"the machine was {100 * found['busy']:.0f} % busy meanwhile, this measure included")
+
+
 # Under a pty.
 
 
-def under_pty(seconds: float, reading: Reading) -> dict[str, Any]:
+def under_pty(seconds: float, reading: Reading, *mode: str) -> dict[str, Any]:
     """Run the app in a terminal of its own, press a key ten times a second, read what it draws."""
     env = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONPATH": str(REPO)}
     with tempfile.TemporaryDirectory(prefix="distui-bench-") as name:
         folder = Path(name)
-        argv = (sys.executable, "-m", "bench.tui_app", name, str(seconds))
+        more = (mode[0], name, *mode[1:]) if mode else (name, str(seconds))
+        argv = (sys.executable, "-m", "bench.tui_app", *more)
         with machine_busy() as busy:
             shown = terminal.run(argv, env, seconds + 60, painted=b"Runs", key=b"y", reading=reading)
         if not (folder / "done.json").exists():
@@ -91,40 +101,20 @@ def under_pty(seconds: float, reading: Reading) -> dict[str, Any]:
     }  # fmt: skip
 
 
-# Long logs.
-
-
-def long_logs(folder: Path, *, ranks: int) -> None:
-    """Index a million lines for each of `ranks` ranks: memory, time, and how long a search takes."""
+def search(path: Path) -> None:
+    """How long the index of one log takes, and to look through all of it."""
     from tui.logs.buffer import LogBuffer
     from tui.logs.search import find, pattern_of
 
-    paths = [folder / f"rank-{rank:05d}.log" for rank in range(ranks)]
-    for path in paths:
-        write_long(path)
-    buffers = [LogBuffer(path, rank) for rank, path in enumerate(paths)]
-    before, began, stall = resident(), time.monotonic(), 0.0
-    for buffer in buffers:
-        more = True
-        while more:
-            at = time.monotonic()
-            more = buffer.grow()
-            stall = max(stall, time.monotonic() - at)
-    took = (time.monotonic() - began) / ranks
-    grown = (resident() - before) / ranks / 1e6
-    assert all(buffer.count == LONG for buffer in buffers)
-    limit("memory a rank", grown, "MB", 10)
-    print(f"  index of a million lines {took * 1000:.0f} ms in slices, longest slice {stall * 1000:.1f} ms")
+    write_long(path)
+    buffer, stall, more, began = LogBuffer(path, 0), 0.0, True, time.monotonic()
+    while more:
+        at = time.monotonic()
+        more = buffer.grow()
+        stall = max(stall, time.monotonic() - at)
+    took = time.monotonic() - began
+    print(f"  index {took * 1000:.0f} ms in slices, longest slice {stall * 1000:.1f} ms")
     for words, text in (("literal", "step 999999"), ("regex", r"step 9{6}\b")):
         began = time.monotonic()
-        assert asyncio.run(find(buffers[-1], pattern_of(text), -1, 1)) == LONG - 1
-        print(
-            f"  search of {paths[0].stat().st_size / 1e6:.0f} MB, {words}: {(time.monotonic() - began) * 1000:.0f} ms"
-        )
-
-
-def write_long(path: Path) -> None:
-    """A log of a million lines."""
-    with path.open("wb") as file:
-        for start in range(0, LONG, 10_000):
-            file.write(b"".join(LINE % i for i in range(start, start + 10_000)))
+        assert asyncio.run(find(buffer, pattern_of(text), -1, 1)) == LONG - 1
+        print(f"  search of {path.stat().st_size / 1e6:.0f} MB, {words}: {(time.monotonic() - began) * 1000:.0f} ms")

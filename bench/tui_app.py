@@ -12,11 +12,12 @@ import dataclasses
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 VISIBLE, HIDDEN, RATE = 16, 64, 1000
 CHUNK_S = 0.02
 WARM_S = 2.0
+LONG = 1_000_000
+PATIENCE_S = 180.0
 LINE = b"step %06d loss 2.104 grad_norm 0.482 lr 2.9e-4 tokens/s 41300 mem 71.2/80.0 GB, and words to fill the line\n"
 
 
@@ -57,12 +60,12 @@ def _writer(folder: Path, seconds: float) -> subprocess.Popen[bytes]:
 class Session:
     """The app over a followed run of 80 ranks, 16 of them visible, and what is measured of it."""
 
-    def __init__(self, folder: Path, seconds: float) -> None:
+    def __init__(self, folder: Path, seconds: float, ranks: int = VISIBLE + HIDDEN) -> None:
         self.folder = folder
         self.seconds = seconds
         self.keys: list[float] = []
         self.lags: list[float] = []
-        self.live = _followed(folder)
+        self.live = _followed(folder, ranks)
         self.app = _app(self)
 
     async def run(self) -> None:
@@ -138,6 +141,56 @@ class Session:
         }
 
 
+class LongSession(Session):
+    """An ended run with long logs is opened and read to its ends."""
+
+    async def _drive(self) -> None:
+        began = time.monotonic()
+        screen = await self._opened()
+        held, used = resident(), resource.getrusage(resource.RUSAGE_SELF)
+        beside = asyncio.create_task(self._probe())
+        buffers = screen.feed.buffers
+        shown = [buffers[pane.rank] for pane in screen.grid.log_panes if pane.rank is not None]
+        visible = await self._until(lambda: all(b.size and not b.behind for b in shown), began)
+        all_read = await self._until(
+            lambda: all(b.size and not b.behind for b in buffers.values()) and bool(screen.feed.merged.members), began
+        )
+        await asyncio.sleep(5.0)  # the merged log reads on
+        beside.cancel()
+        spent = resource.getrusage(resource.RUSAGE_SELF)
+        found = {
+            "visible": visible, "all": all_read, "grown": (resident() - held) / 1e6, "keys": self.keys,
+            "cpu": spent.ru_utime + spent.ru_stime - used.ru_utime - used.ru_stime,
+            "lines": sum(b.count for b in buffers.values()), "merged": screen.feed.merged.members, **self._lags(),
+        }  # fmt: skip
+        (self.folder / "done.json").write_text(json.dumps(found))
+
+    async def _until(self, true: Callable[[], bool], began: float) -> float:
+        while not true() and time.monotonic() - began < PATIENCE_S:  # noqa: ASYNC110 - the app tells nobody
+            await asyncio.sleep(0.02)
+        return time.monotonic() - began
+
+
+def write_long(log: Path) -> None:
+    """A log of a million lines, said in a quarter of an hour."""
+    from distui.run.times import pack, times_of
+
+    with log.open("wb") as file, times_of(log).open("wb") as times:
+        for start in range(0, LONG, 10_000):
+            file.write(b"".join(LINE % i for i in range(start, start + 10_000)))
+            times.write(pack([1.7e9 + i / RATE for i in range(start, start + 10_000)]))
+
+
+def _write_all(logs: Sequence[Path]) -> None:
+    """The same million lines for every rank, each in a file of its own."""
+    from distui.run.times import times_of
+
+    write_long(logs[0])
+    for log in logs[1:]:
+        shutil.copyfile(logs[0], log)
+        shutil.copyfile(times_of(logs[0]), times_of(log))
+
+
 def _shown(screen: RunScreen) -> dict[str, int]:
     panes = screen.grid.log_panes
     logs = [screen.feed.buffers[pane.rank].path for pane in panes if pane.rank is not None]
@@ -145,17 +198,17 @@ def _shown(screen: RunScreen) -> dict[str, int]:
     return {"written": written, "shown": sum(pane.rows for pane in panes), "panes": len(panes)}
 
 
-def _followed(folder: Path) -> Any:
+def _followed(folder: Path, ranks: int) -> Any:
     sys.path[:0] = [str(REPO / "tests" / "screens")]
     from fakes import FakeDesk, launching  # type: ignore[import-not-found,unused-ignore]
 
-    hosts = tuple(f"n{i:02d}" for i in range((VISIBLE + HIDDEN) // 8))
+    hosts = tuple(f"n{i:02d}" for i in range(-(-ranks // 8)))
     desk = FakeDesk(folder, hosts=())
     desk.hosts, desk.answers = (), {}
     base = FakeDesk(folder / "plan").plan(hosts=("node01",))
     tasks = [
         dataclasses.replace(base.tasks[rank % len(base.tasks)], index=rank, ranks=(rank,), host=hosts[rank // 8])
-        for rank in range(VISIBLE + HIDDEN)
+        for rank in range(ranks)
     ]
     live = desk.follow(dataclasses.replace(base, tasks=tuple(tasks), networks=()))
     live.fan.put(launching(live.plan, time.time()))
@@ -178,6 +231,17 @@ def _app(session: Session) -> DistuiApp:
     return Measured(session.live.desk, start=session.live)
 
 
+def _long(folder: Path, ranks: int) -> LongSession:
+    from distui.run.events import RunEnded
+
+    session = LongSession(folder, 0.0, ranks)
+    stored = session.live.stored
+    stored.log_dir.mkdir(parents=True, exist_ok=True)
+    _write_all([stored.rank_log(rank) for rank in range(ranks)])
+    session.live.fan.put([RunEnded(time.time(), "succeeded", 0, log_dir=str(stored.log_dir))])
+    return session
+
+
 def main() -> None:
     """See the module."""
     if sys.argv[1] == "--write":
@@ -187,14 +251,14 @@ def main() -> None:
         return
     with contextlib.suppress(PermissionError):
         os.nice(-15)  # neighbours on this machine are not what is measured
-    folder = Path(sys.argv[1])
+    folder = Path(sys.argv[2 if sys.argv[1] == "--long" else 1])
     try:
         began = time.monotonic()
         import tui.app
         import tui.screens.run  # noqa: F401 - what a person waits for before the first paint
 
         imported = time.monotonic() - began
-        session = Session(folder, float(sys.argv[2]))
+        session = _long(folder, int(sys.argv[3])) if sys.argv[1] == "--long" else Session(folder, float(sys.argv[2]))
         (folder / "begun").write_text(str(time.monotonic() - imported))
         asyncio.run(session.run())
     except BaseException:
