@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fakes import FakeDesk, FakeLive, history, settle
+from training import PATTERN
 
 from tui.app import DistuiApp
 
@@ -29,8 +31,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeDesk:
 
 @pytest.fixture
 def live(desk: FakeDesk) -> FakeLive:
-    """The run llm-7f3 of 2 hosts x 8 ranks, followed, nothing has happened yet."""
-    return desk.follow(desk.plan())
+    """The run llm-7f3 of 2 hosts x 8 ranks with a pattern for its progress, followed, nothing has happened yet."""
+    return desk.follow(dataclasses.replace(desk.plan(), progress=PATTERN))
 
 
 Open = Callable[..., contextlib.AbstractAsyncContextManager[tuple[DistuiApp, Any]]]

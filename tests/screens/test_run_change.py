@@ -1,0 +1,86 @@
+"""What changes a run from its view: stop, kill, prune, run again; always after a question."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fakes import JOB, NOW, FakeDesk, FakeLive, launching, screen_text, settle, shot
+from training import failing_loudly, opened, settled
+
+from distui.run.job_record import record_job
+from distui.spec.inventory import HostPick
+from tui.screens.run import RunScreen
+
+
+async def test_stop_and_kill_ask_first(open_app: Any, live: FakeLive) -> None:
+    """S and K name their targets and do nothing without a yes."""
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        await pilot.press("S")
+        await settle(pilot)
+        assert "node02   ranks 08-15" in screen_text(app)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert live.asked == []
+        await pilot.press("K")
+        await settle(pilot)
+        await pilot.press("tab", "enter")
+        await settle(pilot)
+        assert live.asked == [("stop", 0)]
+
+
+async def test_prune_asks_and_goes_back(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
+    """X removes an ended run, not one that goes on, and leaves its screen."""
+    await live.feed(*launching(live.plan, NOW))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        await pilot.press("X")
+        await settle(pilot)
+        assert "still runs" in screen_text(app)
+        await live.feed(*failing_loudly(live.plan, NOW + 60))
+        await settled(pilot)
+        await pilot.press("X")
+        await settle(pilot)
+        assert "This can't be undone" in screen_text(app)
+        await pilot.press("tab", "enter")
+        await settle(pilot)
+        assert not isinstance(app.screen, RunScreen)
+    assert ("prune", "llm-7f3") in desk.calls
+
+
+async def test_run_again(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
+    """R starts the same job on the same hosts under a new name, once the run has ended and the answer is yes."""
+    await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        await pilot.press("R")
+        await settle(pilot)
+        text = screen_text(app)
+        assert "node01" in text and "llm-pre" in text
+        await pilot.press("tab", "enter")
+        await settle(pilot)
+        assert "did not record its job" in " ".join(text.split())
+    assert ("launch", "llm-pret-new", ("node01", "node02"), "llm-7f3") in desk.calls
+
+
+async def test_run_again_is_what_was_started(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
+    """R takes the job the run recorded, not the file as it is now, and says that the file has changed."""
+    path = desk.folder / "llm-pretrain.yaml"
+    path.write_text(JOB)
+    job = desk.draft(JOB, str(path)).job
+    assert job is not None
+    record_job(live.stored, job, (HostPick("node02", (0, 1, 2, 3)), HostPick("node01")))
+    desk.job_texts["llm-pretrain"] = JOB.replace("train.py", "other.py")
+    await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
+    desk.found = dict(desk.answers)
+    async with open_app((120, 36)) as (app, pilot):
+        desk.jobs()
+        await opened(pilot, live)
+        await pilot.press("R")
+        await settle(pilot)
+        text = screen_text(app)
+        shot(app, "run-again")
+    assert "has changed since and is not read" in " ".join(text.split())
+    assert "train.py" in text and "other.py" not in text

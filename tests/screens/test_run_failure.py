@@ -1,0 +1,155 @@
+"""A failed run on the screen: who was first and why, folded frames, from failure to failure, evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fakes import NOW, FakeLive, launching, screen_text, shot
+from training import LONG, TRACEBACK, body, failing_loudly, opened, say, settled, train
+
+from distui.run.events import Notice, RankChanged
+from tui.widgets.log_pane import LogPane
+
+
+async def test_the_first_failure(open_app: Any, live: FakeLive) -> None:
+    """A failed run shows who, why and what next, the blamed line, and what followed; nothing is left."""
+    train(live)
+    say(live, 13, *TRACEBACK, "CUDA kernel errors might be asynchronously reported")
+    await live.feed(*launching(live.plan, NOW), Notice(NOW + 59.6, "warning", "NVRM: Xid 94", "node02"))
+    await live.feed(*failing_loudly(live.plan, NOW + 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await settled(pilot)
+        text = screen_text(app)
+        shot(app, "run-failed")
+        pane = screen.grid.logs[0]
+        assert (pane.rank, pane.blamed) == (13, 43)
+    assert "Rank 13 failed first" in text and "cause" in text and "leave GPU 5 out" in text
+    assert "15 ranks ended because of rank 13" in text
+    assert "nothing of this run is left" in text
+    assert "× 13  exit 1" in text
+    assert "FAILED" in text and "run again" in text
+
+
+async def test_library_frames_fold(open_app: Any, live: FakeLive) -> None:
+    """At the failure library frames and CUDA's advice are one row each; z unfolds and folds, search unfolds, too."""
+    train(live)
+    say(live, 13, *LONG)
+    await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await settled(pilot)
+        pane = screen.grid.logs[0]
+        text = screen_text(app)
+        shot(app, "run-folded")
+        assert "▶ 2 frames in torch/_tensor.py, torch/autograd/__init__.py" in text
+        assert "▶ 2 lines: CUDA kernel errors" in text and "_engine_run" not in text
+        assert pane.row_text(pane.at) == TRACEBACK[-1]
+        pane.focus()
+        await pilot.press("k", "z")
+        await settled(pilot)
+        assert "_engine_run_backward(" in screen_text(app)
+        assert pane.row_text(pane.at) == LONG[3]
+        await pilot.press("j", "z")
+        await settled(pilot)
+        assert "_engine_run" not in screen_text(app)
+        await pilot.press("slash", *"_engine_run", "enter")
+        await settled(pilot)
+        assert pane.row_text(pane.at) == LONG[6]
+
+
+async def test_the_line_to_blame_is_the_only_red_one(open_app: Any, live: FakeLive) -> None:
+    """Other errors of that log are bold, not red."""
+    say(live, 13, "ERROR something else", *LONG)
+    await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await settled(pilot)
+        pane, red = screen.grid.logs[0], app.look.wrong.color
+        hot = [row for row in range(pane.rows) if any(s.style and s.style.color == red for s in pane.row_strip(row))]
+        assert [pane.row_text(row) for row in hot] == [TRACEBACK[-1]]
+
+
+async def test_from_failure_to_failure(open_app: Any, live: FakeLive) -> None:
+    """n and N walk the ranks that failed by themselves, A gives each a pane; those we stopped are none of them."""
+    train(live)
+    say(live, 13, *LONG)
+    say(live, 5, "RuntimeError: peer gone")
+    say(live, 9, "fine")
+    told = failing_loudly(live.plan, NOW + 60)
+    ends = [e for e in told if not (isinstance(e, RankChanged) and e.rank in (5, 9))]
+    ends[1:1] = [RankChanged(NOW + 61, 9, "node02", "killed", 139), RankChanged(NOW + 62, 5, "node01", "exited", 1)]
+    await live.feed(*launching(live.plan, NOW), *ends)
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await settled(pilot)
+        assert "n next failure" in screen_text(app)
+        seen = [screen.grid.logs[0].rank]
+        for key in ("n", "n", "n", "N"):
+            await pilot.press(key)
+            await settled(pilot)
+            seen.append(screen.grid.logs[0].rank)
+        assert seen == [13, 9, 5, 13, 5]
+        assert screen.grid.logs[0].row_text(screen.grid.logs[0].at) == "RuntimeError: peer gone"
+        await pilot.press("A")
+        await settled(pilot)
+        assert [p.rank for p in screen.grid.log_panes] == [13, 9, 5]
+        shot(app, "run-pinned")
+
+
+async def test_evidence_and_report(open_app: Any, live: FakeLive) -> None:
+    """d opens what is known of every rank, y copies the report that `show --report` prints."""
+    train(live)
+    say(live, 13, *LONG)
+    await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        await pilot.press("y")
+        await settled(pilot)
+        assert "FIRST FAILURE: rank 13 on node02, GPU 5, exit 1" in app.clipboard
+        await pilot.press("d")
+        await settled(pilot)
+        shot(app, "run-evidence")
+        text = screen_text(app)
+        assert app.screen.crumbs == ("Runs", "llm-7f3 evidence")
+        assert "| torch.AcceleratorError" in text and "| step 39" not in text and "WHAT FOLLOWED" in text
+
+
+async def test_a_click_on_the_banner_goes_to_the_line(open_app: Any, live: FakeLive) -> None:
+    """Anywhere on it, but on the word of another key."""
+    train(live)
+    say(live, 13, *LONG)
+    await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await settled(pilot)
+        pane = screen.grid.logs[0]
+        pane.go(0)
+        await pilot.click("#banner", offset=(20, 1))
+        await settled(pilot)
+        assert pane.row_text(pane.at) == TRACEBACK[-1]
+        column = body(app)[6].index("d evidence")
+        await pilot.click("#banner", offset=(column, 2))
+        await settled(pilot)
+        assert app.screen.crumbs[-1] == "llm-7f3 evidence"
+
+
+async def test_who_reads_is_not_moved(open_app: Any, live: FakeLive) -> None:
+    """When the run fails while somebody has scrolled, the banner comes and the panes stay; enter jumps."""
+    train(live)
+    say(live, 13, *TRACEBACK)
+    await live.feed(*launching(live.plan, NOW))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        pane = screen.grid.logs[0]
+        pane.focus()
+        await pilot.press("k")
+        await live.feed(*failing_loudly(live.plan, NOW + 60))
+        await settled(pilot)
+        assert pane.rank == 0
+        assert "Rank 13 failed first" in screen_text(app)
+        await pilot.press("enter")
+        await settled(pilot)
+        shown = screen.pane
+        assert isinstance(shown, LogPane)
+        assert (shown.rank, shown.row_text(shown.at)) == (13, TRACEBACK[-1])

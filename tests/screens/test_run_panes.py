@@ -1,0 +1,276 @@
+"""Log panes of the run view: following, search, filter, marks, the mouse, the merged log, launchers."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import JOB, NOW, FakeDesk, FakeLive, launching, screen_text, shot
+from textual.events import MouseScrollDown, MouseScrollUp
+from training import TRACEBACK, body, hint, opened, saved, say, settled, train
+
+from distui.plan.model import RunPlan
+from distui.run.events import RunEnded
+from distui.run.times import pack, times_of
+from distui.spec.inventory import HostPick
+
+
+async def test_panes_follow_and_pause(open_app: Any, live: FakeLive) -> None:
+    """A move up pauses and counts what is new; G follows again; sideways stays where it is."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        pane = screen.grid.logs[0]
+        pane.focus()
+        await pilot.press("k", "l")
+        assert (pane.follow, pane.left) == (False, 8)
+        say(live, 0, "step 40  loss 2.5")
+        await live.feed(hint(live, 0, "step 41  loss 2.5"))
+        await settled(pilot)
+        assert pane.new_rows == 2
+        assert "paused, 2 new" in screen_text(app)
+        await pilot.press("G")
+        await settled(pilot)
+        assert (pane.follow, pane.left) == (True, 8)
+        await pilot.press("h")
+        await settled(pilot)
+        assert "step 41" in screen_text(app)
+
+
+async def test_the_mouse(open_app: Any, live: FakeLive) -> None:
+    """A click on a rank shows it, one on a pane makes it the active one, the wheel pauses and follows again."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await pilot.click("RankRows", offset=(5, 5))
+        await settled(pilot)
+        assert (screen.pane, screen.grid.logs[0].rank) == (screen.grid.logs[0], 4)
+        await pilot.click("#pane2", offset=(20, 3))
+        await settled(pilot)
+        assert screen.pane is screen.grid.logs[1]
+        assert screen.focused is screen.grid.logs[1]
+        pane = screen.grid.logs[0]
+        wheel = {"x": 5, "y": 3, "delta_x": 0, "delta_y": 0, "button": 0, "shift": False, "meta": False, "ctrl": False}
+        pane.post_message(MouseScrollUp(pane, **wheel))
+        await settled(pilot)
+        assert not pane.follow and "paused" in screen_text(app)
+        for _ in range(3):
+            pane.post_message(MouseScrollDown(pane, **wheel))
+        await settled(pilot)
+        assert pane.follow
+
+
+async def test_marked_text_is_copied(open_app: Any, live: FakeLive) -> None:
+    """Dragging marks text across lines; following pauses, so that it stays; c copies just that, without times."""
+    say(live, 0, *(f"line {i:02d} of it" for i in range(30)))
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        pane = screen.grid.logs[0]
+        first = pane.row_text(pane.top + 1)
+        await pilot.mouse_down("#pane1", offset=(11, 2))
+        await pilot.hover("#pane1", offset=(15, 3))
+        await pilot.mouse_up("#pane1", offset=(15, 3))
+        await settled(pilot)
+        shot(app, "run-marked")
+        assert not pane.follow
+        await pilot.press("c")
+        await settled(pilot)
+        copied = app.clipboard.splitlines()
+        assert copied == [first, "line "]
+
+
+async def test_panes_keep_what_is_theirs(open_app: Any, live: FakeLive) -> None:
+    """Filter and `since` belong to a pane: another one shows all, and coming back takes the filter away again."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        first, second = screen.grid.logs[:2]
+        first.focus()
+        await pilot.press("ampersand", *"step 1", "enter", "m", "1")
+        await settled(pilot)
+        assert "since 1 min" in screen_text(app) and "filter step 1" in screen_text(app)
+        await pilot.press("tab")
+        await settled(pilot)
+        assert screen.pane is second
+        assert "since all" in screen_text(app) and "filter none" in screen_text(app)
+        await pilot.press("shift+tab", "escape")
+        await settled(pilot)
+        assert (screen.pane is first, first.only, first.rows, len(first.marks)) == (True, "", 40, 1)
+
+
+async def test_larger_and_smaller(open_app: Any, live: FakeLive) -> None:
+    """+ takes panes away down to one and then all that is beside it; _ brings them back."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (_, pilot):
+        screen = await opened(pilot, live)
+        seen = []
+        for key in ("plus", "plus", "plus", "underscore", "underscore", "underscore", "underscore"):
+            await pilot.press(key)
+            await settled(pilot)
+            seen.append((len(screen.grid.shown), screen.zoomed))
+    assert seen == [(2, False), (1, False), (1, True), (1, False), (2, False), (4, False), (4, False)]
+
+
+async def test_titles_say_when_a_rank_has_ended(open_app: Any, live: FakeLive) -> None:
+    """Also when its log had been read to the end before."""
+    train(live)
+    await live.feed(*launching(live.plan, NOW))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await live.feed(RunEnded(NOW + 60, "stopped", 130))
+        screen._tick()
+        await pilot.pause()
+        text = screen_text(app)
+    assert "end of log" in text and "follow" not in text.replace("follow end", "")
+
+
+async def test_search_and_filter(open_app: Any, live: FakeLive) -> None:
+    """/ finds upwards and downwards round the end, & shows only what matches, esc takes both back."""
+    train(live)
+    say(live, 0, "needle one", *("hay" for _ in range(30)), "needle two", *("hay" for _ in range(30)))
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        pane = screen.grid.logs[0]
+        await pilot.press("slash", *"needle", "enter")
+        await settled(pilot)
+        assert pane.row_text(pane.at) == "needle one"
+        await pilot.press("n")
+        await settled(pilot)
+        assert pane.row_text(pane.at) == "needle two"
+        await pilot.press("N")
+        await settled(pilot)
+        assert pane.row_text(pane.at) == "needle one"
+        await pilot.press("ampersand", *"needle", "enter")
+        await settled(pilot)
+        assert pane.rows == 2
+        assert "filtered" in screen_text(app)
+        await pilot.press("escape", "escape")
+        await settled(pilot)
+        assert (screen.search_text, screen.only_text, pane.rows) == ("", "", 102)
+        await pilot.press("slash", *"no such text", "enter")
+        await settled(pilot)
+        assert pane.rows == 102
+
+
+async def test_next_error_since_clear_and_marks(open_app: Any, live: FakeLive, tmp_path: Path) -> None:
+    """e and E go from trouble to trouble; digits show the last minutes; C hides, 0 shows; m marks."""
+    old = time.time() - 3000
+    say(live, 0, "ERROR one", "fine", at=old)
+    say(live, 0, *TRACEBACK, "fine again")
+    await live.feed(*launching(live.plan, old))
+    async with open_app((120, 36)) as (_, pilot):
+        screen = await opened(pilot, live)
+        pane = screen.grid.logs[0]
+        await pilot.press("E")
+        await settled(pilot)
+        assert pane.row_text(pane.at) == TRACEBACK[-1]
+        await pilot.press("E")
+        await settled(pilot)
+        assert pane.row_text(pane.at) == TRACEBACK[0]
+        await pilot.press("e", "m")
+        await settled(pilot)
+        assert pane.marks == {5}
+        await pilot.press("1")
+        await settled(pilot)
+        assert (pane.rows, pane.since) == (5, 1)
+        await pilot.press("C")
+        await settled(pilot)
+        assert pane.rows == 0
+        await pilot.press("0")
+        await settled(pilot)
+        assert pane.rows == 7
+
+
+async def test_wrap_times_copy_and_save(
+    open_app: Any, live: FakeLive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """w wraps, t hides times, c copies the line as it was written, W copies the whole file and overwrites nothing."""
+    monkeypatch.chdir(tmp_path)
+    say(live, 0, "a " * 100 + "end")
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        assert "end" not in screen_text(app).replace("send", "")
+        await pilot.press("w")
+        await settled(pilot)
+        assert "a end" in screen_text(app)
+        await pilot.press("t", "c")
+        await settled(pilot)
+        assert app.clipboard == "a " * 100 + "end"
+        await pilot.press("W")
+        await settled(pilot)
+        await pilot.press("W")
+        await settled(pilot)
+        assert screen.grid.logs[0].wrap
+    names = [path.name for path in saved(tmp_path)]
+    assert names == ["llm-7f3-rank-00000-2.log", "llm-7f3-rank-00000.log"]
+    assert (tmp_path / names[0]).read_bytes() == live.stored.rank_log(0).read_bytes()
+
+
+async def test_the_merged_log(open_app: Any, live: FakeLive) -> None:
+    """M shows all ranks in one log with a strip of who said what; z unfolds, D shows each line, esc goes back."""
+    train(live)
+    say(live, 13, "dataloader: worker 3 restarted")
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        await pilot.press("M")
+        await settled(pilot)
+        text = screen_text(app)
+        shot(app, "run-merged")
+        assert "merged log" in text and "■■■■■■■■ ■■■■■■■■" in text and "16 ranks" in text
+        assert "········ ·····■··" in text
+        await pilot.press("k", "z")
+        await settled(pilot)
+        assert "13 more lines" in screen_text(app)
+        await pilot.press("D")
+        await settled(pilot)
+        assert len(screen.feed.merged.groups) == 641
+        await pilot.press("escape")
+        await settled(pilot)
+        assert not screen.merged_only
+
+
+async def test_launchers_have_their_log(open_app: Any, desk: FakeDesk) -> None:
+    """torchrun's own words are in the merged log under its name, and in a pane, by the list and by [ ]."""
+    job = desk.draft(JOB, "llm-pretrain.yaml").job
+    assert job is not None
+    desk.found = dict(desk.answers)
+    picks = [HostPick("node03"), HostPick("node04")]
+    job = dataclasses.replace(job, launcher="torchrun", command=("train.py",))
+    made = desk.preview(job, picks, run_id="tr")
+    assert isinstance(made, RunPlan), made
+    live = desk.follow(made)
+    say(live, 0, "step 1", at=NOW)
+    for task in made.tasks[:1]:
+        log = live.stored.node_log(task.index)
+        log.write_text("W torch.distributed.run: master_addr is only used for static\nstep 1\n")
+        times_of(log).write_bytes(pack([NOW, NOW]))
+    await live.feed(*launching(made, NOW - 1))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        assert "launcher's log" in screen_text(app)
+        screen.ranks.go(-1)
+        await pilot.press("enter")
+        await settled(pilot)
+        text = screen_text(app)
+        shot(app, "run-launcher")
+        assert "torchrun  node03 launcher" in text and "W torch.distributed.run" in text
+        await pilot.press("M")
+        await settled(pilot)
+        rows = [" ".join(row.split()) for row in body(app)]
+        assert any("torchrun node03 W torch" in row for row in rows)
+        assert any("torchrun node03 step 1" in row for row in rows)
+        assert any("00 node03 step 1" in row for row in rows)
+        await pilot.press("escape", "left_square_bracket")
+        await settled(pilot)
+        assert screen.grid.log_panes[0].rank == 15
