@@ -31,6 +31,11 @@ class Checked:
     plan: str
     """The plan's hash: another plan makes it old."""
 
+    @property
+    def failed(self) -> int:
+        """How many findings would break the start."""
+        return counts(self.rows)["fail"]
+
 
 Said = tuple[str, str, Style]
 """A label, words, and their weight."""
@@ -95,7 +100,8 @@ def preflight_lines(checked: Checked, plan: RunPlan, width: int, look: Palette, 
     yield Line()
     total = counts(checked.rows)
     end = Line().put(f"{total['ok']} ok", look.muted)
-    for verdict, words, style in (("pull", "to pull", look.text), ("warn", "warnings", look.watch),
+    warned = f"warning{'s' * (total['warn'] != 1)}"
+    for verdict, words, style in (("pull", "to pull", look.text), ("warn", warned, look.watch),
                                   ("fail", "failed", look.wrong)):  # fmt: skip
         if total[verdict]:
             end.put(f"  {total[verdict]} {words}", style)

@@ -104,6 +104,8 @@ def status(shown: Preview, look: Palette) -> Line:
     count = len(folded_warnings(shown.warnings))
     if count:
         line.put(", ", look.muted).put(f"{count} warning{'s' * (count != 1)}", look.watch)
+    if shown.checked is not None and shown.checked.plan == shown.plan.hash and shown.checked.failed:
+        line.put(", ", look.muted).put(f"preflight: {shown.checked.failed} failed", look.wrong)
     if shown.image is not None and shown.image.missing:
         never = shown.plan.pull == "never"
         words = f"{len(shown.image.missing)} without the image" if never else f"{len(shown.image.missing)} to pull"

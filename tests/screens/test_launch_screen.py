@@ -431,9 +431,12 @@ async def test_preflight_checks_this_plan(open_app: Any, desk: FakeDesk) -> None
         text = screen_text(app)
         assert ("preflight", "llm-pret-new") in desk.calls
         assert "Preflight" in text
-        assert re.search(r"FAIL +node04 +hosts reach each other: can't reach node03", text)
+        assert re.search(r"FAIL +node04 +hosts reach each other: can't", text)
         assert "mlx5_3 is DOWN" in text
         assert "2 failed" in text
+        screen.plan_view.action_first()
+        await settle(pilot)
+        assert "preflight: 2 failed" in screen_text(app)
         screen._set_text(JOB.replace("gpus_per_host: 8", "gpus_per_host: 4"), now=True)
         await until_planned(screen, pilot)
         screen.plan_view.action_last()
