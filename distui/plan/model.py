@@ -157,6 +157,11 @@ class RunPlan:
             case _:
                 return tuple(t.index for t in self.tasks)
 
+    def stall_after_of(self, task: Task) -> float:
+        """Seconds of silence after which a rank of the task is quiet; 0, never, for tasks that only serve others."""
+        serves = task.role in ("ps", "evaluator") or (task.role == "worker" and self.done_when == "chief")
+        return 0.0 if serves and self.done_when is not None else self.stall_after
+
     def tasks_on(self, host: str) -> tuple[Task, ...]:
         """The tasks of one host, by index."""
         return tuple(t for t in self.tasks if t.host == host)

@@ -418,7 +418,9 @@ class RunController:
     async def _finish(self) -> RunEnded:
         """Everything is read: clean up the hosts and give the verdict."""
         stopped_by = "" if self.requests.stop else await self.watch.stopped_elsewhere()
-        retried = self.watch.failed and why_last(self, self.watch.failure()) is None
+        retried = (
+            self.watch.failed and self.watch.judged() != ExitCode.OK and why_last(self, self.watch.failure()) is None
+        )
         leftovers = await clean_up(self, keep=self.keep and not retried)
         self.watch.missed(index for host in self.hosts.values() for index in host.missing)
         failure = self.watch.failure() if self.watch.failed else None

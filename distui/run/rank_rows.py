@@ -115,7 +115,15 @@ def rank_rows(plan: RunPlan, state: RunState, *, now: float, spoke: frozenset[in
     names = plan.rank_names
     return [
         replace(
-            rank_row(r, task, gpus, state, now=now, stall_after=plan.stall_after, spoke=r in spoke or _lines(state, r)),
+            rank_row(
+                r,
+                task,
+                gpus,
+                state,
+                now=now,
+                stall_after=plan.stall_after_of(task),
+                spoke=r in spoke or _lines(state, r),
+            ),
             name=short_name(names.get(r, "")),
         )
         for r, (task, gpus) in placed(plan).items()

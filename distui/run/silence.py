@@ -1,7 +1,8 @@
 """Which ranks are quiet: no line for `stall_after`, and GPUs that do nothing (UX 2.4). Pure.
 
 A rank that never said a line counts from its start: ranks that wait for each other at the rendezvous are the usual
-case. `stall_after: 0` turns the rule off. A rank whose GPU works is at work, however long it says nothing.
+case. `stall_after: 0` turns the rule off; tasks that only serve others (parameter servers) are never
+quiet. A rank whose GPU works is at work, however long it says nothing.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ class Silences:
     """Tells once when a rank falls quiet, and once when it is back."""
 
     def __init__(self, plan: RunPlan) -> None:
-        self._stall_after = plan.stall_after
+        self._plan = plan
         self._placed = placed(plan)
         self._looked = float("-inf")
 
     def news(self, state: RunState, now: float) -> Iterator[RankSilent]:
         """What changed since `state` was told of it last; looks at most every second."""
-        if not self._stall_after or now - self._looked < LOOK_EVERY_S:
+        if not self._plan.stall_after or now - self._looked < LOOK_EVERY_S:
             return
         self._looked = now
         for rank, (task, gpus) in self._placed.items():
@@ -49,6 +50,6 @@ class Silences:
             if known is None or not (known.quiet or known.state == "running"):
                 continue
             util = load(host.sample if host is not None else None, gpus)
-            quiet = is_quiet(known, util, now=now, stall_after=self._stall_after)
+            quiet = is_quiet(known, util, now=now, stall_after=self._plan.stall_after_of(task))
             if quiet != known.quiet:
                 yield RankSilent(now, rank, task.host, quiet, silent_for(known, now) or 0.0, util)

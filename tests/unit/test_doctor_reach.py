@@ -135,6 +135,21 @@ async def test_a_taken_port_is_named() -> None:
     assert "master_port" in problem.hint
 
 
+async def test_every_task_s_port_must_be_free() -> None:
+    """A host with several tasks needs several ports; each is used, and free again afterwards."""
+    with taken("127.0.0.1") as free:
+        pass
+    with taken("127.0.0.1") as port:
+        ends = (Endpoint("h1", "127.0.0.1", free, (port,)), Endpoint("h2", "127.0.0.2"))
+        report = await proof(*ends)
+    (problem,) = report.problems
+    assert problem.message == f"can't listen on 127.0.0.1:{port}: Address already in use"
+    assert problem.hint == "pick another with roles.NAME.port"
+    assert await proof(*ends) == ReachReport((), 2)
+    with socket.create_server(("127.0.0.1", free)), socket.create_server(("127.0.0.1", port)):
+        pass
+
+
 async def test_an_address_that_is_not_the_host_s() -> None:
     """A wrong address in hosts.yaml is found by listening on it."""
     report = await proof(Endpoint("h1", "192.0.2.7"), Endpoint("h2", "127.0.0.2"))

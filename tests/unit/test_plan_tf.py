@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from distui.doctor.reach import Endpoint
+from distui.doctor.reach_check import endpoints_of_plan
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostFacts, Nic
 from distui.plan.compare import compare
 from distui.plan.model import NoPlan, RunPlan
@@ -15,7 +20,7 @@ from distui.plan.plan import plan
 from distui.plan.render import render_text
 from distui.plan.serialize import from_json, to_json
 from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Job, RankLayout, Role
+from distui.spec.job import ROLES, Job, RankLayout, Role
 
 
 def facts(name: str, number: int, *, gpus: int = 0, **more: Any) -> HostFacts:
@@ -228,6 +233,49 @@ def test_workers_that_differ_are_warned_of() -> None:
         "n3: no task of the roles runs here",
         "workers have different numbers of GPUs (chief/0 2, worker/0 1); TensorFlow expects equal",
     )
+
+
+def test_the_ports_of_all_tasks_are_proved_free_at_the_start() -> None:
+    """Each host with those of its own tasks; the evaluator's stays free for it, too."""
+    assert endpoints_of_plan(good(tf(PS))) == (
+        Endpoint("n1", "10.0.0.1", 2221, (2222, 2230, 2231, 2240)),
+        Endpoint("n2", "10.0.0.2", 2222, (2230,)),
+    )
+
+
+def test_who_only_serves_is_never_quiet() -> None:
+    """Parameter servers and the workers of a coordinator have nothing to say."""
+    made = good(tf(PS, stall_after=60.0))
+    assert {t.name: made.stall_after_of(t) for t in made.tasks if made.stall_after_of(t)} == {"chief/0": 60.0}
+    workers = good(tf(stall_after=60.0))
+    assert {workers.stall_after_of(t) for t in workers.tasks} == {60.0}
+
+
+@given(
+    counts=st.fixed_dictionaries(
+        {"worker": st.integers(1, 9)}, optional={"chief": st.just(1), "ps": st.integers(1, 5), "evaluator": st.just(1)}
+    ),
+    hosts=st.integers(1, 4),
+    ports=st.sets(st.integers(20_000, 20_050), max_size=40),
+)
+def test_any_cluster_is_one_cluster(counts: dict[Any, int], hosts: int, ports: set[int]) -> None:
+    """Every task once, on a port of its own that nobody had; all see the same cluster and find themselves in it."""
+    if "ps" in counts:
+        counts["chief"] = 1
+    made = good(tf({n: Role(count=c) for n, c in counts.items()}), hosts=hosts, ports=tuple(ports))
+    assert [t.role for t in made.tasks] == [role for role in ROLES for _ in range(counts.get(role, 0))]
+    assert len({(t.host, t.port) for t in made.tasks}) == len(made.tasks)
+    assert all(t.port not in ports for t in made.tasks if t.host == "n1")
+    address = {n.host: n.addr for n in made.networks}
+    told = configs(made)
+    shared = [c["cluster"] for name, c in told.items() if not name.startswith("evaluator")]
+    assert all(cluster == shared[0] for cluster in shared)
+    for task in made.tasks:
+        own = told[task.name]["task"]
+        assert f"{own['type']}/{own['index']}" == task.name
+        assert told[task.name]["cluster"][own["type"]][own["index"]] == f"{address[task.host]}:{task.port}"
+    spread = Counter(t.host for t in made.tasks if t.role == "worker")
+    assert max(spread.values()) - min(spread.get(f"n{i + 1}", 0) for i in range(hosts)) <= 1
 
 
 # launcher command
