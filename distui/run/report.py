@@ -6,7 +6,7 @@ Pure: the caller brings the last lines of each rank (`last_lines` reads them fro
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from distui.plan.model import RunPlan
@@ -22,6 +22,7 @@ from distui.run.store import StoredRun
 from distui.spec.names import fold
 
 TAIL_BYTES = 1 << 16
+TAIL_LINES = 200
 SAID = 12
 """Last lines shown of a rank that failed by itself; others show what they said last."""
 MOST_TOLD = 60
@@ -39,14 +40,17 @@ def failed_ranks(state: RunState) -> list[int]:
     return found if first is None or first in found else [first, *found]
 
 
-def last_lines(stored: StoredRun, plan: RunPlan, count: int = 200) -> dict[int | None, tuple[str, ...]]:
-    """The last lines of every rank, and under None those of the launchers, from the run's files."""
-    found: dict[int | None, tuple[str, ...]] = {r: _tail(stored.rank_log(r), count) for r in placed(plan)}
-    launchers = [line for task in plan.tasks for line in _tail(stored.node_log(task.index), count)]
+def last_lines(
+    stored: StoredRun, plan: RunPlan, ranks: Iterable[int] | None = None
+) -> dict[int | None, tuple[str, ...]]:
+    """The last lines of these ranks (all of them without), and under None those of the launchers, from the files."""
+    wanted = placed(plan) if ranks is None else ranks
+    found: dict[int | None, tuple[str, ...]] = {r: _tail(stored.rank_log(r)) for r in wanted}
+    launchers = [line for task in plan.tasks for line in _tail(stored.node_log(task.index))]
     return {rank: lines for rank, lines in {**found, None: tuple(launchers)}.items() if lines}
 
 
-def _tail(path: Path, count: int) -> tuple[str, ...]:
+def _tail(path: Path) -> tuple[str, ...]:
     try:
         with path.open("rb") as file:
             size = path.stat().st_size
@@ -55,7 +59,7 @@ def _tail(path: Path, count: int) -> tuple[str, ...]:
     except OSError:
         return ()
     whole = lines[1:] if size > TAIL_BYTES else lines
-    return tuple(text for line in whole[-count:] if (text := safe(text_of(line))[:500]).strip())
+    return tuple(text for line in whole[-TAIL_LINES:] if (text := safe(text_of(line))[:500]).strip())
 
 
 def report(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[str]], log_dir: str) -> str:
@@ -72,9 +76,13 @@ def report(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[s
 def evidence(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[str]], log_dir: str) -> str:
     """The report, and every rank: how it ended, when, what that means, and its last lines."""
     told = [report(plan, state, tails, log_dir).rstrip("\n"), "EVIDENCE, RANK BY RANK"]
-    order = failed_ranks(state)
-    order += [rank for rank in state.ranks if rank not in order]
-    told += ["\n".join(map(safe, _rank(plan, state, rank, tails.get(rank, ())))) for rank in order]
+    failed = dict.fromkeys(failed_ranks(state))
+    where = placed(plan)
+    for rank in [*failed, *(rank for rank in state.ranks if rank not in failed)]:
+        _, gpus = where.get(rank, (None, ()))
+        lines = tails.get(rank, ())
+        shown = _telling(lines) if rank in failed else lines[-2:]
+        told.append("\n".join(map(safe, _rank(state, rank, gpus, lines, shown))))
     if tails.get(None):
         told.append("\n".join(["launchers", *(f"  | {safe(line)}" for line in tails[None][-2 * SAID :])]))
     return "\n\n".join(told) + "\n"
@@ -105,8 +113,9 @@ def _first(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[s
         for notice in [n for n in state.notices if n.level == "error"][-8:]:
             yield f"error     {notice.text}"
         return
+    _, gpus = placed(plan).get(failure.rank if failure.rank is not None else -1, (None, ()))
     when = f" at {_clock(failure.at)}.{int(failure.at * 1000) % 1000:03d}" if failure.at is not None else ""
-    yield f"FIRST FAILURE: {_who(plan, failure.rank, failure.host)}, {failure.words}{when}"
+    yield f"FIRST FAILURE: {_who(failure.rank, failure.host, gpus)}, {failure.words}{when}"
     yield f"said      {headline_of(failure)}"
     yield from _why(failure, tails.get(failure.rank) or tails.get(None, ()))
     yield from (f"  | {line}" for line in _telling(tails.get(failure.rank) or failure.excerpt))
@@ -130,10 +139,9 @@ def _why(failure: Failure, lines: Sequence[str]) -> Iterator[str]:
         yield f"try       {failure.hint}"
 
 
-def _who(plan: RunPlan, rank: int | None, host: str) -> str:
+def _who(rank: int | None, host: str, gpus: Sequence[int]) -> str:
     if rank is None:
         return f"the launcher on {host}"
-    _, gpus = placed(plan).get(rank, (None, ()))
     return f"rank {rank} on {host}" + (f", GPU {','.join(map(str, gpus))}" if gpus else "")
 
 
@@ -147,9 +155,9 @@ def _followed(state: RunState) -> Iterator[str]:
         yield f"{row.after:+8.1f}  {row.who:<{who}}  {row.what:<{what}}  {row.words}".rstrip()
 
 
-def _rank(plan: RunPlan, state: RunState, rank: int, lines: Sequence[str]) -> Iterator[str]:
+def _rank(state: RunState, rank: int, gpus: Sequence[int], lines: Sequence[str], shown: Sequence[str]) -> Iterator[str]:
     known = state.ranks.get(rank) or RankState(rank, "?", 0)
-    yield f"{_who(plan, rank, known.host)}: {known.words or known.state}{_after(state, known)}"
+    yield f"{_who(rank, known.host, gpus)}: {known.words or known.state}{_after(state, known)}"
     facts = [f"state {known.state}", f"exit {known.exit if known.exit is not None else 'unknown'}"]
     if (name := signal_name(known.exit)) is not None:
         facts.append(f"signal {name}")
@@ -158,7 +166,7 @@ def _rank(plan: RunPlan, state: RunState, rank: int, lines: Sequence[str]) -> It
     told = cause_line(lines)
     if told is not None:
         yield f"  its log names a cause: {told.strip()}"
-    yield from (f"  | {line}" for line in (_telling(lines) if rank in failed_ranks(state) else lines[-2:]))
+    yield from (f"  | {line}" for line in shown)
 
 
 def _after(state: RunState, known: RankState) -> str:

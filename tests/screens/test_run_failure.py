@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fakes import NOW, FakeLive, launching, screen_text, shot
-from training import LONG, TRACEBACK, body, failing_loudly, opened, say, settled, train
+from training import LONG, TRACEBACK, body, failing_loudly, opened, say, settled, train, until
 
 from distui.run.events import Notice, RankChanged
 from tui.widgets.log_pane import LogPane
@@ -105,9 +105,10 @@ async def test_evidence_and_report(open_app: Any, live: FakeLive) -> None:
     async with open_app((120, 36)) as (app, pilot):
         await opened(pilot, live)
         await pilot.press("y")
-        await settled(pilot)
+        await until(pilot, lambda: bool(app.clipboard))
         assert "FIRST FAILURE: rank 13 on node02, GPU 5, exit 1" in app.clipboard
         await pilot.press("d")
+        await until(pilot, lambda: len(app.screen_stack) == 3)
         await settled(pilot)
         shot(app, "run-evidence")
         text = screen_text(app)
@@ -130,7 +131,7 @@ async def test_a_click_on_the_banner_goes_to_the_line(open_app: Any, live: FakeL
         assert pane.row_text(pane.at) == TRACEBACK[-1]
         column = body(app)[6].index("d evidence")
         await pilot.click("#banner", offset=(column, 2))
-        await settled(pilot)
+        await until(pilot, lambda: len(app.screen_stack) == 3)
         assert app.screen.crumbs[-1] == "llm-7f3 evidence"
 
 

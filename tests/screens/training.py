@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,13 @@ async def settled(pilot: Any) -> None:
                 while pane.flush(1.0):
                     pass
                 pane.repaint()
+            await pilot.pause()
+
+
+async def until(pilot: Any, condition: Callable[[], bool]) -> None:
+    """Until something that a thread has to do first is done."""
+    async with asyncio.timeout(30):
+        while not condition():
             await pilot.pause()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import ClassVar
 
@@ -115,8 +116,8 @@ class FailureKeys(PaneKeys):
 
     def title_of(self, action: Action) -> str:
         """See View: `n` goes to the next failure while nothing is searched."""
-        searching = bool(self.search_text) or not failed_ranks(self.feed.state)
-        return "next failure" if action.id == "next_match" and not searching else super().title_of(action)
+        failures = action.id == "next_match" and not self.search_text and failed_ranks(self.feed.state)
+        return "next failure" if failures else super().title_of(action)
 
     def action_pin(self) -> None:
         """Every rank that failed by itself into a pane, the first failure first."""
@@ -140,14 +141,24 @@ class FailureKeys(PaneKeys):
 
     def action_evidence(self) -> None:
         """All that is known of every rank's end, as a text."""
+        self.work(self._evidence(), name="evidence")
+
+    async def _evidence(self) -> None:
         live = self.live
-        text = evidence(live.plan, live.state, last_lines(live.stored, live.plan), str(live.stored.log_dir))
+        tails = await asyncio.to_thread(last_lines, live.stored, live.plan)
+        text = evidence(live.plan, live.state, tails, str(live.stored.log_dir))
         app_of(self).open_text(f"{live.plan.run_id} evidence", text)
 
     def action_copy_report(self) -> None:
         """The report into the clipboard."""
+        self.work(self._report(), name="report")
+
+    async def _report(self) -> None:
         live = self.live
-        app_of(self).copy(report(live.plan, live.state, last_lines(live.stored, live.plan), str(live.stored.log_dir)))
+        failure = live.state.failure
+        ranks = [failure.rank] if failure is not None and failure.rank is not None else []
+        tails = await asyncio.to_thread(last_lines, live.stored, live.plan, ranks)
+        app_of(self).copy(report(live.plan, live.state, tails, str(live.stored.log_dir)))
 
 
 async def _said(view: LogView, words: str) -> int | None:
