@@ -263,7 +263,7 @@ class DistuiApp(Places):
 
         living = [live for live in self.desk.following.values() if live.state.ended is None]
         followed = [(live.plan, live.state.containers, live.state.started) for live in living]
-        self.board.used(uses_of(followed, self.found), time.time())
+        self.board.used(uses_of(followed, self.found), time.time(), unasked=self.found.unreachable)
         self._runs_changed = True
 
     def _show_news(self) -> None:

@@ -27,7 +27,7 @@ def row(group: GroupBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: f
     line.put(f"{glyphs.folded} ", palette.accent).put(group.key, palette.bold if bold else palette.text)
     line.cut(start + at.host).gap(start + at.host - line.width).gap(host_rows.after_host(at))
     cell(line, f"{len(group.hosts)} hosts", palette.muted, at.addr)
-    cell(line, "" if at.addr else str(len(group.hosts)), palette.muted, at.rtt, right=True)
+    cell(line, "" if at.addr else f"{glyphs.times}{len(group.hosts)}", palette.muted, at.rtt, right=True)
     _gpus(line, group, at.gpus, palette, glyphs)
     _tanks(line, group.hosts, at.util, palette, glyphs)
     average = group.average()
@@ -92,6 +92,8 @@ def _memory(line: Line, group: GroupBoard, at: Columns, palette: Palette) -> Non
         line.put("-", palette.faint, width=at.mem, right=True)
     else:
         used, total = figures.gib(memory[0]), figures.gib(memory[1])
+        if len(used) > at.mem:
+            used = f"{memory[0] / 1024 / 1024:.0f}T"
         shown = Line().put(used, palette.text if memory[0] >= 1 else palette.faint)
         if at.total and len(used) + len(total) + 3 <= at.mem:
             shown.put(f" / {total}", palette.faint)
@@ -108,7 +110,8 @@ def _fabric(line: Line, group: GroupBoard, width: int, palette: Palette, glyphs:
         cell(line, words if len(words) <= width else short, palette.watch, width)
     elif ports:
         top = max(port.rate_gbps or 0 for port in ports)
-        cell(line, f"{len(ports)} {glyphs.times} {top:g}", palette.muted, width)
+        words = f"{len(ports)} {glyphs.times} {top:g}"
+        cell(line, words if len(words) <= width else words.replace(" ", ""), palette.muted, width)
     else:
         cell(line, "-", palette.faint, width)
 
@@ -123,7 +126,8 @@ def _trouble_and_runs(group: GroupBoard, palette: Palette, glyphs: Glyphs, now: 
     if runs := group.runs():
         line.put(", ".join(runs), palette.text)
     elif not line.width:
-        line.put("free" if group.gpus() else "-", palette.faint)
+        busy = sum(host.busy(lane) for host in group.with_status("up") for lane in host.gpus.values())
+        line.put(f"{busy} busy" if busy else "free" if group.gpus() else "-", palette.muted if busy else palette.faint)
     return line
 
 

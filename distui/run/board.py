@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
 from typing import TYPE_CHECKING, Literal
@@ -362,13 +362,18 @@ class Board:
                 link.errors_before = count if link.errors is None else min(link.errors_before, count)
                 link.errors = count
 
-    def used(self, uses: Iterable[Use], at: float) -> None:
-        """The live tasks, as known now; what was known before is forgotten."""
+    def used(self, uses: Iterable[Use], at: float, *, unasked: Container[str] = ()) -> None:
+        """The live tasks, as known now; what was known before is forgotten.
+
+        Hosts that could not be asked (`unasked`) keep what was known: no answer is not "nothing runs".
+        """
         by_host: dict[str, list[Use]] = {}
         for use in uses:
             by_host.setdefault(use.host, []).append(use)
         for name, host in self.hosts.items():
             now = tuple(by_host.get(name, ()))
+            if not now and name in unasked:
+                continue
             if now != host.uses and host.status == "up":
                 host.notes += sorted(notes.of_uses(host.uses, now, at), key=lambda note: note.text)
             host.uses = now

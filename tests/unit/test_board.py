@@ -245,6 +245,14 @@ def test_processes_without_container_belong_to_a_run_of_processes() -> None:
     assert b["h1"].owner(b["h1"].gpus[0]).foreign == ()
 
 
+def test_a_host_that_could_not_be_asked_keeps_what_was_known() -> None:
+    """Its engine does not answer: that does not free its GPUs."""
+    b = board("h1", "h2")
+    b.used([Use("a", "job", h, 0, (0,), {0: (0,)}) for h in ("h1", "h2")], 1.0)
+    b.used([], 2.0, unasked={"h1": Trouble("daemon_down", "no docker")})
+    assert [bool(b[h].uses) for h in ("h1", "h2")] == [True, False]
+
+
 # links
 
 

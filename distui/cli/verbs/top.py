@@ -134,7 +134,8 @@ async def _probe(
     while True:
         await probe_all(connector, hosts, parallel=told["parallel"], on_result=answered)
         up = [host for host in hosts if board[host.name].status == "up"]
-        board.used(uses_of((), await find_runs(connector, up)), time.time())
+        found = await find_runs(connector, up)
+        board.used(uses_of((), found), time.time(), unasked=found.unreachable)
         look()
         await asyncio.sleep(AGAIN)
 
