@@ -12,7 +12,7 @@ from bench import help as help_measure
 from bench import probe, scale, start, tui
 from bench.cluster import cluster, refusal
 from bench.peers import Peers, peers
-from bench.report import machine, note, title
+from bench.report import machine, missed, note, title
 
 MEASURES = ("help", "scale", "tui", "probe", "start", "follow")
 _NEED_HOSTS = ("probe", "start")
@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("measures", nargs="*", metavar="MEASURE", help=f"{', '.join(MEASURES)}; all when left out")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, some two and a half minutes in all")
     parser.add_argument("--no-install", action="store_true", help="only peers that are here; nothing from PyPI")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a target is missed, and name it")
     args = parser.parse_args()
     unknown = sorted(set(args.measures) - set(MEASURES))
     if unknown:
@@ -33,7 +34,9 @@ def main() -> int:
     needs_peers = {"help", "probe"} & set(chosen)
     with peers(install=bool(needs_peers) and not args.no_install) as found:
         _take(chosen, found, quick=args.quick)
-    return 0
+    if args.check and missed:
+        print("\nmissed:", *missed, sep="\n  ")
+    return int(args.check and bool(missed))
 
 
 def _take(chosen: list[str] | tuple[str, ...], found: Peers, *, quick: bool) -> None:

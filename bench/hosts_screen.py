@@ -17,7 +17,6 @@ import pty
 import random
 import resource
 import struct
-import sys
 import tempfile
 import termios
 import time
@@ -25,6 +24,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from bench.measure import Failed
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostFacts, IbPort, Nic, ProbeResult
 from distui.run.discover import Found
 from distui.run.events import GpuReading, HostSampled
@@ -135,28 +135,34 @@ def app(report: Path, count: int, seconds: float, started: float) -> None:
     report.write_text(json.dumps(told))
 
 
-def main() -> None:
-    """Fork the app under a pty, drain it, print what it measured."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hosts", type=int, default=256)
-    parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--size", default="200x50")
-    told = parser.parse_args()
-    width, height = (int(n) for n in told.size.split("x"))
+def measure(hosts: int, seconds: float, size: str = "200x50") -> dict[str, Any]:
+    """Fork the app under a pty, drain it, give what it measured. Raises Failed."""
+    width, height = (int(n) for n in size.split("x"))
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         started = time.time()
         child, master = pty.fork()
         if child == 0:
             os.environ.update(TERM="xterm-256color", COLORTERM="truecolor")
-            app(report, told.hosts, told.seconds, started)
+            app(report, hosts, seconds, started)
             os._exit(0)
         fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
         written = _drain(master)
         os.waitpid(child, 0)
+        os.close(master)
         if not report.exists():
-            sys.exit("the app ended before it had measured")
-        _print(json.loads(report.read_text()), told.hosts, told.size, written / (told.seconds + 4))
+            raise Failed("the app ended before it had measured")
+        return {**json.loads(report.read_text()), "rate": written / (seconds + 4)}
+
+
+def main() -> None:
+    """Print what it costs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hosts", type=int, default=256)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--size", default="200x50")
+    told = parser.parse_args()
+    _print(measure(told.hosts, told.seconds, told.size), told.hosts, told.size)
 
 
 def _drain(master: int) -> int:
@@ -172,10 +178,10 @@ def _drain(master: int) -> int:
         written += len(data)
 
 
-def _print(told: Mapping[str, Any], hosts: int, size: str, rate: float) -> None:
+def _print(told: Mapping[str, Any], hosts: int, size: str) -> None:
     p50, p99, most = told["lag_ms"]
     print(f"{hosts} hosts x {GPUS} GPUs at 1 Hz, {size}: {told['cpu_pct']:.1f} % of a core (target 15)")
-    print(f"lag p50 {p50:.1f} ms, p99 {p99:.1f} ms, most {most:.1f} ms; {rate / 1000:.0f} kB/s to the terminal")
+    print(f"lag p50 {p50:.1f} ms, p99 {p99:.1f} ms, most {most:.1f} ms; {told['rate'] / 1000:.0f} kB/s to the terminal")
     print(f"first paint {told['first_paint_s']:.2f} s after the start; {told['rss_mb']:.0f} MB")
 
 

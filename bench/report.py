@@ -23,6 +23,10 @@ class Target:
     limit: float
 
 
+missed: list[str] = []
+"""Targets that were missed so far, in words."""
+
+
 def title(words: str) -> None:
     """Begin a measure."""
     print(f"\n{words}", flush=True)
@@ -35,7 +39,14 @@ def note(words: str) -> None:
 
 def limit(name: str, value: float, unit: str, most: float) -> None:
     """One figure beside its target."""
-    print(f"  {name:22} {value:8.1f} {unit}, target {most:g}: {'met' if value <= most else 'MISSED'}", flush=True)
+    words = f"{name:22} {value:8.1f} {unit}, target {most:g}"
+    _tell(words, met=value <= most)
+
+
+def _tell(words: str, *, met: bool) -> None:
+    print(f"  {words}: {'met' if met else 'MISSED'}", flush=True)
+    if not met:
+        missed.append(" ".join(words.split()))
 
 
 def table(taken: Mapping[str, Sequence[Spent]], mine: str, targets: Sequence[Target] = ()) -> None:
@@ -64,7 +75,7 @@ def _verdict(taken: Mapping[str, Sequence[Spent]], mine: str, target: Target) ->
         words = f"{target.what} at most {target.limit:.2g} x {target.rival}: {value:.2f}"
     else:
         words = f"{target.what} at most {target.limit * 1000:.0f} ms: {value * 1000:.0f}"
-    print(f"  target {words}, {'met' if value <= target.limit else 'MISSED'}", flush=True)
+    _tell(f"target {words}", met=value <= target.limit)
 
 
 def machine() -> str:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import terminal
+from bench import hosts_screen, terminal
 from bench.measure import REPO, Failed, machine_busy
 from bench.report import limit, note, title
 from bench.terminal import Reading
@@ -37,6 +37,8 @@ def measure(*, quick: bool) -> None:
     title(f"tui: the same on a terminal that reads nothing for {STALL_S:g} s")
     _slow(STALL_S + 8, Reading(stall=4, stall_end=4 + STALL_S))
     _long(4 if quick else BUFFERS)
+    title("tui: the hosts screen, 256 hosts with 8 GPUs at 1 Hz")
+    _hosts(8.0 if quick else 20.0)
     title("tui: search of a million lines")
     with tempfile.TemporaryDirectory(prefix="distui-bench-") as folder:
         search(Path(folder) / "rank-00000.log")
@@ -73,6 +75,14 @@ def _long(ranks: int) -> None:
     limit("memory a rank", found["grown"] / ranks, "MB", 10)
     limit("event loop lag, p99", found["lag_p99"], "ms", 50)
     note(f"the machine was {100 * found['busy']:.0f} % busy meanwhile, this measure included")
+
+
+def _hosts(seconds: float) -> None:
+    found = hosts_screen.measure(256, seconds)
+    limit("CPU of the app", found["cpu_pct"], "% of a core", 15)
+    limit("event loop lag, p99", found["lag_ms"][1], "ms", 50)
+    limit("first paint", found["first_paint_s"] * 1000, "ms with imports", 500)
+    note(f"{found['rate'] / 1000:.0f} kB/s to the terminal; {found['rss_mb']:.0f} MB")
 
 
 # Under a pty.

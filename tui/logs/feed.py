@@ -47,6 +47,9 @@ class RunFeed:
         self.sources = {**self.buffers, **self.launchers}
         """Every log there is: of ranks, and of launchers under their numbers."""
         names = {rank: short_name(name) for rank, name in live.plan.rank_names.items()}
+        self._turn = deque(self.sources.values())
+        self._at_end = 0
+        """How many of them in a row had nothing more."""
         self.merged = MergedLog(self.sources, names=names | dict.fromkeys(self.launchers, LAUNCHER))
         self.progress: ProgressLog | None = None
         if live.plan.progress and self.buffers:
@@ -138,11 +141,17 @@ class RunFeed:
 
     def grow_merged(self, budget: float = 0.008) -> bool:
         """Read the merged log on. Whether more is to do."""
-        share = budget / 2 / max(1, len(self.sources))
-        more = False
-        for buffer in self.sources.values():
-            more = buffer.grow(share) or more
+        more = self._index(time.perf_counter() + budget / 2)
         return self.merged.grow(self.clock(), budget, flush=self.over and not more) or more
+
+    def _index(self, until: float) -> bool:
+        """Read logs in turn, a slice each, until then. Whether more is to do: not all of them are at their ends."""
+        if self._at_end >= len(self._turn):
+            self._at_end = 0
+        while self._at_end < len(self._turn) and time.perf_counter() < until:
+            self._at_end = 0 if self._turn[0].grow() else self._at_end + 1
+            self._turn.rotate(-1)
+        return self._at_end < len(self._turn)
 
     def totals(self) -> tuple[int, int]:
         """Lines the run has written as far as is known here, and bytes of all rank logs."""

@@ -30,7 +30,7 @@ FIRST_LINES = 40_000
 """Lines that are read first, of all ranks together, from their ends."""
 KEPT_LINES = 200_000
 """Lines kept, at some 750 bytes each when none are folded."""
-MUCH = 1 << 22
+MUCH = 1 << 19
 """Bytes not indexed yet for which the merge waits: it begins near the end, which is not known before."""
 CHUNK = 256
 OPEN_LINES = 5000
