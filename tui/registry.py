@@ -18,6 +18,7 @@ BEGIN, END = "<!-- keys: written by `python -m tui.registry` -->", "<!-- end of 
 def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     """Title and actions of every place, the app's own last."""
     from tui.app import DistuiApp
+    from tui.screens.container_log import ContainerLogScreen
     from tui.screens.doctor import DoctorScreen
     from tui.screens.host_detail import HostDetailScreen
     from tui.screens.hosts import HostsScreen
@@ -31,6 +32,7 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     found = {
         "Hosts": HostsScreen, "One host": HostDetailScreen, "Jobs": JobsScreen, "Launch": LaunchScreen,
         "Runs": RunsScreen, "One run": RunScreen, "Doctor": DoctorScreen, "A text": TextScreen,
+        "A container's log": ContainerLogScreen,
         "Lists": RowList, "Everywhere": DistuiApp,
     }  # fmt: skip
     return tuple((title, _actions(kind)) for title, kind in found.items())

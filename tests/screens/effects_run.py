@@ -1,0 +1,281 @@
+"""What the keys of the run view, and of a container's log, do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from every_key import Case, effect
+
+from tui.screens.run import RunScreen
+from tui.screens.text import TextScreen
+from tui.widgets.merged_pane import MergedPane
+
+Steps = AsyncIterator[None]
+TRACE = 20
+"""The first line of the traceback in every log; it is three lines long."""
+
+
+# Searching and filtering.
+
+
+@effect("One run", "search")
+async def search(case: Case) -> Steps:
+    yield
+    assert case.filtering
+    await case.press(*"step", "space", *"11", "enter")
+    await case.until(lambda: "step 11 " in case.screen.pane.row_text(case.screen.pane.at))
+    assert not case.filtering
+
+
+@effect("One run", "only")
+async def only(case: Case) -> Steps:
+    yield
+    assert case.filtering
+    await case.press(*"11", "enter")
+    await case.settled()
+    assert case.screen.pane.only == "11"
+    assert case.screen.pane.rows == 1
+
+
+@effect("One run", "next_match", "previous_match")
+async def match(case: Case) -> Steps:
+    case.screen.set_search("step [123]1 ")
+    pane = case.screen.pane
+    pane.go(15)
+    yield
+    wanted = "step 21 " if case.action == "next_match" else "step 11 "
+    await case.until(lambda: wanted in pane.row_text(pane.at))
+
+
+@effect("One run", "next_error", "previous_error")
+async def error(case: Case) -> Steps:
+    pane = case.screen.pane
+    pane.go(5 if case.action == "next_error" else 40)
+    yield
+    await case.until(lambda: TRACE <= pane.at < TRACE + 3)
+
+
+# What is shown of a log.
+
+
+@effect("One run", "follow")
+async def follow(case: Case) -> Steps:
+    assert case.screen.pane.follow
+    yield
+    assert not case.screen.pane.follow
+
+
+@effect("One run", "wrap")
+async def wrap(case: Case) -> Steps:
+    assert not case.screen.pane.wrap
+    yield
+    assert case.screen.pane.wrap
+
+
+@effect("One run", "times")
+async def times(case: Case) -> Steps:
+    assert case.screen.pane.times
+    yield
+    assert not case.screen.pane.times
+
+
+@effect("One run", *(f"since_{number}" for number in range(7)))
+async def since(case: Case) -> Steps:
+    number = int(case.action[-1])
+    case.screen.set_since(2 if number == 0 else 0)
+    if number == 0:
+        case.screen.pane.view.floor = 30
+    yield
+    await case.settled()
+    assert case.screen.pane.since == number
+    assert case.screen.pane.view.floor == 0, "all lines are of the last minute"
+
+
+@effect("One run", "mark")
+async def mark(case: Case) -> Steps:
+    case.screen.pane.go(7)
+    yield
+    assert case.screen.pane.marks == {7}
+
+
+@effect("One run", "copy_line")
+async def copy_line(case: Case) -> Steps:
+    case.screen.pane.go(7)
+    yield
+    assert "step 7 " in case.app.clipboard
+
+
+@effect("One run", "save")
+async def save(case: Case) -> Steps:
+    yield
+    saved = case.folder / "llm-7f3-rank-00000.log"
+    await case.until(lambda: saved.read_bytes() == case.live.stored.rank_log(0).read_bytes())
+
+
+@effect("One run", "clear")
+async def clear(case: Case) -> Steps:
+    yield
+    await case.settled()
+    assert case.screen.pane.rows == 0
+
+
+@effect("One run", "unfold")
+async def unfold(case: Case) -> Steps:
+    case.screen.action_merged()
+    await case.settled()
+    pane = case.screen.pane
+    pane.go(3)
+    before = pane.rows
+    yield
+    await case.settled()
+    assert isinstance(pane, MergedPane)
+    assert pane.rows > before
+
+
+@effect("One run", "fold")
+async def fold(case: Case) -> Steps:
+    before = case.screen.feed.merged.fold
+    yield
+    assert case.screen.feed.merged.fold != before
+
+
+# Panes.
+
+
+@effect("One run", "merged")
+async def merged(case: Case) -> Steps:
+    yield
+    await case.settled()
+    assert case.screen.merged_only
+    assert "merged log" in case.text
+
+
+@effect("One run", "panes", "smaller")
+async def more_panes(case: Case) -> Steps:
+    case.screen.grid.wanted = 1
+    case.screen.grid.fit()
+    await case.settled()
+    yield
+    await case.settled()
+    assert len(case.screen.visible_panes) > 1
+
+
+@effect("One run", "larger")
+async def fewer_panes(case: Case) -> Steps:
+    before = len(case.screen.visible_panes)
+    yield
+    await case.settled()
+    assert len(case.screen.visible_panes) < before
+
+
+@effect("One run", "zoom")
+async def zoom(case: Case) -> Steps:
+    yield
+    await case.settled()
+    assert len(case.screen.visible_panes) == 1
+
+
+@effect("One run", "next_pane", "previous_pane")
+async def step_pane(case: Case) -> Steps:
+    case.screen.visible_panes[1].focus()
+    await case.settled()
+    yield
+    await case.settled()
+    there = case.screen.visible_panes[2 if case.action == "next_pane" else 0]
+    assert case.screen.pane is there
+    assert case.screen.focused is there
+
+
+@effect("One run", "next_rank", "previous_rank")
+async def step_rank(case: Case) -> Steps:
+    before = case.screen.pane.rank
+    yield
+    await case.settled()
+    assert case.screen.pane.rank == (before + (1 if case.action == "next_rank" else -1)) % 16
+
+
+@effect("One run", "strip")
+async def strip(case: Case) -> Steps:
+    assert case.screen.query_one("#strip").display
+    yield
+    await case.settled()
+    assert case.screen.strip_mode == "off"
+    assert not case.screen.query_one("#strip").display
+
+
+@effect("One run", "back")
+async def back(case: Case) -> Steps:
+    case.screen.set_search("step")
+    yield
+    assert case.screen.search_text == ""
+    assert isinstance(case.screen, RunScreen)
+
+
+# Failures.
+
+
+@effect("One run", "jump")
+async def jump(case: Case) -> Steps:
+    case.screen.show_rank(3, case.screen.pane)
+    case.screen.pane.focus()
+    await case.settled()
+    yield
+    await case.until(lambda: "uncorrectable ECC" in case.screen.pane.row_text(case.screen.pane.at))
+    assert case.screen.pane.rank == 13
+
+
+@effect("One run", "pin")
+async def pin(case: Case) -> Steps:
+    yield
+    await case.settled()
+    assert 13 in [pane.rank for pane in case.screen.grid.log_panes]
+
+
+@effect("One run", "evidence")
+async def evidence(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, TextScreen) and "uncorrectable ECC" in case.screen.text)
+
+
+@effect("One run", "copy_report")
+async def copy_report(case: Case) -> Steps:
+    yield
+    await case.until(lambda: "rank 13" in case.app.clipboard.lower())
+
+
+@effect("One run", "rerun")
+async def rerun(case: Case) -> Steps:
+    yield
+    await case.until(lambda: any(call[0] == "launch" for call in case.desk.calls))
+
+
+@effect("One run", "prune")
+async def prune(case: Case) -> Steps:
+    yield
+    await case.until(lambda: case.did("prune", "llm-7f3"))
+
+
+# A container's log.
+
+
+@effect("A container's log", "follow")
+async def follow_container(case: Case) -> Steps:
+    case.screen.rows.action_first()
+    assert case.screen.rows.at == 0
+    yield
+    assert case.screen.rows.at == len(case.screen.rows.rows) - 1
+
+
+@effect("A container's log", "wrong", "wrong_before")
+async def wrong(case: Case) -> Steps:
+    rows = case.screen.rows
+    rows.action_first() if case.action == "wrong" else rows.action_last()
+    yield
+    await case.until(lambda: "ValueError" in case.screen.lines[int(rows.key)])
+
+
+@effect("A container's log", "copy_line")
+async def copy_container_line(case: Case) -> Steps:
+    case.screen.rows.action_first()
+    yield
+    assert case.app.clipboard == "line 0 " + "x" * 200

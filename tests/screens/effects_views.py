@@ -1,0 +1,519 @@
+"""What the keys of all screens but the run view do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+from every_key import Case, effect
+from textual.command import CommandPalette
+
+from tui.commands import CommandBar
+from tui.screens.container_log import ContainerLogScreen
+from tui.screens.help import HelpScreen
+from tui.screens.launch import LaunchScreen
+from tui.screens.menu import MenuScreen
+from tui.screens.run import RunScreen
+from tui.screens.text import TextScreen
+
+Steps = AsyncIterator[None]
+
+# Hosts and one host.
+
+
+@effect("Hosts", "describe")
+async def describe(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, TextScreen) and case.screen.crumbs[-1] == "node01")
+    assert "550.90" in case.text
+
+
+@effect("Hosts", "shell")
+@effect("One host", "shell")
+async def shell(case: Case) -> Steps:
+    yield
+    await case.until(lambda: case.lent == [("ssh", "node01")])
+
+
+@effect("Hosts", "probe")
+@effect("One host", "probe")
+async def probe(case: Case) -> Steps:
+    yield
+    await case.until(lambda: case.did("probe", "node01"))
+
+
+@effect("Hosts", "filter")
+@effect("One host", "filter")
+@effect("Jobs", "filter")
+@effect("Runs", "filter")
+@effect("Doctor", "filter")
+@effect("A text", "filter")
+@effect("A container's log", "filter")
+async def filter_row(case: Case) -> Steps:
+    yield
+    assert case.filtering
+    await case.press("z", "z", "q", "enter")
+    assert case.screen.filter_text == "zzq"
+    assert not case.filtering
+
+
+@effect("Hosts", "sort")
+async def sort(case: Case) -> Steps:
+    before = case.screen.sort
+    yield
+    assert case.screen.sort != before
+
+
+@effect("Hosts", "reverse")
+async def reverse(case: Case) -> Steps:
+    before = [row.key for row in case.screen.table.rows]
+    yield
+    assert [row.key for row in case.screen.table.rows] == before[::-1]
+
+
+@effect("Hosts", "raw")
+@effect("One host", "raw")
+async def raw(case: Case) -> Steps:
+    yield
+    await case.until(lambda: case.screen.crumbs[-1] == "node01.json")
+    assert json.loads(case.screen.text)
+
+
+@effect("Hosts", "edit_hosts")
+async def edit_hosts(case: Case) -> Steps:
+    case.desk.title = str(case.folder / "hosts.yaml")
+    (case.folder / "hosts.yaml").write_text("version: 1\nhosts: {node01: {}}\n")
+    yield
+    await case.until(lambda: case.lent == [("my-editor", case.desk.title)])
+
+
+@effect("Hosts", "fold")
+async def fold(case: Case) -> Steps:
+    yield
+    assert [row.key for row in case.screen.table.rows] == ["@first", "node03", "node04", "node05", "gw1"]
+
+
+@effect("Hosts", "fold_all")
+async def fold_all(case: Case) -> Steps:
+    yield
+    assert [row.key for row in case.screen.table.rows] == ["@first", "@second", "node05", "gw1"]
+
+
+@effect("Hosts", "preview")
+async def preview(case: Case) -> Steps:
+    case.screen.preview_mode = "always"
+    case.screen._tick()
+    assert case.screen.query_one("#preview").display
+    yield
+    assert not case.screen.query_one("#preview").display
+
+
+@effect("Hosts", "back")
+@effect("One host", "back")
+@effect("A container's log", "back")
+async def back_from_a_filter(case: Case) -> Steps:
+    here = case.screen
+    here.filter_text = "1"
+    here.filter_changed()
+    yield
+    assert here.filter_text == ""
+    assert case.screen is here
+
+
+@effect("Hosts", "launch")
+async def launch_here(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, LaunchScreen) and case.screen.marked == ("node01",))
+
+
+@effect("One host", "next_tab")
+async def next_tab(case: Case) -> Steps:
+    yield
+    assert case.screen.tab == "net"
+
+
+@effect("One host", "last_tab")
+async def last_tab(case: Case) -> Steps:
+    yield
+    assert case.screen.tab == "log"
+
+
+@effect("One host", "sort")
+async def sort_rows(case: Case) -> Steps:
+    before = dict(case.screen.orders)
+    yield
+    assert case.screen.orders != before
+
+
+@effect("One host", "reverse")
+async def reverse_rows(case: Case) -> Steps:
+    before = [row.key for row in case.screen.rows.rows]
+    yield
+    assert [row.key for row in case.screen.rows.rows] == before[::-1]
+
+
+@effect("One host", "graphs")
+async def graphs(case: Case) -> Steps:
+    before = case.screen.graphs
+    yield
+    assert case.screen.graphs != before
+
+
+@effect("One host", "container_log")
+async def container_log(case: Case) -> Steps:
+    case.screen.action_show_tab("containers")
+    await case.until(lambda: case.screen.container is not None)
+    yield
+    await case.until(lambda: isinstance(case.screen, ContainerLogScreen))
+
+
+@effect("One host", "copy_facts")
+async def copy_facts(case: Case) -> Steps:
+    yield
+    assert "550.90" in case.app.clipboard
+
+
+@effect("One host", "kill_process")
+async def kill_process(case: Case) -> Steps:
+    case.screen.action_show_tab("procs")
+    await case.until(lambda: case.screen.process is not None)
+    pid = case.screen.process.process.pid
+    yield
+    await case.until(lambda: case.did("signal", "node01", pid, "4711", "TERM"))
+
+
+# Jobs and the launch form.
+
+
+@effect("Jobs", "launch_form")
+async def launch_form(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, LaunchScreen))
+    assert case.screen.crumbs[-1] == "llm-pretrain.yaml"
+
+
+@effect("Jobs", "new_job")
+async def new_job(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, LaunchScreen))
+
+
+@effect("Jobs", "show_text")
+async def show_text(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, TextScreen) and "name: llm-pretrain" in case.screen.text)
+
+
+@effect("Jobs", "reread")
+async def reread(case: Case) -> Steps:
+    case.desk.job_texts["second"] = "version: 1\nname: second\ncommand: [true]\n"
+    assert "second" not in case.text
+    yield
+    await case.until(lambda: "second.yaml" in case.text)
+
+
+@effect("Launch", "next_tab")
+@effect("Launch", "last_tab")
+async def yaml_tab(case: Case) -> Steps:
+    yield
+    assert case.screen.tab == "yaml"
+
+
+@effect("Launch", "preflight")
+async def preflight(case: Case) -> Steps:
+    yield
+    await case.until(lambda: ("preflight", case.screen.run_id) in case.desk.calls)
+
+
+@effect("Launch", "dry_run")
+async def dry_run(case: Case) -> Steps:
+    yield
+    await case.until(lambda: "docker run" in (case.folder / f"{case.screen.run_id}.plan.txt").read_text())
+
+
+@effect("Launch", "save")
+async def save_job(case: Case) -> Steps:
+    changed = case.screen.text.replace("per_host: 8", "per_host: 4")
+    case.screen._set_text(changed, now=True)
+    yield
+    await case.until(lambda: (case.folder / "llm-pretrain.yaml").read_text() == changed)
+
+
+@effect("Launch", "editor")
+async def editor(case: Case) -> Steps:
+    yield
+    await case.until(lambda: len(case.lent) == 1 and case.lent[0][0] == "my-editor")
+    assert case.lent[0][1].endswith("llm-pretrain.yaml")
+
+
+@effect("Launch", "copy_command")
+async def copy_command(case: Case) -> Steps:
+    yield
+    await case.until(lambda: "docker run" in case.app.clipboard)
+
+
+@effect("Launch", "compare")
+async def compare(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, TextScreen) and "llm-7f3 to" in case.text)
+
+
+@effect("Launch", "back")
+async def back_to_jobs(case: Case) -> Steps:
+    yield
+    await case.until(lambda: case.screen.crumbs == ("Jobs",))
+
+
+@effect("Launch", "launch")
+async def launch(case: Case) -> Steps:
+    yield
+    await case.until(lambda: any(call[0] == "launch" for call in case.desk.calls))
+    await case.until(lambda: isinstance(case.screen, RunScreen))
+
+
+# Runs.
+
+
+@effect("Runs", "open", "logs")
+async def open_run(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, RunScreen) and case.screen.crumbs[1] == "llm-7f3")
+
+
+@effect("Runs", "plan_of")
+async def plan_of(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, TextScreen) and "MASTER_ADDR" in case.screen.text)
+
+
+@effect("Runs", "diff")
+async def diff(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, TextScreen) and "llm-7f2 to llm-7f3" in case.text)
+
+
+@effect("Runs", "mark")
+async def mark_run(case: Case) -> Steps:
+    yield
+    assert case.screen.marked == ("llm-7f3",)
+
+
+@effect("Runs", "again")
+async def again(case: Case) -> Steps:
+    asked = case.desk.calls.count(("runs",))
+    yield
+    await case.until(lambda: case.desk.calls.count(("runs",)) > asked)
+
+
+@effect("Runs", "rerun")
+async def rerun_ended(case: Case) -> Steps:
+    await case.press("j", "j")
+    assert case.screen.chosen.run == "llm-7f2"
+    yield
+    await case.until(lambda: any(call[0] == "launch" for call in case.desk.calls))
+
+
+@effect("Runs", "stop")
+@effect("One run", "stop")
+async def stop(case: Case) -> Steps:
+    yield
+    await case.until(lambda: case.live.asked == [("stop", None)])
+
+
+@effect("Runs", "kill")
+@effect("One run", "kill")
+async def kill(case: Case) -> Steps:
+    yield
+    await case.until(lambda: case.live.asked == [("stop", 0.0)])
+
+
+@effect("Runs", "prune")
+async def prune(case: Case) -> Steps:
+    await case.press("G")
+    assert case.screen.chosen.run == "gloo-01a"
+    yield
+    await case.until(lambda: case.did("prune", "gloo-01a"))
+
+
+# Doctor.
+
+
+@effect("Doctor", "evidence")
+async def evidence(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, TextScreen))
+
+
+@effect("Doctor", "next_finding", "prev_finding")
+async def step_finding(case: Case) -> Steps:
+    before = case.screen.finding
+    yield
+    found = case.screen.finding
+    assert found != before
+    assert found.verdict in ("warn", "fail")
+
+
+@effect("Doctor", "next_host")
+async def next_host(case: Case) -> Steps:
+    case.screen.host_at = 0
+    yield
+    assert case.screen.host_at == 1
+
+
+@effect("Doctor", "prev_host")
+async def prev_host(case: Case) -> Steps:
+    case.screen.host_at = 2
+    yield
+    assert case.screen.host_at == 1
+
+
+@effect("Doctor", "probe")
+async def probe_all(case: Case) -> Steps:
+    case.desk.calls.clear()
+    yield
+    await case.until(lambda: case.did("probe", *(host.name for host in case.desk.hosts)))
+
+
+@effect("Doctor", "smoke")
+async def smoke(case: Case) -> Steps:
+    yield
+    await case.until(lambda: case.did("smoke", "llm-pretrain"))
+
+
+@effect("Doctor", "report")
+async def report(case: Case) -> Steps:
+    yield
+    await case.until(lambda: "publickey refused" in case.app.clipboard)
+
+
+@effect("Doctor", "text")
+async def findings(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, TextScreen) and "publickey refused" in case.screen.text)
+
+
+@effect("Doctor", "save")
+async def save_findings(case: Case) -> Steps:
+    yield
+    await case.until(lambda: any("publickey refused" in path.read_text() for path in case.folder.glob("*.txt")))
+
+
+# A text, a container's log, lists.
+
+
+@effect("A text", "copy_all")
+async def copy_all(case: Case) -> Steps:
+    yield
+    assert case.app.clipboard == case.screen.text
+
+
+@effect("A text", "side_right")
+@effect("A container's log", "side_right")
+async def side_right(case: Case) -> Steps:
+    yield
+    assert case.screen.left > 0
+
+
+@effect("A text", "side_left")
+@effect("A container's log", "side_left")
+async def side_left(case: Case) -> Steps:
+    case.screen.action_side_right()
+    case.screen.action_side_right()
+    before = case.screen.left
+    yield
+    assert case.screen.left < before
+
+
+@effect("Lists", "down")
+@effect("Lists", "half_down")
+@effect("Lists", "page_down")
+async def down(case: Case) -> Steps:
+    yield
+    few = case.screen.rows.size.height
+    assert case.screen.rows.at == {"down": 1, "half_down": few // 2, "page_down": few - 1}[case.action]
+
+
+@effect("Lists", "up")
+@effect("Lists", "half_up")
+@effect("Lists", "page_up")
+async def up(case: Case) -> Steps:
+    case.screen.rows._move_to(100)
+    yield
+    few = case.screen.rows.size.height
+    assert case.screen.rows.at == 100 - {"up": 1, "half_up": few // 2, "page_up": few - 1}[case.action]
+
+
+@effect("Lists", "first")
+async def first(case: Case) -> Steps:
+    case.screen.rows._move_to(100)
+    yield
+    assert case.screen.rows.at == 0
+
+
+@effect("Lists", "last")
+async def last(case: Case) -> Steps:
+    yield
+    assert case.screen.rows.at == len(case.screen.rows.rows) - 1
+
+
+# Everywhere.
+
+
+@effect("Everywhere", "view_hosts", "view_jobs", "view_runs", "view_doctor")
+async def view(case: Case) -> Steps:
+    case.app.show_view("jobs" if case.action != "view_jobs" else "runs")
+    await case.pilot.pause()
+    yield
+    await case.until(lambda: case.app.current_mode == case.action.removeprefix("view_"))
+
+
+@effect("Everywhere", "help")
+async def help_screen(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, HelpScreen))
+
+
+@effect("Everywhere", "menu")
+async def menu(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, MenuScreen) and "launch_form" in case.screen.actions)
+
+
+@effect("Everywhere", "command")
+async def command(case: Case) -> Steps:
+    yield
+    await case.until(lambda: case.screen.query_one(CommandBar).has_class("-open"))
+
+
+@effect("Everywhere", "command_palette")
+async def palette(case: Case) -> Steps:
+    yield
+    await case.until(lambda: isinstance(case.screen, CommandPalette))
+
+
+@effect("Everywhere", "theme")
+async def theme(case: Case) -> Steps:
+    before = case.app.theme
+    yield
+    await case.until(lambda: case.app.theme != before)
+
+
+@effect("Everywhere", "back", "leave")
+async def back(case: Case) -> Steps:
+    case.app.open_text("some text", "one\ntwo")
+    await case.until(lambda: isinstance(case.screen, TextScreen))
+    yield
+    await case.until(lambda: not isinstance(case.screen, TextScreen))
+
+
+@effect("Everywhere", "copy_or_hint")
+async def copy_or_hint(case: Case) -> Steps:
+    yield
+    await case.until(lambda: "q to quit" in case.told)
+
+
+@effect("Everywhere", "leave_now")
+async def leave_now(case: Case) -> Steps:
+    case.desk.live.clear()
+    yield
+    await case.until(lambda: case.app._exit)

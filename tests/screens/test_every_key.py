@@ -1,0 +1,245 @@
+"""Every action of the registry does what the help says: by its keys, as a `:` command, and from the palette."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import pkgutil
+import time
+from collections.abc import AsyncIterator, Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import effects_run  # noqa: F401  # registers checks
+import effects_views  # noqa: F401
+import pytest
+from every_key import CHANGING, EFFECTS, Case, a_run, do
+from fakes import FakeDesk, failing, launching, sample, settle
+
+import tui.screens
+import tui.shell
+from distui.plan.labels import TaskLabels
+from distui.run.containers import HostContainer
+from tui.actions import Action
+from tui.base import View
+from tui.desk import HostNews
+from tui.palette import Actions
+from tui.registry import places
+from tui.screens.container_log import ContainerLogScreen
+from tui.widgets.rows import RowList
+
+PLACES = dict(places())
+OF_FAILURES = {"jump", "pin", "evidence", "copy_report", "rerun", "prune"}
+"""These are about a run that has failed."""
+OPENS = {("Lists", "choose")}
+"""What enter on a row of a list does is checked where the list is."""
+QUIET = {("Hosts", "launch")}
+"""It opens the form, which asks before it starts anything."""
+
+
+@contextlib.asynccontextmanager
+async def opened(open_app: Any, desk: FakeDesk, lent: list[tuple[str, ...]], **more: Any) -> AsyncIterator[Case]:
+    """The app with groups, containers, and an ended run."""
+    before = desk.plan("llm-7f2")
+    desk.record(before, [*launching(before, 1.0), *failing(before, 5.0)])
+    live = await a_run(desk, fails=False)
+    desk.groups = {"first": ("node01", "node02"), "second": ("node03", "node04")}
+    labels = TaskLabels("llm-7f3", 0, tuple(range(8)), "node01", "llm-pretrain", owner="alice@laptop")
+    box = HostContainer("node01", "a" * 64, "distui-llm-7f3-0", "image", "running", True, since=1.0, task=labels)
+    desk.known_containers = {"node01": (box,)}
+    async with open_app(**more) as (app, pilot):
+        yield Case(app, pilot, desk, live, desk.folder, lent)
+
+
+@pytest.fixture
+def lent(desk: FakeDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Programs that had the terminal; the working folder is the desk's."""
+    found: list[tuple[str, ...]] = []
+
+    async def outside(app: Any, argv: tuple[str, ...]) -> int:
+        found.append(argv)
+        return 0
+
+    monkeypatch.setattr(tui.shell, "outside", outside)
+    monkeypatch.setenv("VISUAL", "my-editor")
+    monkeypatch.chdir(tmp_path)
+    return found
+
+
+async def arrive(case: Case, place: str, action: Action) -> None:
+    """Go to a place, as if for the first time."""
+    app, desk = case.app, case.desk
+    while len(app.screen_stack) > 1:
+        app.pop_screen()
+    app.clear_notifications()
+    app._clipboard = ""
+    desk.calls.clear()
+    case.lent.clear()
+    case.action = action.id
+    match place:
+        case "Hosts" | "Jobs" | "Runs" | "Doctor":
+            app.show_view(place.lower())  # type: ignore[arg-type]
+        case "Everywhere":
+            app.show_view("jobs")
+        case "One host":
+            await desk.say(HostNews("node01", "sample", sample=sample("node01", time.time())))
+            app.open_host("node01")
+        case "Launch":
+            app.open_launch(desk.jobs()[0], ())
+        case "One run":
+            case.live = await a_run(desk, fails=action.id in OF_FAILURES)
+            app.open_run(case.live)
+        case "A text" | "Lists":
+            app.open_text("a text", "\n".join(f"line {number} " + "x" * 300 for number in range(200)))
+        case "A container's log":
+            lines = [f"line {number} " + "x" * 200 for number in range(100)]
+            lines[50] = "ValueError: odd"
+            desk.log_parts = asyncio.Queue()
+            desk.log_parts.put_nowait("".join(f"{line}\n" for line in lines).encode())
+            app.push_screen(ContainerLogScreen(desk.known_containers["node01"][0]))
+    await case.pilot.pause()
+    await settle(case.pilot)
+    await filled(case, place)
+
+
+async def filled(case: Case, place: str) -> None:
+    """Until what the place shows is there."""
+    match place:
+        case "One run":
+            await case.settled()
+        case "A container's log":
+            await case.until(lambda: len(case.screen.lines) == 100)
+        case "Doctor":
+            await case.until(lambda: len(case.screen.columns) > 1)
+        case "Launch":
+            await case.until(lambda: case.screen.preview.plan is not None)
+        case "A text" | "Lists":
+            case.screen.rows = case.screen.query_one(RowList)
+
+
+def checked(place: str, action: Action) -> None:
+    """AssertionError when nobody says what it does."""
+    assert (place, action.id) in EFFECTS or (place, action.id) in OPENS, f"no check of {place}: {action.id}"
+
+
+async def tried(case: Case, place: str, action: Action) -> None:
+    """Press its first key and check the effect."""
+    if (place, action.id) in OPENS:
+        return
+    await arrive(case, place, action)
+    asks = action.changes and (place, action.id) not in QUIET
+    await do(case, EFFECTS[place, action.id], lambda: case.press(action.keys[0]), asks=asks)
+
+
+OWN_APP = ("Hosts", "Jobs", "Runs", "Doctor", "Everywhere")
+"""Their screens stay as long as the app does, so each action has an app of its own."""
+
+
+@pytest.mark.parametrize(
+    ("place", "action"), [pytest.param(p, a, id=f"{p}: {a.id}") for p in OWN_APP for a in PLACES[p]]
+)
+async def test_every_key_of_a_view(place: str, action: Action, open_app: Any, desk: FakeDesk, lent: Any) -> None:
+    """It does what the help says; what changes something asks first, and Cancel is no."""
+    checked(place, action)
+    async with opened(open_app, desk, lent) as case:
+        await tried(case, place, action)
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES if place not in OWN_APP])
+async def test_every_key_of_a_screen(place: str, open_app: Any, desk: FakeDesk, lent: Any) -> None:
+    """The same for screens that are opened anew each time, in one app."""
+    wrong = []
+    async with opened(open_app, desk, lent) as case:
+        for action in PLACES[place]:
+            checked(place, action)
+            try:
+                await tried(case, place, action)
+            except AssertionError as error:
+                wrong.append(f"{action.keys[0]} ({action.id}): {error}")
+    assert not wrong, "\n\n".join(wrong)
+
+
+def spied(case: Case, place: str, action: Action, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Notes when the action is done, instead of doing it."""
+    done: list[str] = []
+    start = case.screen.focused or case.screen
+    node = next(node for node in start.ancestors_with_self if hasattr(node, f"action_{action.id}"))
+    monkeypatch.setattr(node, f"action_{action.id}", lambda: done.append(action.id))
+    return done
+
+
+@pytest.mark.parametrize("place", list(PLACES))
+async def test_other_keys_commands_and_the_palette_do_the_same(
+    place: str, open_app: Any, desk: FakeDesk, lent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second key of an action, its word after `:` and its line in the palette come to the same method."""
+    async with opened(open_app, desk, lent) as case:
+        await arrive(case, place, PLACES[place][0])
+        for action in PLACES[place]:
+            ways: dict[str, Callable[[], Any]] = {key: lambda key=key: case.press(key) for key in action.keys[1:]}
+            if action.command and not own_word(case, action.command):
+                ways[f":{action.command}"] = lambda action=action: typed(case, action.command)
+            if action.group != "Move" and place != "Lists":
+                ways["palette"] = lambda action=action: picked(case, action)
+            for way, go in ways.items():
+                with monkeypatch.context() as patch:
+                    done = spied(case, place, action, patch)
+                    await go()
+                    await case.until(lambda done=done: done)
+                    assert done == [action.id], (place, action.id, way)
+
+
+def own_word(case: Case, word: str) -> bool:
+    """Whether the word takes an argument, and so has a method of its own."""
+    start = case.screen.focused or case.screen
+    return any(hasattr(node, f"command_{word}") for node in start.ancestors_with_self)
+
+
+async def typed(case: Case, word: str) -> None:
+    """`:word` and enter."""
+    case.screen.open_command(word)
+    await case.pilot.pause()
+    await case.press("enter")
+
+
+async def picked(case: Case, action: Action) -> None:
+    """The action's line in the palette."""
+    line = next(do for title, _, do in Actions(case.screen)._found() if title.startswith(f"{action.title}  ("))
+    line()
+    await settle(case.pilot)
+
+
+async def test_read_only_refuses_what_changes_something(
+    open_app: Any, desk: FakeDesk, lent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On every screen, by key, by command and by the palette: words, no question, and the desk is not asked."""
+    async with opened(open_app, desk, lent) as case:
+        desk.readonly = True
+        for place, actions in PLACES.items():
+            for action in (a for a in actions if a.changes):
+                await arrive(case, place, action)
+                for go in (
+                    lambda action=action: case.press(action.keys[0]),
+                    lambda action=action: typed(case, action.command),
+                    lambda action=action: picked(case, action),
+                ):
+                    case.app.clear_notifications()
+                    here = case.screen
+                    await go()
+                    await case.until(lambda: "refused: distui was started read-only" in case.told)
+                    assert case.screen is here, (place, action.id)
+        assert not [call for call in desk.calls if call[0] in CHANGING]
+        assert not case.live.asked
+
+
+def test_every_screen_is_a_place_of_the_registry() -> None:
+    """What the help, the docs and these checks know of is all there is."""
+    found = set()
+    for module in pkgutil.iter_modules(tui.screens.__path__):
+        for kind in vars(import_module(f"tui.screens.{module.name}")).values():
+            if inspect.isclass(kind) and issubclass(kind, View) and kind.__module__.endswith(module.name):
+                found |= {action.id for action in kind.__dict__.get("ACTIONS", ())}
+    known = {action.id for actions in PLACES.values() for action in actions}
+    assert found <= known
