@@ -13,7 +13,7 @@ from distui.errors import Problem
 from distui.plan.labels import format_ranks
 from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task
 from distui.plan.process import program
-from distui.plan.render import env_heredoc, folded, groups, quoted, visible
+from distui.plan.render import env_heredoc, folded, groups, held, quoted, visible
 from distui.run.board import Board
 from distui.spec.names import fold
 from tui.before_lines import Checked, before_lines, preflight_lines
@@ -208,7 +208,7 @@ def _table(plan: RunPlan, shown: Preview, width: int, look: Palette) -> list[Lin
     faint = look.faint
     name = min(16, max(6, *(len(h) for h in plan.hosts)))
     address = max(7, *(len(n.addr) for n in plan.networks))
-    ranks = min(28, max(5, *(len(_ranks(plan, n.host)) for n in plan.networks)))
+    ranks = min(36, max(5, *(len(_ranks(plan, n.host)) for n in plan.networks)))
     gpus = max(4, *(len(_gpus(plan, n.host)) for n in plan.networks))
     room = width - 29 - name - ranks - gpus - address
     path = max(10, min(room, 24, max(len(_path(n)) for n in plan.networks)))
@@ -229,8 +229,7 @@ def _table(plan: RunPlan, shown: Preview, width: int, look: Palette) -> list[Lin
 
 
 def _ranks(plan: RunPlan, host: str) -> str:
-    tasks = plan.tasks_on(host)
-    return " ".join(t.name for t in tasks) if plan.rank_names else format_ranks(r for t in tasks for r in t.ranks)
+    return held(plan.tasks_on(host))
 
 
 def _gpus(plan: RunPlan, host: str) -> str:

@@ -86,7 +86,7 @@ def _table(plan: RunPlan) -> str:
 
 def _row(plan: RunPlan, net: HostNetwork) -> tuple[str, ...]:
     tasks = plan.tasks_on(net.host)
-    ranks = ", ".join(t.name for t in tasks) if plan.rank_names else format_ranks(r for t in tasks for r in t.ranks)
+    ranks = held(tasks)
     gpus = format_ranks(dict.fromkeys(g for t in tasks for g in t.gpus)) or "-"
     first = tasks[0]
     return (
@@ -99,6 +99,17 @@ def _row(plan: RunPlan, net: HostNetwork) -> tuple[str, ...]:
         net.fabric,
         first.engine,
     )
+
+
+def held(tasks: Sequence[Task]) -> str:
+    """What a host holds: `0-7`, or where tasks have names `chief/0 worker/0-1`."""
+    if not any(t.labels.get("distui.name") for t in tasks):
+        return format_ranks(r for t in tasks for r in t.ranks)
+    numbers: dict[str, list[int]] = {}
+    for task in tasks:
+        role, slash, number = task.name.rpartition("/")
+        numbers.setdefault(role + slash if slash else task.name, []).extend([int(number)] if slash else [])
+    return " ".join(role + format_ranks(found) for role, found in numbers.items())
 
 
 def _meeting(plan: RunPlan, width: int) -> str:

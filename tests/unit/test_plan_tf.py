@@ -180,7 +180,7 @@ def test_a_plan_in_words() -> None:
     """Roles in the table, who listens where, and whose end is the run's."""
     text = " ".join(render_text(good(tf(PS))).split())
     assert "NODE HOST TASKS GPUS ADDRESS" in text
-    assert "0 n1 chief/0, worker/0, ps/0, ps/1, evaluator/0 -" in text
+    assert "0 n1 chief/0 worker/0 ps/0-1 evaluator/0 -" in text
     assert "chief/0 listens on 10.0.0.1 port 2221, worker/0 listens on 10.0.0.1 port 2222," in text
     assert "The run ends when chief/0 ends; worker/0, worker/1, ps/0, ps/1, ps/2, evaluator/0 are then stopped." in text
     assert "# n1: chief/0" in text
