@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from distui.run.times import pack, times_of
 from tui.logs import merged as module
 from tui.logs.buffer import LogBuffer
-from tui.logs.merged import FOLD_S, Group, MergedLog, fold_key
+from tui.logs.merged import FOLD_S, Group, MergedLog, fold_key, unranked
 
 Said = tuple[float, str]
 
@@ -54,6 +54,16 @@ def test_steps_are_never_folded_together() -> None:
     assert fold_key("step 7 loss 2.10")[0] == fold_key("step 7 loss 2.11")[0]
     assert fold_key("step 7 loss 2.10")[0] != fold_key("step 8 loss 2.10")[0]
     assert fold_key("rank13 done in 4.2 s") == ("rank13 done in # s", 4.2)
+
+
+def test_a_rank_s_own_number_does_not_tell_its_lines_apart(tmp_path: Path) -> None:
+    """`rank 3/4` said by rank 3 is what the others say; what is said of another rank stays."""
+    buffers = {r: log(tmp_path, r, (1.0 + r / 100, f"rank {r}/4 epoch 2 loss 0.1{r}")) for r in range(4)}
+    (group,) = read(MergedLog(buffers))
+    assert (group.members, group.shown, group.text) == (4, "rank */4 epoch 2 loss 0.10", "rank 0/4 epoch 2 loss 0.10")
+    assert unranked("[rank13]: lost rank 1", 13) == "[rank*]: lost rank 1"
+    assert unranked("frank3 and rank 33", 3) == "frank3 and rank 33"
+    assert unranked("rank 1", -1) == "rank 1"
 
 
 def test_without_folding_each_line_is_a_row(tmp_path: Path) -> None:

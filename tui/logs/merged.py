@@ -1,8 +1,9 @@
 """All ranks in one log: ordered by the time each line was said, on our clock, with what several ranks say folded.
 
 A line waits half a second for earlier ones of other ranks; one that comes later is put where it belongs and marked.
-Lines are one when they are equal but for numbers with a point or a unit (`loss 2.104`, `41.3k`): `step 18240` is never
-folded with `step 18241`. The texts stay in the files; what is kept of a line is its rank, number and time.
+Lines are one when they are equal but for numbers with a point or a unit (`loss 2.104`, `41.3k`) and for the number of
+the rank that says them (`rank 3/16`): `step 18240` is never folded with `step 18241`. The texts stay in the files;
+what is kept of a line is its rank, number and time.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import itemgetter
 
 from distui.run.lines import safe
@@ -57,6 +59,8 @@ class Group:
     """Range of the first number that differs from rank to rank."""
     short: str = ""
     """The text up to its first number that may differ, when more of them follow: what ranks have in common."""
+    key: str = ""
+    """What its lines have in common, which makes them one."""
     shift: float = 0.0
     """How much later than the others' this rank's line came, in seconds."""
     inserted: bool = False
@@ -97,6 +101,18 @@ def fold_key(text: str) -> tuple[str, float]:
     if first is None:
         return text, 0.0
     return _VARYING.sub("#", text), float(first.group().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ%"))
+
+
+@lru_cache(4096)
+def _own_number(rank: int) -> re.Pattern[str]:
+    return re.compile(rf"(?<![A-Za-z])(rank[ =:_]?)0*{rank}(?!\d)", re.IGNORECASE)
+
+
+def unranked(text: str, rank: int) -> str:
+    """A line without the number of the rank that said it: `rank 3/16 epoch 2` of rank 3 is `rank */16 epoch 2`."""
+    if rank < 0 or ("ank" not in text and "ANK" not in text):
+        return text
+    return _own_number(rank).sub(r"\1*", text)
 
 
 @dataclass(slots=True)
@@ -239,7 +255,8 @@ class MergedLog:
 
     def _place(self, at: float, rank: int, line: int, text: str) -> None:
         self.members += 1
-        key, value = fold_key(text)
+        common_text = unranked(text, rank)
+        key, value = fold_key(common_text)
         if rank < 0:  # a launcher's words are never folded with those of a rank
             key = "launcher\n" + key
         group = self._open.get(key)
@@ -247,7 +264,8 @@ class MergedLog:
             self._join(group, at, rank, line, value)
             return
         shown = safe(text)
-        made = Group(at, at, shown, severity(shown), low=value, high=value, short=common(shown))
+        short = common(safe(common_text)) or (safe(common_text) if common_text != text else "")
+        made = Group(at, at, shown, severity(shown), low=value, high=value, short=short, key=key)
         made.ranks.append(rank)
         made.lines.append(line)
         made.times.append(at)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from distui.run.rank_rows import digits
 from tui.figures import level
 from tui.glyphs import Glyphs
-from tui.logs.merged import Group, fold_key
+from tui.logs.merged import Group
 from tui.paint import Line
 from tui.theme import Palette
 
@@ -17,9 +17,8 @@ CELL = 29
 
 def moments_of(groups: Sequence[Group], group: Group) -> dict[int, float]:
     """Rank -> seconds after the first that said the line; those that came late in rows of their own, too."""
-    key = fold_key(group.text)[0]
     begin = next((i for i, g in enumerate(groups) if g is group), 0)
-    alike = [g for g in groups[begin : begin + 400] if g is group or (g.shift and fold_key(g.text)[0] == key)]
+    alike = [g for g in groups[begin : begin + 400] if g is group or (g.shift and g.key == group.key)]
     found: dict[int, float] = {}
     for member in alike:
         for rank, _, at in member.each():
