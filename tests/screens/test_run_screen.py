@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from fakes import NOW, FakeDesk, FakeLive, launching, sample, screen_text, shot
 from training import body, failing_loudly, opened, say, settled, train
 
 from distui.run.events import Notice, RankChanged, RunEnded
+from tui.logs.feed import RunFeed
 
 
 async def test_a_healthy_run(open_app: Any, live: FakeLive) -> None:
@@ -155,3 +158,21 @@ async def test_ascii(open_app: Any, live: FakeLive) -> None:
         await opened(pilot, live)
         rest = "\n".join(body(app)[2:])
     assert rest.isascii(), sorted({c for c in rest if not c.isascii()})
+
+
+def test_logs_are_indexed_in_turn(live: FakeLive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However short the time, every log comes to its end, and more that is written afterwards is read too."""
+    train(live)
+    feed = RunFeed(live)
+    clock = itertools.count()
+    monkeypatch.setattr("tui.logs.feed.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    calls = 0
+    while feed._index(next(clock) + 3):  # time for two looks
+        calls += 1
+    assert calls > 3
+    assert not any(buffer.behind for buffer in feed.sources.values())
+    with live.stored.rank_log(3).open("ab") as file:
+        file.write(b"one more\n")
+    while feed._index(next(clock) + 3):
+        pass
+    assert feed.buffers[3].behind == 0
