@@ -81,6 +81,7 @@ class CliDesk(HostDesk):
         self._keeper = Keeper(leash=leash, say=say)
         self._smokes: set[asyncio.Task[tuple[PairResult, ...]]] = set()
         self._stack = AsyncExitStack()
+        # by the launch's own id: the text may change after the plan that is launched
         self._previewed: tuple[str, Again | None, tuple[HostPick, ...]] = ("", None, ())
         """The run that was planned last, how its next attempts are, and on which hosts it was to be."""
         self._reruns: dict[str, FollowedRun] = {}
@@ -199,8 +200,9 @@ class CliDesk(HostDesk):
         """See tui.desk."""
         from distui.plan.plan import plan
 
-        again = partial(plan, job, self.inventory, tuple(picks), dict(self._facts), **identity(run_id))
-        self._previewed = run_id, lambda attempt, spent: again(attempt=attempt, spent=spent), tuple(picks)
+        who = identity(run_id)
+        again = partial(plan, job, self.inventory, tuple(picks), dict(self._facts), **who)
+        self._previewed = who["launch"], lambda attempt, spent: again(attempt=attempt, spent=spent), tuple(picks)
         return again()
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
@@ -226,7 +228,7 @@ class CliDesk(HostDesk):
         from distui.spec.inventory import HostPick
 
         known, again, picks = self._previewed
-        if known != plan.run_id:
+        if known != plan.tasks[0].labels.get("distui.launch"):
             again, picks = None, tuple(HostPick(name) for name in plan.hosts)
         live = await self.start(plan, self._secrets(job), job, picks, again=again)
         if rerun_of:

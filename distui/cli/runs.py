@@ -24,7 +24,8 @@ ENDED = frozenset({"succeeded", "failed", "stopped", "launch_failed"})
 """Outcomes after which nothing of a run lives."""
 
 STATES = (
-    "running", "partial", "ended", "succeeded", "failed", "stopped", "launch_failed", "detached", "unknown", "gone",
+    "running", "partial", "retrying", "ended", "succeeded", "failed", "stopped", "launch_failed", "detached", "unknown",
+    "gone",
 )  # fmt: skip
 """Every word that may stand in a list's state column."""
 
@@ -84,10 +85,11 @@ def stored_row(stored: StoredRun) -> RunRow:
 
     told = summary(stored)
     result = told["result"] or {}
+    resting = told.get("paused") and is_followed(stored)
     return RunRow(
         run=stored.run_id,
         job=told["job"],
-        state=str(result.get("state", "unknown")),
+        state="retrying" if resting else str(result.get("state", "unknown")),
         hosts=tuple(told["hosts"]),
         ranks=told["ranks"],
         owner=told["owner"],
@@ -147,7 +149,7 @@ def _settled(row: RunRow, unreachable: Mapping[str, Trouble]) -> RunRow:
     """A run without a result that none of its hosts knows any more is gone, unless a host did not answer."""
     from dataclasses import replace
 
-    open_ended = row.state not in ENDED
+    open_ended = row.state not in ENDED and row.state != "retrying"
     return replace(row, state="gone") if open_ended and not set(row.hosts) & set(unreachable) else row
 
 

@@ -17,7 +17,9 @@ FILE = "summary.json"
 
 
 def summary(stored: StoredRun) -> dict[str, Any]:
-    """`job owner hosts ranks attempt attempts opened` (when, RFC 3339) and `result`, the last event of that type."""
+    """`job owner hosts ranks attempt attempts opened` (when, RFC 3339), `paused` (whether it rests between two
+    attempts) and `result`, the last event of that type.
+    """
     of = [_state(stored, "plan.json"), _state(stored, "events.ndjson")]
     with contextlib.suppress(OSError, ValueError, AttributeError):
         kept: dict[str, Any] = json.loads((stored.path / FILE).read_bytes())
@@ -43,6 +45,7 @@ def _made(stored: StoredRun) -> dict[str, Any]:
     tasks = plan.get("tasks") or []
     events = list(stored.events())
     opened = next((e for e in events if e.get("type") == "run"), {})
+    newest = next((e.get("type") for e in reversed(events) if e.get("type") in ("run", "attempt", "result")), "")
     return {
         "job": str(plan.get("job") or opened.get("job") or ""),
         "owner": str(plan.get("owner") or ""),
@@ -51,6 +54,7 @@ def _made(stored: StoredRun) -> dict[str, Any]:
         "attempt": int(plan.get("attempt") or 1),
         "attempts": int(plan.get("attempts") or 1),
         "opened": opened.get("ts"),
+        "paused": newest == "attempt",
         "result": next((e for e in reversed(events) if e.get("type") == "result"), None),
     }
 

@@ -12,13 +12,13 @@ from typing import Any, get_args
 
 import pytest
 
-from distui.cli import runs
+from distui.cli import logfiles, runs
 from distui.cli.loglines import Wanted, parse_grep, parse_since
 from distui.errors import UsageError
 from distui.facts.host import Trouble
 from distui.plan.serialize import to_json
 from distui.run.discover import Found, FoundState
-from distui.run.events import Failure, LogLine, RankChanged, RunEnded, RunOpened, RunOutcome
+from distui.run.events import AttemptEnded, Failure, LogLine, RankChanged, RunEnded, RunOpened, RunOutcome
 from distui.run.store import Journal, RunStore, StoredRun
 from fakehosts.runs import plan_for
 
@@ -207,6 +207,71 @@ def test_every_run_named_is_ended_whatever_is_wrong_with_another(cli: Any, home:
 
 
 def test_every_state_a_run_may_have_can_be_asked_for() -> None:
-    """`ps --state` knows the words of recorded outcomes, of runs found on hosts, and of runs that are gone."""
-    known = {*get_args(RunOutcome), *get_args(FoundState), "gone", "unknown"}
+    """`ps --state` knows the words of recorded outcomes, of runs found on hosts, of runs that are gone, and of those between attempts."""
+    known = {*get_args(RunOutcome), *get_args(FoundState), "gone", "unknown", "retrying"}
     assert set(runs.STATES) == known
+
+
+def two_attempts(store: RunStore) -> StoredRun:
+    """A run whose first attempt failed and whose second has ended well."""
+    stored = record(store)
+    stored.rank_log(0).write_bytes(b"first try\n")
+    stored.set_aside(1)
+    stored.write_plan({**plan("r1"), "attempt": 2, "attempts": 3})
+    stored.rank_log(0).write_bytes(b"second try\n")
+    journal = Journal(stored)
+    journal.write([AttemptEnded(3.0, 1, 3, FAILED.failure, 2.0, str(stored.attempt(1).log_dir))])
+    journal.write([RunEnded(9.0, "succeeded", 0, attempt=2, attempts=3)])
+    journal.close()
+    return stored
+
+
+def test_logs_of_each_attempt(cli: Any, store: RunStore) -> None:
+    """The newest by default; an attempt that is not here is an error that names those that are."""
+    two_attempts(store)
+    assert cli("logs", "r1", "--rank", "0", "--no-prefix").out == "second try\n"
+    assert cli("logs", "r1", "--rank", "0", "--no-prefix", "--attempt", "2").out == "second try\n"
+    assert cli("logs", "r1", "--rank", "0", "--no-prefix", "--attempt", "1").out == "first try\n"
+    done = cli("logs", "r1", "--attempt", "3")
+    assert done.code == 2
+    assert "attempt 3 of r1 is not recorded here (attempts here: 1, 2)" in done.err
+    assert cli("logs", "r1", "--attempt", "1", "--stderr").code == 2
+
+
+def test_lists_say_which_attempt(cli: Any, store: RunStore) -> None:
+    """ps and show, for people and as JSON."""
+    two_attempts(store)
+    assert "succeeded, attempt 2 of 3" in cli("ps", "-a").out
+    assert "succeeded, attempt 2 of 3" in cli("show", "r1").out.replace(", exit 0", "")
+    (run,) = json.loads(cli("ps", "-a", "--json").out)["runs"]
+    assert (run["attempt"], run["attempts"]) == (2, 3)
+
+
+def test_a_run_between_two_attempts_is_retrying(cli: Any, store: RunStore) -> None:
+    """It is on no host and has no end, but somebody here follows it; without that it is gone."""
+    stored = record(store)
+    journal = Journal(stored)
+    journal.write([AttemptEnded(3.0, 1, 3, FAILED.failure, 2.0, "")])
+    journal.close()
+    with stored.followed():
+        row = runs.stored_row(stored)
+        assert (row.state, row.live) == ("retrying", True)
+        assert runs.joined(Found((), {}), [row])[0].state == "retrying"
+    assert runs.joined(Found((), {}), [runs.stored_row(stored)])[0].state == "gone"
+
+
+def test_followed_logs_go_on_with_the_next_attempt(store: RunStore) -> None:
+    """Each attempt has a file of its own; no line is missed or comes twice."""
+    stored = record(store)
+    stored.rank_log(0).write_bytes(b"one\ntwo")
+    reader = logfiles._Reader(logfiles.RankFile(0, "h0", stored.rank_log(0)), timed=False)
+    said = [line.text for lines in reader.lines(to_end=False) for line in lines]
+    with stored.rank_log(0).open("ab") as file:
+        file.write(b" and a half\nthree")
+    stored.set_aside(1)
+    said += [line.text for lines in reader.lines(to_end=False) for line in lines]
+    stored.rank_log(0).write_bytes(b"new one\nnew")
+    said += [line.text for lines in reader.lines(to_end=False) for line in lines]
+    said += [line.text for lines in reader.lines(to_end=True) for line in lines]
+    reader.close()
+    assert said == ["one", "two and a half", "three", "new one", "new"]

@@ -36,6 +36,8 @@ def _words(living: Mapping[str, LiveRun], *, readonly: bool, leash: bool, leavin
         yield "Leave now: a start that has not begun is given up, one under way is finished first."
     elif not leash:
         yield "Detach: they go on; `distui attach RUN` follows one again."
+        if any(live.plan.attempt < live.plan.attempts for live in living.values()):
+            yield "No further attempt is begun then: retries need a distui that stays."
         if starting:
             yield "What is being started is waited for; q asks again meanwhile."
     if (leash or not readonly) and (leaving is None or not leaving.stop):

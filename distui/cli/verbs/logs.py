@@ -96,11 +96,8 @@ async def _of_attempt(stored: StoredRun, lines: LogOut) -> int:
     """An attempt that failed: its files here are all there is of it."""
     from distui.cli import logfiles
 
-    if lines.writer.timestamps or lines.wanted.needs_engine:
-        raise UsageError(
-            "the containers of an earlier attempt are gone, and its files here hold no times and no streams",
-            hint="leave out -t, --since and --stderr",
-        )
+    if lines.wanted.stderr_only:
+        raise UsageError("the files of an earlier attempt do not tell streams apart", hint="leave out --stderr")
     refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(stored)])
     await logfiles.show(stored, lines, follow=False)
     return ExitCode.OK

@@ -59,7 +59,7 @@ def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> in
         raise runs.not_found(told, run, f"none of {len(place.hosts)} hosts has it")
     row = runs.found_row(found, recorded) if found is not None else recorded
     assert row is not None
-    if found is None and row.state not in runs.ENDED:
+    if found is None and row.state not in (*runs.ENDED, "retrying"):
         row = replace(row, state="gone")
     ranks = merged(found, place)
     progress = stored_progress(place.stored) if place.stored is not None else None

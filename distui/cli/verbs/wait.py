@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from distui.session import Connector
 
 POLL_SECONDS = 1.0
+
+REST_SECONDS = 90.0
+"""How long a run that has further attempts may show no life: its longest pause, and what a start takes."""
 
 
 @verb("wait")
@@ -77,7 +81,7 @@ def _all_running(place: runs.Place) -> bool:
     ranks = 0
     for event in place.stored.events():
         if event.get("type") == "run":
-            ranks = len(event.get("ranks") or ())
+            states, ranks = {}, len(event.get("ranks") or ())
         elif event.get("type") == "rank":
             states[event["rank"]] = event["state"]
     begun = [s for s in states.values() if s not in ("waiting", "starting")]
@@ -89,15 +93,20 @@ async def _watch(told: Settings, connector: Connector, out: Console, place: runs
     from asyncio import sleep
 
     codes: dict[int, int | None] = {}
+    more, over_since = False, 0.0
     while True:
         found, unreachable = await runs.find(told, connector, place)
         if found is not None:
             codes = {t.labels.task: t.exit for t in found.tasks}
             if goal == "running" and (found.state == "running" or found.state not in ("running", "partial")):
                 return ExitCode.OK
-            if found.state not in ("running", "partial") and not unreachable:
+            more = found.attempt < found.attempts and any(codes.values())
+        live = found is not None and found.state in ("running", "partial")
+        over_since = 0.0 if live or unreachable else over_since or time.monotonic()
+        rests = more and time.monotonic() - over_since < REST_SECONDS  # another attempt may begin
+        if over_since and not rests:
+            if found is not None:
                 return ExitCode.RANK_FAILED if any(codes.values()) else ExitCode.OK
-        elif not unreachable:
             raise ContactLost(
                 f"{place.run} was cleaned up by whoever follows it; how it ended is known there",
                 hint="`distui ps -a` on the machine that started it",
