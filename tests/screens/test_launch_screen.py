@@ -259,14 +259,19 @@ async def test_save(open_app: Any, desk: FakeDesk) -> None:
 async def test_launch_asks_with_its_targets(open_app: Any, desk: FakeDesk) -> None:
     """Hosts, GPUs, image, command; Cancel has the focus, and cancelling starts nothing."""
     async with open_app() as (app, pilot):
+        desk.image_ids = {"node04": ""}
         await opened(app, pilot, desk, marked=("node03", "node04"))
+        await pilot.press("P")
+        await settle(pilot)
+        await settle(pilot)
         await pilot.press("L")
         await settle(pilot)
         text = screen_text(app)
         shot(app, "launch-confirm")
         assert isinstance(app.screen, LaunchConfirm)
         assert app.focused.id == "cancel"
-        for words in ("Launch llm-pret-new?", "node[03-04] (2)", "0-7 on", "pytorch:25.01", "train.py"):
+        for words in ("Launch llm-pret-new?", "node[03-04] (2)", "0-7 on", "pytorch:25.01", "train.py",
+                      "missing on node04: pulled there first", "failed 1 checks"):  # fmt: skip
             assert words in text
         await pilot.press("enter")
         await pilot.pause()

@@ -126,6 +126,17 @@ async def test_prune_asks_and_only_takes_what_ended(open_app: Any, desk: FakeDes
         assert "llm-7f2" not in app.screen.shown
 
 
+async def test_hosts_that_cannot_be_asked_are_one_line_for_one_reason(open_app: Any) -> None:
+    """With all their names."""
+    async with open_app(start="runs") as (app, pilot):
+        down = {f"n{i}": Trouble("refused", f"n{i} (10.0.0.{i}) refuses connections") for i in (1, 2, 3)}
+        app._found = Found((), down)
+        app.screen.filter_changed()
+        await settle(pilot)
+        assert screen_text(app).count("refuses connections") == 1
+        assert "not asked: n[1-3]: refuses connections" in screen_text(app)
+
+
 async def test_no_runs_say_what_to_do(open_app: Any, desk: FakeDesk) -> None:
     """An empty history says where runs come from."""
     desk.rows = []

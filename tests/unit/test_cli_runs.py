@@ -66,6 +66,14 @@ def test_ps_lists_what_is_recorded(cli: Any, store: RunStore) -> None:
     assert cli("ps", "-q").out == ""
 
 
+def test_ps_of_one_state_shows_ended_runs_too(cli: Any, store: RunStore) -> None:
+    """`ps --state failed` needs no -a: who asks for ended runs wants to see them."""
+    record(store, "r1", ended=FAILED)
+    assert cli("ps", "-q").out == ""
+    assert cli("ps", "-q", "--state", "failed").out == "r1\n"
+    assert cli("ps", "-q", "--state", "stopped").out == ""
+
+
 def test_ps_survives_torn_files(cli: Any, store: RunStore) -> None:
     """A run whose files were cut at any byte is still listed, and nothing fails."""
     stored = record(store, ended=FAILED)

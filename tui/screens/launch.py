@@ -285,7 +285,11 @@ class LaunchScreen(LaunchDraft):
     async def _launch(self) -> None:
         plan = await self._ready()
         job = self.job
-        if job is None or plan is None or await self.app.push_screen_wait(LaunchConfirm(job, plan)) != "yes":
+        if (
+            job is None
+            or plan is None
+            or await self.app.push_screen_wait(LaunchConfirm(job, plan, self.preview)) != "yes"
+        ):
             return
         live = await self.desk.launch(job, plan)
         self.run_id = ""

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from distui.errors import NotFound
+from distui.facts.troubles import SharedTrouble, shared
 from distui.plan.compare import compare
 from distui.plan.render import render_text
 from distui.run.found_text import found_text
@@ -54,6 +55,8 @@ class RunsScreen(View):
         self.marked: tuple[str, ...] = ()
         """At most two runs, to be compared."""
         self.shown: dict[str, RunRow] = {}
+        self.troubles: tuple[SharedTrouble, ...] = ()
+        """Why hosts could not be asked for their runs, equal reasons once."""
 
     def compose_body(self) -> ComposeResult:
         """See View."""
@@ -100,7 +103,8 @@ class RunsScreen(View):
         listed = [Row(run) for run in self.shown]
         if not rows:
             listed.append(Row("?", plain=True))
-        listed += [Row(f"!{host}", plain=True) for host in app_of(self).found.unreachable]
+        self.troubles = shared(app_of(self).found.unreachable)
+        listed += [Row(f"!{number}", plain=True) for number in range(len(self.troubles))]
         self.query_one(RowList).set_rows(listed)
         self._repaint()
 
@@ -110,9 +114,7 @@ class RunsScreen(View):
             words = "no runs yet: 2 opens the jobs" if app_of(self).runs_known else "asking the hosts for their runs"
             return Line().gap(3).put(words if not self.filter_text else "no run has that text", look.muted)
         if key.startswith("!"):
-            trouble = app_of(self).found.unreachable[key[1:]]
-            line = Line().gap(3).put(f"{key[1:]} can't be asked: ", look.faint)
-            return line.put(trouble.message, look.muted)
+            return Line().gap(3).put("not asked: ", look.faint).put(self.troubles[int(key[1:])].message, look.muted)
         return self._run(self.shown[key], width, here)
 
     def _head(self, width: int) -> Line:

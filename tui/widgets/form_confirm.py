@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -13,15 +14,15 @@ from distui.plan.model import RunPlan
 from distui.plan.render import visible
 from distui.spec.job import Job
 from distui.spec.names import fold
-from tui.plan_lines import folded_warnings
+from tui.plan_lines import Preview, folded_warnings
 from tui.screens.confirm import BOX, Dialog
 
 MANY_HOSTS = 8
 """Above this many hosts the run's name must be typed."""
 
 
-def targets(job: Job, plan: RunPlan) -> tuple[str, ...]:
-    """What a launch touches: hosts, GPUs, image, command, what else was remarked."""
+def targets(job: Job, plan: RunPlan, shown: Preview) -> tuple[str, ...]:
+    """What a launch touches: hosts, GPUs, image and where it is pulled, command, what else was remarked."""
     gpus = {host: format_ranks(dict.fromkeys(g for t in plan.tasks_on(host) for g in t.gpus)) for host in plan.hosts}
     by_gpus: dict[str, list[str]] = {}
     for host, found in gpus.items():
@@ -32,10 +33,24 @@ def targets(job: Job, plan: RunPlan) -> tuple[str, ...]:
         *(f"GPUs     {found or 'none'} on {fold(hosts)}" for found, hosts in by_gpus.items()),
         f"ranks    {plan.world_size} in {len(plan.tasks)} tasks, launcher {plan.launcher}, backend {plan.backend}",
         f"image    {plan.image or 'none: processes on the hosts'}" + (f" (pull: {plan.pull})" if plan.image else ""),
+        *(f"         {words}" for words in _pulls(plan, shown)),
         f"command  {command[:400]}",
-        *(f"! {words}" + (f", {more}" if more else "") for words, more in folded_warnings(plan.warnings)),
+        *(f"! {words}" for words in _preflight(plan, shown)),
+        *(f"! {words}" + (f", {more}" if more else "") for words, more in folded_warnings(shown.warnings)),
     ]
     return tuple(visible(line) for line in lines)
+
+
+def _pulls(plan: RunPlan, shown: Preview) -> Iterator[str]:
+    missing = shown.image.missing if shown.image is not None else ()
+    if missing and plan.pull == "missing":
+        yield f"missing on {fold(missing)}: pulled there first"
+
+
+def _preflight(plan: RunPlan, shown: Preview) -> Iterator[str]:
+    checked = shown.checked
+    if checked is not None and checked.plan == plan.hash and checked.failed:
+        yield f"the preflight at {checked.at} failed {checked.failed} checks"
 
 
 class LaunchConfirm(Dialog):
@@ -46,8 +61,9 @@ class LaunchConfirm(Dialog):
         "LaunchConfirm Input:focus { border: none; }"
     )
 
-    def __init__(self, job: Job, plan: RunPlan) -> None:
-        super().__init__(f"Launch {plan.run_id}?", targets(job, plan), (("cancel", "Cancel"), ("yes", "Launch")))
+    def __init__(self, job: Job, plan: RunPlan, shown: Preview) -> None:
+        lines = targets(job, plan, shown)
+        super().__init__(f"Launch {plan.run_id}?", lines, (("cancel", "Cancel"), ("yes", "Launch")))
         self.wanted = plan.run_id if len(plan.hosts) > MANY_HOSTS else ""
 
     def compose(self) -> ComposeResult:
