@@ -251,7 +251,7 @@ def test_the_table_fits_a_terminal(lab: Any, home: Path) -> None:
 
 def test_watch_repeats_until_interrupted(lab: Any, home: Path) -> None:
     """`--watch` asks again and again, and Ctrl-C ends it at once without a trace."""
-    with lab.spawn_distui("probe", "h1", "--watch", "0.2s", "-o", "ndjson", home=home) as program:
+    with lab.spawn_distui("probe", "h1", "--watch", "0.5s", "-o", "ndjson", home=home) as program:
         rounds = [json.loads(program.stdout.readline()) for _ in range(3)]
         program.send_signal(signal.SIGINT)
         done: subprocess.CompletedProcess[str] = program.finish(timeout=20)
