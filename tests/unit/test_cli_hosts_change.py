@@ -151,3 +151,19 @@ def test_import_prints_or_adds_what_is_not_there(cli: Any, home: Path) -> None:
     again = cli("hosts", "import", "nodeset", "node[01-03]", "--write")
     assert "0 hosts added, 3 were there" in again.err
     assert cli("hosts", "import", "ansible").code == 2
+
+
+def test_export_is_read_back_by_import(cli: Any) -> None:
+    """Both forms name the same hosts; only those that were chosen, and groups that still have some."""
+    Path("hosts.yaml").write_text(HOSTS.replace("gw.lab: {}", "gw.lab: {addr: 10.0.0.1, user: ops, port: 2222}"))
+    hostfile = cli("hosts", "export", "hostfile").out
+    assert hostfile == "node01 slots=8\nnode02 slots=8\ngw.lab\n"
+    assert [h.name for h in read(hostfile, "hostfile", "hf").hosts] == ["node01", "node02", "gw.lab"]
+    ini = cli("hosts", "export", "ansible").out
+    assert ini == (
+        "node01\nnode02\ngw.lab ansible_host=10.0.0.1 ansible_user=ops ansible_port=2222\n\n[big]\nnode01\nnode02\n"
+    )
+    again = read(ini, "ansible", "inventory")
+    assert again.hosts[2] == Found("gw.lab", {"addr": "10.0.0.1", "user": "ops", "port": 2222})
+    assert dict(again.groups) == {"big": ("node01", "node02")}
+    assert cli("hosts", "export", "ansible", "gw.lab").out.count("\n") == 1

@@ -12,7 +12,7 @@ from distui.cli import settings, wiring
 from distui.cli.app import Verbs
 from distui.cli.options import add_globals, verb
 from distui.cli.phrases import counted
-from distui.cli.verbs.hosts_change import add, import_, remove
+from distui.cli.verbs.hosts_change import add, export, import_, remove
 from distui.cli.verbs.ssh import host_named
 
 if TYPE_CHECKING:
@@ -118,5 +118,5 @@ def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
     return wiring.tell_problems(out, told, tuple(problems))
 
 
-for _verb in (ls, show, validate, add, remove, import_):
+for _verb in (ls, show, validate, add, remove, import_, export):
     command.add_command(_verb)

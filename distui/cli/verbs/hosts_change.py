@@ -1,4 +1,4 @@
-"""`distui hosts add`, `rm` and `import`: hosts.yaml changed in place; comments and order stay as they were written."""
+"""`distui hosts add`, `rm`, `import` and `export`: hosts.yaml changed in place; comments and order stay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import settings, wiring
-from distui.cli.options import verb
+from distui.cli.options import HOSTS, verb
 from distui.cli.phrases import counted
 from distui.cli.settings import Settings
 from distui.errors import NotFound, UsageError
@@ -120,6 +120,26 @@ def import_(
     if added:
         _save(target, before, changed)
     out.say(f"{target}: {counted(added, 'host')} added" + (f", {there} were there" if there else ""))
+    return 0
+
+
+@verb("export")
+@click.argument("form", type=click.Choice(("hostfile", "ansible")))
+@click.argument("sets", metavar="[SET]...", type=HOSTS, nargs=-1)
+@click.pass_context
+def export(ctx: click.Context, form: str, sets: tuple[str, ...]) -> int:
+    """Print the inventory as a hostfile (`host slots=N`) or as an Ansible inventory."""
+    from dataclasses import replace
+
+    from distui.spec.export_hosts import as_ansible, as_hostfile
+
+    told = settings.of(ctx)
+    found = wiring.inventory(told)
+    hosts = wiring.hosts_of(found, wiring.picks(found, told, sets))
+    names = {host.name for host in hosts}
+    groups = {group: tuple(m for m in members if m in names) for group, members in found.groups.items()}
+    chosen = replace(found, hosts=hosts, groups={group: members for group, members in groups.items() if members})
+    consoles.of(told).print(as_hostfile(chosen) if form == "hostfile" else as_ansible(chosen))
     return 0
 
 
