@@ -7,6 +7,7 @@ from typing import Literal
 
 from distui.run.events import Failure
 from distui.run.lines import safe
+from distui.run.traceback import RANK_PREFIX
 
 ERROR = re.compile(
     r"^(?:\[rank\d+\]:? ?)?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure)(?::|$)"
@@ -23,7 +24,7 @@ def severity(text: str) -> Literal["error", "warn", ""]:
 
 
 def headline_of(failure: Failure) -> str:
-    """The one line that says what happened: its last error, else the last thing it said."""
-    lines = [safe(text).strip() for text in failure.excerpt if text.strip()]
+    """The one line that says what happened: its last error, else the last thing it said; without `[rank3]: `."""
+    lines = [RANK_PREFIX.sub("", safe(text)).strip() for text in failure.excerpt if text.strip()]
     errors = [line for line in lines if severity(line) == "error"]
     return (errors or lines or [failure.words])[-1]

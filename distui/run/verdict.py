@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distui.plan.model import Task
-from distui.run.diagnose import Ended, Root, cause_of, exit_words, first_of, torchrun_root
+from distui.run.diagnose import Cause, Ended, Root, cause_of, exit_words, first_of, torchrun_root
 from distui.run.events import Failure
 from distui.run.lines import excerpt
 
@@ -70,7 +70,7 @@ def first_failure(evidence: Sequence[Evidence], announced: int | None = None) ->
 
 
 def _ended(evidence: Evidence) -> Ended:
-    cause = cause_of(_all_lines(evidence))
+    cause = _cause(evidence)
     at, doubt = _when(evidence)
     return Ended(evidence.task.index, at, doubt, bool(cause and cause.secondary))
 
@@ -97,13 +97,28 @@ def _all_lines(evidence: Evidence) -> list[str]:
     return [line for lines in evidence.tails.values() for line in lines]
 
 
+def _own_lines(evidence: Evidence) -> Sequence[str]:
+    """What the blamed rank said; nothing when it said nothing."""
+    own = evidence.tails.get(_blamed(evidence)[0], ())
+    return own if any(line.strip() for line in own) else ()
+
+
+def _cause(evidence: Evidence) -> Cause | None:
+    """The cause by the blamed rank's own words, else by all of its task. That a peer went away explains only who says
+    so himself: beside a rank that failed by itself it is the others' echo of it.
+    """
+    own = _own_lines(evidence)
+    found = cause_of(own) or cause_of(_all_lines(evidence))
+    echo = found is not None and found.secondary and bool(own) and cause_of(own) is None
+    return None if echo else found
+
+
 def _failure(evidence: Evidence) -> Failure:
     task, exit = evidence.task, evidence.exit
     at, _ = _when(evidence)
     rank, code = _blamed(evidence)
-    own = evidence.tails.get(rank, ())
-    lines = own if any(line.strip() for line in own) else _all_lines(evidence)
-    cause = cause_of(lines) or cause_of(_all_lines(evidence))
+    lines = _own_lines(evidence) or _all_lines(evidence)
+    cause = _cause(evidence)
     return Failure(
         rank=rank,
         host=task.host,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from distui.run.events import Event, Failure, RankChanged, RunEnded, RunOpened, StopAsked
 from distui.run.report import evidence, failed_ranks, last_lines, report
+from distui.run.severity import headline_of
 from distui.run.state import RunState, apply
 from distui.run.store import RunStore
 from distui.run.traceback import Fold, around, folds
@@ -110,6 +111,12 @@ def test_the_evidence_tells_of_every_rank() -> None:
     assert "state killed, exit 139, signal SIGSEGV, out of memory by the kernel: no" in text
     assert "its log names a cause: Connection reset by peer" in text
     assert "  | two\n  | last" in text
+
+
+def test_the_headline_is_without_the_rank_torch_writes_before_it() -> None:
+    """Who it was stands beside it anyway."""
+    failure = Failure(1, "h2", 1, "exit 1", excerpt=("[rank1]: Traceback", "[rank1]: RuntimeError: no", "more"))
+    assert headline_of(failure) == "RuntimeError: no"
 
 
 def test_a_run_that_goes_well_has_a_report_too() -> None:

@@ -118,6 +118,16 @@ def test_torchrun_names_the_rank() -> None:
     assert (found[1].rank, found[1].exit, found[1].excerpt) == (1, 139, ("segv",))
 
 
+def test_an_echo_of_another_rank_is_no_cause() -> None:
+    """Rank 1 failed by itself, rank 0 of the same task says that a peer went away: that is not why rank 1 failed."""
+    own = ("RuntimeError: mat1 and mat2 shapes cannot be multiplied",)
+    told = Evidence(torchrun_task(), Exit(1), 1.0, 0.0, {None: REPORT, 0: (ECHO,), 1: own})
+    found = first_failure([told])
+    silent = first_failure([dataclasses.replace(told, tails={None: REPORT, 0: (ECHO,), 1: ()})])
+    assert found is not None and (found[1].rank, found[1].cause, found[1].hint) == (1, "", "")
+    assert silent is not None and silent[1].cause == "a peer went away"
+
+
 def test_torchrun_names_a_rank_by_its_place() -> None:
     """With c10d torchrun numbers the ranks as it likes: its RANK 1 is rank 3, the second on its host."""
     task = dataclasses.replace(torchrun_task(), ranks=(2, 3))
