@@ -14,6 +14,7 @@ from distui.run.adopt import ids_of, plan_of, stop_found
 from distui.run.discover import FoundRun, find_runs
 from distui.session import Completed
 from distui.spec.inventory import Host
+from distui.spec.job import Role
 from fakehosts.runs import Cluster, plan_for, use_fake_follower
 
 HOSTS = [Host("h1"), Host("h2")]
@@ -64,6 +65,20 @@ async def test_without_its_own_plan_it_is_rebuilt_from_labels(cluster: Cluster, 
         (t.index, t.host, t.ranks, t.container) for t in plan.tasks
     ]
     assert all(t.start == () and t.env == {} for t in made.tasks)
+
+
+async def test_labels_tell_whose_end_is_the_run_s(cluster: Cluster) -> None:
+    """A machine that has nothing but ssh ends a TensorFlow run as the one that started it would."""
+    roles = {"chief": Role(), "worker": Role(count=2), "ps": Role(count=1)}
+    plan, found = await detached(cluster, launcher="tf", roles=roles)
+    made = plan_of(found, None, HOSTS)
+    assert (made.launcher, made.done_when, made.judges) == ("tf", "chief", (0,))
+    assert made.rank_names == plan.rank_names == {0: "chief/0", 1: "worker/0", 2: "worker/1", 3: "ps/0"}
+    chief = next(c for c in cluster.hosts[0].containers if c.name.endswith("-0"))
+    chief.end(0)
+    ended = await cluster.run(made, adopted=True)
+    assert (ended.outcome, ended.exit) == ("succeeded", 0)
+    assert cluster.left() == []
 
 
 async def test_a_rebuilt_plan_is_enough_to_follow_and_clean_up(cluster: Cluster) -> None:
