@@ -42,28 +42,50 @@ Said = tuple[str, str, Style]
 
 
 def before_lines(
-    plan: RunPlan, image: ImageState | None, end: Line, width: int, look: Palette, glyphs: Glyphs
+    plan: RunPlan,
+    image: ImageState | None,
+    checked: Checked | None,
+    end: Line,
+    width: int,
+    look: Palette,
+    glyphs: Glyphs,
 ) -> list[Line]:
-    """What is checked and done before anything starts; `end` stands at the end of its rule."""
+    """What is checked and done before anything starts, or was found when it was checked; `end` ends the rule."""
+    now = checked if checked is not None and checked.plan == plan.hash else None
     lines = [title("Before it starts", width, look, glyphs, end=end), Line()]
     before = ""
-    for name, words, style in [*_steps(plan, image, look), *_ending(plan, look)]:
+    for name, words, style in [*_steps(plan, image, now, look), *_ending(plan, look)]:
         for part in textwrap.wrap(visible(words), max(24, width - 13), break_on_hyphens=False):
             lines.append(Line().gap(1).put("" if name == before else name, look.muted, width=8).gap(2).put(part, style))
             before = name
     return lines
 
 
-def _steps(plan: RunPlan, image: ImageState | None, look: Palette) -> Iterator[Said]:
+def _steps(plan: RunPlan, image: ImageState | None, checked: Checked | None, look: Palette) -> Iterator[Said]:
     several = len(plan.hosts) > 1
-    if several:
+    if several and (proved := _proved(checked, "login")) is not None:
+        bad = f"{proved} of {len(plan.hosts)} hosts answer"
+        yield "hosts", bad, look.good if proved == len(plan.hosts) else look.wrong
+    elif several:
         yield "hosts", f"all {len(plan.hosts)} hosts are logged in to again, and must still be as probed", look.text
     if plan.image:
         yield from _image(plan, image, look)
     if several and not plan.init_method.startswith("file"):
         ports = "every other, and the tasks' ports must be free"
         there = ports if plan.launcher == "tf" else f"{plan.master_addr} port {plan.master_port}"
-        yield "reach", f"every host must reach {there}", look.text
+        proved = _proved(checked, "reach")
+        if proved is None:
+            yield "reach", f"every host must reach {there}", look.text
+        elif proved == len(plan.hosts):
+            yield "reach", f"proven: every host reaches {'every other' if plan.launcher == 'tf' else there}", look.good
+        else:
+            yield "reach", f"{len(plan.hosts) - proved} of {len(plan.hosts)} hosts: not proven, see below", look.wrong
+
+
+def _proved(checked: Checked | None, check: str) -> int | None:
+    """On how many hosts a check was ok; None when it was not made."""
+    row = next((row for row in checked.rows if row.check.id == check), None) if checked is not None else None
+    return None if row is None else sum(f.verdict == "ok" for f in row.findings)
 
 
 def _ending(plan: RunPlan, look: Palette) -> Iterator[Said]:

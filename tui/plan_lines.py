@@ -141,7 +141,7 @@ def plan_rows(
     rows += _commands(plan, width, look, glyphs, unfolded, all_tasks)
     offer = Line().put("P ", look.key).put("check now", look.muted)
     end = Line().put("checking", look.text) if shown.checking else offer
-    rows += [PlanRow(line) for line in before_lines(plan, shown.image, end, width, look, glyphs)]
+    rows += [PlanRow(line) for line in before_lines(plan, shown.image, shown.checked, end, width, look, glyphs)]
     if shown.checked is not None:
         rows += [PlanRow(line) for line in preflight_lines(shown.checked, plan, width, look, glyphs)]
     return rows
@@ -206,7 +206,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 def _table(plan: RunPlan, shown: Preview, width: int, look: Palette) -> list[Line]:
     faint = look.faint
-    name = min(16, max(6, *(len(h) for h in plan.hosts)))
+    name = min(16, max(4, *(len(h) for h in plan.hosts)))
     address = max(7, *(len(n.addr) for n in plan.networks))
     ranks = min(36, max(5, *(len(_ranks(plan, n.host)) for n in plan.networks)))
     gpus = max(4, *(len(_gpus(plan, n.host)) for n in plan.networks))

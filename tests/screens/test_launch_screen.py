@@ -438,6 +438,8 @@ async def test_preflight_checks_this_plan(open_app: Any, desk: FakeDesk) -> None
         assert "Preflight" in text
         assert re.search(r"FAIL +node04 +hosts reach each other: can't", text)
         assert "mlx5_3 is DOWN" in text
+        assert "2 of 2 hosts answer" in text
+        assert "1 of 2 hosts: not proven, see below" in text
         assert "2 failed" in text
         screen.plan_view.action_first()
         await settle(pilot)

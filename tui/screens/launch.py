@@ -56,7 +56,7 @@ class LaunchScreen(LaunchDraft):
     LaunchScreen #form { width: 50; height: 1fr; margin-right: 2; }
     LaunchScreen #yaml { width: 60; height: 1fr; margin-right: 2; display: none; }
     LaunchScreen #plan { width: 1fr; height: 1fr; }
-    LaunchScreen.-w120 #form { width: 55; }
+    LaunchScreen.-w120 #form { width: 53; }
     LaunchScreen.-w180 #form { width: 64; }
     LaunchScreen.-w180 #yaml { width: 90; }
     LaunchScreen.-yaml #yaml { display: block; }
