@@ -26,7 +26,7 @@ def row(group: GroupBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: f
     start = line.width
     line.put(f"{glyphs.folded} ", palette.accent).put(group.key, palette.bold if bold else palette.text)
     line.cut(start + at.host).gap(start + at.host - line.width).gap(host_rows.after_host(at))
-    cell(line, f"{len(group.hosts)} hosts", palette.muted, at.addr)
+    cell(line, _count(group), palette.muted, at.addr)
     cell(line, "" if at.addr else f"{glyphs.times}{len(group.hosts)}", palette.muted, at.rtt, right=True)
     _gpus(line, group, at.gpus, palette, glyphs)
     _tanks(line, group.hosts, at.util, palette, glyphs)
@@ -48,6 +48,10 @@ def row(group: GroupBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: f
     _fabric(line, group, at.fabric, palette, glyphs)
     cell(line, "", palette.faint, at.disk)
     return line.add(_trouble_and_runs(group, palette, glyphs, now).cut(at.run))
+
+
+def _count(group: GroupBoard) -> str:
+    return f"{len(group.hosts)} host{'s' * (len(group.hosts) != 1)}"
 
 
 def _gpus(line: Line, group: GroupBoard, width: int, palette: Palette, glyphs: Glyphs) -> None:
@@ -136,7 +140,7 @@ def preview(
 ) -> list[Line]:
     """What the group stands for: what is not well in it, then its hosts, those with trouble first."""
     end = Line().put(f"{len(group.with_status('up'))} of {len(group.hosts)} up", palette.muted)
-    lines = [title(group.key, width, palette, glyphs, facts=(f"{len(group.hosts)} hosts",), end=end), Line()]
+    lines = [title(group.key, width, palette, glyphs, facts=(_count(group),), end=end), Line()]
     found = group.trouble(now)
     room = max(0, height - len(lines))
     for host, remark in found[: room // 2]:
