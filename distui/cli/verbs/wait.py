@@ -100,8 +100,9 @@ async def _watch(told: Settings, connector: Connector, out: Console, place: runs
             codes = {t.labels.task: t.exit for t in found.tasks}
             if goal == "running" and (found.state == "running" or found.state not in ("running", "partial")):
                 return ExitCode.OK
-            more = found.attempt < found.attempts and any(codes.values())
         live = found is not None and found.state in ("running", "partial")
+        if found is not None:
+            more = found.attempt < found.attempts and (live or any(codes.values()))
         over_since = 0.0 if live or unreachable else over_since or time.monotonic()
         rests = more and time.monotonic() - over_since < REST_SECONDS  # another attempt may begin
         if over_since and not rests:
