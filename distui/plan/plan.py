@@ -313,8 +313,8 @@ def _task(draft: _Draft, seat: Seat, index: int, count: int, digest: str) -> Tas
 
 def _role_env(draft: _Draft, rank: int) -> dict[str, str]:
     """What makes a task of launcher `tf` this one, on top of its role's own variables."""
-    role = roles_of(draft.job)[draft.placement.roles[rank].role]
-    return {**role.env, **tf.task_env(rank, draft.placement, draft.networks, draft.meeting.ports)}
+    task = draft.placement.roles[rank]
+    return {**roles_of(draft.job)[task.role].env, **tf.task_env(task, draft.meeting.cluster)}
 
 
 def _labels(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 
 from distui.facts.host import HostFacts
@@ -34,6 +34,8 @@ class Meeting:
     """The same file as the hosts see it; None when unknown."""
     ports: tuple[int, ...] = ()
     """Where each task of launcher `tf` listens, by rank."""
+    cluster: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """`host:port` of those tasks, by type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,7 @@ def _free_port(first: Place, seed: str, notes: _Notes) -> int:
     return port
 
 
-def free_port(place: Place, seed: str, taken: frozenset[int] = frozenset()) -> int | None:
+def free_port(place: Place, seed: str, taken: Collection[int] = ()) -> int | None:
     """A port nobody listens on, outside the ephemeral range; the same for the same seed. None: there is none."""
     facts = place.facts
     start = int.from_bytes(hashlib.sha256(seed.encode("utf-8", "surrogatepass")).digest()[:8], "big")

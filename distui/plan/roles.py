@@ -32,13 +32,15 @@ def place_roles(job: Job, candidates: Sequence[Candidate], groups: Mapping[str, 
         if role is not None:
             tasks += _spread(name, role, _hosts(name, role, candidates, groups, notes))
     _check_counts(tasks, notes)
-    ranks = {c.host.name: tuple(r for r, t in enumerate(tasks) if t.host == c.host.name) for c in candidates}
+    ranks: dict[str, list[int]] = {c.host.name: [] for c in candidates}
+    for rank, task in enumerate(tasks):
+        ranks[task.host].append(rank)
     used = sorted((c for c in candidates if ranks[c.host.name]), key=lambda c: ranks[c.host.name][0])
     for c in candidates:
-        if c not in used and tasks:
+        if not ranks[c.host.name] and tasks:
             notes.warnings.append(f"{c.host.name}: no task of the roles runs here")
-    places = tuple(_place(job, c, node, tasks, ranks[c.host.name], notes) for node, c in enumerate(used))
-    _compare_workers(places, tasks, notes)
+    places = tuple(_place(job, c, node, tasks, tuple(ranks[c.host.name]), notes) for node, c in enumerate(used))
+    _compare_workers(job, places, tasks, notes)
     found = Placement(places, tuple(notes.problems), tuple(notes.warnings), tuple(notes.reasons))
     return replace(found, roles=tuple(tasks))
 
@@ -80,16 +82,16 @@ def _check_counts(tasks: Sequence[RoleTask], notes: Notes) -> None:
             notes.problem(None, f"{count} tasks are {name}, and TensorFlow allows one", f"roles.{name}: {{count: 1}}")
 
 
-def trains(role: RoleName, tasks: Sequence[RoleTask]) -> bool:
+def trains(role: RoleName, job: Job) -> bool:
     """Whether tasks of this role compute gradients: workers, and a chief that does not coordinate."""
-    return role == "worker" or (role == "chief" and not any(t.role == "ps" for t in tasks))
+    return role == "worker" or (role == "chief" and "ps" not in roles_of(job))
 
 
 # GPUs
 
 
 def _place(job: Job, c: Candidate, node: int, tasks: Sequence[RoleTask], ranks: tuple[int, ...], notes: Notes) -> Place:
-    wants = [_want(job, tasks[rank], tasks) for rank in ranks]
+    wants = [_want(job, tasks[rank]) for rank in ranks]
     named = named_gpus(job, c)
     request: GpuRequest
     if named is not None:
@@ -103,14 +105,14 @@ def _place(job: Job, c: Candidate, node: int, tasks: Sequence[RoleTask], ranks: 
     return Place(c.host, c.facts, node, ranks, gpus, shares)
 
 
-def _want(job: Job, task: RoleTask, tasks: Sequence[RoleTask]) -> int | None:
+def _want(job: Job, task: RoleTask) -> int | None:
     """GPUs that a task asks for; None for a share of what is left."""
     asked = roles_of(job)[task.role].gpus
     if asked == "all":
         return None
     if asked is not None:
         return asked
-    return None if trains(task.role, tasks) else 0
+    return None if trains(task.role, job) else 0
 
 
 def _dealt(
@@ -137,13 +139,13 @@ def _dealt(
     return tuple(dealt)
 
 
-def _compare_workers(places: Sequence[Place], tasks: Sequence[RoleTask], notes: Notes) -> None:
+def _compare_workers(job: Job, places: Sequence[Place], tasks: Sequence[RoleTask], notes: Notes) -> None:
     """TensorFlow's strategies want the same number of GPUs in every worker."""
     counts = {
         tasks[rank].name: len(gpus)
         for place in places
         for rank, gpus in zip(place.ranks, place.rank_gpus, strict=True)
-        if trains(tasks[rank].role, tasks)
+        if trains(tasks[rank].role, job)
     }
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {n}" for name, n in counts.items())

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from distui.plan.env import LINE_LIMIT
 from distui.plan.model import HostNetwork, PlanProblem
@@ -19,6 +20,9 @@ from distui.plan.placement import Place, Placement, RoleTask
 from distui.plan.rendezvous import Found, Meeting, bracketed, ephemeral_warning, free_port
 from distui.plan.roles import roles_of
 from distui.spec.job import DoneWhen, Job
+
+Cluster = Mapping[str, Sequence[str]]
+"""`host:port` of every task, by type, in the order of their index."""
 
 VARIABLE = "TF_CONFIG"
 METHOD = "TF_CONFIG"
@@ -32,53 +36,56 @@ def meet_tf(
     problems: list[PlanProblem] = []
     warnings: list[str] = []
     places = {p.name: p for p in placement.places}
-    ports: dict[int, int] = {}
+    ports = _asked(job, placement.roles)
+    holders: dict[tuple[str, int], RoleTask] = {}
+    for rank, port in ports.items():
+        task = placement.roles[rank]
+        problems += _refused(task, port, places[task.host], holders.setdefault((task.host, port), task))
+        warnings += ephemeral_warning(places[task.host], port)
+    taken = set(ports.values())
     chosen: dict[str, list[int]] = {}
-    for rank, port in _asked(job, placement.roles).items():
-        task, place = placement.roles[rank], places[placement.roles[rank].host]
-        ports[rank] = port
-        problems += _refused(task, port, place, [(placement.roles[r], p) for r, p in ports.items() if r != rank])
-        warnings += ephemeral_warning(place, port)
     for rank, task in enumerate(placement.roles):
         if rank not in ports:
-            place, seed = places[task.host], f"{run_id}/{attempt}/{rank}"
-            ports[rank] = 0 if blank else free_port(place, seed, frozenset(ports.values())) or 0
+            ports[rank] = 0 if blank else free_port(places[task.host], f"{run_id}/{attempt}/{rank}", taken) or 0
+            taken.add(ports[rank])
             chosen.setdefault(task.host, []).append(ports[rank])
             if not ports[rank] and not blank:
                 problems.append(PlanProblem(task.host, "no free port outside the ephemeral range", "name ports"))
     addresses = {n.host: n.addr for n in networks}
     listed = tuple(ports[rank] for rank in range(len(placement.roles)))
-    longest = len(config(len(listed) - 1, placement.roles, addresses, listed))
+    cluster = _cluster(placement.roles, addresses, listed)
+    longest = len(config(placement.roles[0], cluster))
     if longest > LINE_LIMIT - len(VARIABLE) - 1:
         why = f"TF_CONFIG of {len(ports)} tasks is {longest} bytes, more than docker reads in one line ({LINE_LIMIT})"
         problems.append(PlanProblem(None, why, "use fewer tasks, each with more GPUs"))
     reasons = [_free_words(places[host], found) for host, found in chosen.items()]
-    meeting = Meeting(addresses.get(placement.roles[0].host, ""), listed[0], METHOD, ports=listed)
+    meeting = Meeting(addresses.get(placement.roles[0].host, ""), listed[0], METHOD, ports=listed, cluster=cluster)
     return Found(meeting, tuple(problems), tuple(warnings), tuple(reasons))
 
 
 def _asked(job: Job, tasks: Sequence[RoleTask]) -> dict[int, int]:
     """Ports that the job names, by rank: the role's for its first task on a host, the next ones for its neighbours."""
     ports: dict[int, int] = {}
+    before: Counter[tuple[str, str]] = Counter()
     for rank, task in enumerate(tasks):
         first = roles_of(job)[task.role].port
         if first is not None:
-            ports[rank] = first + sum(t.role == task.role and t.host == task.host for t in tasks[:rank])
+            ports[rank] = first + before[task.role, task.host]
+        before[task.role, task.host] += 1
     return ports
 
 
-def _refused(task: RoleTask, port: int, place: Place, others: Sequence[tuple[RoleTask, int]]) -> Iterator[PlanProblem]:
+def _refused(task: RoleTask, port: int, place: Place, holder: RoleTask) -> Iterator[PlanProblem]:
+    """Why a task can't listen on the port that the job names; `holder` is the first task that would."""
     if port > 65535:
-        yield PlanProblem(
-            place.name, f"{task.name} would listen on port {port}; ports end at 65535", "name a lower one"
-        )
+        why = f"{task.name} would listen on port {port}; ports end at 65535"
+        yield PlanProblem(place.name, why, "name a lower one")
     if port in place.facts.ports_in_use:
         why = f"port {port} is taken: somebody listens on it on this host, where {task.name} runs"
         yield PlanProblem(place.name, why, f"name another roles.{task.role}.port, or drop it and let the plan choose")
-    for other, its in others:
-        if its == port and other.host == task.host:
-            why = f"{other.name} and {task.name} would both listen on port {port}"
-            yield PlanProblem(place.name, why, "give the roles ports further apart")
+    if holder is not task:
+        why = f"{holder.name} and {task.name} would both listen on port {port}"
+        yield PlanProblem(place.name, why, "give the roles ports further apart")
 
 
 def _free_words(place: Place, ports: Sequence[int]) -> str:
@@ -97,23 +104,27 @@ def own_ports(reasons: Sequence[str]) -> tuple[int, ...]:
 # what a task is told
 
 
-def task_env(rank: int, placement: Placement, networks: Sequence[HostNetwork], ports: Sequence[int]) -> dict[str, str]:
+def task_env(task: RoleTask, cluster: Cluster) -> dict[str, str]:
     """The variables that make a process this task."""
-    env = {VARIABLE: config(rank, placement.roles, {n.host: n.addr for n in networks}, ports)}
-    if any(t.role == "ps" for t in placement.roles):
+    env = {VARIABLE: config(task, cluster)}
+    if "ps" in cluster:
         env["GRPC_FAIL_FAST"] = "use_caller"
     return env
 
 
-def config(rank: int, tasks: Sequence[RoleTask], addresses: dict[str, str], ports: Sequence[int]) -> str:
-    """TF_CONFIG of one task: the cluster without the evaluator, or for the evaluator itself alone."""
-    own = tasks[rank]
-    alone = own.role == "evaluator"
-    cluster: dict[str, list[str]] = {}
+def _cluster(tasks: Sequence[RoleTask], addresses: Mapping[str, str], ports: Sequence[int]) -> Cluster:
+    """`host:port` of every task by type."""
+    found: dict[str, list[str]] = {}
     for task, port in zip(tasks, ports, strict=True):
-        if (task.role == "evaluator") == alone:
-            cluster.setdefault(task.role, []).append(f"{bracketed(addresses.get(task.host, ''))}:{port}")
-    return json.dumps({"cluster": cluster, "task": {"type": own.role, "index": own.index}}, separators=(",", ":"))
+        found.setdefault(task.role, []).append(f"{bracketed(addresses.get(task.host, ''))}:{port}")
+    return found
+
+
+def config(task: RoleTask, cluster: Cluster) -> str:
+    """TF_CONFIG of one task: the cluster without the evaluator, or for the evaluator itself alone."""
+    alone = task.role == "evaluator"
+    seen = {role: listed for role, listed in cluster.items() if (role == "evaluator") == alone}
+    return json.dumps({"cluster": seen, "task": {"type": task.role, "index": task.index}}, separators=(",", ":"))
 
 
 # when a run is over

@@ -226,6 +226,13 @@ def test_what_can_not_be_a_cluster(job: Job, more: dict[str, Any], problem: str)
     assert found[0].startswith(problem), found
 
 
+def test_a_cluster_that_no_env_file_can_carry() -> None:
+    """Docker reads 64 KiB of a line; said before anything starts."""
+    (found,) = bad(tf({"worker": Role(count=4096)}))
+    assert found.startswith("TF_CONFIG of 4096 tasks is 69")
+    assert found.endswith("more than docker reads in one line (65535) (use fewer tasks, each with more GPUs)")
+
+
 def test_workers_that_differ_are_warned_of() -> None:
     """TensorFlow takes all workers to have the same number of GPUs; a host without a task is named."""
     made = good(tf({"chief": Role(count=1, gpus=2), "worker": Role(count=1, gpus=1, hosts=("n2",))}), gpus=2, hosts=3)
