@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from distui.errors import ExitCode
@@ -66,7 +67,24 @@ def _no_time_left(run: RunController, pause: float) -> bool:
     return limit is not None and run.clock() - run.attempt_began + pause >= limit
 
 
-async def next_plan(run: RunController, ended: RunEnded) -> RunPlan | None:
+async def run_attempts(run: RunController) -> RunEnded:
+    """One attempt after the other, until one does not fail or none is left."""
+    while True:
+        ended = await run.attempt()
+        plan = await _next_plan(run, ended)
+        if plan is None:
+            return ended
+        if run.requests.stop is not None:
+            return replace(ended, outcome="stopped", exit=int(run.requests.exit), at=run.clock())
+        if run.requests.detach:
+            await run.notice("warning", f"attempt {plan.attempt} is not begun without a distui that stays")
+            return replace(ended, at=run.clock())
+        if not await _set_aside(run, plan):
+            return replace(ended, at=run.clock())
+        await run.renew(plan)
+
+
+async def _next_plan(run: RunController, ended: RunEnded) -> RunPlan | None:
     """The plan of the next attempt, after the pause; None when `ended` is how the run ends."""
     attempt, attempts = run.plan.attempt, run.plan.attempts
     why = why_last(run, ended.failure) if ended.outcome == "failed" else ""
@@ -96,6 +114,8 @@ async def _rest(run: RunController, seconds: float) -> None:
     """The pause, cut short by a stop or a detach; the stop that the attempt made by itself is over."""
     if run.requests.stop in OWN_STOPS:
         run.requests.stop = None
+    if run.requests.stop is None and not run.requests.detach:
+        run.requests.changed.clear()
     until = asyncio.get_running_loop().time() + seconds
     run.stored.stop_asked()  # asked of an attempt that has ended
     while run.requests.stop is None and not run.requests.detach and asyncio.get_running_loop().time() < until:
@@ -106,10 +126,16 @@ async def _rest(run: RunController, seconds: float) -> None:
                 await run.requests.changed.wait()
 
 
-def set_aside(run: RunController, plan: RunPlan) -> None:
+async def _set_aside(run: RunController, plan: RunPlan) -> bool:
     """Move what is recorded of the attempt that has ended out of the way and record the next one's plan.
 
-    Raises OSError.
+    False, with the reason said, when that can't be written here.
     """
-    run.stored.set_aside(run.plan.attempt)
-    run.stored.write_plan(to_json(plan))
+    try:
+        run.stored.set_aside(run.plan.attempt)
+        run.stored.write_plan(to_json(plan))
+    except OSError as exc:
+        text = f"can't write {run.stored.path}: {exc.strerror}; attempt {plan.attempt} is not begun"
+        await run.notice("error", text)
+        return False
+    return True

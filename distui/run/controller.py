@@ -17,7 +17,7 @@ from distui.errors import CheckFailed, DistuiError, ExitCode, HostError
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan, Task
 from distui.run import elastic
-from distui.run.attempts import Again, next_plan, set_aside, why_last
+from distui.run.attempts import Again, run_attempts, why_last
 from distui.run.cleanup import clean_up
 from distui.run.events import (
     Event,
@@ -222,7 +222,7 @@ class RunController:
                 await self._give_up(exc, "unknown" if self.adopted else "launch_failed")
                 return
             try:
-                await self.emit(await self._attempts())
+                await self.emit(await run_attempts(self))
             except DistuiError as exc:
                 await self._give_up(exc, "unknown")
             except Exception:
@@ -267,31 +267,14 @@ class RunController:
             names=plan.rank_names,
         )
 
-    async def _attempts(self) -> RunEnded:
-        """One attempt after the other, until one does not fail or none is left."""
-        while True:
-            await self.emit(self._opened())
-            ended = await self._run()
-            plan = await next_plan(self, ended)
-            if plan is None:
-                return ended
-            if self.requests.stop is not None:
-                return replace(ended, outcome="stopped", exit=int(self.requests.exit), at=self.clock())
-            if self.requests.detach:
-                await self.notice("warning", f"attempt {plan.attempt} is not begun without a distui that stays")
-                return replace(ended, at=self.clock())
-            await self._renew(plan)
+    async def attempt(self) -> RunEnded:
+        """One attempt from its first event on; returns its end, which may not be the run's."""
+        await self.emit(self._opened())
+        return await self._run()
 
-    async def _renew(self, plan: RunPlan) -> None:
-        """Let go of the attempt that has ended and get ready for the next. Raises CheckFailed for a full disk here."""
+    async def renew(self, plan: RunPlan) -> None:
+        """Let go of the attempt that has ended and get ready for the next."""
         await asyncio.gather(*(h.link.close() for h in self.hosts.values()))
-        try:
-            set_aside(self, plan)
-        except OSError as exc:
-            raise CheckFailed(
-                f"can't write {self.stored.path}: {exc.strerror}; attempt {plan.attempt} is not begun",
-                hint="free some space there",
-            ) from exc
         self.plan = plan
         self._prepare()
 

@@ -19,6 +19,7 @@ from distui.run.discover import find_runs
 from distui.run.events import AttemptEnded, PhaseBegun, RankChanged, RunOpened
 from distui.run.recorded import stored_events
 from distui.run.state import RunState, apply
+from distui.run.store import StoredRun
 from distui.session import Completed
 from distui.spec.inventory import Host
 from fakehosts.runs import Cluster, plan_for, use_fake_follower
@@ -334,3 +335,20 @@ async def test_an_image_with_an_entry_point_is_remarked(cluster: Cluster) -> Non
     ended = await cluster.run(plan_for(*cluster.names, max_duration=60.0))
     assert ended.outcome == "succeeded"
     assert "the image's entry point (/e.sh) must run `timeout` for max_duration" in cluster.said()
+
+
+async def test_a_full_disk_here_is_no_reason_to_lose_the_result(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attempt that failed is the run's end; that no other is begun is said."""
+
+    def full(stored: StoredRun, number: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(StoredRun, "set_aside", full)
+    ends(cluster, 3)
+    again = planner(cluster, retries=1)
+    ended = await cluster.run(again(1, 0.0), again=again)  # type: ignore[arg-type]
+    assert (ended.outcome, ended.exit, ended.failure.exit if ended.failure else None) == ("failed", 1, 3)
+    assert "No space left on device; attempt 2 is not begun" in cluster.said()
+    assert cluster.left() == []
