@@ -187,3 +187,14 @@ def numbers(ranks: Sequence[int], width: int = 2) -> str:
 def digits(ranks: Mapping[int, object] | Sequence[int]) -> int:
     """How wide rank numbers are: two at least."""
     return max(2, len(str(max(ranks, default=0))))
+
+
+def remark(rows: Sequence[RankRow], width: int = 2, room: int = 10) -> str:
+    """What to look at among these ranks, in `room` letters: `13 quiet`, `8 lost`; empty when nothing is."""
+    loud = [row for row in rows if row.trouble]
+    worst = next((row for row in loud if row.tone == "wrong"), loud[0] if loud else None)
+    if worst is None:
+        return ""
+    alike = [row.rank for row in loud if row.word == worst.word]
+    named = f"{numbers(alike, width)} {worst.word}"
+    return named if len(named) <= room else f"{len(alike)} {worst.word}"

@@ -22,7 +22,7 @@ from distui.run.events import (
     StopAsked,
 )
 from distui.run.load import load
-from distui.run.rank_rows import data_rate, network_name, numbers, rank_row
+from distui.run.rank_rows import RankRow, Tone, data_rate, network_name, numbers, rank_row, remark
 from distui.run.severity import severity
 from distui.run.state import RunState, apply
 
@@ -181,3 +181,18 @@ def test_loads_and_rates() -> None:
 def test_severity(text: str, want: str) -> None:
     """Words that judge a line."""
     assert severity(text) == want
+
+
+@pytest.mark.parametrize(
+    ("loud", "want"),
+    [
+        ([], ""),
+        ([(13, "quiet", "watch")], "13 quiet"),
+        ([(1, "quiet", "watch"), (2, "exit 1", "wrong")], "02 exit 1"),
+        ([(r, "lost", "watch") for r in (1, 3, 5, 7)], "4 lost"),
+    ],
+)
+def test_what_to_look_at_on_a_host(loud: list[tuple[int, str, Tone]], want: str) -> None:
+    """What is wrong before what is to be watched; numbers where they fit, else how many."""
+    fine = RankRow(0, "h1", (), "running", "ok")
+    assert remark([fine, *(RankRow(r, "h1", (), "x", word, tone) for r, word, tone in loud)]) == want

@@ -6,7 +6,7 @@ from rich.style import Style
 
 from distui.run.aftermath import Moment
 from distui.run.progress import figure_name
-from distui.run.rank_rows import digits, failed_at, numbers, started
+from distui.run.rank_rows import digits, failed_at, numbers, remark, started
 from tui.desk import LiveRun
 from tui.figures import size as size_words
 from tui.figures import span
@@ -125,7 +125,7 @@ class RunPaint(FailureKeys):
                     host, "lost" if lost else worst.sign if worst is not None else "starting",
                     numbers([r.rank for r in mine], digits(self.feed.buffers)),
                     list(self.feed.samples.get(host, ())), networks.get(host), lost,
-                    trouble=any(r.tone == "wrong" for r in mine),
+                    trouble=any(r.tone == "wrong" for r in mine), remark=remark(mine, digits(self.feed.buffers)),
                 )
             )  # fmt: skip
         return made

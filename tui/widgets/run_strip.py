@@ -30,6 +30,8 @@ class HostRow:
     lost: str = ""
     """Why it can't be reached; empty when it can."""
     trouble: bool = False
+    remark: str = ""
+    """What to look at among its ranks, in a word."""
 
     @property
     def sample(self) -> HostSampled | None:
@@ -157,13 +159,14 @@ def strip_lines(
     return lines
 
 
-def narrow_line(look: Palette, glyphs: Glyphs, row: HostRow, width: int, name: int) -> Line:
+def narrow_line(look: Palette, glyphs: Glyphs, row: HostRow, width: int, name: int, ranks: int) -> Line:
     """One host where there is no room for the rank list: state, ranks, tanks, totals."""
     line = Line().gap(1).put(glyphs.state(row.sign), look.state(row.sign)).gap(1)
     line.put(row.host, look.wrong if row.trouble or row.lost else look.text, width=name).gap(2)
     if row.lost:
         return line.put(f"lost: {row.lost}", look.watch)
-    line.put(row.ranks, look.muted, width=min(10, max(5, len(row.ranks)))).gap(1)
+    loud = look.wrong if row.trouble else look.watch
+    line.put(row.remark or row.ranks, loud if row.remark else look.muted, width=ranks).gap(1)
     sample = row.sample
     if sample is None:
         return line.put("no figures", look.faint)
@@ -188,7 +191,8 @@ def narrow_lines(look: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: 
     """Those rows; hosts with trouble first when not all fit."""
     name = min(12, max((len(r.host) for r in rows), default=4))
     ordered = sorted(rows, key=lambda r: not (r.lost or r.trouble)) if len(rows) > height else list(rows)
-    lines = [narrow_line(look, glyphs, row, width, name) for row in ordered[:height]]
+    ranks = min(10, max((len(r.remark or r.ranks) for r in rows), default=5))
+    lines = [narrow_line(look, glyphs, row, width, name, max(5, ranks)) for row in ordered[:height]]
     if len(rows) > height and lines:
         lines[-1] = Line().gap(1).put(f"{len(rows) - height + 1} more hosts", look.muted)
     return lines
