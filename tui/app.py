@@ -156,7 +156,7 @@ class DistuiApp(Places):
         if not self.is_headless:
             gc.collect()
             gc.freeze()
-            gc.set_threshold(50_000, 20, 100)  # full collections are the tail of the latency (docs/tui.md)
+            gc.set_threshold(50_000, 20, 100)  # full collections are the tail of the latency (docs/benchmarks.md)
         if not isinstance(self.opening, str):
             self.open_run(self.opening)
         self.probe([host.name for host in self.desk.hosts])

@@ -250,8 +250,9 @@ def _run_plan(draft: _Draft, notes: _Notes, digest: str) -> RunPlan:
 def _tasks(draft: _Draft, digest: str) -> tuple[Task, ...]:
     """One task per rank (in rank order within a host; with launcher `tf` throughout) or per host (`is_node`)."""
     placed = draft.placement
+    totals = len(placed.places), placed.world_size, placed.processes  # counted once: ranks times hosts is much
     seats = [
-        Seat(p, net, local, len(placed.places), placed.world_size, placed.processes)
+        Seat(p, net, local, *totals)
         for p, net in zip(placed.places, draft.networks, strict=True)
         for local in ((-1,) if is_node(draft.job) else range(len(p.ranks)))
     ]
