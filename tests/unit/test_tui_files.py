@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 import pytest
 
+from distui.cli.desk_hosts import ssh_login
 from distui.errors import UsageError
 from distui.spec.inventory import Host
 from tui import files, shell
-from tui.desk import Desk
 
 
 def test_a_file_is_written_whole(tmp_path: Path) -> None:
@@ -63,15 +62,8 @@ def test_editors(monkeypatch: pytest.MonkeyPatch, visual: str, line: int, expect
 
 
 def test_ssh_takes_what_the_inventory_adds() -> None:
-    """A name that begins with a dash is no option; a desk with its own way to log in says so."""
-
-    class Own:
-        def ssh_argv(self, host: str) -> tuple[str, ...]:
-            return ("ssh", "-F", "demo.conf", host)
-
+    """A name that begins with a dash is no option; a command is one word and gets a terminal."""
     host = Host("node01", addr="10.0.0.1", user="ann", port=2222)
 
-    assert shell.ssh_argv(cast(Desk, object()), host) == (
-        "ssh", "-p", "2222", "-l", "ann", "-o", "HostName=10.0.0.1", "--", "node01",
-    )  # fmt: skip
-    assert shell.ssh_argv(cast(Desk, Own()), host) == ("ssh", "-F", "demo.conf", "node01")
+    assert ssh_login(host) == ("ssh", "-p", "2222", "-l", "ann", "-o", "HostName=10.0.0.1", "--", "node01")
+    assert ssh_login(Host("-oX"), ("docker", "exec", "a b")) == ("ssh", "-t", "--", "-oX", "docker exec 'a b'")
