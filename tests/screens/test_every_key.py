@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import inspect
 import pkgutil
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,42 +12,22 @@ from typing import Any
 import effects_run  # noqa: F401  # registers checks
 import effects_views  # noqa: F401
 import pytest
-from every_key import CHANGING, EFFECTS, Case, a_run, do
-from fakes import FakeDesk, failing, launching, sample, settle
+from arriving import arrive, opened
+from every_key import CHANGING, EFFECTS, Case, do
+from fakes import FakeDesk, settle
 
 import tui.screens
 import tui.shell
-from distui.plan.labels import TaskLabels
-from distui.run.containers import HostContainer
 from tui.actions import Action
 from tui.base import View
-from tui.desk import HostNews
 from tui.palette import Actions
 from tui.registry import places
-from tui.screens.container_log import ContainerLogScreen
-from tui.widgets.rows import RowList
 
 PLACES = dict(places())
-OF_FAILURES = {"jump", "pin", "evidence", "copy_report", "rerun", "prune"}
-"""These are about a run that has failed."""
 OPENS = {("Lists", "choose")}
 """What enter on a row of a list does is checked where the list is."""
 QUIET = {("Hosts", "launch")}
 """It opens the form, which asks before it starts anything."""
-
-
-@contextlib.asynccontextmanager
-async def opened(open_app: Any, desk: FakeDesk, lent: list[tuple[str, ...]], **more: Any) -> AsyncIterator[Case]:
-    """The app with groups, containers, and an ended run."""
-    before = desk.plan("llm-7f2")
-    desk.record(before, [*launching(before, 1.0), *failing(before, 5.0)])
-    live = await a_run(desk, fails=False)
-    desk.groups = {"first": ("node01", "node02"), "second": ("node03", "node04")}
-    labels = TaskLabels("llm-7f3", 0, tuple(range(8)), "node01", "llm-pretrain", owner="alice@laptop")
-    box = HostContainer("node01", "a" * 64, "distui-llm-7f3-0", "image", "running", True, since=1.0, task=labels)
-    desk.known_containers = {"node01": (box,)}
-    async with open_app(**more) as (app, pilot):
-        yield Case(app, pilot, desk, live, desk.folder, lent)
 
 
 @pytest.fixture
@@ -68,57 +45,6 @@ def lent(desk: FakeDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> lis
     return found
 
 
-async def arrive(case: Case, place: str, action: Action) -> None:
-    """Go to a place, as if for the first time."""
-    app, desk = case.app, case.desk
-    while len(app.screen_stack) > 1:
-        app.pop_screen()
-    app.clear_notifications()
-    app._clipboard = ""
-    desk.calls.clear()
-    case.lent.clear()
-    case.action = action.id
-    match place:
-        case "Hosts" | "Jobs" | "Runs" | "Doctor":
-            app.show_view(place.lower())  # type: ignore[arg-type]
-        case "Everywhere":
-            app.show_view("jobs")
-        case "One host":
-            await desk.say(HostNews("node01", "sample", sample=sample("node01", time.time())))
-            app.open_host("node01")
-        case "Launch":
-            app.open_launch(desk.jobs()[0], ())
-        case "One run":
-            case.live = await a_run(desk, fails=action.id in OF_FAILURES)
-            app.open_run(case.live)
-        case "A text" | "Lists":
-            app.open_text("a text", "\n".join(f"line {number} " + "x" * 300 for number in range(200)))
-        case "A container's log":
-            lines = [f"line {number} " + "x" * 200 for number in range(100)]
-            lines[50] = "ValueError: odd"
-            desk.log_parts = asyncio.Queue()
-            desk.log_parts.put_nowait("".join(f"{line}\n" for line in lines).encode())
-            app.push_screen(ContainerLogScreen(desk.known_containers["node01"][0]))
-    await case.pilot.pause()
-    await settle(case.pilot)
-    await filled(case, place)
-
-
-async def filled(case: Case, place: str) -> None:
-    """Until what the place shows is there."""
-    match place:
-        case "One run":
-            await case.settled()
-        case "A container's log":
-            await case.until(lambda: len(case.screen.lines) == 100)
-        case "Doctor":
-            await case.until(lambda: len(case.screen.columns) > 1)
-        case "Launch":
-            await case.until(lambda: case.screen.preview.plan is not None)
-        case "A text" | "Lists":
-            case.screen.rows = case.screen.query_one(RowList)
-
-
 def checked(place: str, action: Action) -> None:
     """AssertionError when nobody says what it does."""
     assert (place, action.id) in EFFECTS or (place, action.id) in OPENS, f"no check of {place}: {action.id}"
@@ -128,7 +54,7 @@ async def tried(case: Case, place: str, action: Action) -> None:
     """Press its first key and check the effect."""
     if (place, action.id) in OPENS:
         return
-    await arrive(case, place, action)
+    await arrive(case, place, action.id)
     asks = action.changes and (place, action.id) not in QUIET
     await do(case, EFFECTS[place, action.id], lambda: case.press(action.keys[0]), asks=asks)
 
@@ -176,7 +102,7 @@ async def test_other_keys_commands_and_the_palette_do_the_same(
 ) -> None:
     """The second key of an action, its word after `:` and its line in the palette come to the same method."""
     async with opened(open_app, desk, lent) as case:
-        await arrive(case, place, PLACES[place][0])
+        await arrive(case, place)
         for action in PLACES[place]:
             ways: dict[str, Callable[[], Any]] = {key: lambda key=key: case.press(key) for key in action.keys[1:]}
             if action.command and not own_word(case, action.command):
@@ -219,7 +145,7 @@ async def test_read_only_refuses_what_changes_something(
         desk.readonly = True
         for place, actions in PLACES.items():
             for action in (a for a in actions if a.changes):
-                await arrive(case, place, action)
+                await arrive(case, place, action.id)
                 for go in (
                     lambda action=action: case.press(action.keys[0]),
                     lambda action=action: typed(case, action.command),

@@ -1,0 +1,86 @@
+"""Ways to every place of the app, with something in it: for checks of keys, layouts and pictures."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from every_key import Case, a_run
+from fakes import FakeDesk, failing, launching, sample, settle
+
+from distui.plan.labels import TaskLabels
+from distui.run.containers import HostContainer
+from tui.desk import HostNews
+from tui.screens.container_log import ContainerLogScreen
+from tui.widgets.rows import RowList
+
+OF_FAILURES = {"jump", "pin", "evidence", "copy_report", "rerun", "prune"}
+"""These are about a run that has failed."""
+
+
+@contextlib.asynccontextmanager
+async def opened(open_app: Any, desk: FakeDesk, lent: list[tuple[str, ...]], **more: Any) -> AsyncIterator[Case]:
+    """The app with groups, containers, and an ended run."""
+    before = desk.plan("llm-7f2")
+    desk.record(before, [*launching(before, 1.0), *failing(before, 5.0)])
+    live = await a_run(desk, fails=False)
+    desk.groups = {"first": ("node01", "node02"), "second": ("node03", "node04")}
+    labels = TaskLabels("llm-7f3", 0, tuple(range(8)), "node01", "llm-pretrain", owner="alice@laptop")
+    box = HostContainer("node01", "a" * 64, "distui-llm-7f3-0", "image", "running", True, since=1.0, task=labels)
+    desk.known_containers = {"node01": (box,)}
+    async with open_app(**more) as (app, pilot):
+        yield Case(app, pilot, desk, live, desk.folder, lent)
+
+
+async def arrive(case: Case, place: str, action: str = "") -> None:
+    """Go to a place, as if for the first time, to do an action there."""
+    app, desk = case.app, case.desk
+    while len(app.screen_stack) > 1:
+        app.pop_screen()
+    app.clear_notifications()
+    app._clipboard = ""
+    desk.calls.clear()
+    case.lent.clear()
+    case.action = action
+    match place:
+        case "Hosts" | "Jobs" | "Runs" | "Doctor":
+            app.show_view(place.lower())  # type: ignore[arg-type]
+        case "Everywhere":
+            app.show_view("jobs")
+        case "One host":
+            await desk.say(HostNews("node01", "sample", sample=sample("node01", time.time())))
+            app.open_host("node01")
+        case "Launch":
+            app.open_launch(desk.jobs()[0], ())
+        case "One run":
+            case.live = await a_run(desk, fails=action in OF_FAILURES)
+            app.open_run(case.live)
+        case "A text" | "Lists":
+            app.open_text("a text", "\n".join(f"line {number} " + "x" * 300 for number in range(200)))
+        case "A container's log":
+            lines = [f"line {number} " + "x" * 200 for number in range(100)]
+            lines[50] = "ValueError: odd"
+            desk.log_parts = asyncio.Queue()
+            desk.log_parts.put_nowait("".join(f"{line}\n" for line in lines).encode())
+            app.push_screen(ContainerLogScreen(desk.known_containers["node01"][0]))
+    await case.pilot.pause()
+    await settle(case.pilot)
+    await filled(case, place)
+
+
+async def filled(case: Case, place: str) -> None:
+    """Until what the place shows is there."""
+    match place:
+        case "One run":
+            await case.settled()
+        case "A container's log":
+            await case.until(lambda: len(case.screen.lines) == 100)
+        case "Doctor":
+            await case.until(lambda: len(case.screen.columns) > 1)
+        case "Launch":
+            await case.until(lambda: case.screen.preview.plan is not None)
+        case "A text" | "Lists":
+            case.screen.rows = case.screen.query_one(RowList)

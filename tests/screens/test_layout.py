@@ -1,0 +1,88 @@
+"""No screen is wider or higher than the terminal, nothing overlaps, and where one is and what can be done is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from arriving import arrive, opened
+from every_key import Case
+from fakes import FakeDesk
+from rich.cells import cell_len
+from textual.geometry import Region
+from textual.widget import Widget
+
+from tui.bars import Crumbs, KeyBar
+from tui.base import View
+from tui.registry import places
+
+SIZES = [(80, 24), (120, 40), (200, 50)]
+PLACES = [(title, "") for title, _ in places() if title not in ("Lists", "Everywhere")] + [("One run", "jump")]
+OVER = ["question_mark", "x", "ctrl+q"]
+"""Keys that open something over the screen."""
+
+
+def shown(case: Case) -> list[str]:
+    """The rows of the screen as they are sent to the terminal, not cut by the test."""
+    strips = case.screen._compositor.render_strips()
+    return ["".join(segment.text for segment in strip) for strip in strips]
+
+
+def overlaps(parent: Widget) -> list[str]:
+    """Widgets that lie in one place and cover each other."""
+    found = []
+    seen: list[tuple[Widget, Region]] = []
+    for child in parent.children:
+        if not child.display or not child.region or child.styles.layer or child.styles.overlay != "none":
+            continue
+        region = child.region
+        found += [f"{child!r} covers {other!r}" for other, taken in seen if region.overlaps(taken)]
+        seen.append((child, region))
+        found += overlaps(child)
+    return found
+
+
+def outside(case: Case) -> list[str]:
+    """Widgets that stick out of the terminal though nothing they are in scrolls."""
+    return [
+        repr(widget)
+        for widget in case.screen.query("*")
+        if widget.display
+        and widget.region
+        and not any(above.is_scrollable for above in widget.ancestors if isinstance(above, Widget))
+        and not case.screen.region.contains_region(widget.region)
+    ]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_nothing_is_cut_off_or_overlaps(
+    size: tuple[int, int], open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On every screen, and with help, menu and the question for leaving over it."""
+    monkeypatch.chdir(desk.folder)
+    async with opened(open_app, desk, [], size=size) as case:
+        for place, action in PLACES:
+            await arrive(case, place, action)
+            name = f"{place} {action}"
+            assert isinstance(case.screen, View), name
+            check_size(case, size, name)
+            rows = shown(case)
+            where = case.screen.crumbs[-1]
+            assert any(where in row for row in rows[1:3]), (name, rows[:3])
+            assert "? help" in rows[-1], name
+            assert "…" not in rows[-1], name
+            for bar in (Crumbs, KeyBar):
+                assert case.screen.query_one(bar).region.height == 1, name
+            for key in OVER:
+                await case.press(key)
+                check_size(case, size, f"{name} {key}")
+                await case.press("escape")
+
+
+def check_size(case: Case, size: tuple[int, int], name: str) -> None:
+    """Every row is as wide as the terminal, and nothing covers or leaves anything."""
+    rows = shown(case)
+    assert len(rows) == size[1], name
+    assert {cell_len(row) for row in rows} == {size[0]}, (name, [row for row in rows if cell_len(row) != size[0]])
+    assert not overlaps(case.screen), name
+    assert not outside(case), name
