@@ -123,7 +123,7 @@ class _Guarded:
     def __init__(self, node: DOMNode, job: Coroutine[Any, Any, None]) -> None:
         self._node = node
         self._job = job
-        finalize(self, job.close)
+        finalize(self, job.close).atexit = False
 
     def __await__(self) -> Generator[Any, None, None]:
         return self._told().__await__()
