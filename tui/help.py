@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 from tui.actions import Action, Group
 from tui.keys import keys_of
@@ -33,7 +34,7 @@ def help_rows(
     """The rows of the overlay: groups in columns, what touches hosts apart at the end."""
     shown = [(a, keys_of(a, keymap)) for a in actions if a.keys]
     shown = [(a, keys) for a, keys in shown if matches(a, keys, wanted)]
-    columns = 2 if width >= 70 else 1
+    columns = 2 if width >= 90 else 1
     cell = width // columns - 2
     blocks = [_block(group, shown, look, cell) for group in ORDER]
     rows = _beside([b for b in blocks if b], columns, cell)
@@ -48,7 +49,9 @@ def _block(group: Group, shown: Sequence[tuple[Action, tuple[str, ...]]], look: 
     room = max(len(" ".join(keys[:2])) for _, keys in own)
     for action, keys in own:
         line = Line().gap(2).put(" ".join(keys[:2]), look.key, width=room).gap(2)
-        lines.append(line.put(_words(action), look.muted).cut(width))
+        first, *more = wrap(_words(action), max(10, width - line.width)) or [""]
+        lines.append(line.put(first, look.muted).cut(width))
+        lines += [Line().gap(room + 4).put(part, look.muted).cut(width) for part in more]
     return [*lines, Line()]
 
 
@@ -84,7 +87,10 @@ def _changes(shown: Sequence[tuple[Action, tuple[str, ...]]], look: Palette, wid
     rows = [Line()] * space + [head.cut(width)]
     for action, keys in own:
         line = Line().gap(2).put(f" {keys[0]} ", look.chip).gap(2).put(action.title, look.text, width=16).gap(1)
-        rows.append(line.put(_words(action) if action.help else "", look.muted).cut(width))
+        first, *more = wrap(_words(action) if action.help else "", max(10, width - line.width)) or [""]
+        start = line.width
+        rows.append(line.put(first, look.muted).cut(width))
+        rows += [Line().gap(start).put(part, look.muted).cut(width) for part in more]
     return rows
 
 

@@ -15,6 +15,7 @@ from textual.widget import Widget
 from tui.bars import Crumbs, KeyBar
 from tui.base import View
 from tui.registry import places
+from tui.screens.help import HelpScreen
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 PLACES = [(title, "") for title, _ in places() if title not in ("Lists", "Everywhere")] + [("One run", "jump")]
@@ -76,6 +77,9 @@ async def test_nothing_is_cut_off_or_overlaps(
             for key in OVER:
                 await case.press(key)
                 check_size(case, size, f"{name} {key}")
+                if isinstance(case.screen, HelpScreen):
+                    cut = [line.plain for line in case.screen._lines if "…" in line.plain]
+                    assert not cut, (name, cut)
                 await case.press("escape")
 
 

@@ -33,7 +33,7 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen { align: center middle; background: $background 60%; }
     HelpScreen:ansi { background: ansi_default; }
     HelpScreen > Vertical {
-        width: 104; max-width: 100%; height: auto; max-height: 90%; background: $panel; padding: 1 2;
+        width: 140; max-width: 100%; height: auto; max-height: 90%; background: $panel; padding: 1 2;
     }
     HelpScreen.-h0 > Vertical { padding: 0; max-height: 100%; }
     HelpScreen Input { border: none; height: 1; padding: 0 1; background: $cursor; margin: 0 0 1 0; }
@@ -66,7 +66,7 @@ class HelpScreen(ModalScreen[None]):
 
     def _show(self, wanted: str) -> None:
         rows = self.query_one(RowList)
-        width = min(104, self.app.size.width) - 6
+        width = min(140, self.app.size.width) - 6
         self._lines = help_rows(self.actions, app_of(self).keymap, look_of(self), width, wanted)
         rows.styles.height = max(1, len(self._lines))
         rows.set_rows([Row("", plain=True)] * len(self._lines))
