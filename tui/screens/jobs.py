@@ -44,7 +44,7 @@ class JobsScreen(View):
     def headline(self, line: Line, look: Palette) -> None:
         """How many there are, and how many can't be read."""
         bad = sum(1 for job in self.files if job.problems)
-        line.put(len(self.files), look.bold).put(" jobs", look.muted)
+        line.put(len(self.files), look.bold).put(f" job{'s' * (len(self.files) != 1)}", look.muted)
         if bad:
             line.gap(3).put(bad, look.wrong).put(" can't be read", look.muted)
 

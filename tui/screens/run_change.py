@@ -14,6 +14,7 @@ from distui.spec.job import Job
 from distui.spec.names import fold
 from tui.base import View, app_of
 from tui.desk import LiveRun
+from tui.paint import cut
 from tui.run_words import byte_size
 
 
@@ -109,10 +110,10 @@ def _words(plan: RunPlan, job: Job, what: str) -> Iterator[str]:
     for host in plan.hosts:
         ranks = [r for t in plan.tasks_on(host) for r in t.ranks]
         gpus = sorted({g for t in plan.tasks_on(host) for g in t.gpus})
-        yield f"{host}   ranks {numbers(ranks)}" + (f"   GPUs {numbers(gpus, 1)}" if gpus else "")
+        yield f"{host}   {_ranks(ranks)}" + (f"   GPUs {numbers(gpus, 1)}" if gpus else "")
     if plan.tasks and plan.tasks[0].engine != "process":  # there it is a script of ours, not a command to read
         yield ""
-        yield " ".join(plan.tasks[0].start)[:400]
+        yield cut(shlex.join(plan.tasks[0].start), 400)
 
 
 async def prune(view: View, run: str, hosts: Sequence[str]) -> bool:
