@@ -16,8 +16,8 @@ from distui.cli import runs as listing
 from distui.cli.desk_hosts import HostDesk, Login, ssh_login
 from distui.cli.jobfiles import job_files, read_draft
 from distui.cli.keeper import FollowedRun, Keeper, RecordedRun
-from distui.cli.launching import identity, owner
-from distui.cli.order import run_name
+from distui.cli.launching import code_reader, identity, owner
+from distui.cli.order import code_token, run_name
 from distui.cli.planview import recorded_plan
 from distui.cli.settings import Settings
 from distui.errors import UsageError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from distui.facts.host import ProbeResult
     from distui.plan.model import NoPlan, RunPlan
     from distui.run.attempts import Again
+    from distui.run.code.source import CodeSource
     from distui.run.controller import RunController
     from distui.run.discover import Found
     from distui.run.job_record import JobRecord
@@ -82,7 +83,8 @@ class CliDesk(HostDesk):
         self._smokes: set[asyncio.Task[tuple[PairResult, ...]]] = set()
         self._stack = AsyncExitStack()
         # by the launch's own id: the text may change after the plan that is launched
-        self._previewed: tuple[str, Again | None, tuple[HostPick, ...]] = ("", None, ())
+        self._previewed: tuple[str, Again | None, tuple[HostPick, ...], CodeSource | None] = ("", None, (), None)
+        self._code = code_reader(told)
         """The run that was planned last, how its next attempts are, and on which hosts it was to be."""
         self._reruns: dict[str, FollowedRun] = {}
         self._connector: Connector | None = None
@@ -200,10 +202,14 @@ class CliDesk(HostDesk):
         """See tui.desk."""
         from distui.plan.plan import plan
 
-        who = identity(run_id)
-        again = partial(plan, job, self.inventory, tuple(picks), dict(self._facts), **who)
-        self._previewed = who["launch"], lambda attempt, spent: again(attempt=attempt, spent=spent), tuple(picks)
+        who, code = identity(run_id), self._read_code(job)
+        said = code.plan if code else None
+        again = partial(plan, job, self.inventory, tuple(picks), dict(self._facts), code=said, **who)
+        self._previewed = who["launch"], lambda attempt, spent: again(attempt=attempt, spent=spent), tuple(picks), code
         return again()
+
+    def _read_code(self, job: Job) -> CodeSource | None:
+        return self._code.read(job, code_token(job, self.told.environ)[1])
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
         """See tui.desk."""
@@ -227,10 +233,11 @@ class CliDesk(HostDesk):
         """See tui.desk."""
         from distui.spec.inventory import HostPick
 
-        known, again, picks = self._previewed
+        known, again, picks, code = self._previewed
         if known != plan.tasks[0].labels.get("distui.launch"):
             again, picks = None, tuple(HostPick(name) for name in plan.hosts)
-        live = await self.start(plan, self._secrets(job), job, picks, again=again)
+            code = await asyncio.to_thread(self._read_code, job)
+        live = await self.start(plan, self._secrets(job), job, picks, again=again, code=code)
         if rerun_of:
             self._reruns[rerun_of] = live
         return live
@@ -251,6 +258,7 @@ class CliDesk(HostDesk):
         keep: bool = False,
         preflight: bool = True,
         again: Again | None = None,
+        code: CodeSource | None = None,
     ) -> FollowedRun:
         """Start a plan with the values of its secrets. Raises UsageError when its name is taken here."""
         from distui.plan.serialize import to_json
@@ -267,7 +275,7 @@ class CliDesk(HostDesk):
         def make(connector: Connector) -> RunController:
             return RunController(
                 plan, connector=connector, stored=stored, facts=facts, secrets=secrets, keep=keep,
-                preflight=preflight, again=again, limits=Limits(run=self.told.timeout),
+                preflight=preflight, again=again, code=code, limits=Limits(run=self.told.timeout),
             )  # fmt: skip
 
         return await self._keeper.keep(self._connect(hosts), make)

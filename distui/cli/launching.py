@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import secrets
 import shutil
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from distui.facts.host import HostFacts
     from distui.plan.model import NoPlan, RunPlan
     from distui.run.attempts import Again
+    from distui.run.code.source import CodeReader, CodeSource
     from distui.run.store import StoredRun
     from distui.session import Connector
 
@@ -39,6 +41,7 @@ class Prepared:
     plan: RunPlan
     facts: Mapping[str, HostFacts]
     again: Again
+    code: CodeSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,22 +67,32 @@ def owner() -> str:
 async def prepare(connector: Connector, told: Settings, out: Console, order: Order) -> Prepared:
     """Ask the hosts and make the plan.
 
-    Raises HostsUnreachable or HostsFailed when a host does not answer, PlanError when there is no plan.
+    Raises HostsUnreachable or HostsFailed when a host does not answer, PlanError when there is no plan, and UsageError
+    or CheckFailed for code that can't be sent.
     """
     from distui.facts.host import HostFacts
     from distui.facts.probe import probe_all
     from distui.plan.plan import NoPlan, plan
     from distui.spec.names import fold
 
+    code = await asyncio.to_thread(code_reader(told).read, order.job, order.token)
     out.say(f"distui: asking {counted(len(order.hosts), 'host')}: {fold(h.name for h in order.hosts)}", "dim")
     results = await probe_all(connector, order.hosts, parallel=told["parallel"])
     wiring.refuse_dead(results)
-    again = partial(plan, order.job, order.inventory, order.picks, results, **identity(order.run_id))
+    said = code.plan if code else None
+    again = partial(plan, order.job, order.inventory, order.picks, results, code=said, **identity(order.run_id))
     made = again()
     if isinstance(made, NoPlan):
         raise no_plan(made)
     facts = {name: r for name, r in results.items() if isinstance(r, HostFacts)}
-    return Prepared(made, facts, lambda attempt, spent: again(attempt=attempt, spent=spent))
+    return Prepared(made, facts, lambda attempt, spent: again(attempt=attempt, spent=spent), code)
+
+
+def code_reader(told: Settings) -> CodeReader:
+    """What reads the code of jobs on this machine."""
+    from distui.run.code.source import CodeReader
+
+    return CodeReader(told.paths.cache, told.environ)
 
 
 class Identity(TypedDict):
@@ -135,6 +148,7 @@ async def start(
         detach=how.detach,
         preflight=how.preflight,
         again=prepared.again,
+        code=prepared.code,
         limits=Limits(run=told.timeout),
     )
     sink = printer(out, told.output, how.view, verbose=told.verbose)

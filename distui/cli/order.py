@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -41,6 +42,8 @@ class Order:
     picks: tuple[HostPick, ...]
     secrets: Mapping[str, str] = field(default_factory=dict)
     run_id: str = ""
+    token: str | None = None
+    """For the repository of the job's code."""
 
     @property
     def hosts(self) -> tuple[Host, ...]:
@@ -96,9 +99,11 @@ def read_order(ctx: click.Context, told: Settings, reference: str | None, flags:
     overrides = _overrides(told, flags, secrets_file, job_file=reference is not None)
     job = _job(told, reference, words, overrides)
     job, secrets = _secrets(job, told.environ, secrets_file)
+    job, token = code_token(job, told.environ, secrets_file)
     found = wiring.inventory(told)
     picks = _picks(told, found, job, flags.get("nnodes"))
-    order = Order(job, found, picks, secrets, run_name(job.name) if flags.get("name") is None else flags["name"])
+    name = run_name(job.name) if flags.get("name") is None else flags["name"]
+    order = Order(job, found, picks, secrets, name, token)
     _refuse_bad_job(order)
     return order
 
@@ -211,6 +216,25 @@ def _secrets(job: Job, environ: Mapping[str, str], from_file: Mapping[str, str])
         if faults := line_faults(name, value):
             raise UsageError(f"secret {name} can't be passed: {faults[0]}")
     return replace(job, env={k: v for k, v in job.env.items() if k not in values}), values
+
+
+def code_token(
+    job: Job, environ: Mapping[str, str], from_file: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Job, str | None]:
+    """The value of the variable that `code.token` names, and the job without it in `env` where --env-file put it.
+
+    Raises UsageError when it has none.
+    """
+    name = job.code.token if job.code is not None else None
+    if name is None:
+        return job, None
+    value = from_file.get(name) or environ.get(name)
+    if not value:
+        raise UsageError(
+            f"code.token of job {job.name}: {name} has no value",
+            hint=f"export {name}=..., or put it into a file for --env-file",
+        )
+    return replace(job, env={k: v for k, v in job.env.items() if k != name or name not in from_file}), value
 
 
 def _picks(told: Settings, found: Inventory, job: Job, nnodes: int | None) -> tuple[HostPick, ...]:

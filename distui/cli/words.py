@@ -35,6 +35,7 @@ _PHASES = {
     "connect": "connecting",
     "check": "checking",
     "image": "looking for the image",
+    "code": "sending the code",
     "push": "sending env files",
     "start": "starting",
     "follow": "following",

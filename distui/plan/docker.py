@@ -23,7 +23,7 @@ from distui.facts.host import Gpu
 from distui.plan.model import Task
 from distui.plan.rendezvous import resolve_volume
 from distui.spec.inventory import EngineName
-from distui.spec.job import Job
+from distui.spec.job import Job, destination
 
 Argv = tuple[str, ...]
 
@@ -45,6 +45,7 @@ class Container:
     gpu_tasks: int
     """Tasks of the run on this host that use GPUs."""
     command: Argv
+    code_mount: Argv = ()
 
 
 def run_argv(job: Job, c: Container) -> Argv:
@@ -117,7 +118,9 @@ def _gpu_flags(c: Container) -> list[str]:
 
 def _user_flags(job: Job, c: Container) -> list[str]:
     flags = [word for v in job.volumes for word in ("-v", resolve_volume(v, c.home))]
-    for flag, value in (("-w", job.workdir), ("--user", job.user), ("--entrypoint", job.entrypoint)):
+    flags += c.code_mount
+    workdir = job.workdir if job.code is None else job.workdir or destination(job.code, None)
+    for flag, value in (("-w", workdir), ("--user", job.user), ("--entrypoint", job.entrypoint)):
         flags += [flag, value] if value is not None else []
     return flags + (["--pull", "never"] if job.pull == "never" else [])
 

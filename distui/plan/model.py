@@ -91,6 +91,32 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class CodePlan:
+    """The job's code: one tree for all hosts, resolved on the control machine before anything is contacted."""
+
+    source: str
+    """The folder as it was named, or the repository's URL, which holds no secret."""
+    tree: str
+    """Id of its content (`plan/tree.py`)."""
+    files: int
+    bytes: int
+    to: str
+    """Where the container sees it."""
+    mode: Literal["ro", "rw"] = "ro"
+    commit: str = ""
+    """Empty where there is no git."""
+    ref: str = ""
+    """Branch or tag that the commit was found by."""
+    dirty: bool = False
+    """Whether the folder differs from its commit."""
+    stat: str = ""
+    """What differs from the commit: a line for each file."""
+    diff: str = ""
+    left_out: tuple[str, ...] = ()
+    """What is not sent and why, in words, beyond what the ignore files name."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan:
     """A whole run, frozen. What runs is what this says."""
 
@@ -131,6 +157,7 @@ class RunPlan:
     hash: str = ""
     """SHA-256 (first 12 hex digits) over everything above but the run id and attempt."""
     extra: Mapping[str, str] = field(default_factory=dict)
+    code: CodePlan | None = None
     done_when: DoneWhen | None = None
     """Whose end is the run's (launcher `tf`); None: every task's."""
 

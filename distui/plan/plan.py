@@ -13,10 +13,11 @@ from typing import Any
 
 from distui.facts.host import HostDown, HostFacts, ProbeResult
 from distui.plan import checks, docker, limit, process, tf, torchrun
+from distui.plan.code import code_folder, code_mount, code_workdir
 from distui.plan.env import Seat, check_env, placeholders, task_env
 from distui.plan.labels import TaskLabels, to_labels
 from distui.plan.machines import check_machines
-from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task, container_name
+from distui.plan.model import CodePlan, HostNetwork, NoPlan, PlanProblem, RunPlan, Task, container_name
 from distui.plan.placement import Candidate, Place, Placement, place
 from distui.plan.rendezvous import Found, Meeting, asked_port, meet
 from distui.plan.roles import place_roles, roles_of
@@ -49,9 +50,11 @@ def plan(
     spent: float = 0.0,
     started: str = "",
     launch: str = "",
+    code: CodePlan | None = None,
 ) -> RunPlan | NoPlan:
     """Make the plan of a run. Pure and total: any typed input gives a plan or a NoPlan, never an exception.
 
+    `code` is what the job's `code:` was resolved to.
     `spent` are the seconds that earlier attempts took of the job's `max_duration`. `started` (a time stamp) and
     `launch` (random) go into the labels when given. The hash leaves these, the run id, the attempt and the port that
     follows from them out, so that one job planned twice on unchanged hosts has one hash.
@@ -68,7 +71,7 @@ def plan(
         if not notes.problems:
             notes.problems.append(PlanProblem(None, "no host gets any rank, so there is nothing to run", "see ranks:"))
         return notes.no_plan()
-    return _planned(job, placement, _Id(run_id, owner, version, attempt, spent, started, launch), notes)
+    return _planned(job, placement, _Id(run_id, owner, version, attempt, spent, started, launch), notes, code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +136,11 @@ def _candidate(inventory: Inventory, pick: HostPick, result: ProbeResult | None)
             return Candidate(host, result, pick.gpus)
 
 
-def _planned(job: Job, placement: Placement, who: _Id, notes: _Notes) -> RunPlan | NoPlan:
+def _planned(job: Job, placement: Placement, who: _Id, notes: _Notes, code: CodePlan | None) -> RunPlan | NoPlan:
     """The rest, once ranks have hosts: networks, meeting place, tasks."""
     places = placement.places
+    if job.code is not None and code is None:
+        notes.problems.append(PlanProblem(None, "the job's code was not read", "give plan() what `code:` stands for"))
     backend = _backend(job, places, notes)
     notes.add(*check_machines(places))
     routes = choose_routes(job, backend, [(p.host, p.facts) for p in places])
@@ -149,7 +154,7 @@ def _planned(job: Job, placement: Placement, who: _Id, notes: _Notes) -> RunPlan
     notes.warnings += checks.warn_job(job, places, backend)
     if notes.problems:
         return notes.no_plan()
-    draft = _Draft(job, backend, placement, routes.networks, found.meeting, who)
+    draft = _Draft(job, backend, placement, routes.networks, found.meeting, who, code)
     return _with_hash(draft, notes)
 
 
@@ -180,6 +185,7 @@ class _Draft:
     networks: tuple[HostNetwork, ...]
     meeting: Meeting
     who: _Id
+    code: CodePlan | None = None
 
     def anonymous(self) -> _Draft:
         """The same without what changes from run to run, for the hash."""
@@ -241,6 +247,7 @@ def _run_plan(draft: _Draft, notes: _Notes, digest: str) -> RunPlan:
         warnings=tuple(notes.warnings),
         hash=digest,
         done_when=tf.done_when(job),
+        code=draft.code,
     )
 
 
@@ -396,8 +403,12 @@ def _start(draft: _Draft, seat: Seat, task: Task, command: tuple[str, ...]) -> t
     """The exact argv that starts the task on its host."""
     place, seconds = seat.place, limit.left(draft.job, draft.who.spent)
     job, command = limit.limited(draft.job, command, seconds, contained=task.engine != "process")
-    if task.engine == "process":
-        return process.start(task, command, workdir=process.workdir(job.workdir, place.facts.home))
+    contained, sources = task.engine != "process", ""
+    if draft.code is not None:
+        sources = code_folder(draft.code, place.facts.home or "~", task.run_dir, contained=contained)
+    if not contained:
+        workdir = code_workdir(job, sources)
+        return process.start(task, command, workdir=process.workdir(workdir, place.facts.home))
     by_index = {g.index: g for g in place.gpus}
     container = docker.Container(
         engine=task.engine,
@@ -410,5 +421,6 @@ def _start(draft: _Draft, seat: Seat, task: Task, command: tuple[str, ...]) -> t
         rdma=bool(seat.network.hcas) and draft.backend != "gloo",
         gpu_tasks=0 if is_node(job) else sum(bool(share) for share in place.rank_gpus),
         command=command,
+        code_mount=code_mount(draft.code, sources) if draft.code is not None else (),
     )
     return docker.run_argv(job, container)

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from distui.plan import process
+from distui.plan.code import code_lines
 from distui.plan.env import masked
 from distui.plan.labels import format_ranks
 from distui.plan.model import HostNetwork, NoPlan, RunPlan, Task
@@ -29,6 +30,7 @@ def render_text(plan: RunPlan, *, full: bool = False, width: int = 100) -> str:
         _head(plan),
         _table(plan),
         _meeting(plan, width),
+        _code(plan, full),
         _section("Warnings", plan.warnings, width, "! "),
         _section("Why", list(_reasons(plan, full)), width),
         _section("Environment", list(_environment(plan, full)), width),
@@ -135,6 +137,13 @@ def end_words(plan: RunPlan) -> str:
     judges = [t.name for t in plan.tasks if t.index in waited]
     many = "s" if len(judges) == 1 else ""
     return f" The run ends when {', '.join(judges)} end{many}; {', '.join(others)} are then stopped."
+
+
+def _code(plan: RunPlan, full: bool) -> str:
+    """What of this machine's files the hosts get. Lines as they are: a diff is not wrapped."""
+    if plan.code is None:
+        return ""
+    return "\n".join(["Code", *(f"  {visible(line)}" for line in code_lines(plan.code, full=full))])
 
 
 def _course(plan: RunPlan) -> str:

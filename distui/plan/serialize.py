@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from distui.errors import UsageError
-from distui.plan.model import HostNetwork, RunPlan, Task
+from distui.plan.model import CodePlan, HostNetwork, RunPlan, Task
 
 SCHEMA = "distui/plan/v1"
 
@@ -34,7 +34,8 @@ def from_json(data: Mapping[str, Any]) -> RunPlan:
     try:
         networks = tuple(HostNetwork(**_fields(HostNetwork, n)) for n in data["networks"])
         tasks = tuple(Task(**_fields(Task, t)) for t in data["tasks"])
-        return RunPlan(**{**_fields(RunPlan, data), "networks": networks, "tasks": tasks})
+        code = CodePlan(**_fields(CodePlan, data["code"])) if data.get("code") else None
+        return RunPlan(**{**_fields(RunPlan, data), "networks": networks, "tasks": tasks, "code": code})
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"not a complete plan: {error}") from error
 

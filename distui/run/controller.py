@@ -19,6 +19,7 @@ from distui.plan.model import RunPlan, Task
 from distui.run import elastic
 from distui.run.attempts import Again, run_attempts, why_last
 from distui.run.cleanup import clean_up
+from distui.run.code.source import CodeSource
 from distui.run.events import (
     Event,
     HostChanged,
@@ -110,6 +111,7 @@ class RunController:
         detach: bool = False,
         preflight: bool = True,
         again: Again | None = None,
+        code: CodeSource | None = None,
         limits: Limits = Limits(),
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -123,6 +125,8 @@ class RunController:
         self.detach = detach
         self.preflight = preflight
         self.again = again
+        self.code = code
+        """What `plan.code` stands for; None for a run without code, and for one that runs already."""
         self.limits = limits
         self.clock = clock
         self.requests = _Requests()

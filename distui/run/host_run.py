@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.engine import classify
 from distui.plan import docker, process
+from distui.plan.code import home_of_folder
 from distui.plan.env import env_file_text
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
 from distui.run import folder
+from distui.run.code.send import CodeSender
+from distui.run.code.source import CodeSource
 from distui.run.discover import FoundTask, home_of, list_tasks, run_folder
 from distui.run.lines import safe
 from distui.run.link import HostLink
@@ -124,6 +127,19 @@ class HostRun:
         done = await self.link.run(docker.pull(self.first.engine_command, self.plan.image), timeout=PULL_TIMEOUT)
         if not done.ok:
             raise self._refused(f"can't pull {self.plan.image}", done)
+
+    def code_sender(self, source: CodeSource, progress: Callable[[int], None]) -> CodeSender:
+        """What gives this host the run's code."""
+        run_dir = self.first.run_dir
+        return CodeSender(
+            self.link,
+            source,
+            home=home_of_folder(run_dir),
+            run_dir=run_dir,
+            contained=self.first.engine != "process",
+            give_up=GIVE_UP,
+            progress=progress,
+        )
 
     async def push(self, task: Task, secrets: Mapping[str, str]) -> None:
         """Write the task's env file, 0600 in the run's 0700 folder."""

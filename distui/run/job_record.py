@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from distui.run.code.source import code_path
 from distui.run.store import StoredRun
 from distui.spec.inventory import HostPick
-from distui.spec.job import Fabric, HostChoice, Job, RankLayout, Rendezvous, Torchrun
+from distui.spec.job import Code, Fabric, HostChoice, Job, RankLayout, Rendezvous, Torchrun
 
 SCHEMA = "distui/job-record/v1"
 _PARTS: Mapping[str, type] = {
     "hosts": HostChoice, "ranks": RankLayout, "rendezvous": Rendezvous, "fabric": Fabric, "torchrun": Torchrun,
+    "code": Code,
 }  # fmt: skip
 
 
@@ -37,6 +39,8 @@ class JobRecord:
 def record_job(stored: StoredRun, job: Job, picks: Sequence[HostPick]) -> None:
     """Write it into the run's folder. Raises OSError."""
     kept = dataclasses.replace(job, env={k: v for k, v in job.env.items() if k not in job.secrets})
+    if kept.code is not None and kept.code.path is not None:  # so that the run can be started again from anywhere
+        kept = dataclasses.replace(kept, code=dataclasses.replace(kept.code, path=str(code_path(job))))
     path = Path(job.path).absolute() if job.path else None
     stored.write_job(
         {

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from distui.doctor.reach import prove
 from distui.doctor.reach_check import endpoints_of_plan
 from distui.errors import DistuiError, ExitCode, HostError
+from distui.plan.code import size
 from distui.plan.model import Task
 from distui.run.cleanup import roll_back
+from distui.run.code.send import Sent
+from distui.run.code.source import CodeSource
 from distui.run.events import HostChanged, Notice, PhaseBegun, RankChanged, TaskStarted
 from distui.run.folder import STALE_MINUTES, Claim
 from distui.run.host_run import HostRun
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     from distui.run.controller import RunController
 
 T = TypeVar("T")
+
+CODE_SECONDS = 2.0
+"""How often a long transfer of the code says how far it is."""
 
 
 class LaunchRefused(Exception):
@@ -39,8 +45,12 @@ class LaunchRefused(Exception):
 
 async def launch(run: RunController) -> None:
     """Start every task of the run's plan. Raises LaunchRefused, with nothing left started."""
+    _check_code(run)
     await _unless_stopped(run, _prepare(run))
     try:
+        await _take(run)
+        if run.code is not None:
+            await _unless_stopped(run, give_code(run, run.code))
         await _push(run)
         await _start(run)
     except LaunchRefused as refusal:
@@ -50,6 +60,13 @@ async def launch(run: RunController) -> None:
         await asyncio.shield(roll_back(run))
         raise
     await _each(run.hosts.values(), HostRun.launched)  # what stays of it on a host that fails now does no harm
+
+
+def _check_code(run: RunController) -> None:
+    """What was planned is what is sent."""
+    planned, source = run.plan.code, run.code
+    if planned is not None and (source is None or source.tree.id != planned.tree):
+        raise LaunchRefused(["the code is not what it was when the plan was made: plan again"], ExitCode.CHECK_FAILED)
 
 
 async def _prepare(run: RunController) -> None:
@@ -217,9 +234,56 @@ async def _check_entrypoint(run: RunController, host: HostRun) -> None:
             await run.emit(Notice(run.clock(), "warning", safe(text)))
 
 
+async def give_code(run: RunController, source: CodeSource) -> None:
+    """Every host has the plan's code, before anything starts."""
+    hosts = list(run.hosts.values())
+    await _phase(run, "code", _files(source.plan.files, source.plan.bytes))
+    shown = Progress(run)
+    senders = {host.host: host.code_sender(source, shown.add) for host in hosts}
+    try:
+        lacking = await _each(hosts, lambda host: senders[host.host].ask())
+        _raise_errors(lacking, ExitCode.CHECK_FAILED)
+        shown.total = sum(count for count in lacking.values() if isinstance(count, int))
+        telling = asyncio.create_task(shown.tell())
+        try:
+            sent = await _each(hosts, lambda host: senders[host.host].send())
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+        _raise_errors(sent, ExitCode.LAUNCH_FAILED)
+    finally:
+        await asyncio.gather(*(sender.close() for sender in senders.values()))
+    told = {host: _files(s.files, s.bytes) for host, s in sent.items() if isinstance(s, Sent) and s.files}
+    same = len(set(told.values())) == 1 and len(told) == len(hosts)
+    words = f"{next(iter(told.values()))} sent to each" if same else ", ".join(f"{h}: {w}" for h, w in told.items())
+    await _phase(run, "code", words or "all hosts have it already")
+
+
+def _files(count: int, total: int) -> str:
+    return f"{count} file{'s' * (count != 1)}, {size(total)}"
+
+
+class Progress:
+    """How much of the code is sent, now and then in words."""
+
+    def __init__(self, run: RunController) -> None:
+        self.total = 0
+        self._run = run
+        self._sent = 0
+
+    def add(self, count: int) -> None:
+        """So many bytes more went to some host."""
+        self._sent += count
+
+    async def tell(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(CODE_SECONDS)
+            await _phase(self._run, "code", f"{size(self._sent)} of {size(self.total)}")
+
+
 async def _push(run: RunController) -> None:
     await _phase(run, "push", "env files")
-    await _take(run)
 
     async def push(host: HostRun) -> None:
         await asyncio.gather(*(host.push(task, run.secrets) for task in host.tasks))

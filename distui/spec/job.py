@@ -93,6 +93,35 @@ class Role:
     """On top of the job's."""
 
 
+MODES = ("ro", "rw")
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What the hosts get of this machine's files. Exactly one of `path` and `git` is set; sizes are bytes."""
+
+    path: str | None = None
+    """As written: relative to the job file's folder, or absolute, or below `~/`."""
+    git: str | None = None
+    ref: str | None = None
+    """Branch, tag or commit; None: the repository's HEAD."""
+    token: str | None = None
+    """Name of the caller's variable with the password for `git`; its value is in no Job."""
+    subdir: str | None = None
+    to: str | None = None
+    """Where the container sees it; None: the job's `workdir`, else `/work`."""
+    mode: Literal["ro", "rw"] = "ro"
+    ignore: tuple[str, ...] = ()
+    max_size: int = 1 << 30
+    max_file: int = 100 << 20
+
+
+def destination(code: Code, workdir: str | None) -> str:
+    """Where the container sees the code."""
+    chosen = code.to or (workdir if workdir and workdir.startswith("/") and workdir.strip("/") else "/work")
+    return chosen.rstrip("/")
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """One job. Field names are the keys of the job file; defaults are distui's.
@@ -126,6 +155,7 @@ class Job:
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
     volumes: tuple[str, ...] = ()
+    code: Code | None = None
     workdir: str | None = None
     user: str | None = None
     entrypoint: str | None = None

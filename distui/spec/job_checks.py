@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from distui.spec.job import Rendezvous, Torchrun
-from distui.spec.job_forms import variables
+from distui.spec.job import Rendezvous, Torchrun, destination
+from distui.spec.job_forms import variables, volume_parts
 from distui.spec.nodes import Items, Node, Scalar, Table, is_null
 from distui.spec.placeholders import slips
 from distui.spec.problems import shown
@@ -24,6 +24,7 @@ def check_job(look: Look) -> None:
     _command(look)
     _variables(look)
     _secrets(look)
+    _code(look)
 
 
 def _written(look: Look, key: str) -> bool:
@@ -116,6 +117,15 @@ def _secrets(look: Look) -> None:
         if isinstance(item, Scalar) and item.text in both:
             message = f"{shown(item.text)} is also in env, where it would be shown; remove it there"
             look.problems.add(item, "secrets", message)
+
+
+def _code(look: Look) -> None:
+    """Two things can't be mounted at one place."""
+    code = look.values.get("code")
+    place = destination(code, look.values.get("workdir")) if code is not None else None
+    for volume in look.values.get("volumes", ()):
+        if place is not None and volume_parts(volume)[1].rstrip("/") == place:
+            look.note("code", f"{place} is the target of volume {shown(volume)} too; write code: {{to: ...}}")
 
 
 def _names_in_file(env: Node | None) -> set[str]:

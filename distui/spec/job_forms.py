@@ -392,8 +392,7 @@ def _later(instead: str) -> str:
 
 
 HINTS = {
-    "sync": _later("have the files on every host, or in the image"),
-    "code": _later("have the code on every host (`volumes`), or in the image"),
+    "sync": "unknown key, did you mean 'code'? `code: ./` sends the job file's folder to the hosts",
     "build": _later("build the image and name it with `image`"),
     "data": _later("mount it with `volumes`"),
     "environment": "unknown key, did you mean 'env'?",

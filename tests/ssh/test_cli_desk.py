@@ -25,6 +25,7 @@ from distui.cli.settings import Settings
 from distui.cli.verbs.demo import demo_inventory
 from distui.errors import NotFound, UsageError
 from distui.plan.model import RunPlan
+from distui.run.events import Notice, PhaseBegun
 from distui.run.reuse import ReusingConnector
 from distui.session import Connector
 from distui.spec.inventory import Host, Inventory
@@ -388,3 +389,39 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+async def test_a_run_s_code_is_sent_and_thrown_away(desk: CliDesk) -> None:
+    """The job's folder is where a task without a container starts; what it writes there is gone with the run."""
+    folder = desk.told.cwd / "code"
+    folder.mkdir()
+    (folder / "hello.py").write_text("import os\nopen('written', 'w').close()\nprint('from', os.getcwd())\n")
+    text = JOB.format(python=sys.executable, program="hello.py", steps="") + "code: ./code\n"
+    await desk.probe([h.name for h in desk.hosts], lambda name, result: None)
+    job = desk.draft(text, "counting.yaml").job
+    assert job is not None
+    made = desk.preview(job, desk.pick(job, ()), run_id="code-1")
+    assert isinstance(made, RunPlan), made
+    assert made.code is not None
+    assert (made.code.source, made.code.files, made.code.to) == ("./code", 1, "/work")
+    live = await desk.launch(job, made)
+    async with asyncio.timeout(60):
+        told = [event async for batch in live.batches() for event in batch]
+    assert live.state.summary == "succeeded"
+    assert f"from {made.tasks[0].run_dir}/code" in live.stored.rank_log(0).read_text()
+    said = [e.detail for e in told if isinstance(e, PhaseBegun) and e.phase == "code"]
+    assert said == ["1 file, 66 B", "1 file, 66 B sent to each"]
+    assert not Path(made.tasks[0].run_dir).exists()  # noqa: ASYNC240
+    recorded = desk.recorded_job("code-1")
+    assert recorded is not None
+    assert recorded.job.code is not None
+    assert recorded.job.code.path == str(folder)
+    (folder / "hello.py").write_text("second\n")
+    again = desk.preview(job, desk.pick(job, ()), run_id="code-2")
+    assert isinstance(again, RunPlan)
+    (folder / "hello.py").write_text("changed")
+    refused = await desk.launch(job, again)
+    async with asyncio.timeout(60):
+        words = [e.text async for batch in refused.batches() for e in batch if isinstance(e, Notice)]
+    assert any("hello.py changed since the plan was made" in text for text in words)
+    assert refused.state.summary == "launch_failed"

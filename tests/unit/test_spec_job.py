@@ -262,7 +262,7 @@ def test_what_can_not_be_an_image(image: str) -> None:
             "launcher: torchrun\ncommand: [t.py]\ntorchrun: {last_call: 5s}",
             "3:11 torchrun: last_call only means something with rdzv",
         ),
-        ("sync: {}", "1:1 sync: not supported in this version; have the files on every host, or in the image"),
+        ("sync: {}", "1:1 sync: unknown key, did you mean 'code'? `code: ./` sends the job file's folder to the hosts"),
         ("environment: {}", "1:1 environment: unknown key, did you mean 'env'?"),
         ("wrokdir: /x", "1:1 wrokdir: unknown key, did you mean 'workdir'?"),
         ("privileged: true", "1:1 privileged: unknown key; write `docker_args: [--privileged]`"),

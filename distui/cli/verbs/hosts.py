@@ -13,6 +13,7 @@ from distui.cli.app import Verbs
 from distui.cli.options import add_globals, verb
 from distui.cli.phrases import counted
 from distui.cli.verbs.hosts_change import add, export, import_, remove
+from distui.cli.verbs.hosts_clean import clean
 from distui.cli.verbs.ssh import host_named
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.group("hosts", cls=Verbs)
 def _group() -> None:
-    """List, show, check and change the hosts of the inventory. Nothing is contacted; `distui probe` asks the hosts."""
+    """List, show, check and change the hosts of the inventory. Only `clean` contacts any; `distui probe` asks them."""
 
 
 command = add_globals(_group)
@@ -118,5 +119,5 @@ def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
     return wiring.tell_problems(out, told, tuple(problems))
 
 
-for _verb in (ls, show, validate, add, remove, import_, export):
+for _verb in (ls, show, validate, add, remove, import_, export, clean):
     command.add_command(_verb)

@@ -1,0 +1,82 @@
+"""`distui hosts clean`: what distui keeps on hosts beyond its runs, removed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import settings, wiring
+from distui.cli.console import confirm
+from distui.cli.options import verb
+from distui.cli.phrases import counted
+from distui.errors import DistuiError, ExitCode
+
+if TYPE_CHECKING:
+    from distui.cli.settings import Settings
+    from distui.session import Connector
+    from distui.spec.inventory import Host
+
+
+@verb("clean")
+@click.argument("sets", metavar="[SET]...", nargs=-1)
+@click.pass_context
+def clean(ctx: click.Context, sets: tuple[str, ...]) -> int:
+    """Remove from hosts the code that runs were given and that no run uses any more.
+
+    The next run is sent all of its code again. Exit 4 when a host could not be asked.
+    """
+    told = settings.of(ctx)
+    told.refuse_readonly("hosts clean")
+    out = consoles.of(told)
+    found = wiring.inventory(told)
+    hosts = wiring.hosts_of(found, wiring.picks(found, told, sets))
+    if not confirm(out, told, f"Remove code that no run uses from {counted(len(hosts), 'host')}?"):
+        return ExitCode.INTERRUPTED
+    results = wiring.run_async(_clean_all(told, hosts), limit=told.timeout)
+    if told.json:
+        values = [
+            {"host": h, "error": r.message} if isinstance(r, DistuiError) else {"host": h, **r}
+            for h, r in results.items()
+        ]
+        out.json({"schema": "distui/clean/v1", "hosts": values})
+    failed = {host: r for host, r in results.items() if isinstance(r, DistuiError)}
+    for host, result in results.items():
+        if isinstance(result, DistuiError):
+            out.warn(f"distui: {host}: {result.message}", "red")
+        elif not told.json:
+            out.print(f"{host}: {_words(result)}")
+    return ExitCode.UNREACHABLE if failed else ExitCode.OK
+
+
+def _words(done: Mapping[str, int]) -> str:
+    from distui.plan.code import size
+
+    used = f", {done['used']} in use" if done["used"] else ""
+    return f"{counted(done['trees'], 'tree')} of code removed, {size(done['bytes'])} free{used}"
+
+
+async def _clean_all(told: Settings, hosts: tuple[Host, ...]) -> dict[str, Mapping[str, int] | DistuiError]:
+    import asyncio
+
+    async with wiring.connected(told, hosts) as connector:
+        done = await asyncio.gather(*(_clean(connector, host.name) for host in hosts))
+    return dict(zip((h.name for h in hosts), done, strict=True))
+
+
+async def _clean(connector: Connector, host: str) -> Mapping[str, int] | DistuiError:
+    from distui.run.code.send import clean
+    from distui.run.discover import home_of
+    from distui.run.link import HostLink
+
+    try:
+        session = await connector.connect(host)
+        link = HostLink(connector, host, session=session)
+        try:
+            return await clean(link, await home_of(session.run, host))
+        finally:
+            await link.close()
+    except DistuiError as exc:
+        return exc

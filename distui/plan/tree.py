@@ -1,0 +1,72 @@
+"""A folder's content as a value: every file with its hash, and one id that two equal folders share. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+Kind = Literal["file", "link", "folder"]
+
+_FORM = b"distui-tree-1\0"
+ID_LENGTH = 32
+"""Hex digits of an id: 128 bits, and a folder's name that people can still read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing in a tree; folders only where they are empty. Of the mode only whether it may be executed is kept.
+
+    `path` is relative, with `/`; bytes that are not UTF-8 are lone surrogates, as `os.fsdecode` gives them.
+    """
+
+    path: str
+    kind: Kind = "file"
+    size: int = 0
+    executable: bool = False
+    sha256: str = ""
+    target: str = ""
+    """Of a link."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A folder's content, entries by path."""
+
+    entries: tuple[Entry, ...]
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Tree:
+        """The tree of these entries, in whatever order they come."""
+        return cls(tuple(sorted(entries, key=lambda e: raw(e.path))))
+
+    @cached_property
+    def id(self) -> str:
+        """Equal for equal content, whatever machine, time or owner the files have."""
+        digest = hashlib.sha256(_FORM)
+        for e in self.entries:
+            fields = (e.kind.encode(), b"x" if e.executable else b"", e.sha256.encode(), raw(e.target), raw(e.path))
+            digest.update(b"\0".join(fields) + b"\0")
+        return digest.hexdigest()[:ID_LENGTH]
+
+    @cached_property
+    def files(self) -> tuple[Entry, ...]:
+        """The files alone."""
+        return tuple(e for e in self.entries if e.kind == "file")
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of all files together."""
+        return sum(e.size for e in self.files)
+
+    @cached_property
+    def by_hash(self) -> dict[str, Entry]:
+        """One file for each content."""
+        return {e.sha256: e for e in reversed(self.files)}
+
+
+def raw(text: str) -> bytes:
+    """The bytes of a path: UTF-8, and what is not UTF-8 as it was."""
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,436 @@
+# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH111, PTH112, PTH114, PTH115, PTH118, PTH120, PTH123
+# ruff: noqa: PTH208, PTH211, SIM105
+# Python 3.6 runs this, and every import costs a start on the host.
+"""Puts one tree of code on a host: asks for what is missing, makes it beside, checks it, and switches by rename.
+
+Below the store folder each tree has a folder of its own, named by its id:
+
+    ID/tree/            what is mounted; complete and never changed once it has this name
+    ID/manifest.json    its entries, with the time stamps by which an edit on the host is noticed
+    .new-XXXX/          a tree being made; removed when that fails, swept when its maker was killed
+    .old-ID-XXXX/       a tree that somebody edited, while a run still uses it
+    .lock               held for the moments in which trees appear and go, never while files are sent
+
+A tree is in use while a run's folder (`../hosts/HOST/RUN/`, on whatever host of a shared home) names it in `code-tree`.
+Of the others the newest few stay, so that the next run is sent changed files only.
+
+The request is one JSON line on stdin, then an answer, then `go` and the contents asked for, in order, then an answer.
+"""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
+    from collections.abc import Iterator
+    from typing import Any, BinaryIO
+
+    Request = dict[str, Any]
+    Key = tuple[str, bool]
+
+PIECE = 1 << 20
+BLOCK = 4096
+STALE = 3600
+"""Seconds after which a half-made tree is nobody's: its maker touches it at every file."""
+FULL = (errno.ENOSPC, errno.EDQUOT)
+USE = b"code-tree"
+OLD = b".old-"
+
+
+class Refused(Exception):
+    """What is told instead of done: a code, and words."""
+
+
+def raw(text: str) -> bytes:
+    """The bytes of a path, whatever this host's locale is."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def shown(path: bytes) -> str:
+    """A path for words."""
+    return path.decode("utf-8", "replace")
+
+
+class Store:
+    """The trees of one login."""
+
+    def __init__(self, root: bytes) -> None:
+        self.root = root
+
+    def path(self, tree: str) -> bytes:
+        """The folder of a tree."""
+        return os.path.join(self.root, raw(tree))
+
+    def open(self) -> None:
+        """Make the store, private."""
+        os.makedirs(self.root, 0o700, exist_ok=True)
+
+    def locked(self) -> "Lock":
+        """The lock, for a moment. On a file system without locks everything still works for one at a time."""
+        return Lock(os.path.join(self.root, b".lock"))
+
+    def trees(self) -> "list[str]":
+        """Ids of the trees there, newest first."""
+        found = [n for n in os.listdir(self.root) if not n.startswith(b".")]
+        return sorted(map(os.fsdecode, found), key=lambda n: -os.lstat(self.path(n)).st_mtime)
+
+    def used(self, but: bytes = b"") -> "set[str]":
+        """Ids that some run names, other than the one whose folder is `but`."""
+        hosts = os.path.join(os.path.dirname(self.root), b"hosts")
+        found = set()
+        for host in listed(hosts):
+            for run in listed(os.path.join(hosts, host)):
+                folder = os.path.join(hosts, host, run)
+                try:
+                    with open(os.path.join(folder, USE)) as file:
+                        found |= {file.read().strip()} if folder != but else set()
+                except OSError:
+                    pass
+        return found
+
+    def manifest(self, tree: str) -> "dict[str, Any] | None":
+        """What a tree holds; None when it was not finished."""
+        try:
+            with open(os.path.join(self.path(tree), b"manifest.json"), encoding="ascii") as file:
+                return {entry[0]: entry for entry in json.load(file)}
+        except (OSError, ValueError):
+            return None
+
+    def intact(self, tree: str) -> bool:
+        """Whether a tree is there, complete and as it was made."""
+        entries = self.manifest(tree)
+        if entries is None:
+            return False
+        top = os.path.join(self.path(tree), b"tree")
+        try:
+            return all(same(top, e) for e in entries.values()) and sum(1 for _ in leaves(top)) == len(entries)
+        except OSError:
+            return False
+
+    def prune(self, keep: int, kept: "set[str]") -> "tuple[int, int]":
+        """Remove trees that no run names, but for the newest `keep`, and what killed makers left: trees and bytes."""
+        used = self.used() | kept
+        idle = [name for name in self.trees() if name not in used]
+        doomed = [self.path(name) for name in idle[keep:]]
+        for name in os.listdir(self.root):
+            path = os.path.join(self.root, name)
+            stale = name.startswith(b".new-") and time.time() - os.lstat(path).st_mtime > STALE
+            if stale or (name.startswith(OLD) and os.fsdecode(name).split("-")[1] not in used):
+                doomed.append(path)
+        freed = sum(map(weight, doomed))
+        for path in doomed:
+            shutil.rmtree(path, ignore_errors=True)
+        return len(idle[keep:]), freed
+
+
+class Lock:
+    """An flock that ends with its holder."""
+
+    def __init__(self, path: bytes) -> None:
+        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def __enter__(self) -> None:
+        try:
+            fcntl.flock(self.fd, fcntl.LOCK_EX)
+        except OSError:
+            pass
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self.fd)
+
+
+def listed(path: bytes) -> "list[bytes]":
+    """Names in a folder, none when it is not there."""
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+
+
+def leaves(top: bytes) -> "Iterator[bytes]":
+    """Everything but folders that hold something."""
+    for folder, folders, files in os.walk(top):
+        for name in files + [n for n in folders if os.path.islink(os.path.join(folder, n))]:
+            yield os.path.join(folder, name)
+        if folder != top and not folders and not files:
+            yield folder
+
+
+def same(top: bytes, entry: "list[Any]") -> bool:
+    """Whether a thing is as the manifest says, by what `stat` tells."""
+    path, kind, executable, size, _, target, stamp = entry
+    place = os.path.join(top, raw(path))
+    found = os.lstat(place)
+    if kind == "link":
+        return stat.S_ISLNK(found.st_mode) and os.readlink(place) == raw(target)
+    if kind == "folder":
+        return stat.S_ISDIR(found.st_mode)
+    fits = stat.S_ISREG(found.st_mode) and found.st_size == size and found.st_mtime_ns == stamp
+    return fits and bool(found.st_mode & 0o100) == executable
+
+
+def weight(path: bytes) -> int:
+    """Bytes that removing a folder sets free: of files linked elsewhere too, none."""
+    total = 0
+    for folder, _, files in os.walk(path):
+        for name in files:
+            try:
+                found = os.lstat(os.path.join(folder, name))
+            except OSError:
+                continue
+            total += found.st_blocks * 512 if found.st_nlink == 1 else 0
+    return total
+
+
+def hashed(path: bytes) -> str:
+    """SHA-256 of a file; empty when it can't be read."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            for piece in iter(lambda: file.read(PIECE), b""):
+                digest.update(piece)
+    except OSError:
+        return ""
+    return digest.hexdigest()
+
+
+class Make:
+    """One tree being made."""
+
+    def __init__(self, store: Store, request: "Request", source: "BinaryIO") -> None:
+        self.store, self.source = store, source
+        self.tree = request["tree"]
+        self.entries = request["entries"]
+        self.run_dir = raw(request["run_dir"])
+        self.copy = raw(request["copy"])
+        self.keep = request["keep"]
+        self.had = {}  # type: dict[Key, bytes]
+        self.linked = 0
+
+    def serve(self) -> "dict[str, Any]":
+        """All of it. Raises Refused, OSError, EOFError."""
+        store = self.store
+        store.open()
+        with store.locked(), open(os.path.join(self.run_dir, USE), "w") as file:
+            file.write(self.tree)
+        whole = store.intact(self.tree)
+        if whole:
+            os.utime(store.path(self.tree))
+        want, more = ([], 0) if whole else self.missing()
+        copied = sum(e[3] + BLOCK for e in self.entries) if self.copy else 0
+        self.room(more + copied)
+        say({"state": "have" if whole else "want", "want": [e[4] for e in want]})
+        if self.source.readline().strip() != b"go":
+            raise EOFError
+        if not whole:
+            self.make(want)
+        if self.copy:
+            self.private()
+        with store.locked():
+            store.prune(self.keep, {self.tree})
+        return {"state": "done", "sent": len(want), "bytes": sum(e[3] for e in want), "linked": self.linked}
+
+    def missing(self) -> "tuple[list[Any], int]":
+        """One file for each content that no tree here has, and the bytes they need."""
+        for tree in self.store.trees():
+            top = os.path.join(self.store.path(tree), b"tree")
+            for entry in (self.store.manifest(tree) or {}).values():
+                if entry[1] == "file":
+                    self.had.setdefault((entry[4], entry[2]), os.path.join(top, raw(entry[0])))
+        found = {}  # type: dict[str, Any]
+        good = {}  # type: dict[str, bool]
+        for entry in self.entries:
+            _, kind, executable, _, sha = entry[:5]
+            if kind != "file" or sha in found or sha in good:
+                continue
+            for flag in (executable, not executable):
+                old = self.had.get((sha, flag))
+                if old is not None and hashed(old) == sha:
+                    good[sha] = True
+                    break
+                self.had.pop((sha, flag), None)
+            else:
+                found[sha] = entry
+        return list(found.values()), sum(e[3] + BLOCK for e in found.values()) + BLOCK * len(self.entries)
+
+    def room(self, wanted: int) -> None:
+        """Refuse before anything is written where it would not fit."""
+        disk = os.statvfs(self.store.root)
+        free = disk.f_bavail * disk.f_frsize
+        if wanted > free:
+            raise Refused("disk_full", shown(self.store.root), {"need": wanted, "free": free})
+
+    def make(self, want: "list[Any]") -> None:
+        """Write it beside, then give it its name."""
+        made = tempfile.mkdtemp(prefix=b".new-", dir=self.store.root)
+        try:
+            top = os.path.join(made, b"tree")
+            os.mkdir(top, 0o755)
+            fresh = {entry[4]: self.receive(top, entry, made) for entry in want}
+            done = [[*entry[:6], self.place(top, entry, fresh)] for entry in links_last(self.entries)]
+            with open(os.path.join(made, b"manifest.json"), "w", encoding="ascii") as file:
+                json.dump(done, file)
+            self.switch(made)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+    def receive(self, top: bytes, entry: "list[Any]", made: bytes) -> bytes:
+        """One content from the stream, at its first place."""
+        path, size, sha = os.path.join(top, raw(entry[0])), entry[3], entry[4]
+        parents(top, path)
+        digest, left = hashlib.sha256(), size
+        with open(path, "xb") as file:
+            while left:
+                piece = self.source.read(min(left, PIECE))
+                if not piece:
+                    raise EOFError
+                digest.update(piece)
+                file.write(piece)
+                left -= len(piece)
+        if digest.hexdigest() != sha:
+            raise Refused("changed", entry[0], {})
+        os.chmod(path, 0o755 if entry[2] else 0o644)
+        os.utime(made)
+        return path
+
+    def place(self, top: bytes, entry: "list[Any]", fresh: "dict[str, bytes]") -> int:
+        """Put one entry where it belongs; its time stamp."""
+        path, kind, executable, _, sha, target = entry[:6]
+        place = os.path.join(top, raw(path))
+        parents(top, place)
+        if kind == "folder":
+            os.makedirs(place, 0o755, exist_ok=True)
+        elif kind == "link":
+            os.symlink(raw(target), place)
+        elif fresh.get(sha) != place:
+            self.again(fresh.get(sha), place, sha, executable)
+        return os.lstat(place).st_mtime_ns
+
+    def again(self, received: "bytes | None", place: bytes, sha: str, executable: bool) -> None:
+        """The same content at another place: linked to a former tree's file of the same mode, else copied."""
+        old = self.had.get((sha, executable)) if received is None else None
+        if old is not None:
+            self.linked += 1
+            try:
+                os.link(old, place)
+                return
+            except OSError as exc:
+                if exc.errno in FULL:
+                    raise
+        other = received or old or self.had[(sha, not executable)]
+        shutil.copyfile(other, place)
+        os.chmod(place, 0o755 if executable else 0o644)
+        if hashed(place) != sha:
+            raise Refused("changed", shown(place), {})
+
+    def switch(self, made: bytes) -> None:
+        """The moment in which the tree is there. A whole one that another launch has made meanwhile stays."""
+        final = self.store.path(self.tree)
+        with self.store.locked():
+            if self.store.intact(self.tree):
+                return
+            old = b""
+            if os.path.lexists(final):  # what runs in it goes on: a mount follows the folder, not its name
+                old = tempfile.mkdtemp(prefix=OLD + raw(self.tree) + b"-", dir=self.store.root)
+                os.rename(final, old)
+            os.rename(made, final)
+            if old and self.tree not in self.store.used(self.run_dir):
+                shutil.rmtree(old, ignore_errors=True)
+
+    def private(self) -> None:
+        """A copy of the run's own; open to whatever user the container has, in a folder that only this login enters."""
+        made = tempfile.mkdtemp(prefix=b".code-", dir=self.run_dir)
+        try:
+            source, top = os.path.join(self.store.path(self.tree), b"tree"), os.path.join(made, b"tree")
+            os.mkdir(top)
+            for path, kind, executable, _, _, target in (entry[:6] for entry in links_last(self.entries)):
+                place = os.path.join(top, raw(path))
+                parents(top, place)
+                if kind == "folder":
+                    os.makedirs(place, exist_ok=True)
+                elif kind == "link":
+                    os.symlink(raw(target), place)
+                else:
+                    shutil.copyfile(os.path.join(source, raw(path)), place)
+                    os.chmod(place, 0o777 if executable else 0o666)
+            for folder, _, _ in os.walk(top):
+                os.chmod(folder, 0o777)
+            os.rename(top, self.copy)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+def links_last(entries: "list[Any]") -> "list[Any]":
+    """The entries with links after everything that could be written through one."""
+    return sorted(entries, key=lambda entry: entry[1] == "link")
+
+
+def parents(top: bytes, path: bytes) -> None:
+    """The folders above a place inside `top`."""
+    folder = os.path.dirname(path)
+    if folder != top and not os.path.isdir(folder):
+        os.makedirs(folder, 0o755)
+
+
+def checked(request: "Request") -> None:
+    """Refuse paths that lead out of the tree: they would be ours to write."""
+    for entry in request.get("entries", ()):
+        if entry[0].startswith("/") or {"", ".", ".."} & set(entry[0].split("/")):
+            raise Refused("path", entry[0], {})
+
+
+def clean(store: Store) -> "dict[str, Any]":
+    """Remove every tree that no run names."""
+    if not os.path.isdir(store.root):
+        return {"state": "done", "trees": 0, "bytes": 0, "used": 0}
+    with store.locked():
+        count, freed = store.prune(0, set())
+        used = len(store.trees())
+        if not used and set(os.listdir(store.root)) == {b".lock"}:
+            shutil.rmtree(store.root, ignore_errors=True)
+    for folder in (os.path.dirname(store.root), os.path.dirname(os.path.dirname(store.root))):
+        try:
+            os.rmdir(folder)
+        except OSError:
+            break
+    return {"state": "done", "trees": count, "bytes": freed, "used": used}
+
+
+def say(value: "dict[str, Any]") -> None:
+    """One answer."""
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Do what the request says; every failure is an answer."""
+    os.umask(0o022)
+    source = sys.stdin.buffer
+    root = b""
+    try:
+        request = json.loads(source.readline().decode("ascii"))
+        root = os.path.expanduser(raw(request["root"]))
+        checked(request)
+        store = Store(root)
+        say(clean(store) if request["do"] == "clean" else Make(store, request, source).serve())
+    except EOFError:
+        sys.exit(1)
+    except Refused as exc:
+        code, path, more = exc.args
+        say(dict(more, state="error", code=code, path=path, words=""))
+    except OSError as exc:
+        name = exc.filename if exc.filename is not None else root
+        path = shown(name) if isinstance(name, bytes) else str(name)
+        say({"state": "error", "code": "disk_full" if exc.errno in FULL else "os", "path": path, "words": exc.strerror})
+
+
+if __name__ == "__main__":
+    main()

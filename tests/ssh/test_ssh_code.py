@@ -1,0 +1,243 @@
+"""Code on hosts: only what is missing is sent, trees appear whole or not at all, and what no run uses goes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distui.errors import CheckFailed, HostCommandError
+from distui.plan.code import STORE
+from distui.plan.model import CodePlan
+from distui.run.code import send as sending
+from distui.run.code.ignore import Ignored
+from distui.run.code.scan import scan
+from distui.run.code.send import CodeSender, Sent, clean
+from distui.run.code.source import CodeSource
+from distui.run.link import HostLink
+
+
+def source_of(root: Path, mode: Any = "ro") -> CodeSource:
+    tree = scan(root, Ignored()).tree
+    return CodeSource(CodePlan("./", tree.id, len(tree.files), tree.size, "/work", mode), tree, root)
+
+
+class Place:
+    """A demo host as the sender sees it."""
+
+    def __init__(self, home: Path, link: HostLink) -> None:
+        self.home, self.link = home, link
+        self.store = home / STORE
+
+    def run_dir(self, name: str) -> Path:
+        path = self.home / ".local/state/distui/hosts/demo1" / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def sender(self, source: CodeSource, run: str = "r1", *, contained: bool = True) -> CodeSender:
+        run_dir = str(self.run_dir(run))
+        return CodeSender(self.link, source, home=str(self.home), run_dir=run_dir, contained=contained, give_up=5)
+
+    async def give(self, source: CodeSource, run: str = "r1", *, contained: bool = True) -> Sent:
+        sender = self.sender(source, run, contained=contained)
+        try:
+            await sender.ask()
+            return await sender.send()
+        finally:
+            await sender.close()
+
+    def tree(self, source: CodeSource) -> Path:
+        return self.store / source.tree.id / "tree"
+
+    def names(self) -> set[str]:
+        return {p.name for p in self.store.iterdir()} - {".lock"} if self.store.is_dir() else set()
+
+
+@pytest.fixture
+async def place(farm: Any) -> Any:
+    demo = await farm.demo()
+    link = HostLink(demo.connector(), "demo1")
+    yield Place(farm.home / "demos" / "demo1", link)
+    await link.close()
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    root = tmp_path / "code"
+    (root / "lib").mkdir(parents=True)
+    (root / "out").mkdir()
+    (root / "train.py").write_text("print('one')\n")
+    (root / "run.sh").write_text("#!/bin/sh\n")
+    (root / "run.sh").chmod(0o700)
+    (root / "lib" / "big.py").write_text("x = 1\n" * 100_000)
+    (root / "lib" / "same.py").write_text("x = 1\n" * 100_000)
+    (root / "lib" / "link").symlink_to("../train.py")
+    return root
+
+
+async def test_a_tree_arrives_as_it_is_and_once(place: Place, code: Path) -> None:
+    """Content, x bit, links, empty folders; equal files are sent once, and a second time nothing at all."""
+    source = source_of(code)
+    assert await place.give(source) == Sent(3, 600_000 + 13 + 10)
+    there = scan(place.tree(source), Ignored()).tree
+    assert there == source.tree
+    assert place.tree(source).stat().st_mode & 0o777 == 0o755
+    assert (place.tree(source) / "run.sh").stat().st_mode & 0o777 == 0o755
+    assert (place.tree(source) / "train.py").stat().st_mode & 0o777 == 0o644
+    assert place.store.stat().st_mode & 0o777 == 0o700
+    assert await place.give(source) == Sent(0, 0)
+
+
+async def test_only_what_changed_is_sent(place: Place, code: Path) -> None:
+    """Unchanged files are the former tree's own, and the former tree stays as it was."""
+    before = source_of(code)
+    await place.give(before)
+    (code / "train.py").write_text("print('two')!\n")
+    after = source_of(code)
+    assert await place.give(after, "r2") == Sent(1, 14)
+    assert (place.tree(before) / "train.py").read_text() == "print('one')\n"
+    assert (place.tree(after) / "train.py").read_text() == "print('two')!\n"
+    assert (place.tree(before) / "lib/big.py").samefile(place.tree(after) / "lib/big.py")
+    (code / "train.py").chmod(0o755)
+    marked = source_of(code)
+    assert await place.give(marked, "r3") == Sent(0, 0)
+    assert (place.tree(after) / "train.py").stat().st_mode & 0o111 == 0
+    assert (place.tree(marked) / "train.py").stat().st_mode & 0o111
+
+
+async def test_odd_names_arrive_byte_for_byte(place: Place, tmp_path: Path) -> None:
+    """Also where the host's locale is C."""
+    root = tmp_path / "odd"
+    root.mkdir()
+    for name in (b"-rf", b"a b", b"new\nline", "grün".encode(), b"\xff\xfe", b"'\"$(x)`", b"\\", b".hidden"):
+        (root / os.fsdecode(name)).write_bytes(name)
+    source = source_of(root)
+    await place.give(source)
+    assert scan(place.tree(source), Ignored()).tree == source.tree
+
+
+async def test_what_was_edited_on_the_host_is_made_anew(place: Place, code: Path) -> None:
+    """A tree is what its id says: a changed file is noticed and sent, one that is linked elsewhere too."""
+    source = source_of(code)
+    await place.give(source)
+    (place.tree(source) / "train.py").write_text("print('hacked')\n")
+    (place.tree(source) / "extra.py").write_text("")
+    assert await place.give(source) == Sent(1, 13)
+    assert scan(place.tree(source), Ignored()).tree == source.tree
+    assert place.names() == {source.tree.id}
+
+
+async def test_a_copy_is_the_run_s_own(place: Place, code: Path) -> None:
+    """mode rw, and every task without a container: writing there changes no other run's code."""
+    source = source_of(code, "rw")
+    await place.give(source)
+    own = place.run_dir("r1") / "code"
+    assert scan(own, Ignored()).tree == source.tree
+    assert own.stat().st_mode & 0o777 == 0o777
+    (own / "train.py").write_text("changed")
+    assert (place.tree(source) / "train.py").read_text() == "print('one')\n"
+    assert await place.give(source_of(code), "r2", contained=False) == Sent(0, 0)
+    assert (place.run_dir("r2") / "code" / "train.py").read_text() == "print('one')\n"
+
+
+async def test_a_file_that_changes_after_the_plan_is_refused(place: Place, code: Path) -> None:
+    """Longer, shorter, gone or only different: nothing is switched, nothing half-made stays."""
+    source = source_of(code)
+    for change in (
+        lambda p: p.write_text("print('one') # longer\n"), lambda p: p.write_text("x"),
+        lambda p: p.write_text("print('two')\n"), lambda p: p.unlink(),
+    ):  # fmt: skip
+        change(code / "train.py")
+        with pytest.raises(CheckFailed, match=r"train\.py changed since the plan was made"):
+            await place.give(source)
+        assert place.names() == set()
+
+
+async def test_a_full_disk_is_told_before_anything_is_sent(
+    place: Place, code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the path, what is needed and what is free."""
+    program = sending._program().replace(b"disk.f_bavail * disk.f_frsize", b"4096")
+    monkeypatch.setattr(sending, "_program", lambda: program)
+    with pytest.raises(
+        HostCommandError, match=r"demo1: no space for the code in .*: 6\d\d kB needed, 4.1 kB free"
+    ) as it:
+        await place.give(source_of(code))
+    assert "hosts clean demo1" in it.value.hint
+    assert place.names() == set()
+
+
+async def test_a_disk_that_fills_up_under_way_leaves_nothing(
+    place: Place, code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host's path is named and the half-made tree is gone; what was there before stays."""
+    before = source_of(code)
+    await place.give(before)
+    (code / "new.py").write_text("y" * 300_000)
+    full = b"exec(\"raise OSError(errno.ENOSPC, 'No space left on device', path)\")"
+    program = sending._program().replace(b"digest.update(piece)\n                file.write(piece)", full)
+    assert program != sending._program()
+    monkeypatch.setattr(sending, "_program", lambda: program)
+    with pytest.raises(HostCommandError, match=r"demo1: no space for the code in .*/\.new-.*/tree/new.py"):
+        await place.give(source_of(code), "r2")
+    assert place.names() == {before.tree.id}
+
+
+async def test_two_launches_at_once_do_not_collide(place: Place, code: Path, tmp_path: Path) -> None:
+    """Of one tree, and of two: each gets its own whole."""
+    source = source_of(code)
+    other_root = tmp_path / "other"
+    other_root.mkdir()
+    (other_root / "a.py").write_text("a = 1\n")
+    other = source_of(other_root)
+    await asyncio.gather(*(place.give(s, f"r{i}") for i, s in enumerate((source, source, other, source))))
+    assert place.names() == {source.tree.id, other.tree.id}
+    assert scan(place.tree(source), Ignored()).tree == source.tree
+
+
+async def test_a_launch_that_is_given_up_leaves_nothing_half_made(place: Place, code: Path) -> None:
+    """Asked, part of it sent, and then closed."""
+    sender = place.sender(source_of(code))
+    await sender.ask()
+    assert sender._call is not None
+    await sender._call.write(b"go\nprint(")
+    await sender.close()
+    assert place.names() == set()
+
+
+async def test_only_the_newest_unused_trees_stay(place: Place, code: Path) -> None:
+    """A tree that a run's folder names stays however old it is; the verb removes all others."""
+    sources = []
+    for number in range(8):
+        (code / "train.py").write_text(f"print({number})\n")
+        sources.append(source_of(code))
+        await place.give(sources[-1], f"r{number}")
+        if number:
+            (place.run_dir(f"r{number}") / "code-tree").unlink()
+        os.utime(place.store / sources[-1].tree.id, (number, number))
+    (code / "train.py").write_text("print('last')\n")
+    last = source_of(code)
+    await place.give(last, "last")
+    assert place.names() == {last.tree.id, sources[0].tree.id, *(s.tree.id for s in sources[-sending.KEEP :])}
+    told = await clean(place.link, str(place.home))
+    assert (told["trees"], told["used"]) == (sending.KEEP, 2)
+    for run in ("r0", "last"):
+        (place.run_dir(run) / "code-tree").unlink()
+    assert (await clean(place.link, str(place.home)))["used"] == 0
+    assert not place.store.exists()
+
+
+async def test_a_host_without_python3_is_told_so(farm: Any, code: Path) -> None:
+    """In one sentence, with what to do instead."""
+    demo = await farm.demo(env={"PATH": str(farm.home / "nothing")})
+    link = HostLink(demo.connector(), "demo1")
+    there = Place(farm.home / "demos" / "demo1", link)
+    try:
+        with pytest.raises(HostCommandError, match="python3") as caught:
+            await there.give(source_of(code))
+        assert "volumes" in caught.value.hint
+    finally:
+        await link.close()

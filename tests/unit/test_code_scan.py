@@ -1,0 +1,183 @@
+"""A folder becomes a tree: what goes along, by git's own rules, and what is refused before anything is read."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from distui.errors import UsageError
+from distui.plan.tree import Entry, Tree
+from distui.run.code.ignore import Ignored
+from distui.run.code.scan import Limits, scan
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def paths(root: Path, *patterns: str) -> list[str]:
+    return [e.path for e in scan(root, Ignored(patterns)).tree.entries]
+
+
+def test_equal_folders_have_one_id(tmp_path: Path) -> None:
+    """Times, owners and the order of creation do not matter; content, names, links and the x bit do."""
+    files = {"train.py": "print(1)\n", "lib/net.py": "x = 1\n"}
+    first = write(tmp_path / "a", files)
+    second = write(tmp_path / "b", dict(reversed(files.items())))
+    os.utime(second / "train.py", (1, 1))
+    one, other = scan(first, Ignored()).tree, scan(second, Ignored()).tree
+    assert one.id == other.id
+    assert len(one.id) == 32
+    (second / "train.py").chmod(0o755)
+    marked = scan(second, Ignored()).tree
+    assert marked.id != one.id
+    assert [e.executable for e in marked.files] == [False, True]
+    (second / "train.py").chmod(0o644)
+    (second / "lib" / "link").symlink_to("net.py")
+    linked = scan(second, Ignored()).tree
+    assert linked.id != one.id
+    assert Entry("lib/link", "link", target="net.py") in linked.entries
+
+
+def test_fields_can_not_run_into_each_other() -> None:
+    """A name that looks like the end of another entry gives another id."""
+    assert Tree.of([Entry("a", "link", target="b")]).id != Tree.of([Entry("b", "link", target="a")]).id
+    assert Tree.of([Entry("ab", "folder")]).id != Tree.of([Entry("a", "folder"), Entry("b", "folder")]).id
+
+
+def test_ignore_files_of_every_folder_count(tmp_path: Path) -> None:
+    """The deeper file wins, .distuiignore over .gitignore, the job over both; .git never goes along."""
+    write(
+        tmp_path,
+        {
+            ".gitignore": "*.log\n/data/\n",
+            ".distuiignore": "!keep.log\nnotes.md\n",
+            ".dockerignore": "*\n",
+            "sub/.gitignore": "!deep.log\n",
+            ".git/config": "x",
+            "sub/.git": "gitdir: elsewhere\n",
+            "a.log": "",
+            "keep.log": "",
+            "notes.md": "",
+            "data/x": "",
+            "sub/data/x": "",
+            "sub/deep.log": "",
+            "sub/other.log": "",
+            "sub/__pycache__/m.pyc": "",
+            "train.py": "",
+        },
+    )
+    kept = paths(tmp_path)
+    own = [".distuiignore", ".dockerignore", ".gitignore", "sub/.gitignore"]
+    assert sorted(kept) == sorted([*own, "keep.log", "sub/data/x", "sub/deep.log", "train.py"])
+    assert "sub/deep.log" not in paths(tmp_path, "deep.log")
+    assert "a.log" in paths(tmp_path, "!a.log")
+
+
+WORDS = ("a", "b", "ab", "x.log", "dir")
+NAMES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map("/".join)
+PIECES = st.sampled_from(("a", "b", "*", "*.log", "dir", "**", "?b", "[ab]", "x.*"))
+PATTERNS = st.builds(
+    lambda bang, front, parts, back: f"{bang}{front}{'/'.join(parts)}{back}",
+    st.sampled_from(("", "", "!")), st.sampled_from(("", "/")), st.lists(PIECES, min_size=1, max_size=3),
+    st.sampled_from(("", "", "/")),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(NAMES, min_size=1, max_size=8, unique=True),
+    st.lists(PATTERNS, min_size=1, max_size=4),
+    st.lists(PATTERNS, max_size=2),
+)
+def test_the_rules_are_git_s_own(
+    tmp_path_factory: pytest.TempPathFactory, names: list[str], top: list[str], deep: list[str]
+) -> None:
+    """Of any files and any patterns, what goes along is what `git ls-files --others --exclude-standard` lists."""
+    root = tmp_path_factory.mktemp("tree")
+    for name in names:
+        place = root / name
+        if any(p.is_file() for p in (place, *place.parents) if p != root and root in p.parents) or place.is_dir():
+            continue
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("")
+    (root / ".gitignore").write_text("\n".join(top) + "\n")
+    if (root / "a").is_dir():
+        (root / "a" / ".gitignore").write_text("\n".join(deep) + "\n")
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    subprocess.run(("git", "init", "-q", str(root)), check=True, env=env)
+    argv = ("git", "-C", str(root), "ls-files", "--others", "--exclude-standard", "-z")
+    told = subprocess.run(argv, check=True, capture_output=True, env=env).stdout
+    theirs = {name for name in told.decode().split("\0") if name}
+    assert {e.path for e in scan(root, Ignored()).tree.files} == theirs
+
+
+def test_names_may_be_anything(tmp_path: Path) -> None:
+    """Newlines, blanks, dashes, quotes, unicode and bytes that are no UTF-8."""
+    odd = [b"-rf", b"a b", b"new\nline", "grün".encode(), b"\xff\xfe", b"'\"$(x)`", b"\\", b"#note", b"!x", b" lead"]
+    for name in odd:
+        with open(os.path.join(os.fsencode(tmp_path), name), "wb"):  # noqa: PTH118, PTH123
+            pass
+    found = scan(tmp_path, Ignored()).tree
+    assert sorted(e.path.encode("utf-8", "surrogateescape") for e in found.entries) == sorted(odd)
+    assert len(found.id) == 32
+
+
+def test_links_stay_inside(tmp_path: Path) -> None:
+    """A link within the folder is kept as it is; one that leads out, by itself or through another, is left out."""
+    root = write(tmp_path / "code", {"deep/er/x.py": "", "top.py": ""})
+    (tmp_path / "secret").write_text("s")
+    for name, target in {
+        "in": "deep/er/x.py", "up": "../secret", "abs": str(root / "top.py"), "dangling": "nowhere",
+        "deep/back": "../top.py", "d": "deep/er", "through": "d/../../../secret",
+    }.items():  # fmt: skip
+        (root / name).symlink_to(target)
+    found = scan(root, Ignored())
+    kept = {e.path: e.target for e in found.tree.entries if e.kind == "link"}
+    assert kept == {"in": "deep/er/x.py", "dangling": "nowhere", "deep/back": "../top.py", "d": "deep/er"}
+    assert len(found.left_out) == 3
+    assert "link up -> ../secret" in " ".join(found.left_out)
+
+
+def test_a_special_file_is_refused_and_can_be_left_out(tmp_path: Path) -> None:
+    """A pipe can't be sent, and reading one would hang."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="neither file, folder nor link: pipe") as caught:
+        scan(tmp_path, Ignored())
+    assert "write /pipe into .distuiignore" in caught.value.hint
+    assert paths(tmp_path, "/pipe") == []
+
+
+def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """5 GB that take no space on this disk: hashing them would take long."""
+    write(tmp_path, {"train.py": "x", "data/my set.bin": ""})
+    os.truncate(tmp_path / "data" / "my set.bin", 5 << 30)
+    with pytest.raises(UsageError, match=r"larger than 100m \(max_file\): data/my set.bin 5.4 GB") as caught:
+        scan(tmp_path, Ignored())
+    assert r"write /data/my\ set.bin into .distuiignore" in caught.value.hint
+    assert paths(tmp_path, r"/data/my\ set.bin") == ["data", "train.py"]
+
+
+def test_too_much_names_what_is_large(tmp_path: Path) -> None:
+    """The folders and files that make it so, and how to leave the largest out."""
+    write(tmp_path, {"runs/a.bin": "x" * 900, "runs/b.bin": "x" * 800, "train.py": "x" * 10})
+    with pytest.raises(UsageError) as caught:
+        scan(tmp_path, Ignored(), Limits(total=1024))
+    assert "is 1.7 kB in 3 files, more than 1k (max_size): runs/ 1.7 kB, train.py 10 B" in caught.value.message
+    assert "the largest files: runs/a.bin 900 B" in caught.value.message
+    assert "write /runs/ into" in caught.value.hint
+
+
+def test_an_empty_folder_goes_along(tmp_path: Path) -> None:
+    """Programs expect their output folder."""
+    (tmp_path / "out" / "deep").mkdir(parents=True)
+    assert scan(tmp_path, Ignored()).tree.entries == (Entry("out/deep", "folder"),)
