@@ -44,6 +44,7 @@ VERBS: dict[str, Entry] = {
     "top": Entry(_SECTIONS[0], "top", "Show what GPUs and networks do now, live or once for scripts."),
     "ssh": Entry(_SECTIONS[0], "ssh", "Open a shell on a host, or run a command there."),
     "hosts": Entry(_SECTIONS[0], "hosts", "List, show, check, add, remove and import hosts."),
+    "image": Entry(_SECTIONS[0], "image", "Show which hosts have an image; copy it to the others."),
     "doctor": Entry(_SECTIONS[0], "doctor", "Check what would break on which host."),
     "plan": Entry(_SECTIONS[1], "plan", "Show what a run would start, without starting it."),
     "run": Entry(_SECTIONS[1], "run", "Start a job on hosts and follow it to its end."),

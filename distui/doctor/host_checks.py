@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from distui.doctor.finding import GRAVITY, Answer, Check, Verdict
 from distui.facts.host import Disk, HostFacts, IbPort, Trouble
+from distui.facts.values import size_words
 
 PORT = 29500
 """The rendezvous port people expect (torchrun's default); distui takes another when it is in use."""
@@ -21,15 +22,6 @@ HostCheck = Callable[[HostFacts], Answer]
 
 def _trouble(trouble: Trouble, means: str) -> Answer:
     return Answer("fail", trouble.message, means, trouble.hint)
-
-
-def _size(count: float) -> str:
-    """`1.2 TB`, `400 GB` (powers of 1000, as disks are sold and `df -H` prints)."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if count < 999.5 or unit == "TB":
-            return f"{count:.1f} {unit}" if count < 9.95 and unit != "B" else f"{count:.0f} {unit}"
-        count /= 1000
-    raise AssertionError("unreachable")
 
 
 def clock(facts: HostFacts) -> Answer:
@@ -187,7 +179,7 @@ def disk(facts: HostFacts) -> Answer:
     verdict = max((v for v, _ in judged), key=GRAVITY.index)
     least = min((d for v, d in judged if v == verdict and (_holds_images(d) or verdict != "ok")), key=lambda d: d.free,
                 default=judged[0][1])  # fmt: skip
-    words = f"{_size(least.free)} free on {least.path}"
+    words = f"{size_words(least.free)} free on {least.path}"
     if verdict == "ok":
         return Answer("ok", words)
     how = f"docker system df; du -xh --max-depth=2 {least.path} | sort -h | tail"

@@ -193,6 +193,16 @@ def pull(engine_command: Argv, image: str) -> Argv:
     return (*engine_command, "pull", image)
 
 
+def save(engine_command: Argv, image: str) -> Argv:
+    """Writes the image to stdout as an archive that `load` takes."""
+    return (*engine_command, "save", image)
+
+
+def load(engine_command: Argv) -> Argv:
+    """Takes an archive of images from stdin."""
+    return (*engine_command, "load")
+
+
 def names(tasks: Sequence[Task]) -> tuple[str, ...]:
     """Container names of tasks."""
     return tuple(t.container for t in tasks)

@@ -1,0 +1,215 @@
+"""`distui image`: which hosts have an image, and copying it to those that lack it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from distui.cli import console as consoles
+from distui.cli import settings, wiring
+from distui.cli.app import Verbs
+from distui.cli.console import Console, confirm_async
+from distui.cli.images import PushLines, Wanted, read_wanted
+from distui.cli.options import HOSTS, JOB, add_globals, verb
+from distui.cli.phrases import counted
+from distui.errors import CheckFailed, ExitCode, HostError
+
+if TYPE_CHECKING:
+    from distui.cli.settings import Settings
+    from distui.facts.image import ImageFacts
+    from distui.run.image_push import Engine, Pushed
+    from distui.session import Connector
+
+
+@click.group("image", cls=Verbs)
+def _group() -> None:
+    """Show which hosts have an image, and copy it to the others without a registry."""
+
+
+command = add_globals(_group)
+Found = Mapping[str, "ImageFacts | HostError | None"]
+
+
+@verb("ls")
+@click.argument("what", metavar="JOB|IMAGE", type=JOB)
+@click.argument("sets", metavar="[SET]...", type=HOSTS, nargs=-1)
+@click.pass_context
+def ls(ctx: click.Context, what: str, sets: tuple[str, ...]) -> int:
+    """Show on which hosts an image is, and whether it is the same one everywhere.
+
+    Exit 3 when it is missing or another one somewhere.
+    """
+    told = settings.of(ctx)
+    out = consoles.of(told)
+    found = wiring.inventory(told)
+    wanted = read_wanted(told, found, what, sets)
+    return wiring.run_async(_ls(told, out, wanted), limit=told.timeout)
+
+
+async def _ls(told: Settings, out: Console, wanted: Wanted) -> int:
+    from distui.facts.image import ImageFacts
+
+    async with wiring.connected(told, wanted.hosts) as connector:
+        engines, lost = await _engines(connector, wanted)
+        found = lost | await _ask(engines, wanted.image)
+    found = {host.name: found[host.name] for host in wanted.hosts}
+    same = len({f.identity for f in found.values() if isinstance(f, ImageFacts)}) <= 1
+    if told.output in ("json", "ndjson"):
+        values = [{"host": host, **_value(f)} for host, f in found.items()]
+        out.json({"schema": "distui/images/v1", "image": wanted.image, "same": same, "hosts": values})
+    else:
+        rows = [(host, *_cells(f)) for host, f in found.items()]
+        out.print("\n".join(consoles.table(("HOST", "IMAGE", "ID", "SIZE"), rows, width=out.width)))
+    everywhere = all(isinstance(f, ImageFacts) for f in found.values())
+    return ExitCode.OK if same and everywhere else ExitCode.CHECK_FAILED
+
+
+def _value(found: ImageFacts | HostError | None) -> dict[str, Any]:
+    if isinstance(found, HostError):
+        return {"state": "unknown", "error": {"code": found.code, "message": found.message, "hint": found.hint}}
+    if found is None:
+        return {"state": "missing"}
+    return {"state": "present", "id": found.id, "bytes": found.size, "layers": len(found.layers), "build": found.build}
+
+
+def _cells(found: ImageFacts | HostError | None) -> tuple[str, str, str]:
+    from distui.doctor.images import short_id
+    from distui.facts.values import size_words
+    from distui.run.lines import safe
+
+    if isinstance(found, HostError):
+        return ("unknown: " + safe(found.message), "", "")
+    if found is None:
+        return ("missing", "", "")
+    return ("present", short_id(found.id), size_words(found.size))
+
+
+@verb("push")
+@click.argument("what", metavar="JOB|IMAGE", type=JOB)
+@click.option("--from", "source", metavar="HOST|local", type=HOSTS, help="Where it is taken from [who has it].")
+@click.option("--to", "sets", metavar="SET", type=HOSTS, multiple=True, help="The hosts that get it. Repeats.")
+@click.pass_context
+def push(ctx: click.Context, what: str, source: str | None, sets: tuple[str, ...]) -> int:
+    """Copy an image to hosts without a registry, from one of them or from this machine's own engine (`local`).
+
+    Its bytes go through this machine, once from the source and to all others at once; hosts that have it are left
+    alone, and where the engine allows it only layers that a host lacks are sent. Asks before it takes a name from
+    another image. Exit 1 when a host did not get it.
+    """
+    told = settings.of(ctx)
+    told.refuse_readonly("image push")
+    out = consoles.of(told)
+    found = wiring.inventory(told)
+    wanted = read_wanted(told, found, what, sets, source, sent=True)
+    return wiring.run_async(_push(told, out, wanted), limit=told.timeout)
+
+
+async def _push(told: Settings, out: Console, wanted: Wanted) -> int:
+    from distui.run.image_push import Pushed, push_image
+
+    async with wiring.connected(told, wanted.contacted) as connector:
+        engines, lost = await _engines(connector, wanted)
+        found = await _ask(engines, wanted.image)
+        source, facts = _source(engines, found | lost, wanted)
+        targets = [e for e in engines if e.name != source.name and e.name in wanted.names]
+        if not await _allowed(told, out, wanted.image, facts, targets, found):
+            out.say("distui: nothing was copied")
+            return ExitCode.INTERRUPTED
+        out.say(f"distui: {wanted.image} from {source.name} to {counted(len(targets), 'host')}", "dim")
+        lines = PushLines(out, told.output)
+        results = list(await push_image(wanted.image, source, facts, targets, lines.show))
+    results += [Pushed(h, "failed", words=e.message) for h, e in lost.items() if h in wanted.names and h != source.name]
+    _report(told, out, wanted.image, source.name, facts, results)
+    return ExitCode.OK if all(r.ok for r in results) else ExitCode.RANK_FAILED
+
+
+async def _engines(connector: Connector, wanted: Wanted) -> tuple[list[Engine], dict[str, HostError]]:
+    """The engines that can be asked, and why the others can't."""
+    from distui.run.image_push import Engine
+    from distui.run.local_engine import LOCAL, LocalSession
+
+    async def one(name: str, argv: tuple[str, ...]) -> Engine | HostError:
+        try:
+            return Engine(name, argv, await connector.connect(name))
+        except HostError as error:
+            return error
+
+    hosts = wanted.contacted
+    made = await asyncio.gather(*(one(h.name, h.engine_command) for h in hosts))
+    engines = [e for e in made if not isinstance(e, HostError)]
+    if wanted.source in (None, LOCAL) and wanted.local:
+        engines.append(Engine(LOCAL, wanted.local, LocalSession()))
+    return engines, {h.name: e for h, e in zip(hosts, made, strict=True) if isinstance(e, HostError)}
+
+
+async def _ask(engines: Sequence[Engine], image: str) -> dict[str, ImageFacts | HostError | None]:
+    from distui.run.image_push import image_on
+
+    async def one(engine: Engine) -> ImageFacts | HostError | None:
+        try:
+            return await image_on(engine, image)
+        except HostError as error:
+            return error
+
+    return dict(zip((e.name for e in engines), await asyncio.gather(*map(one, engines)), strict=True))
+
+
+def _source(engines: Sequence[Engine], found: Found, wanted: Wanted) -> tuple[Engine, ImageFacts]:
+    """Who gives the image: the one named, or the first that has what most hosts have, this machine last.
+
+    Raises HostError, or CheckFailed when nobody has it.
+    """
+    from collections import Counter
+
+    from distui.facts.image import ImageFacts
+
+    if wanted.source is not None:
+        there = found.get(wanted.source)
+        if isinstance(there, HostError):
+            raise there
+        if there is None:
+            raise CheckFailed(f"{wanted.image} is not on {wanted.source}", hint=f"distui image ls {wanted.image}")
+    having = {e.name: f for e in engines if isinstance(f := found.get(e.name), ImageFacts)}
+    if not having:
+        raise CheckFailed(
+            f"{wanted.image} is on none of {', '.join(e.name for e in engines)}", hint="pull or build it on one of them"
+        )
+    usual = Counter(f.id for f in having.values()).most_common(1)[0][0]
+    name = wanted.source or next(name for name, f in having.items() if f.id == usual)
+    return next(e for e in engines if e.name == name), having[name]
+
+
+async def _allowed(
+    told: Settings, out: Console, image: str, facts: ImageFacts, targets: Sequence[Engine], found: Found
+) -> bool:
+    """Whether nobody minds that the name is taken from other images. Raises UsageError when nobody can be asked."""
+    from distui.facts.image import ImageFacts
+    from distui.spec.names import fold
+
+    other = [t.name for t in targets if isinstance(f := found.get(t.name), ImageFacts) and f.id != facts.id]
+    if not other:
+        return True
+    return await confirm_async(out, told, f"Another image is called {image} on {fold(other)}. Take the name from it?")
+
+
+def _report(
+    told: Settings, out: Console, image: str, source: str, facts: ImageFacts, results: Sequence[Pushed]
+) -> None:
+    if told.output in ("json", "ndjson"):
+        values = [{k: v for k, v in asdict(r).items() if k != "most"} for r in results]
+        out.json({"schema": "distui/image-push/v1", "image": image, "id": facts.id, "from": source, "hosts": values})
+        return
+    failed = sum(not r.ok for r in results)
+    if not results:
+        out.say(f"distui: {source} has it, and there is nobody else")
+    elif failed:
+        raise_to = f"{failed} of {counted(len(results), 'host')} did not get {image}"
+        out.warn(f"distui: {raise_to}; what they had before is as it was", "red")
+
+
+for _sub in (ls, push):
+    _group.add_command(_sub)

@@ -1,0 +1,115 @@
+"""What an engine says about an image: `docker image inspect` as a value, and which layers two images share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+BUILD_LABEL = "distui.build"
+"""On images that distui built: the hash of what they were built from."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """One image on one host."""
+
+    id: str
+    """`sha256:...` of its configuration, the same wherever it was copied to."""
+    layers: tuple[str, ...] = ()
+    """Digests of the layers' contents, the lowest first."""
+    size: int = 0
+    """Bytes of all layers, unpacked; 0 when unknown."""
+    build: str = ""
+    """Hash of what distui built it from; empty for every other image."""
+    platform: str = ""
+
+    @property
+    def identity(self) -> str:
+        """What is compared between hosts: for an image built on each of them what it was built from, else its id.
+
+        Two builds of one context never have the same id, since the time is in it.
+        """
+        return f"build:{self.build}" if self.build else self.id
+
+
+def read_images(text: str) -> tuple[ImageFacts, ...]:
+    """The images in the answer of `image inspect`: a list, or one object with `--format`.
+
+    Raises ValueError for what is no such answer.
+    """
+    value = json.loads(text)
+    found = value if isinstance(value, list) else [value]
+    try:
+        return tuple(_image(v) for v in found)
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise ValueError(f"not an answer of `image inspect`: {exc!r}") from exc
+
+
+def read_image(text: str) -> ImageFacts:
+    """The one image in the answer of `image inspect`. Raises ValueError for what is no such answer."""
+    found = read_images(text)
+    if not found:
+        raise ValueError("`image inspect` told of no image")
+    return found[0]
+
+
+def _image(value: dict[str, object]) -> ImageFacts:
+    config = value.get("Config")
+    labels = config.get("Labels") if isinstance(config, dict) else None
+    rootfs = value.get("RootFS")
+    layers = rootfs.get("Layers") if isinstance(rootfs, dict) else None
+    size = value.get("Size")
+    return ImageFacts(
+        id=_full(str(value["Id"])),
+        layers=tuple(map(str, layers or ())),
+        size=size if isinstance(size, int) else 0,
+        build=str(labels.get(BUILD_LABEL) or "") if isinstance(labels, dict) else "",
+        platform="/".join(str(value[k]) for k in ("Os", "Architecture") if value.get(k)),
+    )
+
+
+def _full(identity: str) -> str:
+    """podman leaves `sha256:` out."""
+    return identity if ":" in identity else f"sha256:{identity}"
+
+
+def shared_layers(layers: Sequence[str], others: Iterable[ImageFacts]) -> tuple[int, int]:
+    """How many of the lowest `layers` an engine with the images `others` has, and at least how many bytes those are.
+
+    A layer is the same only above the same ones, so that what counts is the longest common beginning.
+    """
+    most, size = 0, 0
+    for other in others:
+        same = next(
+            (i for i, pair in enumerate(zip(layers, other.layers, strict=False)) if pair[0] != pair[1]),
+            min(len(layers), len(other.layers)),
+        )
+        whole = other.size if same == len(other.layers) else 0
+        most, size = max((most, size), (same, whole))
+    return most, size
+
+
+_EMPTY_CONFIG = {
+    "Hostname": "", "Domainname": "", "User": "", "AttachStdin": False, "AttachStdout": False, "AttachStderr": False,
+    "Tty": False, "OpenStdin": False, "StdinOnce": False, "Env": None, "Cmd": None, "Image": "", "Volumes": None,
+    "WorkingDir": "", "Entrypoint": None, "OnBuild": None, "Labels": None,
+}  # fmt: skip
+
+
+def legacy_folders(layers: Sequence[str]) -> tuple[str, ...]:
+    """The folders in which `docker save` before 25 puts the layers of an image, the uppermost layer left out.
+
+    They are ids of Docker 1.9, made up of a layer and those below it (moby, image/v1 CreateID). The uppermost one's
+    also holds the image's configuration.
+    """
+    folders = []
+    chain = parent = ""
+    for layer in layers[:-1]:
+        chain = f"sha256:{hashlib.sha256(f'{chain} {layer}'.encode()).hexdigest()}" if chain else layer
+        value = {"container_config": _EMPTY_CONFIG, "created": "1970-01-01T00:00:00Z", "layer_id": chain}
+        text = json.dumps(value | ({"parent": parent} if parent else {}), separators=(",", ":"))
+        parent = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+        folders.append(parent.removeprefix("sha256:"))
+    return tuple(folders)

@@ -1,0 +1,262 @@
+"""Copying an image between engines: once from the source, to all at once, and each target for itself."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import tarfile
+from collections.abc import Sequence
+
+import pytest
+
+from distui.errors import HostCommandError, SessionLost
+from distui.facts.image import ImageFacts
+from distui.run import image_push
+from distui.run.image_push import Engine, Pushed, push_image
+from distui.session import ByteChannel, Completed
+
+BASE, TOP = "sha256:" + "b" * 64, "sha256:" + "c" * 64
+FACTS = ImageFacts("sha256:" + "1" * 64, (BASE, TOP), 3_000_000)
+IMAGE = "my/image:1"
+
+
+def archive(base: bytes = b"x" * 2_000_000, top: bytes = b"y" * 1_000_000) -> bytes:
+    """What `docker save` of the image gives."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, data in (("b" * 64, base), ("c" * 64, top), ("manifest.json", b"[]")):
+            info = tarfile.TarInfo(name if "." in name else f"blobs/sha256/{name}")
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+class Channel:
+    """One `save` or `load`. `gate` holds writes up; `dies_after` bytes the connection is lost."""
+
+    def __init__(self, machine: Machine, out: bytes = b"") -> None:
+        self.machine = machine
+        self.out = out
+        self.got = bytearray()
+        self.ended = asyncio.Event()
+        self.closed = False
+
+    async def read(self, limit: int = 65536) -> bytes:
+        if self.out:
+            data, self.out = self.out[:limit], self.out[limit:]
+            await asyncio.sleep(0)
+            return data
+        if self.machine.saves:
+            return b""
+        await self.ended.wait()
+        return b""
+
+    async def write(self, data: bytes) -> None:
+        await self.machine.gate.wait()
+        await asyncio.sleep(0)
+        self.got += data
+        if self.machine.refuses_early:
+            self.ended.set()
+            raise SessionLost(self.machine.name, "it has ended", code="channel_ended")
+        if len(self.got) > self.machine.dies_after:
+            raise SessionLost(self.machine.name, f"{self.machine.name}: the connection is gone")
+
+    async def write_eof(self) -> None:
+        self.machine.loaded(bytes(self.got))
+        self.ended.set()
+
+    def stderr_tail(self) -> bytes:
+        return self.machine.words
+
+    async def wait(self) -> int:
+        return 1 if self.machine.words else 0
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class Machine:
+    """An engine with images, in memory."""
+
+    def __init__(self, name: str, has: Sequence[ImageFacts] = (), *, saves: bytes = b"", parts: bool = True) -> None:
+        self.name = name
+        self.images = list(has)
+        self.named: ImageFacts | None = None
+        self.saves = saves
+        self.parts = parts
+        self.takes_parts = parts
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.dies_after = 1 << 40
+        self.refuses_early = False
+        self.words = b""
+        self.channels: list[Channel] = []
+
+    @property
+    def engine(self) -> Engine:
+        return Engine(self.name, ("docker",), self)
+
+    @property
+    def received(self) -> list[int]:
+        """Bytes of each load."""
+        return [len(c.got) for c in self.channels]
+
+    async def run(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout: float | None = 60.0, limit: int = 8 << 20
+    ) -> Completed:
+        match tuple(argv[1:]):
+            case ("image", "inspect", "--format", _, _):
+                if self.named is None:
+                    return Completed(tuple(argv), 1, b"", b"Error: No such image: my/image:1")
+                return self._told(argv, self._value(self.named))
+            case ("image", "inspect", *_):
+                return self._told(argv, [self._value(i) for i in self.images])
+            case ("image", "ls", *_):
+                return Completed(tuple(argv), 0, "\n".join(i.id for i in self.images).encode(), b"")
+            case ("info", *_):
+                return self._told(argv, [["Backing", "extfs"]] if self.parts else [["t", "io.containerd.snapshotter"]])
+        raise AssertionError(argv)
+
+    def _told(self, argv: Sequence[str], value: object) -> Completed:
+        return Completed(tuple(argv), 0, json.dumps(value).encode(), b"")
+
+    def _value(self, facts: ImageFacts) -> dict[str, object]:
+        return {"Id": facts.id, "RootFS": {"Layers": facts.layers}, "Size": facts.size, "Config": {}}
+
+    async def open(self, argv: Sequence[str]) -> ByteChannel:
+        assert argv[1:] == (("save", IMAGE) if self.saves else ("load",))
+        self.channels.append(Channel(self, self.saves))
+        return self.channels[-1]
+
+    def loaded(self, data: bytes) -> None:
+        """The whole archive has come."""
+        missing = BASE.removeprefix("sha256:").encode() not in data
+        if missing and not self.takes_parts:
+            self.words = b"open /var/lib/docker/tmp/x: no such file or directory"
+        else:
+            self.words = b""
+            self.named = FACTS
+
+
+SOURCE = "h1"
+
+
+async def pushed(*targets: Machine, source: Machine | None = None) -> tuple[dict[str, Pushed], list[Pushed], Machine]:
+    told: list[Pushed] = []
+    giver = source or Machine(SOURCE, saves=archive())
+    found = await push_image(IMAGE, giver.engine, FACTS, [t.engine for t in targets], told.append)
+    return {p.host: p for p in found}, told, giver
+
+
+async def test_read_once_for_all() -> None:
+    """Two targets get everything, one reading of the source; each tells how far it is."""
+    a, b = Machine("a"), Machine("b")
+    found, told, source = await pushed(a, b)
+
+    assert {p.state for p in found.values()} == {"loaded"}
+    assert len(source.channels) == 1
+    assert [bytes(m.channels[0].got) for m in (a, b)] == [archive(), archive()]
+    assert found["a"].sent == len(archive())
+    states = [p.state for p in told if p.host == "a"]
+    assert [s for i, s in enumerate(states) if states[i - 1 : i] != [s]] == ["sending", "loading", "loaded"]
+
+
+async def test_who_has_it_is_left_alone() -> None:
+    """The same image under this name: nothing is sent; when all have it the source is not even read."""
+    a = Machine("a")
+    a.named = FACTS
+    found, _, source = await pushed(a)
+    assert (found["a"].state, found["a"].sent, a.channels, source.channels) == ("present", 0, [], [])
+
+
+async def test_only_layers_that_are_missing() -> None:
+    """One target has the lower layer, the other nothing: each gets what it lacks from one reading."""
+    a, b = Machine("a", [ImageFacts("sha256:base", (BASE,), 2_000_000)]), Machine("b")
+    found, _, source = await pushed(a, b)
+
+    assert len(source.channels) == 1
+    assert (found["a"].layers, found["a"].of_layers, found["a"].most) == (1, 2, 1_000_000)
+    assert a.received[0] < 1_100_000 < 3_000_000 < b.received[0]
+    assert {p.state for p in found.values()} == {"loaded"}
+
+
+async def test_a_store_that_needs_all_layers() -> None:
+    """containerd's store gets the whole archive at once; an engine that refuses a part gets it the second time."""
+    base = ImageFacts("sha256:base", (BASE,), 2_000_000)
+    whole, surprised = Machine("whole", [base], parts=False), Machine("surprised", [base])
+    surprised.takes_parts = False
+    found, _, source = await pushed(whole, surprised)
+
+    assert {p.state for p in found.values()} == {"loaded"}
+    assert len(whole.received) == 1
+    assert [r > 3_000_000 for r in surprised.received] == [False, True]
+    assert "all of them are sent" in found["surprised"].words
+    assert len(source.channels) == 2
+
+
+async def test_a_host_that_dies_does_not_hinder_the_others() -> None:
+    """Its result says why; the other one gets everything."""
+    a, b = Machine("a"), Machine("b")
+    a.dies_after = 100_000
+    found, _, _ = await pushed(a, b)
+
+    assert (found["a"].state, found["b"].state) == ("failed", "loaded")
+    assert "connection is gone" in found["a"].words
+    assert a.channels[0].closed
+
+
+async def test_an_engine_that_refuses() -> None:
+    """A full disk while it is sent: the engine's words, and nobody waits for it."""
+    a, b = Machine("a"), Machine("b")
+    a.refuses_early = True
+    a.words = b"write /var/lib/docker/tmp/x: no space left on device"
+    found, _, _ = await pushed(a, b)
+
+    assert (found["a"].state, found["b"].state) == ("failed", "loaded")
+    assert "disk" in found["a"].words or "space" in found["a"].words
+
+
+async def test_a_slow_host_is_served_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who keeps the others waiting is set aside, and gets it alone when they are done."""
+    monkeypatch.setattr(image_push, "PATIENCE", 0.0)
+    monkeypatch.setattr(image_push, "BUFFERED", 2)
+    slow, quick = Machine("slow"), Machine("quick")
+    slow.gate.clear()
+    told: list[Pushed] = []
+
+    def tell(p: Pushed) -> None:
+        told.append(p)
+        if (p.host, p.state) == ("quick", "loaded"):
+            slow.gate.set()
+
+    source = Machine(SOURCE, saves=archive())
+    found = await push_image(IMAGE, source.engine, FACTS, [slow.engine, quick.engine], tell)
+
+    assert [p.state for p in found] == ["loaded", "loaded"]
+    assert ("slow", "aside") in [(p.host, p.state) for p in told]
+    assert len(source.channels) == 2
+    assert slow.received[1] == len(archive())
+
+
+async def test_a_host_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone and stalled: it fails, it does not hang."""
+    monkeypatch.setattr(image_push, "STALLED", 0.0)
+    monkeypatch.setattr(image_push, "BUFFERED", 2)
+    slow = Machine("slow")
+    slow.gate.clear()
+    found, _, _ = await pushed(slow)
+    assert found["slow"].state == "failed"
+    assert "took nothing" in found["slow"].words
+    assert slow.named is None
+
+
+@pytest.mark.parametrize("cut", [1000, 2_500_000])
+async def test_a_source_that_ends_early(cut: int) -> None:
+    """No target is told that the archive has ended, so that none takes half an image."""
+    a = Machine("a")
+    with pytest.raises(HostCommandError, match="h1 does not give the image out"):
+        await pushed(a, source=Machine(SOURCE, saves=archive()[:cut]))
+    assert a.named is None
+    assert a.channels[0].closed
+    assert not a.channels[0].ended.is_set()
