@@ -164,6 +164,7 @@ KEYS: Mapping[str, Key] = {
     "parallel": Key(_count, 64, "hosts contacted at once"),
     "connect_timeout": Key(seconds, None, "limit for connecting to a host; the inventory's by default"),
     "timeout": Key(seconds, None, "limit for the whole command"),
+    "lost_after": Key(seconds, 600.0, "how long a run waits for a host that is out of reach"),
     "theme": Key(_name, "", "colours of the terminal UI: dark, light, ansi, or one of textual's themes"),
     "ascii": Key(_boolean, False, "no sign beyond ASCII in the terminal UI"),
     "keymap": Key(keymap, {}, "keys of the terminal UI: ACTION=KEY, ..., or a mapping in a file"),

@@ -48,7 +48,8 @@ def adopt(told: Settings, connector: Connector, place: runs.Place, live: Live) -
     from distui.run.controller import RunController
 
     stored = _folder(told, place, live)
-    return RunController(live.plan, connector=connector, stored=stored, facts=live.facts, adopted=True)
+    limits = wiring.limits(told, adopted=True)
+    return RunController(live.plan, connector=connector, stored=stored, facts=live.facts, adopted=True, limits=limits)
 
 
 def _folder(told: Settings, place: runs.Place, live: Live) -> StoredRun:

@@ -262,7 +262,7 @@ class CliDesk(HostDesk):
     ) -> FollowedRun:
         """Start a plan with the values of its secrets. Raises UsageError when its name is taken here."""
         from distui.plan.serialize import to_json
-        from distui.run.controller import Limits, RunController
+        from distui.run.controller import RunController
         from distui.run.job_record import record_job
 
         stored = wiring.store(self.told).create(plan.run_id)
@@ -275,7 +275,7 @@ class CliDesk(HostDesk):
         def make(connector: Connector) -> RunController:
             return RunController(
                 plan, connector=connector, stored=stored, facts=facts, secrets=secrets, keep=keep,
-                preflight=preflight, again=again, code=code, limits=Limits(run=self.told.timeout),
+                preflight=preflight, again=again, code=code, limits=wiring.limits(self.told),
             )  # fmt: skip
 
         return await self._keeper.keep(self._connect(hosts), make)

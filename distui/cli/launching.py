@@ -135,7 +135,7 @@ async def start(
     connector: Connector, told: Settings, out: Console, order: Order, prepared: Prepared, how: How
 ) -> RunEnded:
     """Start the plan and follow it to its end. Raises UsageError when a run of that name is recorded here."""
-    from distui.run.controller import Limits, RunController
+    from distui.run.controller import RunController
 
     stored = _record(told, order, prepared.plan)
     controller = RunController(
@@ -149,7 +149,7 @@ async def start(
         preflight=how.preflight,
         again=prepared.again,
         code=prepared.code,
-        limits=Limits(run=told.timeout),
+        limits=wiring.limits(told),
     )
     sink = printer(out, told.output, how.view, verbose=told.verbose)
     ended = await follow(controller, sink, out, leash=True)

@@ -32,6 +32,10 @@ GIVE_UP = 20.0
 """Seconds a command waits for a lost connection before its host counts as out of reach."""
 
 START_TIMEOUT = 120.0
+
+STARTS = 3
+"""How often a start is sent, or a file, whose connection breaks under it."""
+
 PULL_TIMEOUT = 3600.0
 
 
@@ -146,26 +150,53 @@ class HostRun:
         await self._put(task.env_file, env_file_text(task, secrets))
 
     async def _put(self, path: str, data: bytes) -> None:
-        session = await self.link.session(give_up=GIVE_UP)
-        try:
-            await session.put(path, data)
-        except SessionLost as exc:
-            self.link.lost(session, exc)
-            raise
+        """Write a file; sent again when the connection breaks, since it appears whole or not at all."""
+        for left in reversed(range(STARTS)):
+            session = await self.link.session(give_up=GIVE_UP)
+            try:
+                await session.put(path, data)
+            except SessionLost as exc:
+                self.link.lost(session, exc)
+                if not left:
+                    raise
+            else:
+                return
 
     async def start(self, task: Task) -> str:
         """Run the task's printed start line; returns the engine's id.
 
+        When the connection breaks under it nobody knows whether it ran: the host is asked, and only a task that is
+        not there is started again. A first line that comes late is no danger: engines refuse a name that is taken.
         The env file is removed right after: the engine's client has read it.
-        Raises HostCommandError with the engine's words when the engine refuses.
+        Raises HostCommandError with the engine's words when the engine refuses, SessionLost when the host stays away.
         """
-        done = await self.link.run(task.start, timeout=START_TIMEOUT)
-        if not done.ok:
-            raise self._refused(f"can't start {task.name}", done)
-        words = done.text.split()
-        self.ids[task.index] = words[-1] if words else task.name
+        identity = await self._start_once(task)
+        for _ in range(STARTS - 1):
+            if identity is not None:
+                break
+            identity = await self._identity(task) or await self._start_once(task, again=True)
+        if identity is None and (identity := await self._identity(task)) is None:
+            raise SessionLost(self.host, f"{self.host}: the connection broke {STARTS} times while {task.name} started")
+        self.ids[task.index] = identity
         await self.forget(task)
-        return self.ids[task.index]
+        return identity
+
+    async def _start_once(self, task: Task, *, again: bool = False) -> str | None:
+        """The engine's id of the started task; None when the connection broke, and nobody knows."""
+        try:
+            done = await self.link.run(task.start, timeout=START_TIMEOUT, give_up=GIVE_UP)
+        except SessionLost:
+            return None
+        if done.ok:
+            words = done.text.split()
+            return words[-1] if words else task.name
+        if again and (identity := await self._identity(task)) is not None:
+            return identity
+        raise self._refused(f"can't start {task.name}", done)
+
+    async def _identity(self, task: Task) -> str | None:
+        """The engine's id of a task of ours, whatever its state; None when it is not there."""
+        return next((found.id for found in await self.found() if found.labels.task == task.index), None)
 
     async def forget(self, task: Task) -> None:
         """Remove the task's env file."""

@@ -18,7 +18,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 15.0
 """Seconds before a second try, doubling up to the longest, each shortened by up to half at random."""
 
 REFUSED_WAIT = 60.0
-"""After a refused login or host key: sshd >= 9.8 locks whole addresses out that try again fast (FAULTS 21)."""
+"""After a refused login or host key, and while sshd >= 9.8 refuses our whole address for such tries (FAULTS 21)."""
 
 _TRIES = 5
 """How often an idempotent command is sent when the connection breaks under it each time."""
@@ -157,7 +157,8 @@ class HostLink:
         self._on_change(state, "")
 
     def _pause(self, error: HostError, wait: float) -> float:
-        longest = REFUSED_WAIT if isinstance(error, HostAuthError | HostKeyError) else wait
+        refused = isinstance(error, HostAuthError | HostKeyError) or error.code == "penalty"
+        longest = REFUSED_WAIT if refused else wait
         return longest * (1 - self._jitter() / 2)
 
     def _hopeless(self, until: float | None) -> bool:

@@ -102,10 +102,15 @@ async def test_a_refused_first_login_is_told_at_once(naps: list[float]) -> None:
     await link.close()
 
 
-async def test_after_a_refusal_in_mid_run_it_waits_a_minute(naps: list[float]) -> None:
+@pytest.mark.parametrize(
+    "refusal",
+    [HostAuthError("h", "h: no key fits"), HostUnreachable("h", "h: refuses us for a while", code="penalty")],
+    ids=["login", "penalty"],
+)
+async def test_after_a_refusal_in_mid_run_it_waits_a_minute(naps: list[float], refusal: HostError) -> None:
     """The run's connection was good once: go on, slowly."""
     first = FakeSession(1)
-    link = make(FakeConnector(first, HostAuthError("h", "h: no key fits"), FakeSession(2)))
+    link = make(FakeConnector(first, refusal, FakeSession(2)))
     link.lost(await link.session(), SessionLost("h", "h: cut"))
     assert (await link.session()).number == 2  # type: ignore[attr-defined]
     assert naps == [0, 60]

@@ -13,6 +13,7 @@ from remote.config import Sources, resolve
 from remote.errors import quoted, through_jump
 from remote.gates import Gate, Gates
 from remote.known_hosts import Entry, Known
+from remote.login import KEEPALIVE_COUNT, KEEPALIVE_INTERVAL
 from remote.targets import Target
 
 
@@ -53,6 +54,11 @@ def test_sha1_is_offered_only_on_request() -> None:
     """HostKeyAlgorithms +ssh-rsa brings old hosts back."""
     assert "ssh-rsa" not in algorithms.host_keys("", Known("h"))
     assert "ssh-rsa" in algorithms.host_keys("+ssh-rsa", Known("h"))
+
+
+def test_a_connection_that_dies_silently_is_noticed_within_15_seconds() -> None:
+    """asyncssh counts one interval more than its keepalives (measured)."""
+    assert KEEPALIVE_INTERVAL * (KEEPALIVE_COUNT + 1) <= 15
 
 
 def test_what_a_host_prints_is_shown_without_its_control_characters() -> None:

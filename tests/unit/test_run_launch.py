@@ -230,18 +230,60 @@ async def test_one_start_that_fails_undoes_all(cluster: Cluster) -> None:
     assert [h.open_sessions for h in cluster.hosts] == [0, 0, 0]
 
 
-async def test_a_started_task_that_was_never_confirmed_is_removed(cluster: Cluster) -> None:
-    """The connection breaks under `docker run`: the container may be there, so it is looked for and removed."""
+@pytest.mark.parametrize(
+    ("ran", "sent"),
+    [([True], 1), ([False], 2), ([False, True], 2), ([False, False, True], 3)],
+    ids=["it ran", "it did not", "the second ran", "the third ran"],
+)
+async def test_a_start_whose_connection_breaks_is_looked_for_before_it_is_sent_again(
+    cluster: Cluster, ran: list[bool], sent: int
+) -> None:
+    """Nobody heard whether `docker run` did anything: what is there is not started again, what is not there is."""
     host = cluster.hosts[1]
+    broken = iter(ran)
 
-    def started_and_lost(argv: tuple[str, ...]) -> Completed:
-        host.engine.run(argv)
+    def breaks(argv: tuple[str, ...]) -> Completed:
+        if (did := next(broken, None)) is None:
+            return host.engine.run(argv)
+        if did:
+            assert host.engine.run(argv).ok
         raise SessionLost("h2", "h2: connection lost")
 
-    host.fails["run"] = started_and_lost
+    host.fails["run"] = breaks
+    ended = await cluster.run(cluster.plan())
+
+    assert (ended.outcome, ended.exit, ended.leftovers) == ("succeeded", 0, ())
+    assert host.verbs().count("run") == sent
+    assert cluster.left() == []
+
+
+async def test_a_first_start_that_comes_late_is_the_one(cluster: Cluster) -> None:
+    """The broken line is still under way when the host is asked: the second is refused its name, the first counts."""
+    host = cluster.hosts[1]
+    late: list[tuple[str, ...]] = []
+
+    def breaks(argv: tuple[str, ...]) -> Completed:
+        if not late:
+            late.append(argv)
+            raise SessionLost("h2", "h2: connection lost")
+        assert host.engine.run(late[0]).ok
+        return host.engine.run(argv)
+
+    host.fails["run"] = breaks
+    ended = await cluster.run(cluster.plan())
+
+    assert (ended.outcome, ended.exit) == ("succeeded", 0)
+    assert cluster.left() == []
+
+
+async def test_a_start_that_always_breaks_the_connection_is_given_up(cluster: Cluster) -> None:
+    """Three times, then the launch is undone."""
+    host = cluster.hosts[1]
+    host.fails["run"] = SessionLost("h2", "h2: connection lost")
     ended = await cluster.run(cluster.plan())
 
     assert (ended.exit, ended.leftovers) == (5, ())
+    assert host.verbs().count("run") == 3
     assert cluster.left() == []
 
 
