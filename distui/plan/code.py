@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import posixpath
 from collections.abc import Iterator
 
@@ -38,14 +36,6 @@ def code_folder(code: CodePlan, home: str, run_dir: str, *, contained: bool) -> 
 def is_copied(code: CodePlan, *, contained: bool) -> bool:
     """Whether a host's tasks get a copy of their own."""
     return code.mode == "rw" or not contained
-
-
-def code_mount(code: CodePlan, source: str) -> tuple[str, str]:
-    """The flag that mounts it. Not `-v`, which would make an empty folder where the source is missing."""
-    fields = ["type=bind", f"source={source}", f"target={code.to}", *(["readonly"] if code.mode == "ro" else [])]
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(fields)  # docker and podman read it as CSV
-    return "--mount", line.getvalue()
 
 
 def code_workdir(job: Job, source: str) -> str | None:

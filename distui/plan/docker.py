@@ -15,6 +15,8 @@ Which flags by default, and why (FACTS 1.1):
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -167,6 +169,25 @@ def list_ids(engine_command: Argv, run_id: str | None = None, *, every: bool = F
 def remove(engine_command: Argv, containers: Sequence[str], *, force: bool = False) -> Argv:
     """Remove containers with their anonymous volumes; `force` kills them first."""
     return (*engine_command, "rm", "--volumes", *(["--force"] if force else []), *containers)
+
+
+def image_of(engine_command: Argv, container: str) -> Argv:
+    """Prints the id of a container's image."""
+    return (*engine_command, "inspect", "--type", "container", "--format", "{{.Image}}", container)
+
+
+def sweep(engine_command: Argv, image: str, folder: str, name: str) -> Argv:
+    """Remove `name` in a folder of the host, whoever owns what is in it: root of a container made it."""
+    flags = ("--rm", "--network", "none", "--pull", "never", "--user", "0:0", "--entrypoint", "rm")
+    return (*engine_command, "run", *flags, *bind(folder, "/distui"), image, "-rf", f"/distui/{name}")
+
+
+def bind(source: str, target: str, *, readonly: bool = False) -> Argv:
+    """The flag that mounts a folder. Not `-v`, which would make an empty one where the source is missing."""
+    fields = ("type=bind", f"source={source}", f"target={target}", *(("readonly",) if readonly else ()))
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(fields)  # engines read it as CSV
+    return ("--mount", line.getvalue())
 
 
 def image_id(engine_command: Argv, image: str) -> Argv:

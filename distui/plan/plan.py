@@ -13,7 +13,7 @@ from typing import Any
 
 from distui.facts.host import HostDown, HostFacts, ProbeResult
 from distui.plan import checks, docker, limit, process, tf, torchrun
-from distui.plan.code import code_folder, code_mount, code_workdir
+from distui.plan.code import code_folder, code_workdir
 from distui.plan.env import Seat, check_env, placeholders, task_env
 from distui.plan.labels import TaskLabels, to_labels
 from distui.plan.machines import check_machines
@@ -421,6 +421,6 @@ def _start(draft: _Draft, seat: Seat, task: Task, command: tuple[str, ...]) -> t
         rdma=bool(seat.network.hcas) and draft.backend != "gloo",
         gpu_tasks=0 if is_node(job) else sum(bool(share) for share in place.rank_gpus),
         command=command,
-        code_mount=code_mount(draft.code, sources) if draft.code is not None else (),
+        code_mount=docker.bind(sources, draft.code.to, readonly=draft.code.mode == "ro") if draft.code else (),
     )
     return docker.run_argv(job, container)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.engine import classify
 from distui.plan import docker, process
-from distui.plan.code import home_of_folder
+from distui.plan.code import COPY, home_of_folder
 from distui.plan.env import env_file_text
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
@@ -23,6 +23,7 @@ from distui.session import Completed, Connector
 
 _REMOVE_FOLDER = """
 if [ "$2" != own ] && [ -e "$1/launch" ]; then exit 0; fi
+rm -rf -- "$1" 2>/dev/null; [ ! -d "$1/code" ] || { echo left; exit 0; }
 rm -rf -- "$1"; rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :
 """.strip()
 """A folder with a launch under way is only removed by whose it is. Folders above are only removed when empty: on a
@@ -55,6 +56,8 @@ class HostRun:
         self.taken = False
         """Whether this launch has the run's folder here: only then may there be tasks that it started."""
         self._run_dir: str | None = None
+        self._image = self.first.image
+        """Of the run's containers; a plan made from labels does not have it."""
 
     @property
     def first(self) -> Task:
@@ -257,17 +260,26 @@ class HostRun:
             await self._delete(doomed)
         left = [task for task in await self.found() if task.labels.task not in keep]
         if not left and not keep:
-            await self._remove_folder()
+            if not await self._remove_folder():
+                return (f"{self.host}: folder {await self.run_dir()}/{COPY}, which this login can't remove",)
         elif not left:
             await self.remove_file(f"{await self.run_dir()}/stopped")  # the run is over; the kept task is not stopped
         return tuple(f"{self.host}: {task.words}" for task in left)
 
-    async def _remove_folder(self) -> None:
-        """Remove the run's folder, unless the run's next attempt, begun by somebody else, has it by now."""
+    async def _remove_folder(self) -> bool:
+        """Remove the run's folder, unless the run's next attempt, begun by somebody else, has it by now.
+
+        What a container wrote as root into its copy of the code only a container can remove. False when it stays.
+        """
         if not self.taken and await self._told():
-            return
+            return True
         whose = "own" if self.taken else "theirs"
-        await self._again(("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir(), whose))
+        argv = ("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir(), whose)
+        done = await self._again(argv)
+        if done.text.strip() == "left" and self._image is not None:
+            await self._again(docker.sweep(self.first.engine_command, self._image, await self.run_dir(), COPY))
+            done = await self._again(argv)
+        return done.text.strip() != "left"
 
     async def _delete(self, doomed: Sequence[FoundTask]) -> None:
         if self.first.engine == "process":
@@ -277,6 +289,9 @@ class HostRun:
             )
         else:
             ids = [task.id for task in doomed]
+            if self._image is None:
+                told = await self._again(docker.image_of(self.first.engine_command, ids[0]))
+                self._image = told.text.strip() or None
             await self._again(docker.remove(self.first.engine_command, ids, force=True))
 
     async def remove_file(self, path: str) -> None:

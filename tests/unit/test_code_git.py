@@ -1,0 +1,249 @@
+"""git on this machine: one commit for all hosts, clear words for a ref that is none, and no token anywhere."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from distui.errors import CheckFailed, UsageError
+from distui.run.code import git as git_module
+from distui.run.code.git import Repository, state_of
+from distui.run.code.source import CodeReader
+from distui.spec.job import Code, Job
+
+ENV = {
+    "PATH": os.environ["PATH"],
+    "HOME": "/nowhere",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_SYSTEM": "/dev/null",
+    **{f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+}
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(("git", "-C", str(folder), *words), env=ENV, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def commit(folder: Path, message: str = "c") -> str:
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", message)
+    return git(folder, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """Two commits on main, a tag on the first, a branch; a link, an x bit, attributes that would change files."""
+    root = tmp_path / "repo"
+    (root / "src").mkdir(parents=True)
+    git(tmp_path, "init", "-q", "-b", "main", str(root))
+    (root / "train.py").write_text("one\r\n")
+    (root / "src" / "run.sh").write_text("#!/bin/sh\n")
+    (root / "src" / "run.sh").chmod(0o755)
+    (root / "src" / "link").symlink_to("run.sh")
+    (root / ".gitattributes").write_text("* text=auto\nsrc export-ignore\n")
+    (root / ".gitignore").write_text("kept.log\n")
+    (root / "kept.log").write_text("tracked though ignored\n")
+    git(root, "add", "-f", "kept.log")
+    commit(root)
+    git(root, "tag", "-a", "v1.0", "-m", "first")
+    (root / "train.py").write_text("two\n")
+    commit(root)
+    git(root, "branch", "feature/fast")
+    return root
+
+
+def repository(repo: Path, cache: Path, **options: str) -> Repository:
+    return Repository(f"file://{repo}", cache, ENV, **options)
+
+
+def test_a_ref_is_one_commit(repo: Path, tmp_path: Path) -> None:
+    """HEAD, branch, tag, whole commit and the beginning of one; the files as they were committed."""
+    first, second = git(repo, "rev-parse", "v1.0^{commit}"), git(repo, "rev-parse", "main")
+    there = repository(repo, tmp_path / "cache")
+    found = {ref: there.checkout(ref, None) for ref in (None, "main", "feature/fast", "v1.0", first, first[:9])}
+    assert [found[ref].commit for ref in found] == [second, second, second, first, first, first]
+    old = found["v1.0"].folder
+    assert (old / "kept.log").read_text() == "tracked though ignored\n"
+    assert (old / "src" / "run.sh").stat().st_mode & 0o100
+    assert os.readlink(old / "src" / "link") == "run.sh"  # noqa: PTH115
+    assert sorted(p.name for p in there.checkout("main", "src/").folder.iterdir()) == ["link", "run.sh"]
+    assert found[None].folder == found["main"].folder
+
+
+def test_a_branch_that_moves_is_looked_up_again(repo: Path, tmp_path: Path) -> None:
+    """Each time the newest commit."""
+    there = repository(repo, tmp_path / "cache")
+    there.checkout("main", None)
+    (repo / "train.py").write_text("three\n")
+    newest = commit(repo)
+    found = repository(repo, tmp_path / "cache").checkout("main", None)
+    assert found.commit == newest
+    assert (found.folder / "train.py").read_text() == "three\n"
+
+
+def test_a_ref_that_is_none_is_told_with_near_names(repo: Path, tmp_path: Path) -> None:
+    """Also a commit nobody has, and a folder that is not in it."""
+    there = repository(repo, tmp_path / "cache")
+    with pytest.raises(UsageError, match=r"has no branch, tag or commit 'mian', did you mean 'main'\?"):
+        there.checkout("mian", None)
+    with pytest.raises(UsageError, match=r"commit 'zzz'; it has feature/fast, main, v1\.0"):
+        there.checkout("zzz", None)
+    with pytest.raises(UsageError, match=r"has no commit 0{40}"):
+        there.checkout("0" * 40, None)
+    with pytest.raises(UsageError, match=r"has no folder 'nope'"):
+        there.checkout("main", "nope")
+
+
+def test_a_repository_that_is_none_is_told_in_git_s_words(tmp_path: Path) -> None:
+    with pytest.raises(CheckFailed, match=r"git can't read file:///nowhere/x: .*does not (appear|exist)"):
+        Repository("file:///nowhere/x", tmp_path, ENV).checkout("main", None)
+
+
+def test_no_program_is_run_by_a_url(tmp_path: Path) -> None:
+    """Should such a URL ever come through the reader, git itself refuses the transport."""
+    with pytest.raises(CheckFailed, match="transport 'ext' not allowed"):
+        Repository(f"ext::touch {tmp_path}/made", tmp_path / "cache", ENV).checkout("main", None)
+    assert not (tmp_path / "made").exists()
+
+
+def test_submodules_and_large_file_pointers_are_told(repo: Path, tmp_path: Path) -> None:
+    """They are not fetched, and a program would stumble over them."""
+    (repo / "model.bin").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 5\n")
+    git(repo, "update-index", "--add", "--cacheinfo", f"160000,{git(repo, 'rev-parse', 'HEAD')},third/party")
+    git(repo, "add", "model.bin")
+    git(repo, "commit", "-qm", "more")
+    found = repository(repo, tmp_path / "cache").checkout("main", None)
+    assert found.left_out[0] == "left out: submodule third/party"
+    assert "such files are pointers (model.bin)" in found.left_out[1]
+
+
+def test_the_token_is_in_git_s_environment_only(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never in argv; the askpass script does not hold it and is gone after; nothing in the cache does."""
+    calls: list[tuple[tuple[str, ...], dict[str, str], str]] = []
+    real = git_module._call
+
+    def call(argv: tuple[str, ...], env: dict[str, str], seconds: float) -> object:
+        script = Path(env["GIT_ASKPASS"])
+        calls.append((argv, env, script.read_text() if script.is_absolute() else ""))
+        return real(argv, env, seconds)
+
+    monkeypatch.setattr(git_module, "_call", call)
+    repository(repo, tmp_path / "cache", token="s3cret").checkout("main", None)
+    asked = [c for c in calls if "ls-remote" in c[0] or "fetch" in c[0]]
+    assert asked
+    for argv, env, script in asked:
+        assert env["DISTUI_GIT_TOKEN"] == "s3cret"
+        assert "s3cret" not in " ".join(argv) + script
+        assert "credential.helper=" in argv
+        assert argv.index("--") < argv.index(f"file://{repo}")
+        assert not Path(env["GIT_ASKPASS"]).exists()
+    assert not any(b"s3cret" in p.read_bytes() for p in (tmp_path / "cache").rglob("*") if p.is_file())
+
+
+class GitServer(BaseHTTPRequestHandler):
+    """git's own http-backend, for those who bring the token."""
+
+    token = "s3cret"
+    root = ""
+
+    def do_GET(self) -> None:
+        user, _, password = (
+            base64.b64decode(self.headers.get("Authorization", "").partition(" ")[2]).decode().partition(":")
+        )
+        if (user, password) != ("oauth2", self.token):
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="x"')
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        path, _, query = self.path.partition("?")
+        env = {
+            **ENV, "GIT_PROJECT_ROOT": self.root, "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path, "QUERY_STRING": query,
+            "REQUEST_METHOD": self.command, "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+            "HTTP_GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+        }  # fmt: skip
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        told = subprocess.run(("git", "http-backend"), env=env, input=body, capture_output=True, check=True).stdout
+        head, _, rest = told.partition(b"\r\n\r\n")
+        self.send_response(200)
+        for line in head.decode().splitlines():
+            name, _, value = line.partition(": ")
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(rest)))
+        self.end_headers()
+        self.wfile.write(rest)
+
+    do_POST = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_a_private_repository_wants_the_token(repo: Path, tmp_path: Path) -> None:
+    """It arrives by askpass; without it, and with a wrong one, the words say what to do, and nobody is asked."""
+    handler = type("Here", (GitServer,), {"root": str(repo.parent)})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}/repo/.git"
+            found = Repository(url, tmp_path / "cache", ENV, token="s3cret").checkout("v1.0", None)
+            assert found.commit == git(repo, "rev-parse", "v1.0^{commit}")
+            for token, hint in ((None, "needs token: NAME"), ("wr0ng", "is the token right?")):
+                with pytest.raises(CheckFailed) as caught:
+                    Repository(url, tmp_path / "other", ENV, token=token).checkout("main", None)
+                assert hint in caught.value.hint
+                assert "wr0ng" not in caught.value.message
+        finally:
+            server.shutdown()
+
+
+def test_what_is_not_committed_is_told(repo: Path) -> None:
+    """Commit, a line for each changed and each new file, and the diff; a clean folder has none."""
+    clean = state_of(repo, ENV)
+    assert clean is not None
+    assert (clean.commit, clean.stat, clean.diff) == (git(repo, "rev-parse", "HEAD"), "", "")
+    (repo / "train.py").write_text("changed\n")
+    (repo / "new file.py").write_text("")
+    dirty = state_of(repo, ENV)
+    assert dirty is not None
+    assert "train.py | 2 +-" in dirty.stat
+    assert "new file.py | new" in dirty.stat
+    assert "-two\n+changed\n" in dirty.diff
+    below = state_of(repo / "src", ENV)
+    assert below is not None
+    assert below.stat == ""
+    assert state_of(repo.parent, ENV) is None
+
+
+def test_the_plan_s_words_of_a_commit(repo: Path, tmp_path: Path) -> None:
+    """Source without what nobody may see, ref and commit, and the same tree id as the folder itself would have."""
+    reader = CodeReader(tmp_path / "cache", ENV)
+    found = reader.read(Job("j", code=Code(git=f"file://{repo}", ref="v1.0")))
+    assert found is not None
+    assert (found.plan.source, found.plan.ref) == (f"file://{repo}", "v1.0")
+    assert found.plan.commit == git(repo, "rev-parse", "v1.0^{commit}")
+    assert {e.path for e in found.tree.entries} == {
+        ".gitattributes", ".gitignore", "kept.log", "src/link", "src/run.sh", "train.py",
+    }  # fmt: skip
+    assert reader.read(Job("j")) is None
+
+
+def test_a_folder_is_relative_to_the_job_file(tmp_path: Path) -> None:
+    """And one that is not there is told by its whole path."""
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text("")
+    job = Job("j", code=Code(path="../src"), path=str(tmp_path / "jobs" / "j.yaml"))
+    found = CodeReader(tmp_path / "cache", ENV).read(job)
+    assert found is not None
+    assert [e.path for e in found.tree.entries] == ["a.py"]
+    with pytest.raises(UsageError, match=f"{tmp_path}/jobs/../nope does not exist"):
+        CodeReader(tmp_path / "cache", ENV).read(Job("j", code=Code(path="../nope"), path=job.path))
