@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from lab.host import Host
 from lab.lab import Lab, why_not
+from lab.program import Program
+from lab.runs import until
 from lab.state import read_state
 
 HOSTS = 3
@@ -73,6 +76,26 @@ def distui(lab: Lab, home: Path) -> Callable[..., subprocess.CompletedProcess[st
         return lab.distui(*args, home=home, **options)
 
     return call
+
+
+@pytest.fixture
+def start(lab: Lab, home: Path) -> Iterator[Callable[..., Program]]:
+    """Starts a two-rank run of a shell script and returns its program once both ranks run; `job` are further keys."""
+    programs: list[Program] = []
+
+    def begin(script: str, *flags: str, wait: bool = True, job: Mapping[str, Any] | None = None, **env: str) -> Program:
+        keys = {"version": 1, "name": "smoke", "hosts": "h[1-2]", "image": "lab/python:1", "stop_grace": "3s"}
+        keys |= {"command": ["sh", "-c", script]} | dict(job or {})
+        (home / "job.yaml").write_text(json.dumps(keys))
+        program = lab.spawn_distui("run", "job.yaml", "--headless", "-y", *flags, home=home, env=env)
+        programs.append(program)
+        if wait:
+            until(lambda: all(h.out("docker", "ps", "-q", "--filter", "label=distui.run") for h in lab.hosts[:2]))
+        return program
+
+    yield begin
+    for program in programs:
+        program.__exit__(None, None, None)
 
 
 @pytest.fixture(autouse=True)

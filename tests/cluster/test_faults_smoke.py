@@ -13,64 +13,9 @@ from typing import Any
 
 import pytest
 
+from lab.runs import TICKS, assert_clean, assert_complete, read_until, rest_of, until
+
 pytestmark = pytest.mark.cluster
-
-TICKS = "i=0; while [ $i -lt %d ]; do echo tick $i of $RANK; i=$((i+1)); sleep 0.02; done; printf end"
-
-
-@pytest.fixture
-def start(lab: Any, home: Path) -> Iterator[Callable[..., Any]]:
-    """Starts a two-rank run of a shell script and returns its program once both ranks run."""
-    programs: list[Any] = []
-
-    def begin(script: str, *flags: str, wait: bool = True, **env: str) -> Any:
-        job = {"version": 1, "name": "smoke", "hosts": "h[1-2]", "image": "lab/python:1", "stop_grace": "3s"}
-        (home / "job.yaml").write_text(json.dumps(job | {"command": ["sh", "-c", script]}))
-        program = lab.spawn_distui("run", "job.yaml", "--headless", "-y", *flags, home=home, env=env)
-        programs.append(program)
-        if wait:
-            until(lambda: all(h.out("docker", "ps", "-q", "--filter", "label=distui.run") for h in lab.hosts[:2]))
-        return program
-
-    yield begin
-    for program in programs:
-        program.__exit__(None, None, None)
-
-
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Return as soon as `condition` holds; fail after `seconds`."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.1)
-
-
-def read_until(program: Any, **wanted: object) -> list[dict[str, Any]]:
-    """Events of an NDJSON run up to one that has these values."""
-    seen: list[dict[str, Any]] = []
-    for line in program.stdout:
-        seen.append(json.loads(line))
-        if all(seen[-1].get(key) == value for key, value in wanted.items()):
-            return seen
-    raise AssertionError(f"no event with {wanted}")
-
-
-def rest_of(program: Any) -> list[dict[str, Any]]:
-    """All further events, until the program has ended."""
-    seen = [json.loads(line) for line in program.stdout]
-    program.wait(30)
-    return seen
-
-
-def assert_complete(result: dict[str, Any], ticks: int) -> None:
-    """Both logs hold every line once, in order, the end without newline too."""
-    for rank in range(2):
-        text = (Path(result["log_dir"]) / f"rank-0000{rank}.log").read_text()
-        assert text == "".join(f"tick {i} of {rank}\n" for i in range(ticks)) + "end"
-
-
-def assert_clean(lab: Any) -> None:
-    assert [left for host in lab.hosts for left in host.leftovers()] == []
 
 
 def test_a_host_cut_off_comes_back(lab: Any, start: Callable[..., Any]) -> None:

@@ -1,0 +1,65 @@
+"""Runs under test: waiting for what they say, and whether their logs are whole."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lab.lab import Lab
+    from lab.program import Program
+
+TICKS = "i=0; while [ $i -lt %d ]; do echo tick $i of $RANK; i=$((i+1)); sleep 0.02; done; printf end"
+"""A rank's script that counts, and ends without a newline."""
+
+
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    """Return as soon as `condition` holds; fail after `seconds`."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def read_until(program: Program, **wanted: object) -> list[dict[str, Any]]:
+    """Events of an NDJSON run up to one that has these values."""
+    assert program.stdout is not None
+    seen: list[dict[str, Any]] = []
+    for line in program.stdout:
+        seen.append(json.loads(line))
+        if all(seen[-1].get(key) == value for key, value in wanted.items()):
+            return seen
+    raise AssertionError(f"no event with {wanted}")
+
+
+def rest_of(program: Program) -> list[dict[str, Any]]:
+    """All further events, until the program has ended."""
+    assert program.stdout is not None
+    seen = [json.loads(line) for line in program.stdout]
+    program.wait(30)
+    return seen
+
+
+def ticks_of(rank: int, ticks: int) -> str:
+    """What a rank prints that runs TICKS."""
+    return "".join(f"tick {i} of {rank}\n" for i in range(ticks)) + "end"
+
+
+def assert_complete(result: dict[str, Any], ticks: int, ranks: Sequence[int] = (0, 1)) -> None:
+    """The ranks' logs hold every line once, in order, the end without newline too."""
+    for rank in ranks:
+        text = (Path(result["log_dir"]) / f"rank-{rank:05d}.log").read_text()
+        assert text == ticks_of(rank, ticks), f"rank {rank}: {len(text.splitlines())} lines"
+
+
+def assert_clean(lab: Lab) -> None:
+    """No host holds anything of distui."""
+    assert [left for host in lab.hosts for left in host.leftovers()] == []
+
+
+def count_running(lab: Lab) -> int:
+    """Containers of distui that run now, on all hosts."""
+    return sum(len(h.out("docker", "ps", "-q", "--filter", "label=distui.run").split()) for h in lab.hosts)
