@@ -17,6 +17,9 @@ from bench.measure import REPO
 sys.path.append(str(REPO / "tests"))
 
 from lab.lab import Lab, why_not  # type: ignore[import-not-found,unused-ignore]
+from lab.paths import LabError  # type: ignore[import-not-found,unused-ignore]
+
+__all__ = ["ALIASES", "HOSTS", "Cluster", "Lab", "LabError", "cluster", "refusal"]
 
 NAME = "benchlab"
 HOSTS = ("h1", "h2", "h3")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
 from contextlib import suppress
 from typing import Any
 
@@ -50,10 +51,10 @@ class HelperFeed:
     kind: FeedKind = "helper"
     why = ""
 
-    def __init__(self, channel: ByteChannel, on_sample: OnSample | None, on_hello: OnHello | None) -> None:
+    def __init__(self, channel: ByteChannel, word: str, on_sample: OnSample | None, on_hello: OnHello | None) -> None:
         self.lost: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         self._channel = channel
-        self._reader = FrameReader()
+        self._reader = FrameReader(word)
         self._on_sample = on_sample
         self._on_hello = on_hello
         self._streams: dict[int, Stream] = {}
@@ -200,8 +201,9 @@ async def open_helper(
     on_hello: OnHello | None = None,
 ) -> HelperFeed:
     """Start the helper on the host. Raises NoHelper when it can't run there, SessionLost, HostCommandError."""
-    channel = await session.open(helper.start())
-    feed = HelperFeed(channel, on_sample, on_hello)
+    word = secrets.token_hex(8)
+    channel = await session.open(helper.start(word))
+    feed = HelperFeed(channel, word, on_sample, on_hello)
     try:
         await channel.write(helper.program())
         async with asyncio.timeout(_GREET_WITHIN):

@@ -25,9 +25,13 @@ class NoHelper(Exception):
 
 
 class FrameReader:
-    """Finds the greeting behind what a login shell printed, then cuts frames. Lengths are trusted after it."""
+    """Finds the greeting behind what a login shell printed, then cuts frames. Lengths are trusted after it.
 
-    def __init__(self) -> None:
+    The greeting holds the `word` the helper was started with, so that nothing else that prints can pass for it.
+    """
+
+    def __init__(self, word: str) -> None:
+        self._greeting_bytes = GREETING + word.encode() + b"\n"
         self._rest = b""
         self.greeted = False
 
@@ -52,7 +56,7 @@ class FrameReader:
         self._rest = buf[pos:]
 
     def _greeting(self) -> bool:
-        before, found, after = self._rest.partition(GREETING)
+        before, found, after = self._rest.partition(self._greeting_bytes)
         if not found:
             if len(before) > _NOISE_LIMIT:
                 raise NoHelper("the login printed over 1 MiB and no helper came")

@@ -25,10 +25,10 @@ def program() -> bytes:
     return _BOOT.format(texts=texts, package=_PACKAGE).encode()
 
 
-def start(python: str = "python3") -> tuple[str, ...]:
-    """The command that reads the program from its stdin and runs it.
+def start(word: str) -> tuple[str, ...]:
+    """The command that reads the program from its stdin and runs it; the program greets with `word`.
 
     The buffered read loops until all bytes are there. Nothing may follow them before the greeting: what the buffer
     took too many would be lost. `-I` keeps a `json.py` in the login's home from being imported; `-S` saves time.
     """
-    return (python, "-I", "-S", "-c", f"import sys;exec(sys.stdin.buffer.read({len(program())}))")
+    return ("python3", "-I", "-S", "-c", f"import sys;exec(sys.stdin.buffer.read({len(program())}))", word)

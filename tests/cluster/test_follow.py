@@ -237,7 +237,7 @@ async def test_the_other_ways_to_reach_docker_are_exact_too(
 ) -> None:
     """No python3 on the host, no forwarding, no right to open the socket: slower, and still each byte once."""
     if way != "helper-dial":
-        monkeypatch.setattr(helper, "start", lambda: ("no-python3-here",))
+        monkeypatch.setattr(helper, "start", lambda word: ("no-python3-here",))
     engine = EngineAccess("docker", ("docker",), DOCKER.socket if way == "socket" else None)
     taken = Taken()
     ref = bench.start(way, "python3", "/pytorch/writer.py", "6000", "1500", "0")
@@ -337,7 +337,7 @@ async def test_a_process_is_followed_by_offset_and_exit_file(
 ) -> None:
     """Without any engine, and with other login shells even without python3: exact through cuts, and its exit code."""
     if user != "root":
-        monkeypatch.setattr(helper, "start", lambda: ("no-python3-here",))
+        monkeypatch.setattr(helper, "start", lambda word: ("no-python3-here",))
     taken, folder = Taken(), "/tmp/follow-test/task-0"
     bench.host.exec("mkdir", "-p", folder)
     target = FollowTarget(0, folder)

@@ -371,7 +371,7 @@ async def test_a_killed_helper_is_started_again_on_the_same_connection(docker: D
 
 async def test_without_python3_the_socket_is_forwarded(docker: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fall-back is said, with its reason."""
-    monkeypatch.setattr(helper, "start", lambda: ("sh", "-c", "echo no python3; exit 127"))
+    monkeypatch.setattr(helper, "start", lambda word: ("sh", "-c", "echo no python3; exit 127"))
     taken = Taken()
     async with following(access(docker), taken) as (follower, connector):
         docker.say(b"one\n")
@@ -444,7 +444,7 @@ async def test_a_process_s_log_is_read_to_its_end_after_the_exit_file(
 ) -> None:
     """With the helper and with `tail` alone: any bytes, and a last line without newline."""
     if not python:
-        monkeypatch.setattr(helper, "start", lambda: ("sh", "-c", "exit 127"))
+        monkeypatch.setattr(helper, "start", lambda word: ("sh", "-c", "exit 127"))
     taken, folder = Taken(), task_folder(tmp_path, b"\x00one\r\xff\n", os.getpid())
     async with following(PROCESS, taken, str(folder)) as (follower, connector):
         await taken.until(lambda: bytes(taken.log) == b"\x00one\r\xff\n")
@@ -464,7 +464,7 @@ async def test_a_pid_that_is_somebody_elses_by_now_is_not_the_task(
 ) -> None:
     """The start time tells: the task is lost, though a process of that number lives."""
     if not python:
-        monkeypatch.setattr(helper, "start", lambda: ("sh", "-c", "exit 127"))
+        monkeypatch.setattr(helper, "start", lambda word: ("sh", "-c", "exit 127"))
         monkeypatch.setattr(feed_channels, "_LOOK", 0.02)
     taken, folder = Taken(), task_folder(tmp_path, b"one\n", os.getpid(), started="1")
     async with following(PROCESS, taken, str(folder)) as (follower, _):

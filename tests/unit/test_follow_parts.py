@@ -13,7 +13,7 @@ from subprocess import PIPE
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from distui.run import helper
@@ -31,20 +31,22 @@ def frame(ident: int, kind: bytes, payload: bytes) -> bytes:
     return struct.pack(">IHcx", len(payload), ident, kind) + payload
 
 
+@example(GREETING + b"\n", [(7, b"x")], 1)
+@example(GREETING + b"0000\n" + GREETING, [(7, b"x")], 3)
 @given(st.binary(max_size=40), st.lists(st.tuples(st.integers(0, 65535), st.binary(max_size=30))), st.integers(1, 50))
 def test_frames_follow_the_greeting_whatever_a_login_shell_printed(
     noise: bytes, payloads: list[tuple[int, bytes]], size: int
 ) -> None:
-    """Cut anywhere, behind any noise."""
-    data = noise + GREETING + b"".join(frame(ident, b"D", payload) for ident, payload in payloads)
-    reader = FrameReader()
+    """Cut anywhere, behind any noise, that of another helper's greeting too."""
+    data = noise + GREETING + b"5e1f\n" + b"".join(frame(ident, b"D", payload) for ident, payload in payloads)
+    reader = FrameReader("5e1f")
     got = [f for start in range(0, len(data), size) for f in reader.feed(data[start : start + size])]
     assert got == [Frame(ident, b"D", payload) for ident, payload in payloads]
 
 
 def test_a_login_that_only_prints_is_no_helper() -> None:
     """Memory stays bounded."""
-    reader = FrameReader()
+    reader = FrameReader("5e1f")
     with pytest.raises(NoHelper):
         for _ in range(40):
             list(reader.feed(b"y\n" * 20_000))
@@ -60,9 +62,9 @@ def test_the_helper_is_written_in_python_3_6() -> None:
 
 def test_the_start_is_words_every_shell_reads_alike() -> None:
     """No backslash, `!` or newline; the number of bytes is exact."""
-    argv = helper.start()
+    argv = helper.start("5e1f")
     assert not set('\\!\n$`"') & set("".join(argv))
-    assert argv[-1].endswith(f"({len(helper.program())}))")
+    assert argv[-2].endswith(f"({len(helper.program())}))")
 
 
 def told(**changes: Any) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class Helper:
         """Greet, then serve until stdin ends."""
         signal.alarm(WATCHDOG)
         self.poll.register(0, selectors.EVENT_READ, None)
-        os.write(1, GREETING)
+        os.write(1, GREETING + sys.argv[1].encode() + b"\n")
         self.hello(0)
         while True:
             self.one_pass()

@@ -11,7 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
     from typing import Any
 
-GREETING = b"\0distui helper 1\n"
+GREETING = b"\0distui helper 1 "
+"""What comes before the frames, with the word we were started with and a newline: no login prints that by chance."""
 READ = 256 * 1024
 """Bytes taken from one socket a pass, so that memory stays bounded."""
 

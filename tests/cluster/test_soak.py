@@ -1,0 +1,27 @@
+"""Runs in a row while faults strike at random: nothing lost, nothing repeated, nothing left."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.cluster
+
+REPO = Path(__file__).parents[2]
+SEED = 34
+"""Draws killed sessions, ranks, daemons and distui, hangs, a stop and a full disk; the soak itself draws its own."""
+
+
+def test_a_short_soak_loses_and_leaves_nothing(lab: Any) -> None:
+    """Every numbered line of every rank once, no container, file or process of distui on any host."""
+    argv = (sys.executable, "-m", "bench.soak", "--runs", "4", "--seed", str(SEED), "--lab", lab.name)
+    done = subprocess.run(argv, cwd=REPO, capture_output=True, text=True, timeout=240)
+
+    last = done.stdout.splitlines()[-1]
+    assert re.search(r"\b0 lost, 0 logs with a wrong line, 0 left over, 0 bad runs$", last), done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
