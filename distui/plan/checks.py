@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from distui.facts.host import HostFacts
-from distui.plan import torchrun
+from distui.plan import mounts, torchrun
 from distui.plan.model import HostNetwork, PlanProblem
 from distui.plan.placement import Place, busy_words, is_busy
 from distui.spec.inventory import EngineName, Host, Inventory
@@ -70,6 +70,7 @@ def _texts(job: Job) -> Iterator[tuple[str, str]]:
         value = getattr(job, key)
         if value is not None:
             yield key, value
+    yield from mounts.texts(job)
     yield "rendezvous", job.rendezvous.directory or ""
 
 

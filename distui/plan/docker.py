@@ -15,14 +15,13 @@ Which flags by default, and why (FACTS 1.1):
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distui.facts.host import Gpu
 from distui.plan.model import Task
+from distui.plan.mounts import bind
 from distui.plan.rendezvous import resolve_volume
 from distui.spec.inventory import EngineName
 from distui.spec.job import Job, destination
@@ -48,6 +47,8 @@ class Container:
     """Tasks of the run on this host that use GPUs."""
     command: Argv
     code_mount: Argv = ()
+    mounts: Argv = ()
+    """`--mount` flags of the job's `data`."""
 
 
 def run_argv(job: Job, c: Container) -> Argv:
@@ -120,6 +121,7 @@ def _gpu_flags(c: Container) -> list[str]:
 
 def _user_flags(job: Job, c: Container) -> list[str]:
     flags = [word for v in job.volumes for word in ("-v", resolve_volume(v, c.home))]
+    flags += c.mounts
     flags += c.code_mount
     workdir = job.workdir if job.code is None else job.workdir or destination(job.code, None)
     for flag, value in (("-w", workdir), ("--user", job.user), ("--entrypoint", job.entrypoint)):
@@ -180,14 +182,6 @@ def sweep(engine_command: Argv, image: str, folder: str, name: str) -> Argv:
     """Remove `name` in a folder of the host, whoever owns what is in it: root of a container made it."""
     flags = ("--rm", "--network", "none", "--pull", "never", "--user", "0:0", "--entrypoint", "rm")
     return (*engine_command, "run", *flags, *bind(folder, "/distui"), image, "-rf", f"/distui/{name}")
-
-
-def bind(source: str, target: str, *, readonly: bool = False) -> Argv:
-    """The flag that mounts a folder. Not `-v`, which would make an empty one where the source is missing."""
-    fields = ("type=bind", f"source={source}", f"target={target}", *(("readonly",) if readonly else ()))
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(fields)  # engines read it as CSV
-    return ("--mount", line.getvalue())
 
 
 def image_id(engine_command: Argv, image: str) -> Argv:

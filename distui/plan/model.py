@@ -53,6 +53,22 @@ class HostNetwork:
 
 
 @dataclass(frozen=True, slots=True)
+class Mount:
+    """Something that every task sees at `target`."""
+
+    name: str
+    kind: Literal["path", "nfs"]
+    source: str
+    """A path of the hosts (`~/` is the login's home), or `server:/export`."""
+    target: str
+    mode: Literal["ro", "rw"]
+    shared: bool
+    """Whether it is, or must be proved to be, one storage on all hosts."""
+    options: str = ""
+    """What mount(2) is told of an NFS export."""
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One container (or process) that distui starts on one host.
 
@@ -160,6 +176,8 @@ class RunPlan:
     code: CodePlan | None = None
     done_when: DoneWhen | None = None
     """Whose end is the run's (launcher `tf`); None: every task's."""
+    mounts: tuple[Mount, ...] = ()
+    """The job's `data`."""
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from distui.facts.host import HostDown, HostFacts, ProbeResult
-from distui.plan import checks, docker, limit, process, tf, torchrun
+from distui.plan import checks, docker, limit, mounts, process, tf, torchrun
 from distui.plan.code import code_folder, code_workdir
 from distui.plan.env import Seat, check_env, placeholders, task_env
 from distui.plan.labels import TaskLabels, to_labels
@@ -150,6 +150,7 @@ def _planned(job: Job, placement: Placement, who: _Id, notes: _Notes, code: Code
     without_container = any(p.host.engine == "process" for p in places)
     notes.add(*check_env(job, process=without_container, world_size=placement.world_size))
     notes.problems += checks.check_nodes(job, places)
+    notes.problems += mounts.check(job, [(p, checks.engine_of(p.host, p.facts)) for p in places])
     notes.problems += checks.check_preflight(job, places, routes.networks)
     notes.warnings += checks.warn_job(job, places, backend)
     if notes.problems:
@@ -248,6 +249,7 @@ def _run_plan(draft: _Draft, notes: _Notes, digest: str) -> RunPlan:
         hash=digest,
         done_when=tf.done_when(job),
         code=draft.code,
+        mounts=mounts.mounts_of(job),
     )
 
 
@@ -421,6 +423,7 @@ def _start(draft: _Draft, seat: Seat, task: Task, command: tuple[str, ...]) -> t
         rdma=bool(seat.network.hcas) and draft.backend != "gloo",
         gpu_tasks=0 if is_node(job) else sum(bool(share) for share in place.rank_gpus),
         command=command,
-        code_mount=docker.bind(sources, draft.code.to, readonly=draft.code.mode == "ro") if draft.code else (),
+        code_mount=mounts.bind(sources, draft.code.to, readonly=draft.code.mode == "ro") if draft.code else (),
+        mounts=mounts.flags(mounts.mounts_of(job), mounts.Site(place.facts.home, draft.who.run_id)),
     )
     return docker.run_argv(job, container)

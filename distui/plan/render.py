@@ -7,7 +7,7 @@ import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from distui.plan import process
+from distui.plan import mounts, process
 from distui.plan.code import code_lines
 from distui.plan.env import masked
 from distui.plan.labels import format_ranks
@@ -31,6 +31,7 @@ def render_text(plan: RunPlan, *, full: bool = False, width: int = 100) -> str:
         _table(plan),
         _meeting(plan, width),
         _code(plan, full),
+        _section("Data", [mounts.words(mount) for mount in plan.mounts], width),
         _section("Warnings", plan.warnings, width, "! "),
         _section("Why", list(_reasons(plan, full)), width),
         _section("Environment", list(_environment(plan, full)), width),

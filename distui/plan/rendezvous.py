@@ -11,6 +11,7 @@ from itertools import chain
 
 from distui.facts.host import HostFacts
 from distui.plan.model import HostNetwork, PlanProblem
+from distui.plan.mounts import bind_of, mounts_of
 from distui.plan.placement import Place
 from distui.spec.job import Job
 
@@ -232,7 +233,7 @@ def _host_file(job: Job, file: str, places: Sequence[Place], notes: _Notes) -> s
                 PlanProblem(
                     name,
                     f"rendezvous directory {job.rendezvous.directory!r} is in no mounted volume: ranks can't share it",
-                    "mount the shared folder with volumes:",
+                    "mount the shared folder with volumes: or data:",
                 )
             )
     if len(places) > 1:
@@ -246,6 +247,7 @@ def _on_host(job: Job, file: str, at: Place) -> str | None:
     if at.host.engine == "process":
         return file
     mounts = [bind_mount(v, at.facts.home) for v in job.volumes]
+    mounts += [bind_of(mount, at.facts.home) for mount in mounts_of(job)]
     holding = [(src, dst) for src, dst in mounts if dst and (file + "/").startswith(dst.rstrip("/") + "/")]
     if not holding:
         return None

@@ -15,13 +15,15 @@ from typing import Any
 from distui.run.code.source import code_path
 from distui.run.store import StoredRun
 from distui.spec.inventory import HostPick
-from distui.spec.job import Code, Fabric, HostChoice, Job, RankLayout, Rendezvous, Torchrun
+from distui.spec.job import Code, DataMount, Fabric, HostChoice, Job, RankLayout, Rendezvous, Role, Torchrun
 
 SCHEMA = "distui/job-record/v1"
 _PARTS: Mapping[str, type] = {
     "hosts": HostChoice, "ranks": RankLayout, "rendezvous": Rendezvous, "fabric": Fabric, "torchrun": Torchrun,
     "code": Code,
 }  # fmt: skip
+_NAMED: Mapping[str, type] = {"roles": Role, "data": DataMount}
+"""Fields that hold several of a kind by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ def _job(value: Mapping[str, Any]) -> Job:
     for name, kind in _PARTS.items():
         if isinstance(fields.get(name), dict):
             fields[name] = kind(**fields[name])
+    for name, kind in _NAMED.items():
+        fields[name] = {key: kind(**part) for key, part in fields.get(name, {}).items()}
     return Job(**fields)
 
 

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from distui.doctor.mounts import prove_mounts
 from distui.doctor.reach import prove
 from distui.doctor.reach_check import endpoints_of_plan
 from distui.errors import DistuiError, ExitCode, HostError
@@ -75,6 +76,7 @@ async def _prepare(run: RunController) -> None:
     await _check_names(run)
     if run.preflight:
         await _check_reach(run)
+        await _check_mounts(run)
     await _images(run)
 
 
@@ -184,6 +186,30 @@ async def _check_reach(run: RunController) -> None:
     if report.problems:
         raise LaunchRefused(
             [f"{p.host}: {p.message}" + (f" ({p.hint})" if p.hint else "") for p in report.problems],
+            ExitCode.CHECK_FAILED,
+        )
+
+
+async def _check_mounts(run: RunController) -> None:
+    """The paths that the job mounts are on every host, and one storage where it says so."""
+    if not run.plan.mounts:
+        return
+    await _phase(run, "check", "data: " + ", ".join(m.name for m in run.plan.mounts))
+    try:
+        sessions = {host: await h.link.session() for host, h in run.hosts.items()}
+    except HostError as exc:
+        raise LaunchRefused([f"the data check did not finish: {_sentence(exc)}"], ExitCode.CHECK_FAILED) from exc
+    report = await prove_mounts(sessions, run.plan.mounts)
+    for name, words in report.proofs.items():
+        await run.emit(Notice(run.clock(), "info", safe(f"data.{name}: {words}")))
+    for doubt in report.doubts:
+        await run.emit(Notice(run.clock(), "warning", safe(f"data.{doubt.mount}: {doubt.message}"), doubt.host))
+    if report.problems:
+        raise LaunchRefused(
+            [
+                safe(f"{p.host}: data.{p.mount}: {p.message}" + (f" ({p.hint})" if p.hint else ""))
+                for p in report.problems
+            ],
             ExitCode.CHECK_FAILED,
         )
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from distui.doctor.checks import check_hosts
 from distui.doctor.finding import Check, CheckRow, Finding
 from distui.doctor.images import Images, images_present
+from distui.doctor.mount_check import mount_rows
+from distui.doctor.mounts import prove_mounts
 from distui.doctor.reach import Endpoint, ReachReport, prove
 from distui.doctor.reach_check import endpoints_of_plan
 from distui.errors import HostError
@@ -48,10 +50,20 @@ async def preflight(connector: Connector, plan: RunPlan, hosts: Sequence[Host], 
     images = await images_present(connector, up, wanted)
     found = await find_runs(connector, up)
     reach = await prove_on(connector, endpoints_of_plan(plan), up)
+    data = await _mounts(connector, plan, up)
     ours = [task.id for run in found.runs for task in run.tasks]
-    rows = check_hosts(results, images=images, ours=ours, reach=reach)
+    rows = check_hosts(results, images=images, ours=ours, reach=reach, more=data)
     rows = tuple(_refused(row) if plan.pull == "never" and row.check.id.startswith("image:") else row for row in rows)
     return Preflight((name_row(plan.run_id, tuple(results), found), *rows), results, images, reach)
+
+
+async def _mounts(connector: Connector, plan: RunPlan, hosts: Sequence[Host]) -> tuple[CheckRow, ...]:
+    """The plan's mounts on the hosts that can be asked."""
+    if not plan.mounts:
+        return ()
+    async with AsyncExitStack() as stack:
+        sessions = await _sessions(connector, [host.name for host in hosts], stack)
+        return mount_rows(plan.mounts, tuple(sessions), await prove_mounts(sessions, plan.mounts))
 
 
 def _refused(row: CheckRow) -> CheckRow:
@@ -80,14 +92,19 @@ async def prove_on(connector: Connector, ends: Sequence[Endpoint], hosts: Sequen
     """Prove that these hosts reach each other; None when fewer than one can be asked. Never raises HostError."""
     asked = {host.name for host in hosts}
     async with AsyncExitStack() as stack:
-        sessions: dict[str, Session] = {}
-        for end in ends:
-            if end.host in asked:
-                try:
-                    sessions[end.host] = await connector.connect(end.host)
-                except HostError:
-                    continue
-                stack.push_async_callback(sessions[end.host].close)
+        sessions = await _sessions(connector, [end.host for end in ends if end.host in asked], stack)
         if not sessions:
             return None
         return await prove(sessions, [end for end in ends if end.host in sessions])
+
+
+async def _sessions(connector: Connector, hosts: Sequence[str], stack: AsyncExitStack) -> dict[str, Session]:
+    """Connections to the hosts that can be reached, closed with `stack`."""
+    sessions: dict[str, Session] = {}
+    for host in hosts:
+        try:
+            sessions[host] = await connector.connect(host)
+        except HostError:
+            continue
+        stack.push_async_callback(sessions[host].close)
+    return sessions

@@ -123,6 +123,22 @@ def destination(code: Code, workdir: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class DataMount:
+    """One of `data:`: something ranks see at `to`. Exactly one of `path` and `nfs` is set."""
+
+    to: str
+    path: str | None = None
+    """On the hosts; absolute, or below the login's home with `~/`."""
+    nfs: str | None = None
+    """`server:/export`."""
+    options: str = ""
+    """Of the NFS mount, joined by commas."""
+    mode: Literal["ro", "rw"] = "ro"
+    shared: bool = False
+    """Whether `path` must be one storage on all hosts."""
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """One job. Field names are the keys of the job file; defaults are distui's.
 
@@ -156,6 +172,7 @@ class Job:
     secrets: tuple[str, ...] = ()
     volumes: tuple[str, ...] = ()
     code: Code | None = None
+    data: Mapping[str, DataMount] = field(default_factory=dict)
     workdir: str | None = None
     user: str | None = None
     entrypoint: str | None = None

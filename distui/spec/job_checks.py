@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distui.spec.data_keys import check_targets
 from distui.spec.job import Rendezvous, Torchrun, destination
 from distui.spec.job_forms import variables, volume_parts
 from distui.spec.nodes import Items, Node, Scalar, Table, is_null
@@ -25,6 +26,7 @@ def check_job(look: Look) -> None:
     _variables(look)
     _secrets(look)
     _code(look)
+    check_targets(look)
 
 
 def _written(look: Look, key: str) -> bool:

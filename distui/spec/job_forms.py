@@ -394,7 +394,6 @@ def _later(instead: str) -> str:
 HINTS = {
     "sync": "unknown key, did you mean 'code'? `code: ./` sends the job file's folder to the hosts",
     "build": _later("build the image and name it with `image`"),
-    "data": _later("mount it with `volumes`"),
     "environment": "unknown key, did you mean 'env'?",
     "envs": "unknown key, did you mean 'env'?",
     "working_dir": "unknown key, did you mean 'workdir'?",

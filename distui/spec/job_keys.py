@@ -5,6 +5,7 @@ from __future__ import annotations
 from distui.spec import job_forms as forms
 from distui.spec import leaves, names, role_keys
 from distui.spec.code_keys import CODE
+from distui.spec.data_keys import DATA
 from distui.spec.host_keys import (
     GPU_COUNT,
     GPU_LIST,
@@ -183,6 +184,11 @@ CONTAINER = (
         "Folders of the hosts: source:/target[:ro]. A source with ./ or ~/ is below the login's home there.",
     ),
     Key("code", CODE, "Files of this machine, or of a git repository, that every host gets before the start."),
+    Key(
+        "data",
+        DATA,
+        "Named mounts: a path of the hosts, proved to be shared where that is asked, or an NFS export.",
+    ),
     Key("workdir", leaves.text("an absolute path", check=forms.workdir), "Working directory in the container."),
     Key(
         "user",

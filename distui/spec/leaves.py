@@ -86,6 +86,17 @@ def choice(*words: str) -> Leaf:
     return Leaf(either_words(list(words)), take, {"enum": list(words)}, words)
 
 
+def flag() -> Leaf:
+    """true or false."""
+
+    def take(node: Scalar) -> bool:
+        if not isinstance(node.value, bool) and not (node.loose and node.text in ("true", "false")):
+            raise Wrong("")
+        return node.value is True or node.text == "true"
+
+    return Leaf("true or false", take, {"type": "boolean"}, ("true", "false"))
+
+
 def known_word(what: str, words: tuple[str, ...]) -> Leaf:
     """One of many words, so the message names the nearest instead of all."""
 

@@ -27,6 +27,8 @@ command: [train.py, --config, 7b.yaml]
 env: {A: b}
 secrets: [TOKEN]
 volumes: ["/data:/data"]
+data:
+  set: {path: /mnt/set, to: /set, shared: true}
 ulimits: {memlock: -1, nofile: {soft: 1, hard: 2}}
 stall_after: 60s
 progress: {regex: 'step (?P<step>\\d+)'}
@@ -55,6 +57,20 @@ def test_a_job_comes_back_as_it_was(tmp_path: Path, stored: StoredRun) -> None:
     assert found is not None
     assert (found.job, found.picks) == (job, PICKS)
     assert "its value" not in (stored.path / "job.json").read_text()
+
+
+def test_the_roles_of_a_tensorflow_job_come_back(tmp_path: Path, stored: StoredRun) -> None:
+    """As roles, not as plain mappings: the job can be planned again."""
+    path = tmp_path / "tf.yaml"
+    path.write_text(
+        "version: 1\nname: tf\nimage: i\nlauncher: tf\ncommand: [x]\n"
+        "roles: {chief: {hosts: node01}, worker: {count: 2, env: {A: b}}}\n"
+    )
+    job = load_job(str(path), environ={})
+    record_job(stored, job, PICKS)
+    found = recorded_job(stored)
+    assert found is not None
+    assert found.job == job
 
 
 def test_a_file_that_changed_since_is_noticed(tmp_path: Path, stored: StoredRun) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.errors import SpecError
-from distui.plan import docker, process
+from distui.plan import mounts, process
 from distui.plan.model import CodePlan, NoPlan, RunPlan
 from distui.plan.plan import plan
 from distui.plan.render import render_text
@@ -105,7 +105,7 @@ def test_json_and_back() -> None:
 @given(st.text(st.characters(exclude_characters="\0\r\n", exclude_categories=("Cs",)), min_size=1), st.booleans())
 def test_any_path_is_one_field_of_the_mount(path: str, readonly: bool) -> None:
     """Commas and quotes in a home's name stay in the source."""
-    flag, value = docker.bind(path, "/work", readonly=readonly)
+    flag, value = mounts.bind(path, "/work", readonly=readonly)
     assert flag == "--mount"
     (fields,) = csv.reader([value])
     assert fields == ["type=bind", f"source={path}", "target=/work", *(["readonly"] if readonly else [])]
