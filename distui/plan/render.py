@@ -231,6 +231,8 @@ def _shortened(line: str, full: bool) -> str:
 def _blocks(plan: RunPlan, full: bool, width: int) -> Iterator[str]:
     """Per host a block of lines that starts its tasks."""
     shown = plan.tasks if full else plan.tasks[:SHOWN]
+    if plan.code is not None:
+        yield f"# tree {plan.code.tree} of the code is put on every host first; what is pasted needs it there"
     if full and any(t.engine == "process" for t in shown):
         yield _scripts()
     for host in dict.fromkeys(t.host for t in shown):
