@@ -71,10 +71,18 @@ def shell_command(command: Argv | str) -> Argv:
     return ("sh", "-lc", command) if isinstance(command, str) else command
 
 
+LOG_SIZE = "1000g"
+"""The size at which the log of a task would be rotated, that is never: docker refuses `-1`."""
+
+_LOG_OPTIONS = (f"max-size={LOG_SIZE}", "max-file=1", "compress=false", "mode=blocking")
+"""What daemon.json says holds for every option left out here: its `compress` is refused beside one file, and its
+non-blocking mode drops lines of a rank that prints fast."""
+
+
 def _log_flags(c: Container) -> list[str]:
     if c.engine == "podman":
         return ["--log-driver", "k8s-file"]  # a file that can be followed by offset; never rotated by default
-    return ["--log-driver", "json-file", "--log-opt", "max-size=1000g", "--log-opt", "max-file=1"]
+    return ["--log-driver", "json-file", *(word for option in _LOG_OPTIONS for word in ("--log-opt", option))]
 
 
 def _memory_flags(job: Job, c: Container) -> list[str]:

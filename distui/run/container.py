@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from distui.plan.docker import LOG_SIZE
 from distui.run.docker_frames import stamp_ns
 from distui.run.followed import Exited
 
@@ -24,6 +25,21 @@ class ContainerState:
     tty: bool
     log_driver: str
     log_path: str
+    log_options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def log_gaps(self) -> str:
+        """Why the engine may not give every line of its log, in words; "" when it keeps them all (FAULTS M2)."""
+        options = self.log_options
+        if options.get("mode") == "non-blocking":
+            return "its log is written in non-blocking mode: the engine drops lines when many come at once"
+        size = options.get("max-size", "")
+        if self.log_driver == "local" or (self.log_driver == "json-file" and size not in ("", "-1", LOG_SIZE)):
+            at = f" at {size}" if size else ""
+            return f"its log is rotated{at} (log driver {self.log_driver}): lines may be missing or come twice"
+        if self.log_driver == "journald":
+            return "its log is in the host's journal, which may drop and remove lines"
+        return ""
 
     @property
     def ended(self) -> bool:
@@ -66,6 +82,7 @@ def container_state(told: Mapping[str, Any]) -> ContainerState:
         tty=bool(config.get("Tty")),
         log_driver=str(log.get("Type") or ""),
         log_path=str(log.get("Path") or told.get("LogPath") or ""),
+        log_options={str(k): str(v) for k, v in (log.get("Config") or {}).items()},
     )
 
 

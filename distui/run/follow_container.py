@@ -66,6 +66,8 @@ class ContainerReader:
             return
         if not state.begun:
             return
+        if state.log_gaps:
+            await self._say(state.log_gaps)
         if state.ended:
             await self._report(state.exited(self.task))
         if state.ended and self.cursor.point.done:  # an earlier distui read it all; only its end was not known here

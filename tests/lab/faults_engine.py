@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from lab.fault_kinds import fault
@@ -90,6 +91,25 @@ def ranks(host: Host, container: str) -> list[str]:
     if not pids:
         raise LabError(f"{host.name}: container {container} has no process")
     return pids
+
+
+@fault("docker-log-opts", cure="docker-log-own")
+def docker_log_opts(host: Host, driver: str, *options: str) -> None:
+    """An admin's daemon.json sets the log DRIVER and NAME=VALUE options for containers that name none."""
+    host.exec("test -e /etc/docker/daemon.json.own || cp /etc/docker/daemon.json /etc/docker/daemon.json.own")
+    settings = json.loads(host.out("cat /etc/docker/daemon.json.own"))
+    settings |= {"log-driver": driver, "log-opts": dict(option.split("=", 1) for option in options)}
+    docker_down(host)
+    host.exec("cat >/etc/docker/daemon.json", input=json.dumps(settings))
+    docker_up(host)
+
+
+@fault("docker-log-own")
+def docker_log_own(host: Host) -> None:
+    """daemon.json as it was."""
+    docker_down(host)
+    host.exec("test ! -e /etc/docker/daemon.json.own || mv /etc/docker/daemon.json.own /etc/docker/daemon.json")
+    docker_up(host)
 
 
 @fault("rank-kill")

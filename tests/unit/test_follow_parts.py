@@ -159,6 +159,28 @@ def test_the_exit_says_code_times_and_memory() -> None:
     assert (exited.started_at, exited.finished_at) == (1795226874.5, None)
 
 
+@pytest.mark.parametrize(
+    ("driver", "options", "said"),
+    [
+        ("json-file", {"max-size": "1000g", "max-file": "1", "mode": "blocking"}, ""),
+        ("json-file", None, ""),
+        ("json-file", {"max-size": "10m"}, "rotated at 10m"),
+        ("json-file", {"mode": "non-blocking"}, "drops lines"),
+        ("local", {}, "rotated"),
+        ("journald", {}, "journal"),
+        ("none", {}, ""),
+    ],
+)
+def test_a_log_that_may_have_gaps_is_known_by_its_driver(
+    driver: str, options: dict[str, str] | None, said: str
+) -> None:
+    """An admin's settings show in inspect; a driver that can't be read at all says so when it is asked."""
+    told = inspected() | {"HostConfig": {"LogConfig": {"Type": driver, "Config": options}}}
+    words = container_state(told).log_gaps
+    assert said in words
+    assert bool(words) == bool(said)
+
+
 @pytest.mark.parametrize("text", ["", "1", "x 2", "1 2 3 4", "0 soon"])
 def test_an_exit_file_that_makes_no_sense_is_no_exit_code(text: str) -> None:
     """Unknown, never 0."""

@@ -162,6 +162,7 @@ def expected_task(rank: int, name: str, digest: str) -> Task:
             *("docker", "run", "-d", "--name", f"distui-mnist-7f3-{rank}", "--init"),
             *(word for k, v in labels.items() for word in ("--label", f"{k}={v}")),
             *("--log-driver", "json-file", "--log-opt", "max-size=1000g", "--log-opt", "max-file=1"),
+            *("--log-opt", "compress=false", "--log-opt", "mode=blocking"),
             *("--network", "host", "--ipc", "private", "--shm-size", "4g"),
             *("--env-file", f"{run_dir}/env-{rank}"),
             *("-v", "/mnt/pytorch:/pytorch", "-w", "/pytorch", "--privileged", "lab/pytorch:1"),
