@@ -12,6 +12,7 @@ from rich.style import Style
 
 from distui.doctor.checks import counts
 from distui.doctor.finding import CheckRow, SharedFinding, shared_findings
+from distui.plan.code import code_words
 from distui.plan.model import RunPlan
 from distui.plan.render import end_words, visible
 from distui.spec.names import fold
@@ -70,6 +71,9 @@ def _steps(plan: RunPlan, image: ImageState | None, checked: Checked | None, loo
         yield "hosts", f"all {len(plan.hosts)} hosts are logged in to again, and must still be as probed", look.text
     if plan.image:
         yield from _image(plan, image, look)
+    if plan.code is not None:
+        yield "code", f"{code_words(plan.code)}, only what is missing is sent, to {plan.code.to} there", look.text
+        yield from (("code", left, look.watch) for left in plan.code.left_out)
     if several and not plan.init_method.startswith("file"):
         ports = "every other, and the tasks' ports must be free"
         there = ports if plan.launcher == "tf" else f"{plan.master_addr} port {plan.master_port}"

@@ -209,7 +209,7 @@ class CliDesk(HostDesk):
         return again()
 
     def _read_code(self, job: Job) -> CodeSource | None:
-        return self._code.read(job, code_token(job, self.told.environ)[1])
+        return self._code.read(job, code_token(job, self.told.environ)[1], typing=True)
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
         """See tui.desk."""

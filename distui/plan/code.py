@@ -51,9 +51,9 @@ def code_workdir(job: Job, source: str) -> str | None:
 
 
 def code_words(code: CodePlan) -> str:
-    """The code in one line: `code ./ (42 files, 1.2 MB), tree 0123456789ab, commit 89ab012 and changes`."""
+    """The code in one line: `./ (42 files, 1.2 MB), tree 0123456789ab, commit 89ab012 and changes`."""
     what = f"{code.files} file{'s' * (code.files != 1)}, {size(code.bytes)}"
-    return f"code {code.source} ({what}), tree {code.tree[:12]}{_commit(code)}"
+    return f"{code.source} ({what}), tree {code.tree[:12]}{_commit(code)}"
 
 
 def _commit(code: CodePlan) -> str:

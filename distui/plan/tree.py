@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from distui.plan.render import visible
+
 Kind = Literal["file", "link", "folder"]
 
 _FORM = b"distui-tree-1\0"
@@ -65,6 +67,11 @@ class Tree:
     def by_hash(self) -> dict[str, Entry]:
         """One file for each content."""
         return {e.sha256: e for e in reversed(self.files)}
+
+
+def readable(path: str) -> str:
+    """A path for words: what is no UTF-8 as `\\udcff`, control characters too."""
+    return visible(path.encode("utf-8", "backslashreplace").decode())
 
 
 def raw(text: str) -> bytes:

@@ -6,6 +6,8 @@ import base64
 import os
 import subprocess
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from distui.errors import CheckFailed, UsageError
 from distui.run.code import git as git_module
+from distui.run.code import source as source_module
 from distui.run.code.git import Repository, state_of
 from distui.run.code.source import CodeReader
 from distui.spec.job import Code, Job
@@ -247,3 +250,33 @@ def test_a_folder_is_relative_to_the_job_file(tmp_path: Path) -> None:
     assert [e.path for e in found.tree.entries] == ["a.py"]
     with pytest.raises(UsageError, match=f"{tmp_path}/jobs/../nope does not exist"):
         CodeReader(tmp_path / "cache", ENV).read(Job("j", code=Code(path="../nope"), path=job.path))
+
+
+def test_a_url_that_is_being_typed_is_asked_for_once_it_stands_still(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many that come one after the other only the last is asked for; what failed is not asked for again at once."""
+    monkeypatch.setattr(source_module, "STILL_SECONDS", 0.3)
+    asked: list[str] = []
+    real = CodeReader._repository
+
+    def counted(self: CodeReader, code: Code, to: str, token: str | None) -> object:
+        asked.append(code.git or "")
+        return real(self, code, to, token)
+
+    monkeypatch.setattr(CodeReader, "_repository", counted)
+    reader = CodeReader(tmp_path / "cache", ENV)
+    urls = [f"file://{repo}"[:-n] for n in (3, 2, 1)] + [f"file://{repo}"]
+    with ThreadPoolExecutor(4) as pool:
+        results = []
+        for url in urls:
+            results.append(pool.submit(reader.read, Job("j", code=Code(git=url)), typing=True))
+            while reader._newest is None or reader._newest[0].git != url:
+                time.sleep(0.001)
+        wait(results)
+    assert asked == [urls[-1]]
+    assert results[-1].result() is not None
+    for _ in range(2):
+        with pytest.raises(CheckFailed, match="git can't read"):
+            reader.read(Job("j", code=Code(git=urls[0])), typing=True)
+    assert asked == [urls[-1], urls[0]]

@@ -148,6 +148,15 @@ def test_links_stay_inside(tmp_path: Path) -> None:
     assert "link up -> ../secret" in " ".join(found.left_out)
 
 
+def test_words_of_an_odd_name_can_be_printed_and_stored(tmp_path: Path) -> None:
+    """A plan is written as UTF-8 and shown on a terminal."""
+    (tmp_path / os.fsdecode(b"\xff\x1b[2J")).symlink_to("/etc")
+    (words,) = scan(tmp_path, Ignored()).left_out
+    assert words.encode()
+    assert "\x1b" not in words
+    assert r"\udcff\x1b[2J -> /etc" in words
+
+
 def test_a_special_file_is_refused_and_can_be_left_out(tmp_path: Path) -> None:
     """A pipe can't be sent, and reading one would hang."""
     os.mkfifo(tmp_path / "pipe")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 from typing import Any
 
@@ -21,6 +22,10 @@ from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Code, Job
 from distui.spec.read_job import read_job
 from fakehosts.runs import facts_of
+from tui import plan_lines, theme
+from tui.glyphs import UNICODE
+
+LOOK = theme.palette(theme.DARK, {**theme.DARK.to_color_system().generate(), **theme.DARK.variables})
 
 TREE = "0123456789abcdef" * 2
 CODE = CodePlan("./", TREE, 2, 1500, "/work", commit="c" * 40, dirty=True, stat=" a.py | 2 +-", diff="-x\n+\x1b[2Jy\n")
@@ -84,7 +89,7 @@ def test_the_plan_says_what_it_is() -> None:
     made = planned()
     assert isinstance(made, RunPlan)
     text = render_text(made)
-    assert "code ./ (2 files, 1.5 kB), tree 0123456789ab, commit cccccccccccc and uncommitted changes" in text
+    assert "./ (2 files, 1.5 kB), tree 0123456789ab, commit cccccccccccc and uncommitted changes" in text
     assert "seen at /work, read-only" in text
     assert "a.py | 2 +-" in text
     assert "+\\x1b[2Jy" not in text
@@ -165,3 +170,15 @@ def test_one_problem_is_told_in_one_sentence(text: str, problem: str) -> None:
         read(text)
     told = [f"{p.line}:{p.column} {p.key}: {p.message}" for p in caught.value.problems]
     assert any(line.startswith(problem) for line in told), told
+
+
+def test_the_launch_form_says_what_is_sent() -> None:
+    """Before the start: the code in one line, and what is left out."""
+    told = dataclasses.replace(CODE, left_out=("left out: submodule third/party",))
+    made = planned(code=told)
+    assert isinstance(made, RunPlan)
+    rows = plan_lines.plan_rows(plan_lines.Preview(plan=made), 160, LOOK, UNICODE)
+    text = "\n".join(row.line.plain for row in rows)
+    assert "code      ./ (2 files, 1.5 kB), tree 0123456789ab, commit cccccccccccc and uncommitted changes" in text
+    assert "only what is missing is sent" in text
+    assert "left out: submodule third/party" in text

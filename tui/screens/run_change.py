@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 from collections.abc import Iterator, Sequence
 
 from distui.errors import UsageError
+from distui.plan.code import code_words
 from distui.plan.model import NoPlan, RunPlan
 from distui.run.rank_rows import numbers
 from distui.run.remains import Remain
@@ -64,7 +66,8 @@ async def rerun(view: View, live: LiveRun) -> None:
         app_of(view).tell(f"{live.plan.run_id} still runs; S stops it")
         return
     job, picks, words = _as_started(view, live.plan)
-    plan = view.desk.preview(job, picks, run_id=view.desk.run_name(live.plan.job))
+    name = view.desk.run_name(live.plan.job)
+    plan = await asyncio.to_thread(view.desk.preview, job, picks, run_id=name)  # the job's code is read anew
     if isinstance(plan, NoPlan):
         raise UsageError("it can't run again now", hint="; ".join(str(problem) for problem in plan.problems))
     if await app_of(view).confirm(f"Run {plan.job} again?", list(_words(plan, job, words)), "Run"):
@@ -106,6 +109,8 @@ def _words(plan: RunPlan, job: Job, what: str) -> Iterator[str]:
     yield what
     yield ""
     yield job.command if isinstance(job.command, str) else shlex.join(job.command)
+    if plan.code is not None:
+        yield f"code {code_words(plan.code)}"
     yield ""
     for host in plan.hosts:
         ranks = [r for t in plan.tasks_on(host) for r in t.ranks]

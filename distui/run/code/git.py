@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distui.errors import CheckFailed, UsageError
-from distui.plan.render import visible
+from distui.plan.tree import readable
 
 SHOWN_DIFF = 200_000
 """Characters of a diff that are kept in a plan."""
@@ -140,7 +140,7 @@ class Repository:
         name = hashlib.sha256(f"{commit}:{subdir}".encode()).hexdigest()[:24]
         target = self._trees / name
         listed = list(self._listed(commit, subdir))
-        left_out = [f"left out: submodule {visible(path)}" for mode, _, path in listed if mode == "160000"]
+        left_out = [f"left out: submodule {readable(path)}" for mode, _, path in listed if mode == "160000"]
         if not target.is_dir():
             self._trees.mkdir(parents=True, exist_ok=True, mode=0o700)
             made = Path(tempfile.mkdtemp(prefix=".new-", dir=self._trees))
@@ -154,7 +154,7 @@ class Repository:
             finally:
                 shutil.rmtree(made, ignore_errors=True)
         if pointer := self._pointer(target):
-            left_out.append(f"not fetched: what Git LFS keeps elsewhere; such files are pointers ({visible(pointer)})")
+            left_out.append(f"not fetched: what Git LFS keeps elsewhere; such files are pointers ({readable(pointer)})")
         return Checkout(target, commit, tuple(left_out))
 
     def _listed(self, commit: str, subdir: str) -> Iterator[tuple[str, str, str]]:
@@ -273,7 +273,7 @@ def state_of(folder: Path, environ: Mapping[str, str]) -> State | None:
         text = ask(*diff, "--", ".") if changed else ""
     except CheckFailed:
         return None
-    more = [f" {visible(name)} | new" for name in news[:20]]
+    more = [f" {readable(name)} | new" for name in news[:20]]
     more += [f" {len(news) - 20} more files | new"] if len(news) > 20 else []
     stat = "\n".join([*([changed] if changed else []), *more])
     if len(text) > SHOWN_DIFF:
@@ -313,13 +313,13 @@ def _near(ref: str, refs: Mapping[str, str]) -> str:
     near = difflib.get_close_matches(ref, names, 3, 0.5)
     if near:
         return f", did you mean {' or '.join(repr(n) for n in near)}?"
-    return f"; it has {', '.join(map(visible, names[:8]))}" if names else "; it has none"
+    return f"; it has {', '.join(map(readable, names[:8]))}" if names else "; it has none"
 
 
 def _reason(said: str) -> str:
     """git's own sentence."""
     lines = [line.removeprefix("fatal: ").removeprefix("error: ") for line in said.splitlines() if line.strip()]
-    return visible(lines[0])[:300] if lines else "it said nothing"
+    return readable(lines[0])[:300] if lines else "it said nothing"
 
 
 def _advice(said: str, token: str | None) -> str:

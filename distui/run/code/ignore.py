@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
-
 ALWAYS = ("__pycache__/",)
 """Left out unless something says otherwise. `.git` never goes along."""
 FILES = (".gitignore", ".distuiignore")
@@ -48,6 +46,8 @@ class _Rules:
     """Patterns of one file, relative to its folder."""
 
     def __init__(self, base: str, patterns: Iterable[str]) -> None:
+        from pathspec import GitIgnoreSpec  # only for jobs with code
+
         self._skip = len(base) + 1 if base else 0
         found = GitIgnoreSpec.from_lines(map(_for_pathspec, patterns)).patterns
         self._patterns = [(bool(p.include), p.regex) for p in reversed(found) if p.include is not None and p.regex]

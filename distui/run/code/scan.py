@@ -13,8 +13,7 @@ from pathlib import Path
 
 from distui.errors import UsageError
 from distui.plan.code import size
-from distui.plan.render import visible
-from distui.plan.tree import Entry, Tree
+from distui.plan.tree import Entry, Tree, readable
 from distui.run.code.ignore import Ignored
 
 MAX_FILES = 100_000
@@ -57,12 +56,12 @@ def scan(root: Path, ignored: Ignored, limits: Limits = Limits()) -> Scan:
     try:
         _walk(root, "", ignored, found)
     except OSError as exc:
-        raise UsageError(f"code: can't read {visible(str(exc.filename or root))}: {exc.strerror}") from exc
+        raise UsageError(f"code: can't read {readable(str(exc.filename or root))}: {exc.strerror}") from exc
     except ValueError as exc:
         raise UsageError(f"code: an ignore file has a pattern that is none: {exc}") from exc
     _refuse(root, found, limits)
     files = [_hashed(root, path, status) for path, status in found.files]
-    left_out = (f"left out, since it leads out of the folder: link {visible(path)}" for path in sorted(found.links))
+    left_out = (f"left out, since it leads out of the folder: link {readable(path)}" for path in sorted(found.links))
     return Scan(Tree.of([*files, *found.others]), tuple(left_out))
 
 
@@ -119,9 +118,9 @@ def _leads_out(root: Path, name: str, target: str) -> bool:
 
 
 def _refuse(root: Path, found: _Found, limits: Limits) -> None:
-    shown = visible(str(root))
+    shown = readable(str(root))
     if found.special:
-        names = ", ".join(map(visible, found.special[:BIGGEST]))
+        names = ", ".join(map(readable, found.special[:BIGGEST]))
         raise UsageError(
             f"code: {shown} holds what is neither file, folder nor link: {names}", hint=_leave_out(found.special[0])
         )
@@ -141,7 +140,7 @@ def _refuse(root: Path, found: _Found, limits: Limits) -> None:
         for path, status in found.files:
             folders[path.partition("/")[0] + "/" * ("/" in path)] += status.st_size
         most = folders.most_common(1)[0][0]
-        heavy = ", ".join(f"{visible(name)} {size(count)}" for name, count in folders.most_common(BIGGEST))
+        heavy = ", ".join(f"{readable(name)} {size(count)}" for name, count in folders.most_common(BIGGEST))
         raise UsageError(
             f"code: {shown} is {size(total)} in {len(found.files)} files, more than {_limit(limits.total)} (max_size): "
             f"{heavy}; the largest files: {_named(ranked)}",
@@ -159,13 +158,13 @@ def _limit(count: int) -> str:
 
 def _named(files: Sequence[tuple[str, os.stat_result]]) -> str:
     more = f" and {len(files) - BIGGEST} more" if len(files) > BIGGEST else ""
-    return ", ".join(f"{visible(path)} {size(status.st_size)}" for path, status in files[:BIGGEST]) + more
+    return ", ".join(f"{readable(path)} {size(status.st_size)}" for path, status in files[:BIGGEST]) + more
 
 
 def _leave_out(path: str) -> str:
     """How to leave a path out, as it is written in an ignore file."""
     pattern = "".join(f"\\{c}" if c in "*?[]\\ " else c for c in f"/{path}")
-    return f"leave it out: write {visible(pattern)} into .distuiignore, or into `ignore` of the job's code"
+    return f"leave it out: write {readable(pattern)} into .distuiignore, or into `ignore` of the job's code"
 
 
 # reading
@@ -188,9 +187,9 @@ def _hash(path: Path, status: os.stat_result) -> str:
             digest.update(piece)
             read += len(piece)
     except OSError as exc:
-        raise UsageError(f"code: can't read {visible(str(path))}: {exc.strerror}") from exc
+        raise UsageError(f"code: can't read {readable(str(path))}: {exc.strerror}") from exc
     if read != status.st_size:
-        raise UsageError(f"code: {visible(str(path))} changed while it was read", hint="try again once it is written")
+        raise UsageError(f"code: {readable(str(path))} changed while it was read", hint="try again once it is written")
     return digest.hexdigest()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -16,8 +16,7 @@ from typing import Any
 
 from distui.errors import CheckFailed, DistuiError, HostCommandError, SessionLost
 from distui.plan.code import COPY, is_copied, size, store
-from distui.plan.render import visible
-from distui.plan.tree import Entry
+from distui.plan.tree import Entry, readable
 from distui.run.code.scan import pieces
 from distui.run.code.source import CodeSource
 from distui.run.link import HostLink
@@ -27,6 +26,8 @@ KEEP = 4
 """Trees that no run uses and that stay on a host, so that the next run is sent changed files only."""
 ANSWER_SECONDS = 600.0
 """How long a host may be busy with hashing or copying before it counts as hanging."""
+BATCH = 1 << 20
+"""Bytes read at a time, off the loop."""
 _TRIES = 3
 _LINE = 64 << 20
 
@@ -107,28 +108,37 @@ class CodeSender:
         assert call is not None
         try:
             await call.write(b"go\n")
-            for sha in self._want:
-                await self._send_file(call, self._source.tree.by_hash[sha])
+            reading = self._contents()
+            while data := await asyncio.to_thread(next, reading, b""):
+                await call.write(data)
+                self._progress(len(data))
         except SessionLost as lost:
             if lost.code != "channel_ended":
                 raise
         answer = await call.answer()  # where the host gave up early, its reason
         return Sent(int(answer["sent"]), int(answer["bytes"]))
 
-    async def _send_file(self, call: _Call, entry: Entry) -> None:
-        left = entry.size
-        reading = pieces(self._source.root / entry.path)
-        try:
-            while piece := await asyncio.to_thread(next, reading, b""):
-                left -= len(piece)
-                if left < 0:
-                    break
-                await call.write(piece)
-                self._progress(len(piece))
-        except OSError as exc:
-            raise _changed(entry.path) from exc
-        if left:
-            raise _changed(entry.path)
+    def _contents(self) -> Iterator[bytes]:
+        """What is wanted, one content after the other, small files together. Raises CheckFailed for a changed one."""
+        waiting = bytearray()
+        for sha in self._want:
+            entry = self._source.tree.by_hash[sha]
+            left = entry.size
+            try:
+                for piece in pieces(self._source.root / entry.path):
+                    left -= len(piece)
+                    if left < 0:
+                        break
+                    waiting += piece
+                    if len(waiting) >= BATCH:
+                        yield bytes(waiting)
+                        waiting.clear()
+            except OSError as exc:
+                raise _changed(entry.path) from exc
+            if left:
+                raise _changed(entry.path)
+        if waiting:
+            yield bytes(waiting)
 
     async def close(self) -> None:
         """Let the host know that nothing more comes, and wait until it has tidied up."""
@@ -202,7 +212,7 @@ class _Call:
             async with asyncio.timeout(5):
                 await self._channel.wait()
         lines = self._channel.stderr_tail().decode("utf-8", "replace").strip().splitlines()
-        return visible(lines[-1])[:300] if lines else ""
+        return readable(lines[-1])[:300] if lines else ""
 
     async def close(self) -> None:
         """End it: the program sees the end of its input, removes what is half made, and ends."""
@@ -236,7 +246,7 @@ def _silent(host: str, said: str) -> HostCommandError:
 
 
 def _refused(host: str, value: Mapping[str, Any]) -> DistuiError:
-    path = visible(str(value.get("path", "")))
+    path = readable(str(value.get("path", "")))
     if value["code"] == "changed":
         return _changed(path)
     if value["code"] == "disk_full":
@@ -249,5 +259,5 @@ def _refused(host: str, value: Mapping[str, Any]) -> DistuiError:
 
 def _changed(path: str) -> CheckFailed:
     return CheckFailed(
-        f"code: {visible(path)} changed since the plan was made; nothing was switched", hint="start again"
+        f"code: {readable(path)} changed since the plan was made; nothing was switched", hint="start again"
     )

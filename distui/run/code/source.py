@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from distui.errors import UsageError
+from distui.errors import CheckFailed, DistuiError, UsageError
 from distui.plan.model import CodePlan
-from distui.plan.render import visible
-from distui.plan.tree import Tree
+from distui.plan.tree import Tree, readable
 from distui.run.code.git import Repository, state_of
 from distui.run.code.ignore import Ignored
 from distui.run.code.scan import Limits, scan
@@ -18,6 +18,12 @@ from distui.spec.job import Code, Job, destination
 
 GIT_SECONDS = 60.0
 """How long a repository's answer holds for a plan that is made anew at each key."""
+
+
+STILL_SECONDS = 1.0
+
+_Key = tuple[Code, str, str | None]
+"""A job's code, where it is seen, and the token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +41,51 @@ class CodeReader:
     def __init__(self, cache: Path, environ: Mapping[str, str]) -> None:
         self._cache = cache
         self._environ = environ
-        self._known: dict[tuple[Code, str, str | None], tuple[float, CodeSource]] = {}
+        self._known: dict[_Key, tuple[float, CodeSource | DistuiError]] = {}
+        self._asking = threading.Lock()
+        self._newest: _Key | None = None
 
-    def read(self, job: Job, token: str | None = None) -> CodeSource | None:
-        """The job's code; None when it has none. Raises UsageError or CheckFailed, with nothing contacted but git."""
+    def read(self, job: Job, token: str | None = None, *, typing: bool = False) -> CodeSource | None:
+        """The job's code; None when it has none. Raises UsageError or CheckFailed, with nothing contacted but git.
+
+        `typing`: the job is being written, so a repository is only asked once its URL has stood still for a moment.
+        """
         if job.code is None:
             return None
         to = destination(job.code, job.workdir)
         if job.code.git is None:
             return self._folder(job.code, code_path(job), to)
-        key = (job.code, to, token)
+        return self._asked((job.code, to, token), typing=typing)
+
+    def _asked(self, key: _Key, *, typing: bool) -> CodeSource:
+        """What is known of a repository, or what it answers now: one question at a time."""
+        self._newest = key
+        if typing and not self._fresh(key):
+            time.sleep(STILL_SECONDS)
+        with self._asking:
+            if typing and self._newest != key:
+                raise CheckFailed("another repository is asked for by now")
+            if not self._fresh(key):
+                self._known[key] = (time.monotonic(), self._answer(key))
+            found = self._known[key][1]
+        if isinstance(found, DistuiError):
+            raise found
+        return found
+
+    def _fresh(self, key: _Key) -> bool:
         known = self._known.get(key)
-        if known is None or time.monotonic() - known[0] > GIT_SECONDS:
-            self._known[key] = known = (time.monotonic(), self._repository(job.code, to, token))
-        return known[1]
+        return known is not None and time.monotonic() - known[0] < GIT_SECONDS
+
+    def _answer(self, key: _Key) -> CodeSource | DistuiError:
+        try:
+            return self._repository(*key)
+        except DistuiError as error:
+            return error
 
     def _folder(self, code: Code, root: Path, to: str) -> CodeSource:
         if not root.is_dir():
             what = "is not a folder" if root.exists() else "does not exist"
-            raise UsageError(f"code: {visible(str(root))} {what}", hint="paths are relative to the job file's folder")
+            raise UsageError(f"code: {readable(str(root))} {what}", hint="paths are relative to the job file's folder")
         found = scan(root, Ignored(code.ignore), Limits(code.max_size, code.max_file))
         state = state_of(root, self._environ)
         plan = CodePlan(
