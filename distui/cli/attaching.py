@@ -48,8 +48,15 @@ def adopt(told: Settings, connector: Connector, place: runs.Place, live: Live) -
     from distui.run.controller import RunController
 
     stored = _folder(told, place, live)
-    limits = wiring.limits(told, adopted=True)
-    return RunController(live.plan, connector=connector, stored=stored, facts=live.facts, adopted=True, limits=limits)
+    return RunController(
+        live.plan,
+        connector=connector,
+        stored=stored,
+        facts=live.facts,
+        secrets={name: told.environ[name] for name in live.plan.secret_names if name in told.environ},
+        adopted=True,
+        limits=wiring.limits(told, adopted=True),
+    )
 
 
 def _folder(told: Settings, place: runs.Place, live: Live) -> StoredRun:

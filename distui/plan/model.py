@@ -207,6 +207,11 @@ class RunPlan:
         serves = task.role in ("ps", "evaluator") or (task.role == "worker" and self.done_when == "chief")
         return 0.0 if serves and self.done_when is not None else self.stall_after
 
+    @property
+    def secret_names(self) -> tuple[str, ...]:
+        """Names of the secrets that any task gets."""
+        return tuple(sorted({name for task in self.tasks for name in task.secrets}))
+
     def tasks_on(self, host: str) -> tuple[Task, ...]:
         """The tasks of one host, by index."""
         return tuple(t for t in self.tasks if t.host == host)

@@ -146,7 +146,9 @@ class RunController:
         plan = self.plan
         self.attempt_began = self.clock()
         self._silences = Silences(plan)
-        self.watch = Watch(plan, emit=self.emit, stored=self.stored, facts=self.facts, clock=self.clock)
+        self.watch = Watch(
+            plan, emit=self.emit, stored=self.stored, facts=self.facts, clock=self.clock, secrets=self.secrets
+        )
         self.hosts = {host: HostRun(host, plan, self._connector) for host in plan.hosts}
 
     async def __aenter__(self) -> RunController:
@@ -276,6 +278,12 @@ class RunController:
         await self.emit(self._opened())
         return await self._run()
 
+    async def _say_unmasked(self) -> None:
+        """What can't be hidden in the logs, since its value was given to another distui."""
+        if unknown := [name for name in self.plan.secret_names if name not in self.secrets]:
+            words = f"the value of secret {', '.join(unknown)} is not set here: where ranks print it, it is not hidden"
+            await self.notice("warning", words)
+
     async def renew(self, plan: RunPlan) -> None:
         """Let go of the attempt that has ended and get ready for the next."""
         await asyncio.gather(*(h.link.close() for h in self.hosts.values()))
@@ -289,6 +297,7 @@ class RunController:
             except LaunchRefused as exc:
                 return await self._refused(exc)
         else:
+            await self._say_unmasked()
             await asyncio.gather(*(self._find(host) for host in self.hosts.values()))
         if self.detach or self.requests.detach:
             return self._ended("detached", ExitCode.OK)

@@ -77,7 +77,12 @@ class WholeLines:
 _CSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _OTHER_ESCAPE = re.compile(r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~]|$)")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0, C1
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the direction of text
+    "\u00ad\u180e\u200b-\u200d\u2060-\u2064\ufeff\U000e0000-\U000e007f"  # what takes no room
+    "\u2028\u2029\ud800-\udfff]"  # what ends a line elsewhere, and halves of characters
+)
 
 
 def text_of(line: bytes) -> str:

@@ -20,6 +20,7 @@ from typing import IO, Any
 from distui.run.docker_frames import STDERR, STDOUT, Batch
 from distui.run.line_block import LineBlock
 from distui.run.lines import LineAssembler, Stream
+from distui.run.masking import NOTHING, Mask
 from distui.run.store import StoredRun, open_private, write_private
 from distui.run.times import Stamps, pack, times_of
 
@@ -36,12 +37,15 @@ class Written:
 
     rank: int | None
     lines: LineBlock
+    hidden: tuple[str, ...] = ()
+    """Names of the secrets whose values were in them."""
 
 
 class TaskLog:
     """The log files of one task. With several ranks in a task, `split` tells whose a line is.
 
     `offset` is how far the host's clock is ahead of ours, in seconds; `clock` times lines without a stamp.
+    What `mask` knows is hidden before it is written.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class TaskLog:
         *,
         offset: float = 0.0,
         clock: Callable[[], float] = time.time,
+        mask: Mask = NOTHING,
     ) -> None:
         self._run = run
         self._task = task
@@ -65,6 +70,7 @@ class TaskLog:
         self._stamps: dict[Stream, bytes] = {}
         self._offset = offset
         self._clock = clock
+        self._mask = mask
         self._moments = Stamps()
         self._open_ended: set[int | None] = set()
         self.error: OSError | None = None
@@ -139,11 +145,12 @@ class TaskLog:
         return [self._write(rank, block, block.data) for rank, block in blocks]
 
     def _write(self, rank: int | None, block: LineBlock, data: bytes) -> Written:
+        block, data, hidden = self._mask.hide(block, data)
         moments = self._said(rank, block, data)
         if self.error is None:
             self._append(times_of(self._log(rank)), pack(moments))  # first: whoever sees a line finds its time
             self._append(self._log(rank), data)
-        return Written(rank, block)
+        return Written(rank, block, hidden)
 
     def _said(self, rank: int | None, block: LineBlock, data: bytes) -> list[float]:
         """When each line that begins in the block was said, on our clock."""

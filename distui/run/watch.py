@@ -41,6 +41,7 @@ from distui.run.followed import (
 )
 from distui.run.host_run import HostRun
 from distui.run.logs import TaskLog, Written
+from distui.run.masking import Mask
 from distui.run.progress import ProgressTeller
 from distui.run.resume import ResumePoint
 from distui.run.sampled import host_sampled
@@ -70,8 +71,11 @@ class Watch:
         stored: StoredRun,
         facts: Mapping[str, HostFacts],
         clock: Callable[[], float],
+        secrets: Mapping[str, str] | None = None,
     ) -> None:
         self.plan = plan
+        self._mask = Mask(secrets or {})
+        self._seen_secrets: set[tuple[int | None, str]] = set()
         self.changed = asyncio.Event()
         self.stop_began: float | None = None
         self._emit = emit
@@ -106,7 +110,7 @@ class Watch:
         offset = (self._offset_ms(task.host) or 0.0) / 1000
         numbers: dict[int, int] = {}
         split = splitter(self.plan, task, numbers)
-        log = TaskLog(stored, task.index, task.ranks, split, offset=offset, clock=self._clock)
+        log = TaskLog(stored, task.index, task.ranks, split, offset=offset, clock=self._clock, mask=self._mask)
         return TaskTrack(task, log, numbers=numbers)
 
     # What the controller asks
@@ -323,6 +327,7 @@ class Watch:
         for group in written:
             task = track.task
             await self._emit(LogLines(self._clock(), task.index, group.rank, task.host, group.lines))
+            await self._say_hidden(group, task)
             if self._progress is not None and group.rank == self._progress.rank:
                 await self._tell(self._progress.take(group.lines, self._clock()))
         if track.log.error is not None and not track.said_error:
@@ -330,6 +335,16 @@ class Watch:
             why = f"can't write the log of {track.task.name}: {track.log.error.strerror}"
             stays = f"the run goes on, and the log stays on {track.task.host}"
             await self._emit(Notice(self._clock(), "error", f"{why}; {stays}"))
+
+    async def _say_hidden(self, group: Written, task: Task) -> None:
+        """Once for each rank and secret: whoever reads `***` in a log must know where it comes from."""
+        for name in group.hidden:
+            if (group.rank, name) in self._seen_secrets:
+                continue
+            self._seen_secrets.add((group.rank, name))
+            who = f"rank {group.rank}" if group.rank is not None else task.name
+            words = f"{who} printed the value of secret {name}: its log has *** there"
+            await self._emit(Notice(self._clock(), "warning", words, task.host))
 
     async def _tell(self, progress: Progressed | None) -> None:
         if progress is not None:

@@ -72,6 +72,15 @@ def test_any_cut_gives_the_same_bytes(data: bytes, cuts: list[int]) -> None:
         ("\x9b31mC1", "\ufffd31mC1"),
         ("bidi\u202eevil", "bidi\ufffdevil"),
         ("tab\there", "tab\there"),
+        ("\ufefftext", "\ufffdtext"),
+        ("pass\u200bword\u2060\u00ad", "pass\ufffdword\ufffd\ufffd"),
+        ("a\u2028b\u2029c\U000e0041", "a\ufffdb\ufffdc\ufffd"),
+        ("half \ud83d", "half \ufffd"),
+        ("nul\x00", "nul\ufffd"),
+        ("\x1bP1;2|secret\x1b\\after", "after"),
+        ("\x1b[?1049h\x1b[2J\x1b[6n\x1bcscreen", "screen"),
+        ("\x1b\x1b[2J[2Jnested", "2Jnested"),
+        ("e\u0301 \U0001f680 \u4e2d", "e\u0301 \U0001f680 \u4e2d"),
     ],
 )
 def test_nothing_reaches_the_terminal_but_text(raw: str, shown: str) -> None:

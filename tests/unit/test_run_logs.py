@@ -8,6 +8,7 @@ from distui.errors import NotFound, UsageError
 from distui.run.docker_frames import STDOUT, Batch
 from distui.run.events import HostSampled, LogLine, LogLines, Notice
 from distui.run.logs import TaskLog
+from distui.run.masking import Mask
 from distui.run.store import Journal, RunStore, StoredRun, state_root
 
 STAMP = "2026-11-21T01:02:03.000000001Z"
@@ -174,3 +175,35 @@ def test_state_lives_where_xdg_says() -> None:
     """A relative XDG path is invalid and ignored, as the specification asks."""
     assert state_root({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/distui")
     assert state_root({"XDG_STATE_HOME": "rel", "HOME": "/h"}) == Path("/h/.local/state/distui")
+
+
+def test_values_of_secrets_are_hidden_in_file_and_event_and_named(stored: StoredRun) -> None:
+    """The longest first; the rest of the line byte for byte; other lines untouched; short values are left alone."""
+    mask = Mask({"TOKEN": "hunter2-hunter2", "LONGER": "hunter2-hunter2-more", "SHORT": "a", "UNSEEN": "nowhere"})
+    log = TaskLog(stored, 0, [4], mask=mask)
+    written = [
+        *log.feed(printed(b"a\xff hunter2-hunter2\r\n", b"a\n")),
+        *log.feed(printed(b"x=hunter2-hun", b"ter2-more hunter2-hunter2\n")),
+        *log.feed(printed(b"hunter2\n")),
+    ]
+    log.close()
+
+    assert stored.rank_log(4).read_bytes() == b"a\xff ***\r\na\nx=*** ***\nhunter2\n"
+    assert [[line.text for line in w.lines] for w in written] == [["a\ufffd ***", "a"], ["x=*** ***"], ["hunter2"]]
+    assert [set(w.hidden) for w in written] == [{"TOKEN"}, {"TOKEN", "LONGER"}, set()]
+
+
+def test_hidden_values_do_not_move_the_checkpoint(stored: StoredRun) -> None:
+    """The file is cut to its own length, whatever the engine's records were."""
+    mask = Mask({"TOKEN": "hunter2-hunter2"})
+    log = TaskLog(stored, 0, [0], mask=mask)
+    log.feed(printed(b"hunter2-hunter2\n"))
+    assert log.checkpoint({"n": 1})
+    log.feed(printed(b"lost\n"))
+    log.close()
+
+    again = TaskLog(stored, 0, [0], mask=mask)
+    assert again.restore() == {"n": 1}
+    again.feed(printed(b"next\n"))
+    again.close()
+    assert stored.rank_log(0).read_bytes() == b"***\nnext\n"
