@@ -257,6 +257,7 @@ class CliDesk(HostDesk):
         *,
         keep: bool = False,
         preflight: bool = True,
+        force: bool = False,
         again: Again | None = None,
         code: CodeSource | None = None,
     ) -> FollowedRun:
@@ -275,7 +276,7 @@ class CliDesk(HostDesk):
         def make(connector: Connector) -> RunController:
             return RunController(
                 plan, connector=connector, stored=stored, facts=facts, secrets=secrets, keep=keep,
-                preflight=preflight, again=again, code=code, limits=wiring.limits(self.told),
+                preflight=preflight, force=force, again=again, code=code, limits=wiring.limits(self.told),
             )  # fmt: skip
 
         return await self._keeper.keep(self._connect(hosts), make)

@@ -52,6 +52,7 @@ class How:
     detach: bool = False
     keep: bool = False
     preflight: bool = True
+    force: bool = False
     exit_first: bool = False
 
 
@@ -147,6 +148,7 @@ async def start(
         keep=how.keep,
         detach=how.detach,
         preflight=how.preflight,
+        force=how.force,
         again=prepared.again,
         code=prepared.code,
         limits=wiring.limits(told),

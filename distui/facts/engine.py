@@ -26,7 +26,7 @@ _CLASSES: tuple[tuple[str, str, str, str], ...] = (
      "the container engine's daemon does not run",
      "`sudo systemctl start docker` on the host; `journalctl -u docker` tells why it ended"),
     ("name_conflict", r"the container name .* is already in use", "a container of that name exists already",
-     "attach to it, or remove it with `docker rm -f NAME`"),
+     "give the run another --name; `docker inspect NAME` tells whose it is"),
     ("disk_full", r"no space left on device", "the disk is full on the host",
      "`docker system prune` or free some space"),
     ("no_gpu_runtime", r"could not select device driver|unknown or invalid runtime name: nvidia"

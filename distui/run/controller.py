@@ -110,6 +110,7 @@ class RunController:
         keep: bool = False,
         detach: bool = False,
         preflight: bool = True,
+        force: bool = False,
         again: Again | None = None,
         code: CodeSource | None = None,
         limits: Limits = Limits(),
@@ -124,6 +125,8 @@ class RunController:
         self.keep = keep
         self.detach = detach
         self.preflight = preflight
+        self.force = force
+        """Whether GPUs that another run uses are shared."""
         self.again = again
         self.code = code
         """What `plan.code` stands for; None for a run without code, and for one that runs already."""

@@ -85,12 +85,12 @@ async def take(run_argv: Runner, host: str, folder: str, claim: Claim, *, over: 
     if done.ok and state == "taken":
         return Take("taken")
     if done.ok and state in ("stale", "held"):
-        return Take("stale" if state == "stale" else "held", _who(had))
+        return Take("stale" if state == "stale" else "held", who_claims(had))
     words = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
     raise HostCommandError(host, f"can't make {folder} on {host}: {words}", hint=f"look at the free space on {host}")
 
 
-def _who(had: str) -> str:
+def who_claims(had: str) -> str:
     """The words of somebody else's claim, which may be missing or not whole."""
     owner, since, *_ = (*had.splitlines(), "", "")
     return f"of {safe(owner)[:100]} since {safe(since)[:40]}" if owner and since else "of somebody unknown"

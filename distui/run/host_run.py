@@ -13,7 +13,7 @@ from distui.plan.code import COPY, home_of_folder
 from distui.plan.env import env_file_text
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
-from distui.run import folder
+from distui.run import folder, lease
 from distui.run.code.send import CodeSender
 from distui.run.code.source import CodeSource
 from distui.run.discover import FoundTask, home_of, list_tasks, run_folder
@@ -58,6 +58,13 @@ class HostRun:
         self._run_dir: str | None = None
         self._image = self.first.image
         """Of the run's containers; a plan made from labels does not have it."""
+        self._lease = ""
+        """The token of the lease of its GPUs while the launch holds one."""
+
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        """The GPUs that the run uses here."""
+        return tuple(sorted({gpu for task in self.tasks for gpu in task.gpus}))
 
     @property
     def first(self) -> Task:
@@ -106,6 +113,30 @@ class HostRun:
     async def launched(self) -> None:
         """All tasks have started: from now on they hold the run's name, not the launch."""
         await self.remove_file(f"{await self.run_dir()}/{folder.LAUNCH_FILE}")
+
+    async def lease(self, claim: folder.Claim) -> lease.Lease:
+        """Hold the run's GPUs here while it is launched."""
+        self._lease = claim.token
+        return await lease.lease(self._again, claim, self.gpus)
+
+    async def sharers(self) -> tuple[str, ...]:
+        """Who uses the run's GPUs here already, in words: tasks of other runs that the engine knows of."""
+        first = self.first
+        tasks = await list_tasks(self._again, self.host, first.engine, first.engine_command)
+        return lease.sharers(tasks, self.plan.run_id, self.gpus)
+
+    @property
+    def leased(self) -> bool:
+        """Whether the GPUs may still be held here for the launch."""
+        return bool(self._lease)
+
+    async def free(self) -> None:
+        """Give the lease of the GPUs back: by its launch's token, so also that of a launch that was killed."""
+        labels = task_from_labels(self.first.labels)
+        token = self._lease or (labels.launch if labels is not None else "")
+        if self.gpus and token:
+            await lease.free(self._again, token)
+            self._lease = ""
 
     async def _again(self, argv: Sequence[str]) -> Completed:
         """Run something that may be repeated when the connection breaks under it."""
@@ -279,6 +310,8 @@ class HostRun:
         if done.text.strip() == "left" and self._image is not None:
             await self._again(docker.sweep(self.first.engine_command, self._image, await self.run_dir(), COPY))
             done = await self._again(argv)
+        if self.leased or not self.taken:  # the host was lost when it was to be given back, or the launch was killed
+            await self.free()
         return done.text.strip() != "left"
 
     async def _delete(self, doomed: Sequence[FoundTask]) -> None:

@@ -16,6 +16,7 @@ from distui.doctor.reach import prove
 from distui.doctor.reach_check import endpoints_of_plan
 from distui.errors import DistuiError, ExitCode, HostError
 from distui.plan.code import size
+from distui.plan.labels import task_from_labels
 from distui.plan.model import Task
 from distui.run.cleanup import roll_back
 from distui.run.code.send import Sent
@@ -23,6 +24,7 @@ from distui.run.code.source import CodeSource
 from distui.run.events import HostChanged, Notice, PhaseBegun, RankChanged, TaskStarted
 from distui.run.folder import STALE_MINUTES, Claim
 from distui.run.host_run import HostRun
+from distui.run.lease import Lease
 from distui.run.lines import safe
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ async def launch(run: RunController) -> None:
         await _take(run)
         if run.code is not None:
             await _unless_stopped(run, give_code(run, run.code))
+        await _lease_gpus(run)
         await _push(run)
         await _start(run)
     except LaunchRefused as refusal:
@@ -60,6 +63,8 @@ async def launch(run: RunController) -> None:
     except BaseException:
         await asyncio.shield(roll_back(run))
         raise
+    finally:
+        await asyncio.shield(_each([h for h in run.hosts.values() if h.leased], HostRun.free))
     await _each(run.hosts.values(), HostRun.launched)  # what stays of it on a host that fails now does no harm
 
 
@@ -341,6 +346,41 @@ def _raise_held(run: RunController, results: Mapping[str, str | DistuiError]) ->
     if held:
         hint = f"{_other_name(run)}; a launch that was killed frees its name after {STALE_MINUTES} minutes"
         raise LaunchRefused([*held, hint], ExitCode.CHECK_FAILED)
+
+
+async def _lease_gpus(run: RunController) -> None:
+    """No GPU is used twice without a word: not by a run that lives, nor by a launch at the same moment.
+
+    With `force` neither keeps this one from starting; who shares what is said then.
+    """
+    hosts = sorted((h for h in run.hosts.values() if h.gpus), key=lambda h: h.host)
+    labels = task_from_labels(run.plan.tasks[0].labels)
+    claim = Claim(run.plan.owner, run.clock(), **({"token": labels.launch} if labels and labels.launch else {}))
+
+    async def lease(host: HostRun) -> Lease:
+        return await host.lease(claim)
+
+    for some in () if run.force else (hosts[:1], hosts[1:]):
+        leases = await _finished(_each(some, lease))
+        _raise_errors(leases, ExitCode.LAUNCH_FAILED)
+        for host, told in leases.items():
+            if isinstance(told, Lease) and told.state == "failed":
+                text = f"can't hold the GPUs while starting ({told.why}): a launch at this moment would go unseen"
+                await run.emit(Notice(run.clock(), "warning", text, host))
+        _raise_shared([(host, t.why) for host, t in leases.items() if isinstance(t, Lease) and t.state == "held"])
+    found = await _each(hosts, HostRun.sharers)
+    _raise_errors(found, ExitCode.CHECK_FAILED)
+    shared = [(host, words) for host, told in found.items() if isinstance(told, tuple) for words in told]
+    if not run.force:
+        _raise_shared(shared)
+    for host, words in shared:
+        await run.emit(Notice(run.clock(), "warning", f"{words}, and by this run too (--force)", host))
+
+
+def _raise_shared(held: Sequence[tuple[str, str]]) -> None:
+    if held:
+        hint = "wait, take other GPUs (`-H host:1`) or other hosts, or share them with `distui run --force`"
+        raise LaunchRefused([*(f"{host}: {words}" for host, words in held), hint], ExitCode.CHECK_FAILED)
 
 
 async def _start(run: RunController) -> None:

@@ -20,9 +20,11 @@ from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
 from distui.plan.model import RunPlan
 from distui.run.discover import Found, find_runs
+from distui.run.lease import sharers
 from distui.session import Connector, Session
 from distui.spec.inventory import Host
 
+SHARED = Check("gpus_shared", "GPUs", "no other run uses these GPUs", "docker ps --filter label=distui.run")
 NAME = Check("run_name", "Reach", "no run of this name", "docker ps -a --filter label=distui.run=NAME")
 
 
@@ -54,7 +56,8 @@ async def preflight(connector: Connector, plan: RunPlan, hosts: Sequence[Host], 
     ours = [task.id for run in found.runs for task in run.tasks]
     rows = check_hosts(results, images=images, ours=ours, reach=reach, more=data)
     rows = tuple(_refused(row) if plan.pull == "never" and row.check.id.startswith("image:") else row for row in rows)
-    return Preflight((name_row(plan.run_id, tuple(results), found), *rows), results, images, reach)
+    first = (name_row(plan.run_id, tuple(results), found), shared_row(plan, tuple(results), found))
+    return Preflight((*first, *rows), results, images, reach)
 
 
 async def _mounts(connector: Connector, plan: RunPlan, hosts: Sequence[Host]) -> tuple[CheckRow, ...]:
@@ -86,6 +89,20 @@ def name_row(run: str, hosts: Sequence[str], found: Found) -> CheckRow:
         else:
             findings.append(Finding(NAME.id, host, "skip" if host in found.unreachable else "ok"))
     return CheckRow(NAME, tuple(findings))
+
+
+def shared_row(plan: RunPlan, hosts: Sequence[str], found: Found) -> CheckRow:
+    """GPUs of the plan that another run uses now."""
+    findings = []
+    for host in hosts:
+        tasks = [task for run in found.runs for task in run.tasks if task.host == host]
+        gpus = [gpu for task in plan.tasks_on(host) for gpu in task.gpus]
+        if words := sharers(tasks, plan.run_id, gpus):
+            do = "wait, or take other GPUs; `distui run --force` shares them"
+            findings.append(Finding(SHARED.id, host, "fail", "; ".join(words), "the start is refused", do))
+        else:
+            findings.append(Finding(SHARED.id, host, "skip" if host in found.unreachable else "ok"))
+    return CheckRow(SHARED, tuple(findings))
 
 
 async def prove_on(connector: Connector, ends: Sequence[Endpoint], hosts: Sequence[Host]) -> ReachReport | None:

@@ -30,6 +30,8 @@ class FakeHost:
         """Set when a verb that has a gate is reached."""
         self.logins = 0
         self.open_sessions = 0
+        self.leases: dict[str, str] = {}
+        """GPU -> the claim of the launch that holds it."""
         self.stale: set[str] = set()
         """Folders of runs that are minutes old."""
         self.python = True
@@ -86,11 +88,23 @@ class FakeHost:
                     del self.files[path]
             case ("sh", "-c", _, "distui-take", folder, claim, over, _):
                 return Completed(argv, 0, self._take(folder, claim, over=over == "over").encode(), b"")
+            case ("sh", "-c", _, "distui-lease", _, claim, _, *gpus):
+                return Completed(argv, 0, self._lease(claim, gpus).encode(), b"")
+            case ("sh", "-c", _, "distui-free", _, token):
+                self.leases = {gpu: claim for gpu, claim in self.leases.items() if claim.splitlines()[2] != token}
             case ("sh", "-c", script) if "$HOME" in script:
                 return Completed(argv, 0, self.home.encode(), b"")
             case _:
                 raise AssertionError(f"{self.name} does not know {argv}")
         return Completed(argv, 0, b"", b"")
+
+    def _lease(self, claim: str, gpus: Sequence[str]) -> str:
+        """A directory per GPU, all or none."""
+        for gpu in gpus:
+            if self.leases.get(gpu, claim) != claim:
+                return f"held\n{gpu}\n{self.leases[gpu]}\n"
+        self.leases |= dict.fromkeys(gpus, claim)
+        return "leased\n"
 
     def _take(self, folder: str, claim: str, *, over: bool) -> str:
         """The run's folder as a lock; it is there when it has a `launch` file, and old when it is in `stale`."""
@@ -104,7 +118,9 @@ class FakeHost:
 
 
 def verb_of(argv: Sequence[str]) -> str:
-    """Docker's own verb (`ps`, `run` ...), or forget, cat, take, folder, home, put, reach for what is no docker."""
+    """Docker's own verb (`ps`, `run` ...), or what else it is: forget, cat, take, lease, free, folder, home, put,
+    reach.
+    """
     match tuple(argv):
         case ("docker", verb, *_):
             return verb
@@ -112,8 +128,8 @@ def verb_of(argv: Sequence[str]) -> str:
             return "forget"
         case ("python3", "-c", _):
             return "reach"
-        case ("sh", "-c", _, "distui-take", *_):
-            return "take"
+        case ("sh", "-c", _, ("distui-take" | "distui-lease" | "distui-free") as what, *_):
+            return what.removeprefix("distui-")
         case ("sh", "-c", script, *_):
             return "folder" if "rm -rf" in script else "home"
         case (verb, *_):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("-d", "--detach", is_flag=True, help="Start, print the run's name and end; the run goes on.")
 @with_options(DIFF_OPTIONS, PLAN_OPTIONS, FOLLOW_OPTIONS)
 @click.option("--no-preflight", is_flag=True, help="Skip the check that hosts reach each other.")
+@click.option("--force", is_flag=True, help="Start though another run uses the same GPUs.")
 @click.option("--exit-first", is_flag=True, help="Exit as the first failed rank did, instead of 1.")
 @click.option("--keep", is_flag=True, help="Leave the ended containers on the hosts.")
 @click.pass_context
@@ -63,6 +64,7 @@ def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
         detach=flags["detach"],
         keep=flags["keep"],
         preflight=not flags["no_preflight"],
+        force=flags["force"],
         exit_first=flags["exit_first"],
     )
     if opening.wanted(told, headless=flags["headless"] or flags["detach"]):
