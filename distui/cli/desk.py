@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from distui.facts.host import ProbeResult
     from distui.plan.model import NoPlan, RunPlan
     from distui.run.attempts import Again
+    from distui.run.build.context import BuildSource
     from distui.run.code.source import CodeSource
     from distui.run.controller import RunController
     from distui.run.discover import Found
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from distui.spec.inventory import Host, HostPick, Inventory
     from distui.spec.job import Job
     from tui.desk import Draft, HostNews, JobFile, LiveRun, RunRow
+
+    Sources = tuple[CodeSource | None, BuildSource | None]
+    """What the plan's `code` and `build` stand for."""
 
 MOST_IMAGES = 5
 """Images of jobs here that hosts are asked for."""
@@ -83,7 +87,7 @@ class CliDesk(HostDesk):
         self._smokes: set[asyncio.Task[tuple[PairResult, ...]]] = set()
         self._stack = AsyncExitStack()
         # by the launch's own id: the text may change after the plan that is launched
-        self._previewed: tuple[str, Again | None, tuple[HostPick, ...], CodeSource | None] = ("", None, (), None)
+        self._previewed: tuple[str, Again | None, tuple[HostPick, ...], Sources] = ("", None, (), (None, None))
         self._code = code_reader(told)
         """The run that was planned last, how its next attempts are, and on which hosts it was to be."""
         self._reruns: dict[str, FollowedRun] = {}
@@ -202,14 +206,17 @@ class CliDesk(HostDesk):
         """See tui.desk."""
         from distui.plan.plan import plan
 
-        who, code = identity(run_id), self._read_code(job)
-        said = code.plan if code else None
-        again = partial(plan, job, self.inventory, tuple(picks), dict(self._facts), code=said, **who)
-        self._previewed = who["launch"], lambda attempt, spent: again(attempt=attempt, spent=spent), tuple(picks), code
+        who, (code, build) = identity(run_id), self._read_sources(job)
+        said, built = code.plan if code else None, build.plan if build else None
+        again = partial(plan, job, self.inventory, tuple(picks), dict(self._facts), code=said, build=built, **who)
+        later = lambda attempt, spent: again(attempt=attempt, spent=spent)  # noqa: E731
+        self._previewed = who["launch"], later, tuple(picks), (code, build)
         return again()
 
-    def _read_code(self, job: Job) -> CodeSource | None:
-        return self._code.read(job, code_token(job, self.told.environ)[1], typing=True)
+    def _read_sources(self, job: Job) -> Sources:
+        from distui.run.build.context import read_build
+
+        return self._code.read(job, code_token(job, self.told.environ)[1], typing=True), read_build(job)
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
         """See tui.desk."""
@@ -233,11 +240,11 @@ class CliDesk(HostDesk):
         """See tui.desk."""
         from distui.spec.inventory import HostPick
 
-        known, again, picks, code = self._previewed
+        known, again, picks, sources = self._previewed
         if known != plan.tasks[0].labels.get("distui.launch"):
             again, picks = None, tuple(HostPick(name) for name in plan.hosts)
-            code = await asyncio.to_thread(self._read_code, job)
-        live = await self.start(plan, self._secrets(job), job, picks, again=again, code=code)
+            sources = await asyncio.to_thread(self._read_sources, job)
+        live = await self.start(plan, self._secrets(job), job, picks, again=again, sources=sources)
         if rerun_of:
             self._reruns[rerun_of] = live
         return live
@@ -259,7 +266,7 @@ class CliDesk(HostDesk):
         preflight: bool = True,
         force: bool = False,
         again: Again | None = None,
-        code: CodeSource | None = None,
+        sources: Sources = (None, None),
     ) -> FollowedRun:
         """Start a plan with the values of its secrets. Raises UsageError when its name is taken here."""
         from distui.plan.serialize import to_json
@@ -276,7 +283,8 @@ class CliDesk(HostDesk):
         def make(connector: Connector) -> RunController:
             return RunController(
                 plan, connector=connector, stored=stored, facts=facts, secrets=secrets, keep=keep,
-                preflight=preflight, force=force, again=again, code=code, limits=wiring.limits(self.told),
+                preflight=preflight, force=force, again=again, code=sources[0], build=sources[1],
+                limits=wiring.limits(self.told),
             )  # fmt: skip
 
         return await self._keeper.keep(self._connect(hosts), make)

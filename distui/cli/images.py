@@ -66,7 +66,7 @@ def read_wanted(
     from distui.spec.choose import hosts_of_job
 
     job = _job(told, what)
-    image = _checked(what) if job is None else job.image
+    image = _checked(what) if job is None else _image_of(job)
     if image is None:
         raise UsageError(f"job {job.name if job else what} names no image: its ranks are processes")
     if sent and "@" in image:
@@ -82,6 +82,12 @@ def read_wanted(
         raise UsageError("none of these hosts has a container engine")
     giver = None if source in (None, LOCAL) else host_named(inventory, str(source))
     return Wanted(image, hosts, source, giver, _local_engine(source))
+
+
+def _image_of(job: Job) -> str | None:
+    from distui.run.build.context import image_of
+
+    return image_of(job)
 
 
 def _checked(image: str) -> str:

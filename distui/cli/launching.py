@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from distui.facts.host import HostFacts
     from distui.plan.model import NoPlan, RunPlan
     from distui.run.attempts import Again
+    from distui.run.build.context import BuildSource
     from distui.run.code.source import CodeReader, CodeSource
     from distui.run.store import StoredRun
     from distui.session import Connector
@@ -42,6 +43,7 @@ class Prepared:
     facts: Mapping[str, HostFacts]
     again: Again
     code: CodeSource | None = None
+    build: BuildSource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +76,22 @@ async def prepare(connector: Connector, told: Settings, out: Console, order: Ord
     from distui.facts.host import HostFacts
     from distui.facts.probe import probe_all
     from distui.plan.plan import NoPlan, plan
+    from distui.run.build.context import read_build
     from distui.spec.names import fold
 
     code = await asyncio.to_thread(code_reader(told).read, order.job, order.token)
+    build = await asyncio.to_thread(read_build, order.job)
     out.say(f"distui: asking {counted(len(order.hosts), 'host')}: {fold(h.name for h in order.hosts)}", "dim")
     results = await probe_all(connector, order.hosts, parallel=told["parallel"])
     wiring.refuse_dead(results)
     said = code.plan if code else None
-    again = partial(plan, order.job, order.inventory, order.picks, results, code=said, **identity(order.run_id))
+    built, who = build.plan if build else None, identity(order.run_id)
+    again = partial(plan, order.job, order.inventory, order.picks, results, code=said, build=built, **who)
     made = again()
     if isinstance(made, NoPlan):
         raise no_plan(made)
     facts = {name: r for name, r in results.items() if isinstance(r, HostFacts)}
-    return Prepared(made, facts, lambda attempt, spent: again(attempt=attempt, spent=spent), code)
+    return Prepared(made, facts, lambda attempt, spent: again(attempt=attempt, spent=spent), code, build)
 
 
 def code_reader(told: Settings) -> CodeReader:
@@ -151,6 +156,7 @@ async def start(
         force=how.force,
         again=prepared.again,
         code=prepared.code,
+        build=prepared.build,
         limits=wiring.limits(told),
     )
     sink = printer(out, told.output, how.view, verbose=told.verbose)

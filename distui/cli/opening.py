@@ -98,7 +98,8 @@ async def launch(told: Settings, out: Console, order: Order, how: How) -> int:
         desk.know(prepared.facts)
         live: LiveRun = await desk.start(
             prepared.plan, order.secrets, order.job, order.picks,
-            keep=how.keep, preflight=how.preflight, force=how.force, again=prepared.again, code=prepared.code,
+            keep=how.keep, preflight=how.preflight, force=how.force, again=prepared.again,
+            sources=(prepared.code, prepared.build),
         )  # fmt: skip
         code = await show(told, desk, live)
         live = desk.newest(live)

@@ -34,7 +34,7 @@ Line = tuple[str, str]
 _PHASES = {
     "connect": "connecting",
     "check": "checking",
-    "image": "looking for the image",
+    "image": "image",
     "code": "sending the code",
     "push": "sending env files",
     "start": "starting",

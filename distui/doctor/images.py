@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from distui.errors import HostError
 from distui.facts.engine import classify
 from distui.facts.host import Trouble
+from distui.facts.image import read_image
 from distui.plan import docker
 from distui.session import Connector
 from distui.spec.inventory import Host
 
 ImageId = str | Trouble
-"""An image's id on a host: `sha256:...`, "" where it is not there, or why that is unknown."""
+"""What an image is on a host: its id (`sha256:...`), for one that distui built `build:` and the hash of what from, ""
+where it is not there, or why that is unknown."""
 
 Images = Mapping[str, Mapping[str, ImageId]]
 """Image -> host -> its id there. Hosts without an engine are left out."""
@@ -49,7 +51,7 @@ async def _one(connector: Connector, host: Host, images: Sequence[str]) -> dict[
             done = await session.run(docker.image_id(host.engine_command, image))
             trouble = classify(done.error_text, done.status)
             missing: ImageId = "" if trouble.code == "image_missing" else trouble
-            found[image] = docker.read_image_id(done.text) if done.ok else missing
+            found[image] = read_image(done.text).identity if done.ok else missing
         return found
     except HostError as error:
         return dict.fromkeys(images, Trouble(error.code, error.message, error.hint))

@@ -46,6 +46,8 @@ def _job_faults(job: Job, hosts: Sequence[Host], run_id: str) -> Iterator[tuple[
 
 
 def _image_faults(job: Job) -> Iterator[tuple[str, str]]:
+    if not job.image and job.build is not None:
+        return
     if not job.image:
         yield "the job has no image, and hosts with a container engine need one", "set image:, or pass --image"
     elif job.image.startswith("-") or job.image != job.image.strip():

@@ -134,7 +134,7 @@ def _user_flags(job: Job, c: Container) -> list[str]:
     workdir = job.workdir if job.code is None else job.workdir or destination(job.code, None)
     for flag, value in (("-w", workdir), ("--user", job.user), ("--entrypoint", job.entrypoint)):
         flags += [flag, value] if value is not None else []
-    return flags + (["--pull", "never"] if job.pull == "never" else [])
+    return flags + (["--pull", "never"] if job.pull == "never" or job.build is not None else [])
 
 
 # the rest of a container's life
@@ -195,13 +195,6 @@ def sweep(engine_command: Argv, image: str, folder: str, name: str) -> Argv:
 def image_id(engine_command: Argv, image: str) -> Argv:
     """Prints the image's id, digests and platform as JSON; fails when it is not there."""
     return (*engine_command, "image", "inspect", "--format", "{{json .}}", image)
-
-
-def read_image_id(told: str) -> str:
-    """The id in `image_id`'s answer: an object from docker, a list of one from podman."""
-    value = json.loads(told)
-    first = value[0] if isinstance(value, list) else value
-    return str(first["Id"])
 
 
 def read_entrypoint(told: str) -> str:

@@ -133,6 +133,27 @@ class CodePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class BuildPlan:
+    """What the run's image is built from: one content for all hosts, read on the control machine beforehand."""
+
+    context: str
+    """The folder as it was named."""
+    content: str
+    """Hash of files, Dockerfile, arguments and stage: the image's label `distui.build`."""
+    files: int
+    bytes: int
+    dockerfile: str = "Dockerfile"
+    args: Mapping[str, str] = field(default_factory=dict)
+    target: str | None = None
+    where: Literal["hosts", "first"] = "hosts"
+
+    @property
+    def identity(self) -> str:
+        """What `ImageFacts.identity` says of an image built from this."""
+        return f"build:{self.content}"
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan:
     """A whole run, frozen. What runs is what this says."""
 
@@ -174,6 +195,8 @@ class RunPlan:
     """SHA-256 (first 12 hex digits) over everything above but the run id and attempt."""
     extra: Mapping[str, str] = field(default_factory=dict)
     code: CodePlan | None = None
+    build: BuildPlan | None = None
+    """What `image` is built from; None for an image that is pulled."""
     done_when: DoneWhen | None = None
     """Whose end is the run's (launcher `tf`); None: every task's."""
     mounts: tuple[Mount, ...] = ()

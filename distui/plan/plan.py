@@ -13,11 +13,12 @@ from typing import Any
 
 from distui.facts.host import HostDown, HostFacts, ProbeResult
 from distui.plan import checks, docker, limit, mounts, process, tf, torchrun
+from distui.plan.build import built_name
 from distui.plan.code import code_folder, code_workdir
 from distui.plan.env import Seat, check_env, placeholders, task_env
 from distui.plan.labels import TaskLabels, to_labels
 from distui.plan.machines import check_machines
-from distui.plan.model import CodePlan, HostNetwork, NoPlan, PlanProblem, RunPlan, Task, container_name
+from distui.plan.model import BuildPlan, CodePlan, HostNetwork, NoPlan, PlanProblem, RunPlan, Task, container_name
 from distui.plan.placement import Candidate, Place, Placement, place
 from distui.plan.rendezvous import Found, Meeting, asked_port, meet
 from distui.plan.roles import place_roles, roles_of
@@ -51,10 +52,11 @@ def plan(
     started: str = "",
     launch: str = "",
     code: CodePlan | None = None,
+    build: BuildPlan | None = None,
 ) -> RunPlan | NoPlan:
     """Make the plan of a run. Pure and total: any typed input gives a plan or a NoPlan, never an exception.
 
-    `code` is what the job's `code:` was resolved to.
+    `code` is what the job's `code:` was resolved to, `build` what was read for its `build:`.
     `spent` are the seconds that earlier attempts took of the job's `max_duration`. `started` (a time stamp) and
     `launch` (random) go into the labels when given. The hash leaves these, the run id, the attempt and the port that
     follows from them out, so that one job planned twice on unchanged hosts has one hash.
@@ -71,7 +73,8 @@ def plan(
         if not notes.problems:
             notes.problems.append(PlanProblem(None, "no host gets any rank, so there is nothing to run", "see ranks:"))
         return notes.no_plan()
-    return _planned(job, placement, _Id(run_id, owner, version, attempt, spent, started, launch), notes, code)
+    who = _Id(run_id, owner, version, attempt, spent, started, launch)
+    return _planned(job, placement, who, notes, code, build)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +139,17 @@ def _candidate(inventory: Inventory, pick: HostPick, result: ProbeResult | None)
             return Candidate(host, result, pick.gpus)
 
 
-def _planned(job: Job, placement: Placement, who: _Id, notes: _Notes, code: CodePlan | None) -> RunPlan | NoPlan:
+def _planned(
+    job: Job, placement: Placement, who: _Id, notes: _Notes, code: CodePlan | None, build: BuildPlan | None
+) -> RunPlan | NoPlan:
     """The rest, once ranks have hosts: networks, meeting place, tasks."""
     places = placement.places
     if job.code is not None and code is None:
         notes.problems.append(PlanProblem(None, "the job's code was not read", "give plan() what `code:` stands for"))
+    if build is not None:
+        job = dataclasses.replace(job, image=job.image or built_name(job.name, build.content))
+    elif job.build is not None:
+        notes.problems.append(PlanProblem(None, "the job's build was not read", "give plan() what `build:` stands for"))
     backend = _backend(job, places, notes)
     notes.add(*check_machines(places))
     routes = choose_routes(job, backend, [(p.host, p.facts) for p in places])
@@ -155,7 +164,7 @@ def _planned(job: Job, placement: Placement, who: _Id, notes: _Notes, code: Code
     notes.warnings += checks.warn_job(job, places, backend)
     if notes.problems:
         return notes.no_plan()
-    draft = _Draft(job, backend, placement, routes.networks, found.meeting, who, code)
+    draft = _Draft(job, backend, placement, routes.networks, found.meeting, who, code, build)
     return _with_hash(draft, notes)
 
 
@@ -187,6 +196,7 @@ class _Draft:
     meeting: Meeting
     who: _Id
     code: CodePlan | None = None
+    build: BuildPlan | None = None
 
     def anonymous(self) -> _Draft:
         """The same without what changes from run to run, for the hash."""
@@ -250,6 +260,7 @@ def _run_plan(draft: _Draft, notes: _Notes, digest: str) -> RunPlan:
         done_when=tf.done_when(job),
         code=draft.code,
         mounts=mounts.mounts_of(job),
+        build=draft.build,
     )
 
 

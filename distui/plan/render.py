@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
 from distui.plan import mounts, process
+from distui.plan.build import build_argv, build_lines
 from distui.plan.code import code_lines
 from distui.plan.env import masked
 from distui.plan.labels import format_ranks
@@ -32,6 +33,7 @@ def render_text(plan: RunPlan, *, full: bool = False, width: int = 100) -> str:
         _meeting(plan, width),
         _code(plan, full),
         _section("Data", [mounts.words(mount) for mount in plan.mounts], width),
+        _build(plan),
         _section("Warnings", plan.warnings, width, "! "),
         _section("Why", list(_reasons(plan, full)), width),
         _section("Environment", list(_environment(plan, full)), width),
@@ -67,7 +69,8 @@ def _head(plan: RunPlan) -> str:
     counts = f"{plan.world_size} {what}{'s' * (plan.world_size != 1)} on {hosts} host{'s' * (hosts != 1)}"
     words = [f"Plan {plan.run_id}", f"job {plan.job}", counts, f"launcher {plan.launcher}"]
     words += [f"backend {plan.backend}"] if plan.launcher != "tf" else []
-    image = f"\nimage {plan.image} (pull: {plan.pull})" if plan.image else ""
+    how = "built where it is missing" if plan.build is not None else f"pull: {plan.pull}"
+    image = f"\nimage {plan.image} ({how})" if plan.image else ""
     return visible(", ".join(words)) + visible(image).replace("\\n", "\n", 1)
 
 
@@ -138,6 +141,18 @@ def end_words(plan: RunPlan) -> str:
     judges = [t.name for t in plan.tasks if t.index in waited]
     many = "s" if len(judges) == 1 else ""
     return f" The run ends when {', '.join(judges)} end{many}; {', '.join(others)} are then stopped."
+
+
+def _build(plan: RunPlan) -> str:
+    """What the image is built from, and the commands that do it."""
+    if plan.build is None or plan.image is None:
+        return ""
+    commands = dict.fromkeys(t.engine_command for t in plan.tasks if t.engine != "process")
+    lines = [
+        *build_lines(plan.build),
+        *(shlex.join(build_argv(c, plan.image, plan.build, plan.pull)) for c in commands),
+    ]
+    return "\n".join(["Build", *(f"  {visible(line)}" for line in lines)])
 
 
 def _code(plan: RunPlan, full: bool) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from distui.errors import UsageError
-from distui.plan.model import CodePlan, HostNetwork, Mount, RunPlan, Task
+from distui.plan.model import BuildPlan, CodePlan, HostNetwork, Mount, RunPlan, Task
 
 SCHEMA = "distui/plan/v1"
 
@@ -35,8 +35,9 @@ def from_json(data: Mapping[str, Any]) -> RunPlan:
         networks = tuple(HostNetwork(**_fields(HostNetwork, n)) for n in data["networks"])
         tasks = tuple(Task(**_fields(Task, t)) for t in data["tasks"])
         code = CodePlan(**_fields(CodePlan, data["code"])) if data.get("code") else None
+        build = BuildPlan(**_fields(BuildPlan, data["build"])) if data.get("build") else None
         mounts = tuple(Mount(**_fields(Mount, m)) for m in data.get("mounts", ()))
-        made = {"networks": networks, "tasks": tasks, "code": code, "mounts": mounts}
+        made = {"networks": networks, "tasks": tasks, "code": code, "build": build, "mounts": mounts}
         return RunPlan(**{**_fields(RunPlan, data), **made})
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"not a complete plan: {error}") from error

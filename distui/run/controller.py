@@ -18,6 +18,7 @@ from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan, Task
 from distui.run import elastic
 from distui.run.attempts import Again, run_attempts, why_last
+from distui.run.build.context import BuildSource
 from distui.run.cleanup import clean_up
 from distui.run.code.source import CodeSource
 from distui.run.events import (
@@ -34,7 +35,8 @@ from distui.run.events import (
     StopReason,
 )
 from distui.run.host_run import HostRun
-from distui.run.launch import LaunchRefused, launch
+from distui.run.launch import launch
+from distui.run.launch_steps import LaunchRefused
 from distui.run.silence import Silences
 from distui.run.state import RunState, apply
 from distui.run.store import Journal, StoredRun
@@ -113,6 +115,7 @@ class RunController:
         force: bool = False,
         again: Again | None = None,
         code: CodeSource | None = None,
+        build: BuildSource | None = None,
         limits: Limits = Limits(),
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -130,6 +133,8 @@ class RunController:
         self.again = again
         self.code = code
         """What `plan.code` stands for; None for a run without code, and for one that runs already."""
+        self.build = build
+        """What `plan.build` stands for, likewise."""
         self.limits = limits
         self.clock = clock
         self.requests = _Requests()

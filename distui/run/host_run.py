@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import IO
 
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.engine import classify
+from distui.facts.image import ImageFacts, read_image
 from distui.plan import docker, process
+from distui.plan.build import build_argv
 from distui.plan.code import COPY, home_of_folder
 from distui.plan.env import env_file_text
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
 from distui.run import folder, lease
+from distui.run.build.on_host import Told, build_image
 from distui.run.code.send import CodeSender
 from distui.run.code.source import CodeSource
 from distui.run.discover import FoundTask, home_of, list_tasks, run_folder
+from distui.run.image_push import Engine
 from distui.run.lines import safe
 from distui.run.link import HostLink
 from distui.session import Completed, Connector
@@ -142,12 +147,12 @@ class HostRun:
         """Run something that may be repeated when the connection breaks under it."""
         return await self.link.run(argv, idempotent=True, give_up=GIVE_UP)
 
-    async def image_id(self) -> str | None:
-        """The image's id on this host, None when it is not there."""
+    async def image(self) -> ImageFacts | None:
+        """The image on this host, None when it is not there."""
         assert self.plan.image is not None
         done = await self._again(docker.image_id(self.first.engine_command, self.plan.image))
         if done.ok:
-            return docker.read_image_id(done.text)
+            return read_image(done.text)
         trouble = classify(done.error_text, done.status)
         if trouble.code == "image_missing":
             return None
@@ -178,6 +183,21 @@ class HostRun:
             give_up=GIVE_UP,
             progress=progress,
         )
+
+    async def build(self, context: IO[bytes], told: Told) -> None:
+        """Build the image. Raises BuildFailed, SessionLost."""
+        assert self.plan.image is not None and self.plan.build is not None
+        argv = build_argv(self.first.engine_command, self.plan.image, self.plan.build, self.plan.pull)
+        session = await self.link.session(give_up=GIVE_UP)
+        try:
+            await build_image(session, argv, context, told)
+        except SessionLost as exc:
+            self.link.lost(session, exc)
+            raise
+
+    async def engine(self) -> Engine:
+        """The host's engine, for copying images."""
+        return Engine(self.host, self.first.engine_command, await self.link.session(give_up=GIVE_UP))
 
     async def push(self, task: Task, secrets: Mapping[str, str]) -> None:
         """Write the task's env file, 0600 in the run's 0700 folder."""

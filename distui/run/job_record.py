@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from distui.run.build.context import build_path
 from distui.run.code.source import code_path
 from distui.run.store import StoredRun
 from distui.spec.inventory import HostPick
-from distui.spec.job import Code, DataMount, Fabric, HostChoice, Job, RankLayout, Rendezvous, Role, Torchrun
+from distui.spec.job import Build, Code, DataMount, Fabric, HostChoice, Job, RankLayout, Rendezvous, Role, Torchrun
 
 SCHEMA = "distui/job-record/v1"
 _PARTS: Mapping[str, type] = {
     "hosts": HostChoice, "ranks": RankLayout, "rendezvous": Rendezvous, "fabric": Fabric, "torchrun": Torchrun,
-    "code": Code,
+    "code": Code, "build": Build,
 }  # fmt: skip
 _NAMED: Mapping[str, type] = {"roles": Role, "data": DataMount}
 """Fields that hold several of a kind by name."""
@@ -43,6 +44,8 @@ def record_job(stored: StoredRun, job: Job, picks: Sequence[HostPick]) -> None:
     kept = dataclasses.replace(job, env={k: v for k, v in job.env.items() if k not in job.secrets})
     if kept.code is not None and kept.code.path is not None:  # so that the run can be started again from anywhere
         kept = dataclasses.replace(kept, code=dataclasses.replace(kept.code, path=str(code_path(job))))
+    if kept.build is not None:
+        kept = dataclasses.replace(kept, build=dataclasses.replace(kept.build, context=str(build_path(job))))
     path = Path(job.path).absolute() if job.path else None
     stored.write_job(
         {

@@ -7,23 +7,22 @@ way they are never cut off in the middle: what was begun is finished and then un
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from distui.doctor.mounts import prove_mounts
 from distui.doctor.reach import prove
 from distui.doctor.reach_check import endpoints_of_plan
 from distui.errors import DistuiError, ExitCode, HostError
-from distui.plan.code import size
 from distui.plan.labels import task_from_labels
 from distui.plan.model import Task
 from distui.run.cleanup import roll_back
-from distui.run.code.send import Sent
-from distui.run.code.source import CodeSource
-from distui.run.events import HostChanged, Notice, PhaseBegun, RankChanged, TaskStarted
+from distui.run.events import HostChanged, Notice, RankChanged, TaskStarted
 from distui.run.folder import STALE_MINUTES, Claim
 from distui.run.host_run import HostRun
+from distui.run.launch_code import give_code
+from distui.run.launch_images import give_images
+from distui.run.launch_steps import LaunchRefused, each, finished, phase, raise_errors, sentence
 from distui.run.lease import Lease
 from distui.run.lines import safe
 
@@ -31,19 +30,6 @@ if TYPE_CHECKING:
     from distui.run.controller import RunController
 
 T = TypeVar("T")
-
-CODE_SECONDS = 2.0
-"""How often a long transfer of the code says how far it is."""
-
-
-class LaunchRefused(Exception):
-    """The run did not start. `reasons` are sentences, `leftovers` what could not be undone."""
-
-    def __init__(self, reasons: Sequence[str], exit_code: ExitCode, leftovers: tuple[str, ...] = ()) -> None:
-        super().__init__("; ".join(reasons))
-        self.reasons = tuple(reasons)
-        self.exit_code = exit_code
-        self.leftovers = leftovers
 
 
 async def launch(run: RunController) -> None:
@@ -64,8 +50,8 @@ async def launch(run: RunController) -> None:
         await asyncio.shield(roll_back(run))
         raise
     finally:
-        await asyncio.shield(_each([h for h in run.hosts.values() if h.leased], HostRun.free))
-    await _each(run.hosts.values(), HostRun.launched)  # what stays of it on a host that fails now does no harm
+        await asyncio.shield(each([h for h in run.hosts.values() if h.leased], HostRun.free))
+    await each(run.hosts.values(), HostRun.launched)  # what stays of it on a host that fails now does no harm
 
 
 def _check_code(run: RunController) -> None:
@@ -82,7 +68,7 @@ async def _prepare(run: RunController) -> None:
     if run.preflight:
         await _check_reach(run)
         await _check_mounts(run)
-    await _images(run)
+    await give_images(run)
 
 
 async def _unless_stopped(run: RunController, work: Awaitable[None]) -> None:
@@ -106,68 +92,21 @@ def _interrupted(run: RunController) -> LaunchRefused:
     return LaunchRefused(("stopped before anything was started",), code)
 
 
-async def _phase(run: RunController, name: str, detail: str = "") -> None:
-    await run.emit(PhaseBegun(run.clock(), name, detail))  # type: ignore[arg-type]
-
-
-async def _each(hosts: Iterable[HostRun], act: Callable[[HostRun], Awaitable[T]]) -> dict[str, T | DistuiError]:
-    """`act` on all hosts at once; a host's error is its result."""
-
-    async def one(host: HostRun) -> T | DistuiError:
-        try:
-            return await act(host)
-        except DistuiError as exc:
-            return exc
-
-    chosen = list(hosts)
-    results = await asyncio.gather(*(one(h) for h in chosen), return_exceptions=True)
-    return dict(zip((h.host for h in chosen), _all_of(results), strict=True))
-
-
-def _all_of(results: Iterable[T | BaseException]) -> Iterator[T]:
-    """Results of `gather`, which waited for all. Raises the first exception among them."""
-    for result in results:
-        if isinstance(result, BaseException) and not isinstance(result, DistuiError):
-            raise result
-        yield result  # type: ignore[misc]  # an error of a host is a result here
-
-
-async def _finished(work: Coroutine[Any, Any, T]) -> T:
-    """Do `work` to its end, also when cancelled meanwhile: what is undone next must not go on appearing."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait((task,))
-        raise
-
-
-def _raise_errors(results: dict[str, T | DistuiError], exit_code: ExitCode) -> None:
-    errors = [r for r in results.values() if isinstance(r, DistuiError)]
-    if errors:
-        raise LaunchRefused([_sentence(e) for e in errors], exit_code)
-
-
-def _sentence(error: DistuiError) -> str:
-    where = f"{error.host}: " if isinstance(error, HostError) and error.host not in error.message else ""
-    return f"{where}{error.message}" + (f" ({error.hint})" if error.hint else "")
-
-
 async def _connect(run: RunController) -> None:
-    await _phase(run, "connect", f"{len(run.hosts)} host(s)")
+    await phase(run, "connect", f"{len(run.hosts)} host(s)")
 
     async def connect(host: HostRun) -> None:
         await host.connect()
         await run.emit(HostChanged(run.clock(), host.host, "up"))
 
-    _raise_errors(await _each(run.hosts.values(), connect), ExitCode.UNREACHABLE)
+    raise_errors(await each(run.hosts.values(), connect), ExitCode.UNREACHABLE)
 
 
 async def _check_names(run: RunController) -> None:
     """A run of the same name on a host is somebody's: refuse, and say whose."""
-    await _phase(run, "check", "run name, addresses and ports")
-    results = await _each(run.hosts.values(), HostRun.holder)
-    _raise_errors(results, ExitCode.CHECK_FAILED)
+    await phase(run, "check", "run name, addresses and ports")
+    results = await each(run.hosts.values(), HostRun.holder)
+    raise_errors(results, ExitCode.CHECK_FAILED)
     held = [f"{host}: a run named {run.plan.run_id} is there already ({who})" for host, who in results.items() if who]
     if held:
         raise LaunchRefused([*held, _other_name(run)], ExitCode.CHECK_FAILED)
@@ -183,7 +122,7 @@ async def _check_reach(run: RunController) -> None:
         sessions = {host: await h.link.session() for host, h in run.hosts.items()}
         report = await prove(sessions, endpoints_of_plan(run.plan))
     except HostError as exc:
-        words = f"the reachability check did not finish: {_sentence(exc)}"
+        words = f"the reachability check did not finish: {sentence(exc)}"
         raise LaunchRefused([words], ExitCode.CHECK_FAILED) from exc
     if report.unproved:
         text = f"no python3 on {', '.join(report.unproved)}: that its peers reach it is not proved"
@@ -199,11 +138,11 @@ async def _check_mounts(run: RunController) -> None:
     """The paths that the job mounts are on every host, and one storage where it says so."""
     if not run.plan.mounts:
         return
-    await _phase(run, "check", "data: " + ", ".join(m.name for m in run.plan.mounts))
+    await phase(run, "check", "data: " + ", ".join(m.name for m in run.plan.mounts))
     try:
         sessions = {host: await h.link.session() for host, h in run.hosts.items()}
     except HostError as exc:
-        raise LaunchRefused([f"the data check did not finish: {_sentence(exc)}"], ExitCode.CHECK_FAILED) from exc
+        raise LaunchRefused([f"the data check did not finish: {sentence(exc)}"], ExitCode.CHECK_FAILED) from exc
     report = await prove_mounts(sessions, run.plan.mounts)
     for name, words in report.proofs.items():
         await run.emit(Notice(run.clock(), "info", safe(f"data.{name}: {words}")))
@@ -219,107 +158,13 @@ async def _check_mounts(run: RunController) -> None:
         )
 
 
-async def _images(run: RunController) -> None:
-    """The image is on every host, by the job's pull policy, before anything starts."""
-    hosts = [h for h in run.hosts.values() if h.first.engine != "process"]
-    if not hosts or run.plan.image is None:
-        return
-    await _phase(run, "image", run.plan.image)
-    present = await _each(hosts, HostRun.image_id)
-    _raise_errors(present, ExitCode.CHECK_FAILED)
-    missing = [h for h in hosts if present[h.host] is None]
-    if missing and run.plan.pull == "never":
-        names = ", ".join(h.host for h in missing)
-        reason = f"image {run.plan.image} is not on {names}, and the job says `pull: never`"
-        raise LaunchRefused([reason], ExitCode.CHECK_FAILED)
-    pulled = hosts if run.plan.pull == "always" else missing
-    await _pull(run, pulled)
-    ids = await _each(pulled, HostRun.image_id)
-    _raise_errors(ids, ExitCode.CHECK_FAILED)
-    await _compare_ids(run, present | ids)
-    if run.plan.max_duration is not None:
-        await _check_entrypoint(run, hosts[0])
-
-
-async def _pull(run: RunController, hosts: Sequence[HostRun]) -> None:
-    if not hosts:
-        return
-    await _phase(run, "image", f"pulling {run.plan.image} on {', '.join(h.host for h in hosts)}")
-    _raise_errors(await _each(hosts, HostRun.pull), ExitCode.CHECK_FAILED)
-
-
-async def _compare_ids(run: RunController, ids: Mapping[str, object]) -> None:
-    if len(set(ids.values())) > 1:
-        shown = ", ".join(f"{host} {str(value)[7:19]}" for host, value in ids.items())
-        text = f"image {run.plan.image} is not the same on all hosts: {shown}"
-        await run.emit(Notice(run.clock(), "warning", text))
-
-
-async def _check_entrypoint(run: RunController, host: HostRun) -> None:
-    """An image's own entry point gets `timeout` as its command: whether it runs it can't be known before."""
-    if "--entrypoint" in host.first.start:
-        return
-    with contextlib.suppress(HostError):
-        if words := await host.image_entrypoint():
-            text = f"the image's entry point ({words}) must run `timeout` for max_duration; or set `entrypoint:`"
-            await run.emit(Notice(run.clock(), "warning", safe(text)))
-
-
-async def give_code(run: RunController, source: CodeSource) -> None:
-    """Every host has the plan's code, before anything starts."""
-    hosts = list(run.hosts.values())
-    await _phase(run, "code", _files(source.plan.files, source.plan.bytes))
-    shown = Progress(run)
-    senders = {host.host: host.code_sender(source, shown.add) for host in hosts}
-    try:
-        lacking = await _each(hosts, lambda host: senders[host.host].ask())
-        _raise_errors(lacking, ExitCode.CHECK_FAILED)
-        shown.total = sum(count for count in lacking.values() if isinstance(count, int))
-        telling = asyncio.create_task(shown.tell())
-        try:
-            sent = await _each(hosts, lambda host: senders[host.host].send())
-        finally:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
-        _raise_errors(sent, ExitCode.LAUNCH_FAILED)
-    finally:
-        await asyncio.gather(*(sender.close() for sender in senders.values()))
-    told = {host: _files(s.files, s.bytes) for host, s in sent.items() if isinstance(s, Sent) and s.files}
-    same = len(set(told.values())) == 1 and len(told) == len(hosts)
-    words = f"{next(iter(told.values()))} sent to each" if same else ", ".join(f"{h}: {w}" for h, w in told.items())
-    await _phase(run, "code", words or "all hosts have it already")
-
-
-def _files(count: int, total: int) -> str:
-    return f"{count} file{'s' * (count != 1)}, {size(total)}"
-
-
-class Progress:
-    """How much of the code is sent, now and then in words."""
-
-    def __init__(self, run: RunController) -> None:
-        self.total = 0
-        self._run = run
-        self._sent = 0
-
-    def add(self, count: int) -> None:
-        """So many bytes more went to some host."""
-        self._sent += count
-
-    async def tell(self) -> None:
-        """Until cancelled."""
-        while True:
-            await asyncio.sleep(CODE_SECONDS)
-            await _phase(self._run, "code", f"{size(self._sent)} of {size(self.total)}")
-
-
 async def _push(run: RunController) -> None:
-    await _phase(run, "push", "env files")
+    await phase(run, "push", "env files")
 
     async def push(host: HostRun) -> None:
         await asyncio.gather(*(host.push(task, run.secrets) for task in host.tasks))
 
-    _raise_errors(await _finished(_each(run.hosts.values(), push)), ExitCode.LAUNCH_FAILED)
+    raise_errors(await finished(each(run.hosts.values(), push)), ExitCode.LAUNCH_FAILED)
 
 
 async def _take(run: RunController) -> None:
@@ -334,9 +179,9 @@ async def _take(run: RunController) -> None:
 
     hosts = sorted(run.hosts.values(), key=lambda h: h.host)
     for some in (hosts[:1], hosts[1:]):
-        results = await _finished(_each(some, take))
+        results = await finished(each(some, take))
         _raise_held(run, results)
-        _raise_errors(results, ExitCode.LAUNCH_FAILED)
+        raise_errors(results, ExitCode.LAUNCH_FAILED)
 
 
 def _raise_held(run: RunController, results: Mapping[str, str | DistuiError]) -> None:
@@ -361,15 +206,15 @@ async def _lease_gpus(run: RunController) -> None:
         return await host.lease(claim)
 
     for some in () if run.force else (hosts[:1], hosts[1:]):
-        leases = await _finished(_each(some, lease))
-        _raise_errors(leases, ExitCode.LAUNCH_FAILED)
+        leases = await finished(each(some, lease))
+        raise_errors(leases, ExitCode.LAUNCH_FAILED)
         for host, told in leases.items():
             if isinstance(told, Lease) and told.state == "failed":
                 text = f"can't hold the GPUs while starting ({told.why}): a launch at this moment would go unseen"
                 await run.emit(Notice(run.clock(), "warning", text, host))
         _raise_shared([(host, t.why) for host, t in leases.items() if isinstance(t, Lease) and t.state == "held"])
-    found = await _each(hosts, HostRun.sharers)
-    _raise_errors(found, ExitCode.CHECK_FAILED)
+    found = await each(hosts, HostRun.sharers)
+    raise_errors(found, ExitCode.CHECK_FAILED)
     shared = [(host, words) for host, told in found.items() if isinstance(told, tuple) for words in told]
     if not run.force:
         _raise_shared(shared)
@@ -384,7 +229,7 @@ def _raise_shared(held: Sequence[tuple[str, str]]) -> None:
 
 
 async def _start(run: RunController) -> None:
-    await _phase(run, "start", f"{len(run.plan.tasks)} task(s)")
+    await phase(run, "start", f"{len(run.plan.tasks)} task(s)")
     run.watch.starting()
 
     async def start(host: HostRun) -> None:
@@ -393,10 +238,10 @@ async def _start(run: RunController) -> None:
             if isinstance(result, BaseException):
                 raise result
 
-    results = await _finished(_each(run.hosts.values(), start))
+    results = await finished(each(run.hosts.values(), start))
     if run.requests.stop is not None:
         raise LaunchRefused(("stopped while starting",), run.requests.exit)
-    _raise_errors(results, ExitCode.LAUNCH_FAILED)
+    raise_errors(results, ExitCode.LAUNCH_FAILED)
 
 
 async def _start_task(run: RunController, host: HostRun, task: Task) -> None:

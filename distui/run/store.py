@@ -8,6 +8,7 @@
 <run>/follow/          per task: how far its log has been read (`logs.py`)
 <run>/attempt-1/       plan, logs and follow of an attempt that failed; the newest attempt's are in <run> itself
 <run>/summary.json     what lists show of an ended run (`summary.py`)
+<run>/build/           what the build of the image said on each host
 <run>/lock             held by the process that follows the run
 """
 
@@ -17,6 +18,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +28,9 @@ from typing import IO, Any
 
 from distui.errors import NotFound, UsageError
 from distui.run.events import Event, HostSampled, LogLines, Progressed, to_json
+
+KEPT_BUILDS = 50
+"""Logs of builds that failed."""
 
 
 def state_root(environ: Mapping[str, str]) -> Path:
@@ -58,6 +63,26 @@ class StoredRun:
     def node_log(self, task: int) -> Path:
         """The log file of a launcher's own words on one node (torchrun)."""
         return self.log_dir / f"node-{task:05d}.log"
+
+    def build_log(self, host: str) -> Path:
+        """What the build of the image said on a host. Makes the folder; raises OSError."""
+        folder = self.path / "build"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder / f"{re.sub(r'[^A-Za-z0-9._@-]', '_', host)}.log"
+
+    def keep_build_log(self, host: str) -> Path:
+        """Put the log of a build that failed where it outlives a run that never was; returns its new place."""
+        log = self.build_log(host)
+        folder = self.path.parents[1] / "builds"
+        kept = folder / f"{self.run_id}-{log.name}"
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            log.replace(kept)
+            for old in sorted(folder.iterdir(), key=lambda p: -p.stat().st_mtime)[KEPT_BUILDS:]:
+                old.unlink(missing_ok=True)
+        except OSError:
+            return log
+        return kept
 
     def follow_file(self, task: int) -> Path:
         """How far the log of one task has been read."""

@@ -116,6 +116,20 @@ class Code:
     max_file: int = 100 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What the job's image is built from: a folder of this machine with a Dockerfile."""
+
+    context: str = "."
+    """As written: relative to the job file's folder, or absolute, or below `~/`."""
+    dockerfile: str = "Dockerfile"
+    """Within the context."""
+    args: Mapping[str, str] = field(default_factory=dict)
+    target: str | None = None
+    where: Literal["hosts", "first"] = "hosts"
+    """On every host that lacks it, or on one, which gives it to the others."""
+
+
 def destination(code: Code, workdir: str | None) -> str:
     """Where the container sees the code."""
     chosen = code.to or (workdir if workdir and workdir.startswith("/") and workdir.strip("/") else "/work")
@@ -173,6 +187,8 @@ class Job:
     volumes: tuple[str, ...] = ()
     code: Code | None = None
     data: Mapping[str, DataMount] = field(default_factory=dict)
+    build: Build | None = None
+    """`image` is then the name it gets; None: one that follows from the content."""
     workdir: str | None = None
     user: str | None = None
     entrypoint: str | None = None

@@ -27,6 +27,7 @@ def check_job(look: Look) -> None:
     _secrets(look)
     _code(look)
     check_targets(look)
+    _build(look)
 
 
 def _written(look: Look, key: str) -> bool:
@@ -35,7 +36,7 @@ def _written(look: Look, key: str) -> bool:
 
 
 def _something_to_run(look: Look) -> None:
-    if not _written(look, "command") and not _written(look, "image"):
+    if not _written(look, "command") and not _written(look, "image") and not _written(look, "build"):
         look.problems.add(look.table, "command", "missing: there is neither a command nor an image to run")
     elif not _written(look, "command") and look.values.get("launcher") == "torchrun":
         look.note("launcher", "torchrun needs a command: the program and its arguments, such as [train.py]")
@@ -119,6 +120,19 @@ def _secrets(look: Look) -> None:
         if isinstance(item, Scalar) and item.text in both:
             message = f"{shown(item.text)} is also in env, where it would be shown; remove it there"
             look.problems.add(item, "secrets", message)
+
+
+def _build(look: Look) -> None:
+    """What is given to a build stays in the image, where everybody who has it can read it."""
+    build = look.values.get("build")
+    if build is None:
+        return
+    for name in sorted(set(build.args) & set(look.values.get("secrets", ()))):
+        look.note("build", f"args: {name} is a secret; build arguments stay readable in the image")
+    if "@" in (look.values.get("image") or ""):
+        look.note("image", "what is built gets a name with a tag, not a digest")
+    if look.values.get("pull") == "never":
+        look.note("pull", "never can't stand beside build, which may fetch what the Dockerfile begins from")
 
 
 def _code(look: Look) -> None:

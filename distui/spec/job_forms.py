@@ -387,13 +387,8 @@ def progress(value: str) -> None:
         raise Wrong("has no named group; write (?P<loss>[0-9.]+) around what shall be shown")
 
 
-def _later(instead: str) -> str:
-    return f"not supported in this version; {instead}"
-
-
 HINTS = {
     "sync": "unknown key, did you mean 'code'? `code: ./` sends the job file's folder to the hosts",
-    "build": _later("build the image and name it with `image`"),
     "environment": "unknown key, did you mean 'env'?",
     "envs": "unknown key, did you mean 'env'?",
     "working_dir": "unknown key, did you mean 'workdir'?",

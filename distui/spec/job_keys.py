@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from distui.spec import job_forms as forms
 from distui.spec import leaves, names, role_keys
+from distui.spec.build_keys import BUILD
 from distui.spec.code_keys import CODE
 from distui.spec.data_keys import DATA
 from distui.spec.host_keys import (
@@ -165,6 +166,7 @@ NETWORK = (
     Key("torchrun", _TORCHRUN, "Settings of launcher: torchrun."),
 )
 CONTAINER = (
+    Key("build", BUILD, "Folder with a Dockerfile that the image is built from, where it is not there yet."),
     Key("image", leaves.text("an image such as pytorch/pytorch:2.5.1", check=forms.image), "Container image."),
     Key(
         "command",

@@ -60,7 +60,7 @@ def scan(root: Path, ignored: Ignored, limits: Limits = Limits()) -> Scan:
     except ValueError as exc:
         raise UsageError(f"code: an ignore file has a pattern that is none: {exc}") from exc
     _refuse(root, found, limits)
-    files = [_hashed(root, path, status) for path, status in found.files]
+    files = [hashed(root, path, status) for path, status in found.files]
     left_out = (f"left out, since it leads out of the folder: link {readable(path)}" for path in sorted(found.links))
     return Scan(Tree.of([*files, *found.others]), tuple(left_out))
 
@@ -170,26 +170,29 @@ def _leave_out(path: str) -> str:
 # reading
 
 
-def _hashed(root: Path, path: str, status: os.stat_result) -> Entry:
+def hashed(root: Path, path: str, status: os.stat_result, *, what: str = "code") -> Entry:
+    """A file as an entry. Raises UsageError, which begins with `what`, when it can't be read or changes meanwhile."""
     key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     known = _hashes.get(key)
     if known is None:
-        known = _hash(root / path, status)
+        known = _hash(root / path, status, what)
         if time.time() - max(status.st_mtime, status.st_ctime) > _FRESH_SECONDS:
             _hashes[key] = known
     return Entry(path, "file", status.st_size, bool(status.st_mode & 0o111), known)
 
 
-def _hash(path: Path, status: os.stat_result) -> str:
+def _hash(path: Path, status: os.stat_result, what: str) -> str:
     digest, read = hashlib.sha256(), 0
     try:
         for piece in pieces(path):
             digest.update(piece)
             read += len(piece)
     except OSError as exc:
-        raise UsageError(f"code: can't read {readable(str(path))}: {exc.strerror}") from exc
+        raise UsageError(f"{what}: can't read {readable(str(path))}: {exc.strerror}") from exc
     if read != status.st_size:
-        raise UsageError(f"code: {readable(str(path))} changed while it was read", hint="try again once it is written")
+        raise UsageError(
+            f"{what}: {readable(str(path))} changed while it was read", hint="try again once it is written"
+        )
     return digest.hexdigest()
 
 

@@ -1,0 +1,189 @@
+"""The content of a build: what `.dockerignore` leaves out, one hash for one content, and the archive that is sent."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from distui.errors import CheckFailed, UsageError
+from distui.plan.build import build_argv, built_name
+from distui.plan.model import BuildPlan
+from distui.run.build.context import image_of, read_build
+from distui.run.build.ignore import DockerIgnore
+from distui.spec.job import Build, Job
+
+
+@pytest.mark.parametrize(
+    ("patterns", "left_out", "kept"),
+    [
+        (["*.log"], ["a.log"], ["sub/a.log", "a.txt"]),
+        (["**/*.log"], ["a.log", "sub/a.log", "x/y/a.log"], ["a.txt"]),
+        (["*/temp*"], ["sub/temporary.txt", "sub/temp"], ["temporary.txt", "sub/sub/temp"]),
+        (["*/*/temp*"], ["sub/sub/temporary.txt"], ["sub/temp"]),
+        (["temp?"], ["tempa", "tempb", "tempa/below"], ["temp", "tempab"]),
+        (["data/"], ["data", "data/x", "data/x/y"], ["more/data"]),
+        (["/data"], ["data/x"], ["more/data"]),
+        (["*.md", "!README.md"], ["a.md"], ["README.md"]),
+        (["*.md", "!README*.md", "README-secret.md"], ["README-secret.md"], ["README-x.md"]),
+        (["data", "!data/keep"], ["data/x"], ["data/keep", "data/keep/deep"]),
+        (["# comment", "", "  spaced  "], ["spaced"], ["# comment"]),
+        (["[ab].txt"], ["a.txt", "b.txt"], ["c.txt"]),
+        (["[^ab].txt"], ["c.txt"], ["a.txt"]),
+        (["\\*.txt"], ["*.txt"], ["a.txt"]),
+        (["a/../b"], ["b"], ["a"]),
+        (["**"], ["a", "a/b"], []),
+        (["**", "!src"], ["a"], ["src/main.py"]),
+        (["docs/**/x"], ["docs/x", "docs/a/x", "docs/a/b/x"], ["x"]),
+        (["a.b"], ["a.b"], ["axb"]),
+        (["."], [], ["a"]),
+    ],
+)
+def test_dockerignore(patterns: list[str], left_out: list[str], kept: list[str]) -> None:
+    """The rules of Docker's documentation: from the root, the last match decides."""
+    ignored = DockerIgnore(patterns)
+    assert [p for p in left_out if not ignored.has(p)] == []
+    assert [p for p in kept if ignored.has(p)] == []
+
+
+@pytest.mark.parametrize("wrong", ["a[b", "!"])
+def test_what_is_no_pattern(wrong: str) -> None:
+    """It is refused; nothing is sent that was meant to stay."""
+    with pytest.raises(ValueError, match=r"\[|!"):
+        DockerIgnore([wrong])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A context with a Dockerfile and more."""
+    root = tmp_path / "docker"
+    (root / "src/deep").mkdir(parents=True)
+    (root / "empty").mkdir()
+    (root / "Dockerfile").write_text("FROM x\n")
+    (root / "src/run.sh").write_text("#!/bin/sh\n")
+    (root / "src/run.sh").chmod(0o711)
+    (root / "src/deep/data.bin").write_bytes(bytes(range(256)) * 9000)
+    (root / "src/link").symlink_to("/etc/hostname")
+    return root
+
+
+def job(folder: Path, **build: object) -> Job:
+    """A job in the folder above the context."""
+    return Job("my_Job", path=str(folder.parent / "job.yaml"), build=Build(**({"context": "docker"} | build)))  # type: ignore[arg-type]
+
+
+def names(folder: Path, **build: object) -> set[str]:
+    """What would be sent."""
+    source = read_build(job(folder, **build))
+    assert source is not None
+    return {e.path for e in source.tree.entries}
+
+
+def test_what_is_sent(folder: Path) -> None:
+    """Files, links as they are, empty folders; the archive is nobody's and without times."""
+    source = read_build(job(folder))
+    assert source is not None
+    with source.archive() as file:
+        file.seek(0)
+        with tarfile.open(fileobj=file) as tar:
+            found = {m.name: m for m in tar}
+            data = tar.extractfile("src/deep/data.bin")
+            assert data is not None and data.read() == bytes(range(256)) * 9000
+    assert set(found) == {"Dockerfile", "empty", "src/run.sh", "src/deep/data.bin", "src/link"}
+    assert (found["src/link"].linkname, found["empty"].isdir()) == ("/etc/hostname", True)
+    assert (found["src/run.sh"].mode, found["Dockerfile"].mode) == (0o755, 0o644)
+    assert {(m.uid, m.gid, m.mtime, m.uname) for m in found.values()} == {(0, 0, 0, "")}
+    assert (source.plan.files, source.plan.bytes) == (3, 7 + 10 + 256 * 9000)
+
+
+def test_ignore_files(folder: Path) -> None:
+    """What is left out is not in the hash either; the Dockerfile always goes, and its own ignore file comes first."""
+    before = read_build(job(folder))
+    (folder / ".dockerignore").write_text("*\n!src\nsrc/deep\n")
+    assert names(folder) == {".dockerignore", "Dockerfile", "src/run.sh", "src/link"}
+    (folder / "Dockerfile.dockerignore").write_text("src\nempty\n")
+    assert names(folder) == {".dockerignore", "Dockerfile", "Dockerfile.dockerignore"}
+    (folder / "Dockerfile.dockerignore").unlink()
+    (folder / ".dockerignore").write_text("junk\n")
+    same = read_build(job(folder))
+    (folder / "junk").mkdir()
+    os.mkfifo(folder / "junk/pipe")
+    again = read_build(job(folder))
+    assert before is not None and same is not None and again is not None
+    assert same.plan.content == again.plan.content != before.plan.content
+
+
+def test_one_hash_for_one_content(folder: Path) -> None:
+    """Times do not count; content, mode, arguments, stage and Dockerfile do; the place of building does not."""
+    (folder / "other").write_text("FROM y\n")
+
+    def content(**build: object) -> str:
+        source = read_build(job(folder, **build))
+        assert source is not None
+        return source.plan.content
+
+    first = content()
+    os.utime(folder / "Dockerfile", (1, 1))
+    assert content() == content(where="first") == first
+    changed = [content(args={"A": "1"}), content(args={"A": "2"}), content(target="x"), content(dockerfile="other")]
+    (folder / "src/run.sh").chmod(0o600)
+    changed.append(content())
+    (folder / "src/run.sh").write_text("#!/bin/sh -e\n")
+    changed.append(content())
+    assert len({first, *changed}) == 7
+
+
+def test_names(folder: Path) -> None:
+    """Without a name another content is another image; a name that is given is kept."""
+    source = read_build(job(folder))
+    assert source is not None
+    assert image_of(job(folder)) == f"distui-my-job:{source.plan.content[:12]}"
+    assert built_name("--", "0123456789abcdef") == "distui-job:0123456789ab"
+    assert image_of(Job("j", image="a/b:1", build=Build("nowhere"))) == "a/b:1"
+    assert image_of(Job("j")) is None
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        ({"context": "nowhere"}, "nowhere does not exist"),
+        ({"context": "job.yaml"}, "is not a folder"),
+        ({"dockerfile": "Containerfile"}, "there is no Containerfile in"),
+        ({"dockerfile": "src"}, "there is no src in"),
+    ],
+)
+def test_what_is_refused(folder: Path, build: dict[str, object], said: str) -> None:
+    """Before any host is asked."""
+    (folder.parent / "job.yaml").write_text("")
+    with pytest.raises(UsageError, match=said):
+        read_build(job(folder, **build))
+
+
+def test_special_files_are_refused(folder: Path) -> None:
+    """No archive can hold a pipe; the message names it and where to leave it out."""
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(UsageError, match="pipe is neither file") as caught:
+        read_build(job(folder))
+    assert ".dockerignore" in caught.value.hint
+
+
+@pytest.mark.parametrize("change", ["longer by a bit", "short", "#!/bin/zsh"])
+def test_a_file_that_changes_after_the_plan(folder: Path, change: str) -> None:
+    """What is built is what was planned, or nothing is."""
+    (folder / "src/run.sh").write_text("#!/bin/sh!")
+    source = read_build(job(folder))
+    assert source is not None
+    (folder / "src/run.sh").write_text(change)
+    with pytest.raises(CheckFailed, match=r"src/run.sh changed since the plan"):
+        source.archive().close()
+
+
+def test_the_command() -> None:
+    """Words, no shell: whatever an argument holds stays one word."""
+    build = BuildPlan("./docker", "f" * 32, 1, 1, "a b/Dockerfile", {"A": "x; rm -rf /", "B": "$(id)"}, "last")
+    assert build_argv(("sudo", "docker"), "my:1", build, "always") == (
+        "sudo", "docker", "build", "--force-rm", "--pull", "--tag", "my:1", "--label", f"distui.build={'f' * 32}",
+        "--file", "a b/Dockerfile", "--build-arg", "A=x; rm -rf /", "--build-arg", "B=$(id)", "--target", "last", "-",
+    )  # fmt: skip
