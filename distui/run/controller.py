@@ -309,6 +309,8 @@ class RunController:
             await asyncio.gather(*(self._find(host) for host in self.hosts.values()))
         if self.detach or self.requests.detach:
             return self._ended("detached", ExitCode.OK)
+        if self.adopted and self.requests.stop is not None:
+            self.watch.begin_stop(self.clock())  # what an earlier stop removed did not disappear
         await self.emit(PhaseBegun(self.clock(), "follow"))
         async with self.watch.following(self.hosts, adopted=self.adopted):
             await self._supervise()

@@ -26,6 +26,8 @@ SIGNAL_WORDS = {
 
 def exit_words(code: int | None, *, oom: bool = False, error: str = "", engine: str = "docker") -> str:
     """An exit status in words: `exit 3`, `out of memory (exit 137)`, `killed by SIGSEGV (segmentation fault)`."""
+    if oom and code == 0:
+        return "out of memory: the kernel killed a process of it, which ended with exit 0 all the same"
     if oom:
         return f"out of memory: the kernel killed it (exit {code})"
     if code is None:
@@ -86,9 +88,15 @@ _RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("the GPU ran out of memory", "smaller batch, or `nvidia-smi` for who else uses it"),
         ),
         (
-            r"No space left on device.*(/dev/shm|shm)|unable to open shared memory|bus error.*shm"
+            r"No space left on device.*(/dev/shm|shm)|unable to open shared memory|bus error.*(shm|shared memory)"
             r"|insufficient shared memory",
             Cause("shared memory is too small", "raise `shm_size:` or set `ipc: host`"),
+        ),
+        (
+            r"DataLoader worker .*is killed by signal: Killed",
+            Cause(
+                "a DataLoader worker was killed, most likely for lack of memory", "fewer workers, or smaller batches"
+            ),
         ),
         (r"No space left on device", Cause("the disk is full", "free space where the program writes")),
         (
@@ -142,8 +150,16 @@ _RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             ),
         ),
         (
-            r"connectFullMesh failed|Connection refused.*127\.0\.1\.1",
+            r"(connectFullMesh failed|Connection refused).*\b127\.\d+\.\d+\.\d+",
             Cause("gloo used the wrong address", "the host's own name resolves to 127.0.1.1: name an interface"),
+        ),
+        (
+            r"connectFullMesh failed|SO_ERROR: Connection refused",
+            Cause(
+                "gloo could not connect to a peer",
+                "it had ended, or something between the hosts refuses it: `distui doctor` proves who reaches whom",
+                secondary=True,
+            ),
         ),
         (
             r"Connection (closed|reset) by peer|ECONNRESET|Broken pipe|NCCL.*remote process exited"
@@ -152,6 +168,28 @@ _RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
     )
 )
+
+
+def cause_of_exit(code: int | None, *, oom: bool = False, error: str = "") -> Cause | None:
+    """What an exit status alone tells when the log says nothing; None where `error` explains it already."""
+    if oom:
+        return Cause("it used more memory than it may", "raise or drop `--memory` in `docker_args:`, or use less")
+    if error or code is None:
+        return None
+    return _BY_EXIT.get(code)
+
+
+_CRASH = "run it once with PYTHONFAULTHANDLER=1 in `env:`, which prints where"
+_BY_EXIT = {
+    126: Cause("the command is there but can't be executed", "`chmod +x` it, or name its interpreter in `command:`"),
+    128 + signal.SIGBUS: Cause("shared memory is probably too small", "raise `shm_size:` or set `ipc: host`"),
+    128 + signal.SIGSEGV: Cause("the program crashed in compiled code", _CRASH),
+    128 + signal.SIGABRT: Cause("the program gave up in compiled code", _CRASH),
+    128 + signal.SIGKILL: Cause(
+        "something outside distui killed it",
+        "`dmesg -T | grep -i 'killed process'` there tells whether the host ran out of memory",
+    ),
+}
 
 
 def cause_of(lines: Iterable[str]) -> Cause | None:

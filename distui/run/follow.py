@@ -27,7 +27,7 @@ from distui.session import Session
 
 Reader = ContainerReader | ProcessReader | PodmanReader
 
-_ASK_ENGINE_EVERY = 15.0
+_ASK_ENGINE_EVERY = 8.0
 _SHORT_LIFE, _DEATHS = 10.0, 3
 """A helper that ends within so many seconds, more often than that in a row, is not started again."""
 
@@ -240,7 +240,7 @@ class HostFollower:
 
     async def _events(self, feed: Feed) -> None:
         """Deaths as they happen. What is missed while the stream is down, the readers' inspect finds."""
-        filters = {"type": ["container"], "label": [f"distui.run={self._run_id}"], "event": ["die", "oom"]}
+        filters = {"type": ["container"], "label": [f"distui.run={self._run_id}"], "event": ["die", "oom", "kill"]}
         path = "/events?filters=" + quote(json.dumps(filters, separators=(",", ":")))
         pause = Pause(feed.lost)
         while True:
@@ -265,6 +265,9 @@ class HostFollower:
         actor = told.get("Actor") or {}
         for reader in self._readers:
             if not isinstance(reader, ContainerReader) or reader.ref != actor.get("ID"):
+                continue
+            if told.get("Action") == "kill":
+                reader.signalled = True
                 continue
             if told.get("Action") == "oom":
                 await self._emit(Note("the kernel killed a process of it for lack of memory", reader.task))

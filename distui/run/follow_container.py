@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from distui.run.container import ContainerState, container_state
 from distui.run.docker_frames import STDOUT, BadFrame, Batch, FrameParser
@@ -23,6 +24,8 @@ class ContainerReader:
         self.ref = target.ref
         self.cursor = Cursor(target.resume)
         self.done = False
+        self.signalled = False
+        """Whether the engine told that it sent it a signal."""
         self._emit = emit
         self._engine = engine
         self._exited = False
@@ -153,7 +156,7 @@ class ContainerReader:
     async def _report(self, exited: Exited) -> None:
         if not self._exited:
             self._exited = True
-            await self._emit(exited)
+            await self._emit(replace(exited, signalled=self.signalled))
 
     async def _drained(self) -> None:
         self.cursor.finish()

@@ -48,6 +48,8 @@ class Exited:
     error: str = ""
     started_at: float | None = None
     finished_at: float | None = None
+    signalled: bool = False
+    """Whether somebody had the engine send it a signal (`docker stop`, `docker kill`): us or another."""
 
 
 @dataclass(frozen=True, slots=True)

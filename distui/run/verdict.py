@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distui.plan.model import Task
-from distui.run.diagnose import Cause, Ended, Root, cause_of, exit_words, first_of, torchrun_root
+from distui.run.diagnose import Cause, Ended, Root, cause_of, cause_of_exit, exit_words, first_of, torchrun_root
 from distui.run.events import Failure
 from distui.run.lines import excerpt
 
@@ -119,6 +119,8 @@ def _failure(evidence: Evidence) -> Failure:
     rank, code = _blamed(evidence)
     lines = _own_lines(evidence) or _all_lines(evidence)
     cause = _cause(evidence)
+    if cause is None or cause.secondary:
+        cause = cause_of_exit(code, oom=exit.oom, error=exit.error) or cause
     return Failure(
         rank=rank,
         host=task.host,

@@ -14,6 +14,7 @@ from distui.plan.model import RunPlan, Task
 from distui.plan.process import task_folder
 from distui.run import elastic, restarts
 from distui.run.diagnose import exit_words
+from distui.run.disks import DiskWatch, worth_watching
 from distui.run.events import (
     Event,
     Failure,
@@ -53,6 +54,8 @@ CHECKPOINT_SECONDS = 1.0
 
 REMOVED = "its container was removed by somebody else"
 
+KILLED = "somebody stopped it there with its engine (`docker stop`, `docker kill`), not distui"
+
 STOP_SLACK = 5.0
 """Seconds by which ranks may end before the one that told of a stop from elsewhere."""
 
@@ -88,6 +91,7 @@ class Watch:
         self.over_limit = False
         """Whether the job's `max_duration` ended a task, and with it the run."""
         self._hosts: Mapping[str, HostRun] = {}
+        self._disks: dict[str, DiskWatch] = {}
         self._unmet: set[str] = set()
         self._engine_lost: dict[str, float] = {}
         """Host -> when its engine was last lost, in our clock."""
@@ -229,7 +233,7 @@ class Watch:
     def missed(self, tasks: Iterable[int]) -> None:
         """Tasks whose containers were gone before we removed them: that explains a kill that nobody asked for."""
         for track in (self.tracks[index] for index in tasks):
-            if track.exit is not None and track.exit.code in STOP_CODES and not track.exit.error:
+            if track.exit is not None and track.exit.code in STOP_CODES and track.exit.error in ("", KILLED):
                 track.exit = replace(track.exit, error=REMOVED)
 
     async def unmet(self, host: str, reason: str) -> None:
@@ -276,7 +280,7 @@ class Watch:
             lambda event: self._take(host.host, event),
             run_id=self.plan.run_id,
             targets=targets,
-            disks=("/",),
+            disks=worth_watching(facts.disks if facts else ()),
         )
 
     async def _target(self, host: HostRun, task: Task, *, adopted: bool) -> FollowTarget:
@@ -301,6 +305,8 @@ class Watch:
                 await self._removed(self.tracks[event.task])
             case Sampled():
                 await self._emit(host_sampled(self._clock(), host, event.sample))
+                for text in self._disks.setdefault(host, DiskWatch()).news(event.sample.at, event.sample.disks):
+                    await self._emit(Notice(self._clock(), "warning", text, host))
             case Lost():
                 await self._lost(host, event)
             case Back():
@@ -364,6 +370,8 @@ class Watch:
         elif event.code in STOP_CODES and not event.oom:
             await self._maybe_stopped(track)
         track.before_stop = self.stop_began is None
+        if event.signalled and track.before_stop and track.exit.bad and not track.exit.error and not track.exit.oom:
+            track.exit = replace(track.exit, error=KILLED)
         await self._say_ended(track)
         self.changed.set()
 
@@ -448,8 +456,10 @@ class Watch:
             track.exit = Exit(None, error=words)
             track.exit_at = self._clock()
             await self._maybe_stopped(track)
-            state: RankPhase = "stopped" if self.stopped_by else "removed"
-            words = f"stopped and removed by {self.stopped_by}" if self.stopped_by else words
+            track.before_stop = self.stop_began is None
+            state: RankPhase = "removed" if track.before_stop else "stopped"
+            if not track.before_stop:
+                words = f"stopped and removed by {self.stopped_by}" if self.stopped_by else "not there any more"
             for rank in task.ranks:
                 await self._emit(RankChanged(self._clock(), rank, task.host, state, words=words))
         elif not self.stopped_by:
@@ -511,7 +521,7 @@ class Watch:
         assert track.exit is not None
         if track.before_stop:
             return False
-        if self.stopped_by and track.phase == "removed":
+        if self.stop_began is not None and track.phase == "removed" and track.exit.code is None:
             return True
         slack = STOP_SLACK if self.stopped_by else 0.0
         return stopped_by_us(track.exit, track.exit_at, self.stop_began, self._doubt(track.task.host) + slack)

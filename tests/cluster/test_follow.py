@@ -272,14 +272,19 @@ async def test_a_dockerd_that_dies_makes_tasks_unknown_not_ended(bench: Bench) -
 
 
 async def test_a_container_removed_by_somebody_else_is_removed(bench: Bench) -> None:
-    """Neither success nor failure: it disappeared."""
+    """Killed, then gone: whichever is seen first, it is no success, and all it had printed is here.
+
+    `docker rm -f` kills before it removes, so its end may still be read; a run learns that it was removed at the
+    latest when it is to be removed itself.
+    """
     taken = Taken()
     ref = bench.start("gone", "sh", "-c", "echo here; sleep 1000")
     async with following(bench, taken, "gone", FollowTarget(0, ref)) as follower:
         await taken.until(lambda: taken.count(Records) == 1)
         await asyncio.to_thread(bench.host.exec, "docker", "rm", "-f", ref)
         await follower.drained()
-    assert taken.kinds()[-1] == "Removed"
+    assert taken.kinds()[-1] in ("Removed", "Drained")
+    assert taken.kinds()[-1] == "Removed" or [e.code for e in taken.events if isinstance(e, Exited)] == [137]
     assert bytes(taken.out[0]) == b"here\n"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from distui.run.diagnose import Ended, Root, cause_of, exit_words, first_of, torchrun_root
+from distui.run.diagnose import Ended, Root, cause_of, cause_of_exit, exit_words, first_of, torchrun_root
 
 
 @pytest.mark.parametrize(
@@ -10,6 +10,7 @@ from distui.run.diagnose import Ended, Root, cause_of, exit_words, first_of, tor
     [
         (3, False, "exit 3"),
         (137, True, "out of memory: the kernel killed it (exit 137)"),
+        (0, True, "out of memory: the kernel killed a process of it, which ended with exit 0 all the same"),
         (137, False, "killed by SIGKILL, exit 137"),
         (139, False, "killed by SIGSEGV (segmentation fault), exit 139"),
         (127, False, "command not found (exit 127)"),
@@ -33,6 +34,16 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("[c10d] DistStoreError: Timed out after 9 seconds waiting for clients. 1/2 clients joined.", "rendezvous"),
         ("NET/IB : No device found.", "no InfiniBand device"),
         ("OSError: [Errno 28] No space left on device", "disk is full"),
+        ("ibv_reg_mr_iova2 failed with error Cannot allocate memory", "locked memory"),
+        (
+            "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's "
+            "workers are out of shared memory. Please try to raise your shared memory limit.",
+            "shared memory",
+        ),
+        ("RuntimeError: DataLoader worker (pid(s) 7) is killed by signal: Killed.", "DataLoader worker was killed"),
+        ("RuntimeError: CUDA driver version is insufficient for CUDA runtime version", "do not fit"),
+        ("[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)", "collective timed out"),
+        ("SO_ERROR: Connection refused, remote=[127.0.1.1]:4242", "wrong address"),
     ],
 )
 def test_usual_messages_have_a_cause(line: str, part: str) -> None:
@@ -58,6 +69,25 @@ def test_an_echo_alone_is_secondary() -> None:
 
     assert cause is not None
     assert cause.secondary
+
+
+def test_a_refused_peer_is_no_wrong_address() -> None:
+    """Gloo that is refused by a peer's real address follows that peer's end; only 127.x is the wrong address."""
+    line = "RuntimeError: Gloo connectFullMesh failed with [...] SO_ERROR: Connection refused, remote=[10.77.0.12]:4242"
+    cause = cause_of([line])
+
+    assert cause is not None
+    assert (cause.secondary, "wrong" in cause.text) == (True, False)
+
+
+@pytest.mark.parametrize(("code", "part"), [(135, "shm_size"), (139, "FAULTHANDLER"), (137, "dmesg"), (126, "chmod")])
+def test_an_exit_status_alone_has_a_hint(code: int, part: str) -> None:
+    """Where the log says nothing; the engine's own words are better where there are some."""
+    cause = cause_of_exit(code)
+
+    assert cause is not None
+    assert part in cause.hint
+    assert cause_of_exit(code, error="somebody stopped it") is None
 
 
 def test_the_earliest_end_is_first() -> None:

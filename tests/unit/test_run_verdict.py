@@ -124,8 +124,8 @@ def test_an_echo_of_another_rank_is_no_cause() -> None:
     told = Evidence(torchrun_task(), Exit(1), 1.0, 0.0, {None: REPORT, 0: (ECHO,), 1: own})
     found = first_failure([told])
     silent = first_failure([dataclasses.replace(told, tails={None: REPORT, 0: (ECHO,), 1: ()})])
-    assert found is not None and (found[1].rank, found[1].cause, found[1].hint) == (1, "", "")
-    assert silent is not None and silent[1].cause == "a peer went away"
+    assert found is not None and (found[1].rank, "peer" in found[1].cause) == (1, False)
+    assert silent is not None and "compiled code" in silent[1].cause  # its exit status says more than the echo
 
 
 def test_torchrun_names_a_rank_by_its_place() -> None:
