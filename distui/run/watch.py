@@ -54,7 +54,7 @@ CHECKPOINT_SECONDS = 1.0
 
 REMOVED = "its container was removed by somebody else"
 
-KILLED = "somebody stopped it there with its engine (`docker stop`, `docker kill`), not distui"
+KILLED = "by `docker stop` or `docker kill` there, not by distui"
 
 STOP_SLACK = 5.0
 """Seconds by which ranks may end before the one that told of a stop from elsewhere."""
