@@ -104,8 +104,9 @@ def _scan(root: Path, build: Build) -> Tree:
     except ValueError as exc:
         raise UsageError(f"build: {IGNORE} has a pattern that is none: {exc}") from exc
     if not any(e.path == dockerfile and e.kind != "folder" for e in entries):
+        where = readable(str(root))
         raise UsageError(
-            f"build: there is no {readable(build.dockerfile)} in {readable(str(root))}", hint="name it: dockerfile: PATH"
+            f"build: there is no {readable(build.dockerfile)} in {where}", hint="name it: dockerfile: PATH"
         )
     return Tree.of(entries)
 
