@@ -109,10 +109,18 @@ def test_a_copy_is_thrown_away_though_root_wrote_it(lab: Any, home: Path, src: P
     config.write_text("Host h1\n  User trainer\n\n" + config.read_text())
     lab.host("h2").podman_image("lab/python:1")
     (home / "hosts.yaml").write_text("version: 1\nhosts:\n  h1: {}\n  h2: {docker: podman}\n  h3: {}\n")
-    done = run("mkdir -p made/deep && echo x >made/deep/file && echo wrote", code="{path: ./src, mode: rw}")
+    writes = "mkdir -p made/deep && echo x >made/deep/file && echo wrote"
+    look = "find /home/trainer/.local/state/distui/hosts 2>/dev/null || true"
+    done = run(writes, code="{path: ./src, mode: rw}")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("| wrote") == 2
-    assert lab.host("h1").out("sh", "-c", "find /home/trainer/.local/state/distui/hosts 2>/dev/null || true") == ""
+    assert lab.host("h1").out("sh", "-c", look) == ""
+    done = run(f"{writes}; sleep 100", "-d", "--name", "afar", code="{path: ./src, mode: rw}")
+    assert done.returncode == 0, done.stderr
+    elsewhere = {"XDG_STATE_HOME": str(home / "elsewhere")}
+    done = lab.distui("stop", "afar", "-y", home=home, env=elsewhere, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert lab.host("h1").out("sh", "-c", look) == ""
     assert len(trees(lab.host("h1"), "/home/trainer")) == 2  # the tree and the lock
     done = run("cat word; touch x", hosts="h2")
     assert done.returncode == 1

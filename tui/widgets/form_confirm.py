@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Button, Input, Static
 
+from distui.plan.code import code_words
 from distui.plan.labels import format_ranks
 from distui.plan.model import RunPlan
 from distui.plan.render import visible
@@ -34,6 +35,7 @@ def targets(job: Job, plan: RunPlan, shown: Preview) -> tuple[str, ...]:
         f"ranks    {plan.world_size} in {len(plan.tasks)} tasks, launcher {plan.launcher}, backend {plan.backend}",
         f"image    {plan.image or 'none: processes on the hosts'}" + (f" (pull: {plan.pull})" if plan.image else ""),
         *(f"         {words}" for words in _pulls(plan, shown)),
+        *([f"code     {code_words(plan.code)}"] if plan.code is not None else []),
         f"command  {command[:400]}",
         *(f"! {words}" for words in _preflight(plan, shown)),
         *(f"! {words}" + (f", {more}" if more else "") for words, more in folded_warnings(shown.warnings)),

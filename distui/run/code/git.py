@@ -254,7 +254,7 @@ class Repository:
 def state_of(folder: Path, environ: Mapping[str, str]) -> State | None:
     """What git says of a folder of the user's; None without git, a repository or a commit. Never raises.
 
-    Reads only: no index is refreshed, no hook, filter program or monitor is run.
+    Reads only: no index is refreshed, and no hook, external diff or monitor is run.
     """
     env = _environment(environ)
 

@@ -151,7 +151,8 @@ async def clean(link: HostLink, home: str) -> Mapping[str, int]:
     """Remove the trees on a host that no run uses: `trees` and `bytes` removed, `used` still there."""
     call = await _Call.open(link, None)
     try:
-        return await call.ask({"do": "clean", "root": store(home)})
+        told = await call.ask({"do": "clean", "root": store(home)})
+        return {name: int(told[name]) for name in ("trees", "bytes", "used")}
     finally:
         await call.close()
 
