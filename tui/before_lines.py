@@ -12,6 +12,7 @@ from rich.style import Style
 
 from distui.doctor.checks import counts
 from distui.doctor.finding import CheckRow, SharedFinding, shared_findings
+from distui.doctor.images import how_it_comes
 from distui.plan.code import code_words
 from distui.plan.model import RunPlan
 from distui.plan.render import end_words, visible
@@ -101,18 +102,19 @@ def _ending(plan: RunPlan, look: Palette) -> Iterator[Said]:
 
 def _image(plan: RunPlan, image: ImageState | None, look: Palette) -> Iterator[Said]:
     """Where it is, where it is pulled, and what is not known."""
-    if image is None or plan.pull == "always":
+    if image is None or (plan.pull == "always" and plan.build is None):
         told = {
             "missing": "pulled where it is missing", "always": "pulled on every host", "never": "must be there already",
         }  # fmt: skip
-        yield "image", told[plan.pull], look.text
+        yield "image", told[plan.pull] if plan.build is None else "built where it is missing", look.text
         return
     if image.missing:
         where = fold(image.missing)
         if plan.pull == "never":
-            yield "image", f"missing on {where}, and the job says `pull: never`", look.wrong
+            copy = "; `distui image push` copies it there" if image.present else ""
+            yield "image", f"missing on {where}, and the job says `pull: never`{copy}", look.wrong
         else:
-            yield "image", f"missing on {where}: pulled there first", look.bold
+            yield "image", f"missing on {where}: {how_it_comes(plan, image.present)}", look.bold
     if image.present:
         yield "image", f"present on {fold(image.present)}", look.text
     for host, trouble in (image.troubles or {}).items():

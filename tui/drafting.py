@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from distui.doctor.images import ImageId, short_id, usual_id
+from distui.doctor.images import ImageId, as_planned, short_id, usual_id
 from distui.errors import DistuiError, Problem
 from distui.facts.host import Trouble
 from distui.plan.model import NoPlan, PlanProblem, RunPlan
@@ -59,13 +59,13 @@ class ImageState:
         if not self.ids:
             return ""
         told = ", ".join(f"{short} on {fold(hosts)}" for short, hosts in self.ids.items())
-        return f"the image is not the same everywhere: {told}; `pull: always` makes it so"
+        return f"the image is not the same everywhere: {told}; `pull: always` or `distui image push` makes it so"
 
 
 def image_state(plan: RunPlan, found: Mapping[str, ImageId]) -> ImageState:
     """`found` tells hosts' ids of the plan's image, as `images_present` does."""
     hosts = [t.host for t in plan.tasks if t.engine != "process"]
-    known = {host: found[host] for host in dict.fromkeys(hosts) if host in found}
+    known = as_planned(plan, {host: found[host] for host in dict.fromkeys(hosts) if host in found})
     by_id: dict[str, list[str]] = {}
     for host, there in known.items():
         if isinstance(there, str) and there:

@@ -108,7 +108,9 @@ def status(shown: Preview, look: Palette) -> Line:
         line.put(", ", look.muted).put(f"preflight: {shown.checked.failed} failed", look.wrong)
     if shown.image is not None and shown.image.missing:
         never = shown.plan.pull == "never"
-        words = f"{len(shown.image.missing)} without the image" if never else f"{len(shown.image.missing)} to pull"
+        lacking = len(shown.image.missing)
+        verb = "pull" if shown.plan.build is None else "build"
+        words = f"{lacking} without the image" if never else f"{lacking} to {verb}"
         line.put(", ", look.muted).put(words, look.wrong if never else look.text)
     return line
 

@@ -205,7 +205,7 @@ async def run(connector: Connector, told: Settings, out: Console, order: Order, 
 
     prepared = await wiring.within(told.timeout, prepare(connector, told, out, order))
     refuse_unknown(how.view.ranks, range(prepared.plan.world_size))
-    if not await confirm_plan(out, told, prepared.plan):
+    if not await confirm_plan(connector, out, told, prepared.plan, order.hosts):
         out.say("distui: not started")
         return ExitCode.INTERRUPTED
     ended = await start(connector, told, out, order, prepared, how)

@@ -91,8 +91,9 @@ async def launch(told: Settings, out: Console, order: Order, how: How) -> int:
 
     desk = CliDesk(told, order.inventory, order.hosts, say=out.say)
     async with desk:
-        prepared = await prepare(await desk.connector(), told, out, order)
-        if not await confirm_plan(out, told, prepared.plan):
+        connector = await desk.connector()
+        prepared = await prepare(connector, told, out, order)
+        if not await confirm_plan(connector, out, told, prepared.plan, order.hosts):
             out.say("distui: not started")
             return ExitCode.INTERRUPTED
         desk.know(prepared.facts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from distui.cli.console import Console, confirm_async
@@ -12,6 +13,8 @@ from distui.errors import NotFound
 
 if TYPE_CHECKING:
     from distui.plan.model import RunPlan
+    from distui.session import Connector
+    from distui.spec.inventory import Host
 
 
 def show_plan(out: Console, told: Settings, plan: RunPlan, *, full: bool) -> None:
@@ -59,7 +62,21 @@ def text_width(out: Console) -> int:
     return max(60, min(out.width or 100, 120))
 
 
-async def confirm_plan(out: Console, told: Settings, plan: RunPlan) -> bool:
+async def tell_images(connector: Connector, out: Console, hosts: Sequence[Host], plan: RunPlan) -> None:
+    """Say on stderr where the plan's image is missing or another one, and what the start does about it."""
+    from distui.doctor.images import image_facts, image_words
+    from distui.run.lines import safe
+
+    chosen = [host for host in hosts if host.name in plan.hosts]
+    if plan.image is not None:
+        found = await image_facts(connector, chosen, (plan.image,))
+        for words in image_words(plan, found[plan.image]):
+            out.say(safe(f"distui: {words}"), "yellow")
+
+
+async def confirm_plan(
+    connector: Connector, out: Console, told: Settings, plan: RunPlan, hosts: Sequence[Host]
+) -> bool:
     """Whether to start. Only a terminal is asked; scripts and -y go ahead."""
     from distui.plan.render import render_text
 
@@ -67,5 +84,6 @@ async def confirm_plan(out: Console, told: Settings, plan: RunPlan) -> bool:
     if not asked:
         return True
     out.warn(render_text(plan, width=text_width(out)).rstrip())
+    await tell_images(connector, out, hosts, plan)
     what = f"{counted(plan.world_size, 'rank')} on {counted(len(plan.hosts), 'host')}"
     return await confirm_async(out, told, f"Start {plan.run_id}: {what}?", default=True)

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from distui.errors import HostError
 from distui.facts.engine import classify
 from distui.facts.host import Trouble
-from distui.facts.image import read_image
+from distui.facts.image import ImageFacts, read_image
+from distui.facts.values import size_words
 from distui.plan import docker
+from distui.plan.model import RunPlan
 from distui.session import Connector
 from distui.spec.inventory import Host
+from distui.spec.names import fold
 
 ImageId = str | Trouble
 """What an image is on a host: its id (`sha256:...`), for one that distui built `build:` and the hash of what from, ""
 where it is not there, or why that is unknown."""
+
+ImageAnswer = ImageFacts | Trouble | None
+"""An image on a host; None where it is not there."""
 
 Images = Mapping[str, Mapping[str, ImageId]]
 """Image -> host -> its id there. Hosts without an engine are left out."""
@@ -35,25 +41,85 @@ def usual_id(found: Mapping[str, ImageId]) -> str:
 
 async def images_present(connector: Connector, hosts: Sequence[Host], images: Sequence[str]) -> Images:
     """Ask all hosts at once for the ids of these images."""
+    found = await image_facts(connector, hosts, images)
+    return {image: {host: _id(there) for host, there in answers.items()} for image, answers in found.items()}
+
+
+async def image_facts(
+    connector: Connector, hosts: Sequence[Host], images: Sequence[str]
+) -> Mapping[str, Mapping[str, ImageAnswer]]:
+    """Ask all hosts at once what these images are there. Hosts without an engine are left out."""
     asked = [host for host in hosts if host.engine != "process"]
     answers = await asyncio.gather(*(_one(connector, host, images) for host in asked))
     return {image: {host.name: answer[image] for host, answer in zip(asked, answers, strict=True)} for image in images}
 
 
-async def _one(connector: Connector, host: Host, images: Sequence[str]) -> dict[str, ImageId]:
+def _id(there: ImageAnswer) -> ImageId:
+    if there is None:
+        return ""
+    return there.identity if isinstance(there, ImageFacts) else there
+
+
+async def _one(connector: Connector, host: Host, images: Sequence[str]) -> dict[str, ImageAnswer]:
     try:
         session = await connector.connect(host.name)
     except HostError as error:
         return dict.fromkeys(images, Trouble(error.code, error.message, error.hint))
     try:
-        found: dict[str, ImageId] = {}
+        found: dict[str, ImageAnswer] = {}
         for image in images:
             done = await session.run(docker.image_id(host.engine_command, image))
             trouble = classify(done.error_text, done.status)
-            missing: ImageId = "" if trouble.code == "image_missing" else trouble
-            found[image] = read_image(done.text).identity if done.ok else missing
+            missing = None if trouble.code == "image_missing" else trouble
+            found[image] = read_image(done.text) if done.ok else missing
         return found
     except HostError as error:
         return dict.fromkeys(images, Trouble(error.code, error.message, error.hint))
     finally:
         await session.close()
+
+
+# What it means for a plan.
+
+
+def as_planned(plan: RunPlan, found: Mapping[str, ImageId]) -> Mapping[str, ImageId]:
+    """Ids of the plan's image; of one that is built, another content under its name counts as missing."""
+    if plan.build is None:
+        return found
+    return {host: "" if isinstance(i, str) and i != plan.build.identity else i for host, i in found.items()}
+
+
+def how_it_comes(plan: RunPlan, present: Collection[str] = ()) -> str:
+    """What the start does on a host without the image; `present` are those that have it."""
+    if plan.build is None:
+        return "pulled there first"
+    if plan.build.where == "hosts":
+        return "built there first"
+    return "copied there first" if present else "built on one of them first, and copied to the others"
+
+
+def image_words(plan: RunPlan, found: Mapping[str, ImageAnswer]) -> tuple[str, ...]:
+    """What is worth saying of the plan's image before a start: where it is missing and what that costs, where it is
+    another one, where nobody knows. Nothing when it is the same everywhere."""
+    ids = as_planned(plan, {host: _id(there) for host, there in found.items()})
+    having = [host for host, i in ids.items() if isinstance(i, str) and i]
+    missing = [host for host, i in ids.items() if i == ""]
+    words = []
+    if missing:
+        size = max((f.size for host in having if isinstance(f := found[host], ImageFacts)), default=0)
+        words.append(f"image missing on {fold(missing)}: {_cost(plan, size, having)}")
+    kinds = dict.fromkeys(i for i in ids.values() if isinstance(i, str) and i)
+    if len(kinds) > 1:
+        told = (f"{short_id(kind)} on {fold(h for h in having if ids[h] == kind)}" for kind in kinds)
+        words.append(f"the image is not the same everywhere: {', '.join(told)}; `distui image push` makes it so")
+    words += [f"image unknown on {host}: {t.message}" for host, t in found.items() if isinstance(t, Trouble)]
+    return tuple(words)
+
+
+def _cost(plan: RunPlan, size: int, having: Collection[str]) -> str:
+    if plan.build is not None:
+        return how_it_comes(plan, having)
+    copy = "; `distui image push` copies it from a host that has it" if having else ""
+    if plan.pull == "never":
+        return f"the job says `pull: never`{copy}"
+    return f"pull{f' ~{size_words(size)}' if size else ''}{copy}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from distui.doctor.checks import check_hosts
 from distui.doctor.finding import Check, CheckRow, Finding
-from distui.doctor.images import Images, images_present
+from distui.doctor.images import Images, as_planned, how_it_comes, images_present
 from distui.doctor.mount_check import mount_rows
 from distui.doctor.mounts import prove_mounts
 from distui.doctor.reach import Endpoint, ReachReport, prove
@@ -49,13 +49,14 @@ async def preflight(connector: Connector, plan: RunPlan, hosts: Sequence[Host], 
     results = await probe_all(connector, chosen, parallel=parallel)
     up = [host for host in chosen if isinstance(results[host.name], HostFacts)]
     wanted = (plan.image,) if plan.image else ()
-    images = await images_present(connector, up, wanted)
+    present = await images_present(connector, up, wanted)
+    images = {image: as_planned(plan, found) for image, found in present.items()}
     found = await find_runs(connector, up)
     reach = await prove_on(connector, endpoints_of_plan(plan), up)
     data = await _mounts(connector, plan, up)
     ours = [task.id for run in found.runs for task in run.tasks]
     rows = check_hosts(results, images=images, ours=ours, reach=reach, more=data)
-    rows = tuple(_refused(row) if plan.pull == "never" and row.check.id.startswith("image:") else row for row in rows)
+    rows = tuple(_comes(row, plan, images) if row.check.id.startswith("image:") else row for row in rows)
     first = (name_row(plan.run_id, tuple(results), found), shared_row(plan, tuple(results), found))
     return Preflight((*first, *rows), results, images, reach)
 
@@ -69,11 +70,18 @@ async def _mounts(connector: Connector, plan: RunPlan, hosts: Sequence[Host]) ->
         return mount_rows(plan.mounts, tuple(sessions), await prove_mounts(sessions, plan.mounts))
 
 
-def _refused(row: CheckRow) -> CheckRow:
-    """An image that is not there keeps a job with `pull: never` from starting."""
-    found = (replace(f, verdict="fail", means="the job says `pull: never`") if f.verdict == "pull" else f
-             for f in row.findings)  # fmt: skip
-    return CheckRow(row.check, tuple(found))
+def _comes(row: CheckRow, plan: RunPlan, images: Images) -> CheckRow:
+    """How an image that is not there gets there; with `pull: never` it keeps the job from starting."""
+    there = images.get(plan.image or "", {})
+    present = [host for host, found in there.items() if isinstance(found, str) and found]
+    if plan.pull == "never":
+        more = {"verdict": "fail", "means": "the job says `pull: never`"}
+        more |= {"do": "distui image push copies it from a host that has it"} if present else {}
+    elif plan.build is not None:
+        more = {"means": how_it_comes(plan, present), "do": ""}
+    else:
+        return row
+    return CheckRow(row.check, tuple(replace(f, **more) if f.verdict == "pull" else f for f in row.findings))  # type: ignore[arg-type]
 
 
 def name_row(run: str, hosts: Sequence[str], found: Found) -> CheckRow:

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.widgets import Button, Input, Static
 
+from distui.doctor.images import how_it_comes
 from distui.plan.code import code_words
 from distui.plan.labels import format_ranks
 from distui.plan.model import RunPlan
@@ -45,8 +46,8 @@ def targets(job: Job, plan: RunPlan, shown: Preview) -> tuple[str, ...]:
 
 def _pulls(plan: RunPlan, shown: Preview) -> Iterator[str]:
     missing = shown.image.missing if shown.image is not None else ()
-    if missing and plan.pull == "missing":
-        yield f"missing on {fold(missing)}: pulled there first"
+    if missing and shown.image is not None and (plan.pull == "missing" or plan.build is not None):
+        yield f"missing on {fold(missing)}: {how_it_comes(plan, shown.image.present)}"
 
 
 def _preflight(plan: RunPlan, shown: Preview) -> Iterator[str]:

@@ -35,11 +35,12 @@ def command(ctx: click.Context, /, job: str | None, full: bool, **flags: Any) ->
 async def dry_run(told: Settings, out: consoles.Console, order: Order, *, full: bool, before: str | None) -> int:
     """Ask, plan, print: the plan, or what is different from the recorded run `before`."""
     from distui.cli.launching import prepare
-    from distui.cli.planview import recorded_plan, show_diff, show_plan
+    from distui.cli.planview import recorded_plan, show_diff, show_plan, tell_images
 
     old = recorded_plan(told, before) if before is not None else None
     async with wiring.connected(told, order.hosts) as connector:
         prepared = await prepare(connector, told, out, order)
+        await tell_images(connector, out, order.hosts, prepared.plan)
     if old is not None:
         show_diff(out, told, old, prepared.plan)
     else:
