@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
+# Tests in this many processes; each brings up a cluster of its own.
+JOBS   ?= 2
+PYTEST  = $(BIN)/pytest -q --numprocesses $(JOBS) --dist worksteal
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help demo test lint packages unit trainers cluster bench screenshots lab-up lab-down clean
@@ -32,13 +35,13 @@ packages: $(VENV)/.dev ## Debian packages that the tests use (root on Linux only
 	$(BIN)/python tests/lab packages
 
 unit: $(VENV)/.dev ## tests that need no cluster
-	$(BIN)/pytest -q tests/unit tests/ssh tests/screens
+	$(PYTEST) tests/unit tests/ssh tests/screens
 
 trainers: $(VENV)/.torch ## tests of the training programs, with torch; no cluster, no GPU
-	$(BIN)/pytest -q tests/trainers
+	$(PYTEST) tests/trainers
 
 cluster: $(VENV)/.torch ## tests on real sshd and dockerd hosts in network namespaces
-	$(BIN)/pytest -q tests/cluster
+	$(PYTEST) tests/cluster
 
 bench: $(VENV)/.torch ## measures beside peers; prints ratios
 	$(BIN)/python -m bench

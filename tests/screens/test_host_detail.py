@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Any
 
@@ -156,9 +155,10 @@ async def test_the_log_of_a_container(open_app: Any, desk: FakeDesk) -> None:
 
 async def said(pilot: Any, words: str) -> None:
     """Until these words are on the screen."""
-    async with asyncio.timeout(10):
-        while words not in screen_text(pilot.app):
-            await pilot.pause(0.02)
+    deadline = time.monotonic() + 30
+    while words not in screen_text(pilot.app):
+        assert time.monotonic() < deadline, f"{words!r} never came:\n{screen_text(pilot.app)}"
+        await pilot.pause(0.02)
 
 
 async def test_a_shell_in_a_container(open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -280,6 +280,8 @@ def test_a_reused_pid_is_never_signalled(box: Box) -> None:
         box.start("true")
         box.ended()
         folder = Path(process.task_folder(box.run_dir, 0))
+        keeper = Path("/proc", box.read("keeper").strip(), "cmdline")
+        until(lambda: not (keeper.exists() and keeper.read_bytes()))
         (folder / "exit").unlink()
         (folder / "pid").write_text(f"{bystander.pid}\n")
         assert box.state().state == "lost"
