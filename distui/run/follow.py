@@ -28,6 +28,8 @@ from distui.session import Session
 Reader = ContainerReader | ProcessReader | PodmanReader
 
 _ASK_ENGINE_EVERY = 8.0
+_TELL_AFTER = 1.0
+"""Seconds without a connection before it is told; a reconnection on a good network takes less."""
 _SHORT_LIFE, _DEATHS = 10.0, 3
 """A helper that ends within so many seconds, more often than that in a row, is not started again."""
 
@@ -119,7 +121,7 @@ class HostFollower:
     # One connection.
 
     async def _one_session(self) -> None:
-        session = await self._until_stopped(self._link.session())
+        session = await self._until_stopped(self._session())
         if session is None:
             return
         try:
@@ -136,6 +138,18 @@ class HostFollower:
             began = asyncio.get_running_loop().time()
             await self._live(feed)
             await self._after(session, feed, began)
+
+    async def _session(self) -> Session:
+        """The connection. While none can be made that is said, also when it broke before following began."""
+        made = asyncio.ensure_future(self._link.session())
+        try:
+            while not made.done():
+                await asyncio.wait((made,), timeout=_TELL_AFTER)
+                if (error := self._link.error) is not None:
+                    await self._contact("host", error.message)
+            return await made
+        finally:
+            made.cancel()
 
     async def _after(self, session: Session, feed: Feed, began: float) -> None:
         """The feed ended: with its connection, or only its helper."""

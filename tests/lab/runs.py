@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,22 +27,35 @@ def until(condition: Callable[[], object], seconds: float = 60) -> None:
 
 
 def read_until(program: Program, **wanted: object) -> list[dict[str, Any]]:
-    """Events of an NDJSON run up to one that has these values."""
+    """Events of an NDJSON run up to one that has these values; a run that never says them is killed."""
     assert program.stdout is not None
     seen: list[dict[str, Any]] = []
-    for line in program.stdout:
-        seen.append(json.loads(line))
-        if all(seen[-1].get(key) == value for key, value in wanted.items()):
-            return seen
-    raise AssertionError(f"no event with {wanted}")
+    with ended_after(program, 180):
+        for line in program.stdout:
+            seen.append(json.loads(line))
+            if all(seen[-1].get(key) == value for key, value in wanted.items()):
+                return seen
+    raise AssertionError(f"no event with {wanted} in {seen}")
 
 
 def rest_of(program: Program) -> list[dict[str, Any]]:
-    """All further events, until the program has ended."""
+    """All further events, until the program has ended; one that does not end is killed."""
     assert program.stdout is not None
-    seen = [json.loads(line) for line in program.stdout]
+    with ended_after(program, 240):
+        seen = [json.loads(line) for line in program.stdout]
     program.wait(30)
     return seen
+
+
+@contextmanager
+def ended_after(program: Program, seconds: float) -> Iterator[None]:
+    """Kill the program when this block takes longer, which ends what it prints."""
+    timer = threading.Timer(seconds, program.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def ticks_of(rank: int, ticks: int) -> str:

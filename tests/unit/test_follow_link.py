@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from distui.errors import HostAuthError, HostError, HostUnreachable, SessionLost
+from distui.run import follow
 from distui.run import link as link_module
+from distui.run.feed import EngineAccess
+from distui.run.followed import FollowEvent, Lost
 from distui.run.link import HostLink
 from distui.session import Completed
 
@@ -170,3 +173,25 @@ async def test_close_ends_those_who_wait(naps: list[float]) -> None:
     await link.close()
     with pytest.raises(SessionLost):
         await waiting
+
+
+async def test_a_connection_lost_before_following_began_is_told(
+    naps: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ranks would pass for running for ever: nobody else says that the host is out of reach."""
+    monkeypatch.setattr(follow, "_TELL_AFTER", 0.01)
+    session: Any = FakeSession(1)
+    link = make(FakeConnector(HostUnreachable("h", "h: no route", code="route")), session=session)
+    link.lost(session, SessionLost("h", "h: gone"))
+    told: asyncio.Queue[FollowEvent] = asyncio.Queue()
+    follower = follow.HostFollower(link, EngineAccess("process"), told.put, run_id="r")
+    running = asyncio.create_task(follower.run())
+
+    lost = await asyncio.wait_for(told.get(), 10)
+    await follower.close()
+    await running
+    await link.close()
+
+    assert isinstance(lost, Lost)
+    assert lost.what == "host"
+    assert told.empty()
