@@ -290,13 +290,13 @@ class CliDesk(HostDesk):
         return await self._keeper.keep(self._connect(hosts), make)
 
     def _secrets(self, job: Job) -> dict[str, str]:
-        missing = [name for name in job.secrets if name not in self.told.environ]
+        missing = [name for name in job.all_secrets if name not in self.told.environ]
         if missing:
             raise UsageError(
                 f"secrets {', '.join(missing)} of job {job.name} have no value",
                 hint=f"export {missing[0]}=... before distui is started",
             )
-        return {name: self.told.environ[name] for name in job.secrets}
+        return {name: self.told.environ[name] for name in job.all_secrets}
 
     def recorded_job(self, run: str) -> JobRecord | None:
         """See tui.desk."""

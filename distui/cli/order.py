@@ -200,7 +200,7 @@ def _secrets(job: Job, environ: Mapping[str, str], from_file: Mapping[str, str])
 
     values = {}
     missing = []
-    for name in job.secrets:
+    for name in job.all_secrets:
         if name in from_file:
             values[name] = from_file[name]
         elif name in environ:

@@ -35,6 +35,7 @@ _PHASES = {
     "connect": "connecting",
     "check": "checking",
     "image": "image",
+    "data": "fetching data",
     "code": "sending the code",
     "push": "sending env files",
     "start": "starting",

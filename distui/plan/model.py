@@ -53,19 +53,38 @@ class HostNetwork:
 
 
 @dataclass(frozen=True, slots=True)
+class Fetch:
+    """How a host gets data from elsewhere before the start."""
+
+    folder: str
+    """In the login's home on each host; what was fetched is `data` in it."""
+    is_folder: bool
+    sha256: str
+    sums: str
+    clients: tuple[str, ...]
+    """Programs that can do it; the first that a host has does."""
+    client_image: str | None
+    endpoint: str
+    secrets: tuple[str, ...]
+    """Names of variables that the client gets."""
+
+
+@dataclass(frozen=True, slots=True)
 class Mount:
     """Something that every task sees at `target`."""
 
     name: str
-    kind: Literal["path", "nfs"]
+    kind: Literal["path", "nfs", "url"]
     source: str
-    """A path of the hosts (`~/` is the login's home), or `server:/export`."""
+    """A path of the hosts (`~/` is the login's home), `server:/export`, or a URL."""
     target: str
     mode: Literal["ro", "rw"]
     shared: bool
     """Whether it is, or must be proved to be, one storage on all hosts."""
     options: str = ""
     """What mount(2) is told of an NFS export."""
+    fetch: Fetch | None = None
+    """Of a URL."""
 
 
 @dataclass(frozen=True, slots=True)

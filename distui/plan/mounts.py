@@ -14,6 +14,7 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from distui.plan import fetch
 from distui.plan.model import Mount, PlanProblem
 from distui.plan.placement import Place
 from distui.spec.data_keys import nfs_parts
@@ -40,6 +41,8 @@ def _mount(name: str, told: DataMount) -> Mount:
     target = posixpath.normpath(told.to)
     if told.nfs is not None:
         return Mount(name, "nfs", told.nfs, target, told.mode, shared=True, options=_nfs_options(told))
+    if told.url is not None:
+        return Mount(name, "url", told.url, target, "ro", shared=False, fetch=fetch.fetch_of(told))
     return Mount(name, "path", posixpath.normpath(told.path or ""), target, told.mode, told.shared)
 
 
@@ -58,8 +61,8 @@ def flags(mounts: Sequence[Mount], site: Site) -> Argv:
 
 
 def _flag(mount: Mount, site: Site) -> Argv:
-    if mount.kind == "path":
-        return bind(on_host(mount.source, site.home), mount.target, readonly=mount.mode == "ro")
+    if mount.kind != "nfs":
+        return bind(_source(mount, site.home), mount.target, readonly=mount.mode == "ro")
     options = (("type", "nfs"), ("o", mount.options), ("device", f":{nfs_parts(mount.source)[1]}"))
     fields = ["type=volume", "volume-driver=local", *(f"volume-opt={k}={v}" for k, v in options)]
     return _mount_flag([*fields, f"volume-label=distui.run={site.run_id}", f"target={mount.target}"])
@@ -76,6 +79,11 @@ def _mount_flag(fields: Sequence[str]) -> Argv:
     return ("--mount", line.getvalue())
 
 
+def _source(mount: Mount, home: str | None) -> str:
+    """Where the host has it."""
+    return on_host(f"{mount.fetch.folder}/data" if mount.fetch is not None else mount.source, home)
+
+
 def on_host(path: str, home: str | None) -> str:
     """A path with `~/` as the login's home."""
     return posixpath.join(home or "~", path[2:]) if path.startswith("~/") else path
@@ -83,7 +91,7 @@ def on_host(path: str, home: str | None) -> str:
 
 def bind_of(mount: Mount, home: str | None) -> tuple[str, str]:
     """Source and target of a mount whose files are the host's own; the source is "" where they are not."""
-    return (on_host(mount.source, home) if mount.kind == "path" else "", mount.target)
+    return ("" if mount.kind == "nfs" else _source(mount, home), mount.target)
 
 
 def check(job: Job, places: Sequence[tuple[Place, EngineName]]) -> list[PlanProblem]:
@@ -105,6 +113,9 @@ def _fault(job: Job, mount: Mount, engine: EngineName, place: Place) -> tuple[st
             f"{what}: without a container NFS can't be mounted",
             "mount it on the host, and write its path",
         )
+    if engine == "process" and mount.kind == "url":
+        words = f"{what}: without a container what is fetched can't be put at {mount.target}"
+        return words, "fetch it in the command, or have it on the host"
     if engine == "process" and on_host(mount.source, place.facts.home) != mount.target:
         words = f"{what}: without a container ranks see the host's own {mount.source}, not {mount.target}"
         return words, f"write to: {on_host(mount.source, place.facts.home)}"
@@ -124,6 +135,8 @@ def words(mount: Mount) -> str:
         return (
             f"{head}is NFS {mount.source} ({mount.options}), mounted by each host's Docker as a volume of the container"
         )
+    if mount.fetch is not None:
+        return f"{head}is {fetch.words(mount.source, mount.fetch)}"
     proof = "; must be one storage on all hosts, proved before the start" if mount.shared else "; must be on every host"
     return f"{head}is the hosts' {mount.source}{proof}"
 

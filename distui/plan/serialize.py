@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from distui.errors import UsageError
-from distui.plan.model import BuildPlan, CodePlan, HostNetwork, Mount, RunPlan, Task
+from distui.plan.model import BuildPlan, CodePlan, Fetch, HostNetwork, Mount, RunPlan, Task
 
 SCHEMA = "distui/plan/v1"
 
@@ -36,11 +36,16 @@ def from_json(data: Mapping[str, Any]) -> RunPlan:
         tasks = tuple(Task(**_fields(Task, t)) for t in data["tasks"])
         code = CodePlan(**_fields(CodePlan, data["code"])) if data.get("code") else None
         build = BuildPlan(**_fields(BuildPlan, data["build"])) if data.get("build") else None
-        mounts = tuple(Mount(**_fields(Mount, m)) for m in data.get("mounts", ()))
+        mounts = tuple(_mount(m) for m in data.get("mounts", ()))
         made = {"networks": networks, "tasks": tasks, "code": code, "build": build, "mounts": mounts}
         return RunPlan(**{**_fields(RunPlan, data), **made})
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"not a complete plan: {error}") from error
+
+
+def _mount(data: Mapping[str, Any]) -> Mount:
+    fetch = Fetch(**_fields(Fetch, data["fetch"])) if data.get("fetch") else None
+    return Mount(**{**_fields(Mount, data), "fetch": fetch})
 
 
 def _fields(cls: type, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class PhaseBegun:
     """The run entered a phase; `detail` is one line in words."""
 
     at: float
-    phase: Literal["connect", "check", "image", "code", "push", "start", "follow", "stop", "drain", "cleanup"]
+    phase: Literal["connect", "check", "image", "data", "code", "push", "start", "follow", "stop", "drain", "cleanup"]
     detail: str = ""
 
 

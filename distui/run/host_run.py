@@ -21,6 +21,7 @@ from distui.run.build.on_host import Told, build_image
 from distui.run.code.send import CodeSender
 from distui.run.code.source import CodeSource
 from distui.run.discover import FoundTask, home_of, list_tasks, run_folder
+from distui.run.fetch import HostFetch
 from distui.run.image_push import Engine
 from distui.run.lines import safe
 from distui.run.link import HostLink
@@ -261,6 +262,10 @@ class HostRun:
         found = await self.found()
         self.ids = {task.labels.task: task.id for task in found}
         return frozenset(task.labels.task for task in found if task.running)
+
+    def data_fetch(self) -> HostFetch:
+        """What this host fetches of the job's data."""
+        return HostFetch(self.host, self.link, self.first, self.plan.mounts, home_of_folder(self.first.run_dir))
 
     def _refused(self, what: str, done: Completed) -> HostCommandError:
         """The engine's refusal: its class in our words, then its own last line."""

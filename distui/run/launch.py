@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from distui.doctor.mounts import prove_mounts
 from distui.doctor.reach import prove
 from distui.doctor.reach_check import endpoints_of_plan
 from distui.errors import DistuiError, ExitCode, HostError
@@ -21,10 +20,10 @@ from distui.run.events import HostChanged, Notice, RankChanged, TaskStarted
 from distui.run.folder import STALE_MINUTES, Claim
 from distui.run.host_run import HostRun
 from distui.run.launch_code import give_code
+from distui.run.launch_data import check_mounts, fetch_data
 from distui.run.launch_images import give_images
 from distui.run.launch_steps import LaunchRefused, each, finished, phase, raise_errors, sentence
 from distui.run.lease import Lease
-from distui.run.lines import safe
 
 if TYPE_CHECKING:
     from distui.run.controller import RunController
@@ -67,8 +66,9 @@ async def _prepare(run: RunController) -> None:
     await _check_names(run)
     if run.preflight:
         await _check_reach(run)
-        await _check_mounts(run)
+        await check_mounts(run)
     await give_images(run)
+    await fetch_data(run)
 
 
 async def _unless_stopped(run: RunController, work: Awaitable[None]) -> None:
@@ -130,30 +130,6 @@ async def _check_reach(run: RunController) -> None:
     if report.problems:
         raise LaunchRefused(
             [f"{p.host}: {p.message}" + (f" ({p.hint})" if p.hint else "") for p in report.problems],
-            ExitCode.CHECK_FAILED,
-        )
-
-
-async def _check_mounts(run: RunController) -> None:
-    """The paths that the job mounts are on every host, and one storage where it says so."""
-    if not run.plan.mounts:
-        return
-    await phase(run, "check", "data: " + ", ".join(m.name for m in run.plan.mounts))
-    try:
-        sessions = {host: await h.link.session() for host, h in run.hosts.items()}
-    except HostError as exc:
-        raise LaunchRefused([f"the data check did not finish: {sentence(exc)}"], ExitCode.CHECK_FAILED) from exc
-    report = await prove_mounts(sessions, run.plan.mounts)
-    for name, words in report.proofs.items():
-        await run.emit(Notice(run.clock(), "info", safe(f"data.{name}: {words}")))
-    for doubt in report.doubts:
-        await run.emit(Notice(run.clock(), "warning", safe(f"data.{doubt.mount}: {doubt.message}"), doubt.host))
-    if report.problems:
-        raise LaunchRefused(
-            [
-                safe(f"{p.host}: data.{p.mount}: {p.message}" + (f" ({p.hint})" if p.hint else ""))
-                for p in report.problems
-            ],
             ExitCode.CHECK_FAILED,
         )
 

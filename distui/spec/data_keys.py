@@ -1,21 +1,33 @@
-"""`data:` of a job file: named mounts, each a path of the hosts or an NFS export."""
+"""`data:` of a job file: named mounts, each a path of the hosts, an NFS export, or what is fetched from a URL."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from distui.spec import leaves
 from distui.spec.job import DataMount, destination
+from distui.spec.job_forms import SECRETS, image
 from distui.spec.nodes import Items, Scalar, Table
 from distui.spec.problems import Wrong, shown
 from distui.spec.shapes import Key, Leaf, Look, MapOf, Record, join
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}"
-SOURCES = ("path", "nfs")
+SOURCES = ("path", "nfs", "url")
 """Where a mount may come from; each has exactly one of them."""
 
+CLIENTS: Mapping[str, tuple[str, ...]] = {
+    "https": ("curl",),
+    "http": ("curl",),
+    "s3": ("aws", "s5cmd", "rclone"),
+    "oss": ("ossutil", "rclone"),
+}
+"""Scheme of a URL -> the programs that can fetch it, the first that a host has is used."""
+
+_URL = re.compile(r"(https?|s3|oss)://[A-Za-z0-9][A-Za-z0-9_.:-]*(/[^\s\"'`\\^{}<>|]*)?")
+_SECRETIVE = re.compile(r"[?&][^=&]*(sig|signature|token|key|password|secret|credential)[^=&]*=", re.IGNORECASE)
+_ENDPOINT = r"https?://[A-Za-z0-9\[][A-Za-z0-9_.:\[\]/-]*"
 _NFS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9][A-Za-z0-9_.-]*):(/.*)")
 _OPTION = re.compile(r"[A-Za-z0-9_]+(=[^\s,\"]+)?")
 
@@ -57,6 +69,23 @@ def _nfs(value: str) -> None:
     _plain(export)
 
 
+def _url(value: str) -> None:
+    if "@" in value.partition("://")[2].partition("/")[0]:
+        raise Wrong("a URL is shown and kept: leave user and password out; `secrets` names variables for the client")
+    if _SECRETIVE.search(value):
+        raise Wrong("a URL is shown and kept, and this one holds a signature or key; use s3:// with `secrets`")
+    if not _URL.fullmatch(value) or value.endswith("://"):
+        raise Wrong(
+            f"{shown(value)}: expected https://, http://, s3:// or oss:// and a file, or a folder with / at its end"
+        )
+    _plain(value.partition("?")[0])
+
+
+def _sums(value: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", value):
+        raise Wrong(f"{shown(value)} must be the plain name of a file in the folder, such as SHA256SUMS")
+
+
 def _options(value: str) -> None:
     for option in value.split(","):
         if not _OPTION.fullmatch(option):
@@ -74,6 +103,25 @@ _MOUNT = Record(
         Key("path", _path("a path on the hosts", _host_path), "A folder or file that every host has."),
         Key("nfs", _path("server:/export", _nfs), "An NFS export, mounted by each host's Docker: no root needed."),
         Key("options", _path("mount options such as nfsvers=4,soft", _options), "NFS mount options."),
+        Key(
+            "url",
+            _path("a URL", _url),
+            "What every host fetches into a cache before the start; / at its end: a folder.",
+        ),
+        Key(
+            "sha256",
+            leaves.text("64 hex digits", pattern="[0-9a-fA-F]{64}", verbatim=True),
+            "Of the file at url; for a folder of its file of sums.",
+        ),
+        Key("sums", _path("the name of a file", _sums), "File in the folder at url with the others' sums (sha256sum)."),
+        Key(
+            "endpoint",
+            leaves.text("a URL", pattern=_ENDPOINT),
+            "Object store's address, where it is not the usual one.",
+        ),
+        Key("client", leaves.choice("curl", "aws", "s5cmd", "rclone", "ossutil"), "Program that fetches."),
+        Key("client_image", leaves.text("an image", check=image), "Image with that program, for hosts that lack it."),
+        Key("secrets", SECRETS, "Names of variables for the client, such as AWS_ACCESS_KEY_ID; ranks don't get them."),
         Key("to", _path("an absolute path inside the container", _target), "Where the ranks see it.", required=True),
         Key("mode", leaves.choice("ro", "rw"), "Whether ranks may write.", default="ro"),
         Key(
@@ -106,11 +154,37 @@ def _check(look: Look) -> None:
         look.problems.add(look.table, look.at, f"says not where it comes from: add one of {', '.join(SOURCES)}")
     for extra in given[1:]:
         look.note(extra, f"can't stand beside {given[0]}; choose one")
-    for key, source in (("options", "nfs"), ("shared", "path")):
+    only_url = ((key, "url") for key in ("sha256", "sums", "endpoint", "client", "client_image", "secrets"))
+    for key, source in (("options", "nfs"), ("shared", "path"), *only_url):
         if given and source not in given and look.has(key):
             look.note(key, f"only means something with {source}")
     if look.has("options") and look.values.get("mode") == "rw" and "ro" in str(look.values["options"]).split(","):
         look.note("mode", "rw contradicts the option ro; drop one of them")
+    if "url" in given and look.values.get("mode") == "rw":
+        look.note("mode", "what is fetched is kept for other runs: it can only be read")
+    _check_url(look)
+
+
+def _check_url(look: Look) -> None:
+    url = look.values.get("url")
+    if url is None:
+        return
+    scheme, folder = url.partition("://")[0], url.endswith("/")
+    if look.has("sums") and not folder:
+        look.note("sums", "is for a folder: end the url with /")
+    if look.has("sha256") and folder and not look.has("sums"):
+        look.note("sha256", "is for one file; name the folder's file of sums with `sums`")
+    if folder and scheme in ("http", "https") and not look.has("sums"):
+        look.note("url", "a web server can't be asked what is in a folder: name a file of sums with `sums`")
+    if look.values.get("client", CLIENTS[scheme][0]) not in CLIENTS[scheme]:
+        look.note("client", f"can't fetch {scheme}://; one of {', '.join(CLIENTS[scheme])} can")
+    if look.has("client_image") and (not look.has("client") or scheme in ("http", "https")):
+        look.note(
+            "client_image",
+            "needs `client`, the program in it" if scheme not in ("http", "https") else "is not for http",
+        )
+    if look.has("endpoint") and scheme in ("http", "https"):
+        look.note("endpoint", "is for object stores")
 
 
 def check_targets(look: Look) -> None:

@@ -138,7 +138,7 @@ def destination(code: Code, workdir: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DataMount:
-    """One of `data:`: something ranks see at `to`. Exactly one of `path` and `nfs` is set."""
+    """One of `data:`: something ranks see at `to`. Exactly one of `path`, `nfs` and `url` is set."""
 
     to: str
     path: str | None = None
@@ -150,6 +150,20 @@ class DataMount:
     mode: Literal["ro", "rw"] = "ro"
     shared: bool = False
     """Whether `path` must be one storage on all hosts."""
+    url: str | None = None
+    """What every host fetches before the start: a file, or with `/` at its end a folder."""
+    sha256: str | None = None
+    """Of the file at `url`; for a folder of its file `sums`."""
+    sums: str | None = None
+    """Name of a file in the folder at `url` with the sums of the others, as sha256sum writes it."""
+    endpoint: str | None = None
+    """Of an object store that is not its scheme's own."""
+    client: str | None = None
+    """The program that fetches; None: the first of those for the scheme that the host has."""
+    client_image: str | None = None
+    """Image with that program, for hosts that lack it."""
+    secrets: tuple[str, ...] = ()
+    """Names of variables for the client, which ranks don't get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,3 +226,8 @@ class Job:
     """A regex with named groups, from `progress: {regex: ...}`."""
     preflight: tuple[str, ...] = ()
     path: str = ""
+
+    @property
+    def all_secrets(self) -> tuple[str, ...]:
+        """Names of the variables whose values a start needs: for ranks, and for what fetches data."""
+        return tuple(dict.fromkeys((*self.secrets, *(s for mount in self.data.values() for s in mount.secrets))))

@@ -189,7 +189,7 @@ CONTAINER = (
     Key(
         "data",
         DATA,
-        "Named mounts: a path of the hosts, proved to be shared where that is asked, or an NFS export.",
+        "Named mounts: paths of the hosts (proved to be shared where asked), NFS, or data that each host fetches.",
     ),
     Key("workdir", leaves.text("an absolute path", check=forms.workdir), "Working directory in the container."),
     Key(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +94,77 @@ def test_nfs_that_can_not_be_mounted(lab: Any, home: Path, distui: Distui) -> No
     assert "failed to mount local volume" in words(done)
     for host in lab.hosts:
         assert host.out("sh", "-c", "docker volume ls -q").strip() == ""
+
+
+SIZE = 3_000_064
+SUM = hashlib.sha256(bytes(range(256)) * (SIZE // 256)).hexdigest()
+WEB = Path(__file__).parents[1] / "fakehosts/web.py"
+
+
+@contextmanager
+def web(lab: Any, home: Path, port: int, *more: str, cuts: int = 0) -> Iterator[str]:
+    """A web server on the login node; gives the URL of its file."""
+    with lab.spawn(
+        sys.executable, str(WEB), str(port), "set.bin", str(SIZE), "1000000", str(cuts), *more, home=home
+    ) as server:
+        assert server.stdout.readline() == "ready\n", server.stderr.read()
+        yield f"http://10.77.0.1:{port}/set.bin"
+
+
+@pytest.fixture
+def caches(lab: Any) -> Iterator[Callable[[], list[str]]]:
+    """Lists what is in the hosts' caches, which are emptied before and after."""
+
+    def listed() -> list[str]:
+        return [f"{h.name} {line}" for h in lab.hosts for line in h.out("sh", "-c", LIST).splitlines()]
+
+    for host in lab.hosts:
+        host.out("rm", "-rf", "/root/.cache/distui")
+    yield listed
+    for host in lab.hosts:
+        host.out("rm", "-rf", "/root/.cache/distui")
+
+
+LIST = "cd /root/.cache/distui/data 2>/dev/null && find . -type f -size +0 | sed 's/[0-9a-f]\\{16\\}/K/'; :"
+
+
+def test_fetched_to_every_host(lab: Any, home: Path, distui: Distui, caches: Callable[[], list[str]]) -> None:
+    """Connections that break are gone on with; ranks see the file; the next run finds it there without the server."""
+    with web(lab, home, 8801, cuts=3) as url:
+        mount = f"{{url: '{url}', to: /d/set.bin, sha256: {SUM}}}"
+        done = run(home, distui, mount)
+        assert done.returncode == 0, words(done)
+    assert sorted(caches()) == [f"h{i} ./K/{name}" for i in (1, 2, 3) for name in ("about", "data")]
+    again = run(home, distui, mount)
+    assert "was on all hosts already" in words(again), words(again)
+    assert again.returncode == 0
+
+
+def test_a_wrong_checksum_starts_nothing(lab: Any, home: Path, distui: Distui, caches: Callable[[], list[str]]) -> None:
+    """Every host is named with both sums; nothing is in place, and no container was started."""
+    with web(lab, home, 8802) as url:
+        done = run(home, distui, f"{{url: '{url}', to: /d/x, sha256: {'0' * 64}}}")
+    assert done.returncode == 5, words(done)
+    for name in ("h1", "h2", "h3"):
+        assert f"{name}: data.d: the checksum is wrong: {url} has sha256 {SUM}, expected 0000" in words(done)
+    assert caches() == []
+    assert not [e for e in told(done) if e["type"] == "task"]
+
+
+@pytest.mark.parametrize(("more", "said"), [((), "MiB are free"), (("nohead",), "no space is left")])
+def test_a_full_disk(
+    lab: Any, home: Path, distui: Distui, caches: Callable[[], list[str]], more: tuple[str, ...], said: str
+) -> None:
+    """Told before the fetch where the server tells the size, else when it happens; the disk is not left full."""
+    small = "mkdir -p /root/.cache/distui && mount -t tmpfs -o size=2m none /root/.cache/distui"
+    lab.hosts[1].out("sh", "-c", small)
+    try:
+        with web(lab, home, 8803 + len(more), *more) as url:
+            done = run(home, distui, f"{{url: '{url}', to: /d/x, sha256: {SUM}}}")
+        left = [line for line in caches() if line.startswith("h2")]
+    finally:
+        lab.hosts[1].out("umount", "/root/.cache/distui")
+    assert done.returncode == 5, words(done)
+    assert f"h2: data.d: {'no space' if more else url + ' has'}" in words(done)
+    assert said in words(done)
+    assert left == []

@@ -29,6 +29,7 @@ secrets: [TOKEN]
 volumes: ["/data:/data"]
 data:
   set: {path: /mnt/set, to: /set, shared: true}
+  more: {url: "s3://bucket/more/", to: /more, secrets: [AWS_KEY]}
 ulimits: {memlock: -1, nofile: {soft: 1, hard: 2}}
 stall_after: 60s
 progress: {regex: 'step (?P<step>\\d+)'}

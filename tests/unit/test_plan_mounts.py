@@ -129,7 +129,37 @@ def test_text_and_json() -> None:
     written = json.loads(json.dumps(serialize.to_json(made)))
     assert written["mounts"][0] == {
         "name": "a", "kind": "path", "source": "/mnt/d", "target": "/data", "mode": "ro", "shared": True, "options": "",
+        "fetch": None,
     }  # fmt: skip
     assert serialize.from_json(written) == made
     del written["mounts"]
     assert serialize.from_json(written).mounts == ()
+
+
+def test_what_is_fetched() -> None:
+    """Mounted from the cache of each host's login, read-only; the text says by what and how it is checked."""
+    made = told(
+        f=DataMount("/f", url="https://h/f", sha256="ab" * 32),
+        p=DataMount("/p", url="s3://b/p/", sums="SUMS", client="rclone", client_image="img", secrets=("K",)),
+        n=DataMount("/n", url="oss://b/n"),
+    )
+    folders = [mount.fetch.folder for mount in made.mounts if mount.fetch is not None]
+    assert mount_flags(made) == [
+        f"type=bind,source=/home/u{folder[1:]}/data,target=/{name},readonly"
+        for folder, name in zip(folders, "fpn", strict=True)
+    ]
+    section = render_text(made, width=300).partition("Data\n")[2].partition("\n\n")[0]
+    assert section.splitlines() == [
+        f"  f: /f (ro) is https://h/f, fetched to {folders[0]} on every host before the start by curl; "
+        "sha256 abababababab...",
+        f"  p: /p (ro) is s3://b/p/, fetched to {folders[1]} on every host before the start by rclone of image img; "
+        "every file checked by SUMS",
+        f"  n: /n (ro) is oss://b/n, fetched to {folders[2]} on every host before the start by ossutil or rclone; "
+        "not checked, since the job has no checksum; once fetched it is kept as it is",
+    ]
+    assert made.tasks[0].secrets == ()
+    assert serialize.from_json(json.loads(json.dumps(serialize.to_json(made)))) == made
+    assert refused(DataMount("/f", url="https://h/f"), "process") == [
+        "h1: data.d: without a container what is fetched can't be put at /f "
+        "(fetch it in the command, or have it on the host)"
+    ]

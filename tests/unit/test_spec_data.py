@@ -62,7 +62,7 @@ def test_every_problem_at_its_line() -> None:
     )
     assert told == [
         "2:3 data.-a: '-a' can't name a mount: letters, digits, '_', '.' and '-', at most 63",
-        "3:6 data.b: says not where it comes from: add one of path, nfs",
+        "3:6 data.b: says not where it comes from: add one of path, nfs, url",
         "4:22 data.c.nfs: can't stand beside path; choose one",
         "5:13 data.d.path: 'd' must be an absolute path on the hosts, or begin with ~/ (the login's home)",
         "5:20 data.d.to: 'd' must be an absolute path inside the container, such as /data",
@@ -78,6 +78,62 @@ def test_every_problem_at_its_line() -> None:
         "13:17 data.m.target: unknown key, did you mean 'to'?",
         "14:33 data.n.shared: expected true or false",
     ]
+
+
+def test_what_is_fetched() -> None:
+    """A file with its sum; a folder with its file of sums; an object store with everything."""
+    digest = "0a" * 32
+    made = job(
+        "data:\n"
+        f"  a: {{url: 'https://h:8443/x/set%20a.tar?v=1', sha256: {digest}, to: /a.tar}}\n"
+        "  b: {url: 'http://h/set/', sums: SHA256SUMS, to: /b}\n"
+        "  c: {url: 's3://bucket/p/', endpoint: 'http://minio:9000', client: rclone, client_image: 'rclone/rclone:1',\n"
+        "      secrets: [AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY], to: /c}\n"
+        "secrets: [HF_TOKEN]\n"
+    )
+    keys = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    assert made.data == {
+        "a": DataMount("/a.tar", url="https://h:8443/x/set%20a.tar?v=1", sha256=digest),
+        "b": DataMount("/b", url="http://h/set/", sums="SHA256SUMS"),
+        "c": DataMount(
+            "/c",
+            url="s3://bucket/p/",
+            endpoint="http://minio:9000",
+            client="rclone",
+            client_image="rclone/rclone:1",
+            secrets=keys,
+        ),
+    }
+    assert (made.secrets, made.all_secrets) == (("HF_TOKEN",), ("HF_TOKEN", *keys))
+
+
+@pytest.mark.parametrize(
+    ("mount", "problem"),
+    [
+        ("url: 'ftp://h/x'", "url: 'ftp://h/x': expected https://, http://, s3:// or oss:// and a file, or a folder"),
+        ("url: 'https://u:p@h/x'", "url: a URL is shown and kept: leave user and password out"),
+        ("url: 'https://h/x?X-Amz-Signature=0'", "url: a URL is shown and kept, and this one holds a signature or key"),
+        ("url: 's3://b/../x'", "url: 's3://b/../x': write the path without '..'"),
+        ("url: 's3://b/a b'", "url: 's3://b/a b': expected"),
+        ("url: 'https://h/set/'", "url: a web server can't be asked what is in a folder"),
+        ("url: 's3://b/x', sha256: abc", "sha256: expected 64 hex digits"),
+        ("url: 's3://b/p/', sha256: %s", "sha256: is for one file; name the folder's file of sums"),
+        ("url: 's3://b/x', sums: S", "sums: is for a folder: end the url with /"),
+        ("url: 's3://b/x/', sums: ../S", "sums: '../S' must be the plain name of a file in the folder"),
+        ("url: 's3://b/x', client: curl", "client: can't fetch s3://; one of aws, s5cmd, rclone can"),
+        ("url: 's3://b/x', client_image: i", "client_image: needs `client`, the program in it"),
+        ("url: 'https://h/x', client: curl, client_image: i", "client_image: is not for http"),
+        ("url: 'https://h/x', endpoint: 'http://h'", "endpoint: is for object stores"),
+        ("url: 's3://b/x', endpoint: '\"x'", "endpoint: expected a URL"),
+        ("url: 's3://b/x', mode: rw", "mode: what is fetched is kept for other runs: it can only be read"),
+        ("url: 's3://b/x', path: /x", "url: can't stand beside path; choose one"),
+        ("path: /x, secrets: [A]", "secrets: only means something with url"),
+    ],
+)
+def test_what_can_not_be_fetched(mount: str, problem: str) -> None:
+    """One problem each."""
+    (told,) = problems("data:\n  d: {to: /d, " + mount.replace("%s", "0" * 64) + "}\n")
+    assert told.partition(" ")[2].startswith(f"data.d.{problem}")
 
 
 def test_one_place_in_the_container_for_each() -> None:

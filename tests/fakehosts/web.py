@@ -1,0 +1,87 @@
+"""A web server that breaks connections, for what is fetched: as a value, or as a program in the lab.
+
+python3 web.py PORT FILE SIZE CUT CUTS [nohead]      serves SIZE bytes as /FILE; the first CUTS answers end at CUT
+"""
+
+from __future__ import annotations
+
+import http.server
+import re
+import sys
+import time
+import urllib.parse
+from typing import Any
+
+
+class Web(http.server.ThreadingHTTPServer):
+    """Serves `files`; the first `cuts` answers end after `cut` bytes."""
+
+    daemon_threads = True
+
+    def __init__(self, address: str = "127.0.0.1", port: int = 0) -> None:
+        super().__init__((address, port), _Answer)
+        self.files: dict[str, bytes] = {}
+        self.cut, self.cuts, self.ranges, self.slow, self.head = 0, 0, True, 0.0, True
+        self.asked: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Answer(http.server.BaseHTTPRequestHandler):
+    server: Web
+
+    def do_HEAD(self) -> None:
+        if self.server.head:
+            self._answer(body=False)
+        else:
+            self.send_error(405)
+
+    def do_GET(self) -> None:
+        self.server.asked.append(f"{self.path} {self.headers.get('Range', '')}".strip())
+        self._answer(body=True)
+
+    def _answer(self, *, body: bool) -> None:
+        data = self.server.files.get(urllib.parse.unquote_to_bytes(self.path.encode("latin-1")).decode())
+        if data is None:
+            self.send_error(404)
+            return
+        asked = re.match(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        start = int(asked[1]) if asked and self.server.ranges else 0
+        if start and start >= len(data):
+            self.send_error(416)
+            return
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
+        self.send_header("Content-Length", str(len(data) - start))
+        self.end_headers()
+        if body:
+            self._send(data[start:])
+
+    def _send(self, data: bytes) -> None:
+        if self.server.cuts and len(data) > self.server.cut:
+            self.server.cuts -= 1
+            data = data[: self.server.cut]
+        self.wfile.write(data)
+        self.wfile.flush()
+        time.sleep(self.server.slow)
+        self.close_connection = True
+
+    def log_message(self, *_: Any) -> None:
+        return
+
+
+def main() -> None:
+    """Serve until killed."""
+    port, name, size, cut, cuts, *more = sys.argv[1:]
+    server = Web("0.0.0.0", int(port))
+    server.files[f"/{name}"] = bytes(range(256)) * (int(size) // 256)
+    server.cut, server.cuts, server.head = int(cut), int(cuts), not more
+    print("ready", flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,336 @@
+"""Fetching data on a host: the real script against a web server that breaks, lies and refuses, and stub clients."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distui.errors import UsageError
+from distui.plan.fetch import client_argv, contained, fetch_of
+from distui.plan.model import Fetch
+from distui.run.fetch import script, secret_lines
+from distui.spec.job import DataMount
+from fakehosts.web import Web
+
+BIG = bytes(range(256)) * 4000
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    """A web server on a free port."""
+    with Web() as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+class Host:
+    """A home folder where the script runs."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.cache = home / "cache"
+        self.dir = self.cache / "k"
+
+    def argv(self, url: str, *, sha: str = "", sums: str = "", client: tuple[str, ...] = ("curl",)) -> tuple[str, ...]:
+        kind = "folder" if url.endswith("/") else "file"
+        return ("sh", "-c", script(), "distui-fetch", str(self.dir), "t0ken", url, kind, sha, sums, *client)
+
+    def fetch(self, url: str, input: str = "", **more: Any) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "HOME": str(self.home), "PATH": f"{self.home}:{os.environ['PATH']}"}
+        done = subprocess.run(self.argv(url, **more), input=input, capture_output=True, text=True, env=env, timeout=60)
+        assert not (self.cache / "k.lock").exists()
+        return done
+
+    def stub(self, name: str, text: str) -> None:
+        (self.home / name).write_text(f"#!/bin/sh\n{text}\n")
+        (self.home / name).chmod(0o755)
+
+    @property
+    def left(self) -> list[str]:
+        return sorted(str(p.relative_to(self.cache)) for p in self.cache.rglob("*") if p.is_file())
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """A host without data."""
+    return Host(tmp_path)
+
+
+def sha(data: bytes) -> str:
+    """As sha256sum prints it."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_once_and_then_it_is_there(host: Host, web: Web) -> None:
+    """Fetched, checked, put in place readable for all; the second time nothing is asked for."""
+    web.files["/a.bin?v=1"] = BIG
+    assert host.fetch(f"{web.url}/a.bin?v=1", sha=sha(BIG)).stdout.split() == ["fetched"]
+    assert host.left == ["k/about", "k/data"]
+    assert (host.dir / "data").read_bytes() == BIG
+    assert (host.dir / "data").stat().st_mode & 0o777 == 0o644
+    web.asked.clear()
+    assert host.fetch(f"{web.url}/a.bin?v=1", sha=sha(BIG)).stdout.split()[0] == "had"
+    assert web.asked == []
+
+
+def test_a_broken_connection_goes_on_where_it_was(host: Host, web: Web) -> None:
+    """Twice cut, each byte is asked for once."""
+    web.files["/a"] = BIG
+    web.cut, web.cuts = 400_000, 2
+    assert host.fetch(f"{web.url}/a", sha=sha(BIG)).returncode == 0
+    assert web.asked == ["/a", "/a bytes=400000-", "/a bytes=800000-"]
+    assert (host.dir / "data").read_bytes() == BIG
+
+
+def test_an_earlier_fetch_is_gone_on_with(host: Host, web: Web) -> None:
+    """What is there is not fetched again, where a checksum can tell that it was right."""
+    web.files["/a"] = BIG
+    part = host.cache / "k.part"
+    part.mkdir(parents=True)
+    (part / "data").write_bytes(BIG[:1000])
+    assert host.fetch(f"{web.url}/a", sha=sha(BIG)).returncode == 0
+    assert web.asked == ["/a bytes=1000-"]
+
+
+def test_without_a_checksum_it_begins_anew(host: Host, web: Web) -> None:
+    """Nobody could tell that the two halves are of one file."""
+    web.files["/a"] = BIG
+    part = host.cache / "k.part"
+    part.mkdir(parents=True)
+    (part / "data").write_bytes(b"of another version")
+    assert host.fetch(f"{web.url}/a").returncode == 0
+    assert (host.dir / "data").read_bytes() == BIG
+
+
+@pytest.mark.parametrize("old", [b"x" * 1000, b"x" * len(BIG), b"x" * (len(BIG) + 1)])
+def test_the_beginning_of_other_data_is_thrown_away(host: Host, web: Web, old: bytes) -> None:
+    """Shorter, as long, longer: the file is fetched from its beginning once, and right."""
+    web.files["/a"] = BIG
+    part = host.cache / "k.part"
+    part.mkdir(parents=True)
+    (part / "data").write_bytes(old)
+    done = host.fetch(f"{web.url}/a", sha=sha(BIG))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (host.dir / "data").read_bytes() == BIG
+
+
+def test_a_server_without_ranges(host: Host, web: Web) -> None:
+    """It sends everything again."""
+    web.files["/a"] = BIG
+    web.ranges, web.cut, web.cuts = False, 5000, 1
+    assert host.fetch(f"{web.url}/a", sha=sha(BIG)).returncode == 0
+    assert (host.dir / "data").read_bytes() == BIG
+
+
+def test_a_wrong_checksum(host: Host, web: Web) -> None:
+    """Both sums are said; nothing is put in place and nothing stays."""
+    web.files["/a"] = BIG
+    done = host.fetch(f"{web.url}/a", sha="0" * 64)
+    assert done.returncode == 1
+    assert f"{web.url}/a has sha256 {sha(BIG)}, expected {'0' * 64}" in done.stderr
+    assert list(host.cache.iterdir()) == []
+
+
+def test_what_is_not_there(host: Host, web: Web) -> None:
+    """The server's answer; nothing stays."""
+    done = host.fetch(f"{web.url}/no")
+    assert done.stderr.strip() == f"can't fetch {web.url}/no: curl: (22) The requested URL returned error: 404"
+    assert list(host.cache.iterdir()) == []
+
+
+def test_a_disk_that_is_too_small(host: Host, web: Web) -> None:
+    """Known before anything is fetched; `df` of a full disk is a stand-in here."""
+    web.files["/a"] = BIG
+    host.stub("df", "echo Filesystem; echo d 100 90 10 90% /")
+    done = host.fetch(f"{web.url}/a", sha=sha(BIG))
+    assert "has 1024000 bytes" in done.stderr
+    assert "only 0 MiB are free" in done.stderr
+    assert web.asked == []
+    assert list(host.cache.iterdir()) == []
+
+
+FILES = {"a.bin": BIG, "sub/b #1?%.txt": b"b", "sub/deep/ü": b"u"}
+SUMS = "".join(f"{sha(data)}  {name}\n" for name, data in FILES.items()).encode()
+
+
+def serve(web: Web) -> None:
+    """A folder with its file of sums."""
+    web.files = {f"/set/{name}": data for name, data in FILES.items()}
+    web.files["/set/SUMS"] = SUMS
+
+
+def test_a_folder_by_its_sums(host: Host, web: Web) -> None:
+    """Every file that the sums name, whatever its name."""
+    serve(web)
+    done = host.fetch(f"{web.url}/set/", sums="SUMS", sha=sha(SUMS))
+    assert (done.returncode, done.stderr) == (0, "")
+    found = {
+        str(p.relative_to(host.dir / "data")): p.read_bytes() for p in (host.dir / "data").rglob("*") if p.is_file()
+    }
+    assert found == {**FILES, "SUMS": SUMS}
+
+
+def test_a_folder_with_one_wrong_file(host: Host, web: Web) -> None:
+    """It is named with both sums; the next fetch gets that one only."""
+    serve(web)
+    web.files["/set/a.bin"] = b"other"
+    done = host.fetch(f"{web.url}/set/", sums="SUMS")
+    assert f"a.bin has sha256 {sha(b'other')}, expected {sha(BIG)}" in done.stderr
+    assert not host.dir.exists()
+    web.files["/set/a.bin"] = BIG
+    web.asked.clear()
+    assert host.fetch(f"{web.url}/set/", sums="SUMS").returncode == 0
+    assert web.asked == ["/set/SUMS", "/set/a.bin"]
+
+
+@pytest.mark.parametrize(
+    "line", ["no sum", f"{'0' * 64}  ../x", f"{'0' * 64}  /etc/x", f"{'0' * 64}  a//b", f"{'0' * 63}  a"]
+)
+def test_sums_that_lead_elsewhere(host: Host, web: Web, line: str) -> None:
+    """No file outside the folder is ever written."""
+    web.files["/set/SUMS"] = line.encode() + b"\n"
+    done = host.fetch(f"{web.url}/set/", sums="SUMS")
+    assert "not a line of sha256sum" in done.stderr
+    assert list(host.home.rglob("x")) == []
+
+
+def test_a_client_of_the_host(host: Host) -> None:
+    """It starts in the folder, has the secrets in its environment only, and what it says last is what is told."""
+    host.stub("aws", 'echo "$AWS_KEY $*" >data; [ "$AWS_KEY" = "a b" ] || { echo first >&2; echo denied >&2; exit 1; }')
+    argv = ("aws", "s3", "cp", "s3://b/k", "data")
+    assert host.fetch("s3://b/k", client=argv, input="AWS_KEY=wrong\n").stderr == "s3://b/k: denied\n"
+    assert host.fetch("s3://b/k", client=argv, input="AWS_KEY=a b\n").stdout.split() == ["fetched"]
+    assert (host.dir / "data").read_text() == "a b s3 cp s3://b/k data\n"
+
+
+def test_a_folder_by_a_client(host: Host) -> None:
+    """Checked by the sums that came with it; a file that did not come is named."""
+    host.stub(
+        "aws", f"mkdir -p data; echo x >data/x; printf '{sha(b'x' + bytes([10]))}  x\\n{'0' * 64}  y\\n' >data/SUMS"
+    )
+    done = host.fetch("s3://b/p/", sums="SUMS", client=("aws",))
+    assert "the checksum is wrong: y is missing" in done.stderr
+    assert not host.dir.exists()
+
+
+def test_two_at_once(host: Host, web: Web) -> None:
+    """One fetches, the other waits and finds it there."""
+    web.files["/a"] = BIG
+    web.slow = 0.5
+    argv = host.argv(f"{web.url}/a", sha=sha(BIG))
+    both = [subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = sorted(p.communicate(timeout=30)[0].replace(".", "").split()[0] for p in both)
+    assert said == ["fetched", "had"]
+    assert web.asked == ["/a"]
+
+
+def test_a_lock_whose_owner_is_gone(host: Host, web: Web) -> None:
+    """Nobody has touched it for a while: it is taken over."""
+    web.files["/a"] = BIG
+    lock = host.cache / "k.lock"
+    lock.mkdir(parents=True)
+    (lock / "owner").write_text("somebody\n")
+    os.utime(lock, (1, 1))
+    assert host.fetch(f"{web.url}/a").returncode == 0
+
+
+def test_killed_in_the_middle(host: Host, web: Web) -> None:
+    """The client ends with it, the lock is free, what was fetched waits for the next try."""
+    web.files["/a"] = BIG
+    web.cut, web.cuts, web.slow = 500_000, 1, 30.0
+    process = subprocess.Popen(
+        host.argv(f"{web.url}/a", sha=sha(BIG)),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    part = host.cache / "k.part/data"
+    while not (part.exists() and part.stat().st_size):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert host.left == ["k.part/data"]
+    web.slow = 0.0
+    assert host.fetch(f"{web.url}/a", sha=sha(BIG)).returncode == 0
+    assert int(web.asked[-1].removeprefix("/a bytes=").removesuffix("-")) > 0
+
+
+# argv
+
+
+def fetched(url: str, **more: Any) -> Fetch:
+    """The plan of a mount from this URL."""
+    found = fetch_of(DataMount("/d", url=url, **more))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("client", "url", "argv"),
+    [
+        ("aws", "s3://b/k.tar", "aws s3 cp --only-show-errors s3://b/k.tar data"),
+        ("aws", "s3://b/p/", "aws s3 sync --only-show-errors s3://b/p/ data/"),
+        ("s5cmd", "s3://b/p/", "s5cmd sync s3://b/p/* data/"),
+        ("s5cmd", "s3://b/k", "s5cmd cp s3://b/k data"),
+        ("rclone", "s3://b/p/", "rclone copy --retries 5 :s3,provider=AWS,env_auth=true:b/p data"),
+        ("rclone", "oss://b/k", "rclone copyto --retries 5 :s3,provider=Alibaba,env_auth=true:b/k data"),
+        ("ossutil", "oss://b/p/", "ossutil cp -r -f -u oss://b/p/ data/"),
+        ("ossutil", "oss://b/k", "ossutil cp -f oss://b/k data"),
+        ("curl", "https://h/x", "curl"),
+    ],
+)
+def test_clients(client: str, url: str, argv: str) -> None:
+    """Each in its own words."""
+    assert list(client_argv(client, url, fetched(url))) == argv.split()
+
+
+def test_an_endpoint() -> None:
+    """Of an object store of one's own."""
+    told = fetched("s3://b/k", endpoint="http://minio:9000")
+    assert client_argv("aws", "s3://b/k", told)[:3] == ("aws", "--endpoint-url", "http://minio:9000")
+    assert client_argv("s5cmd", "s3://b/k", told)[:3] == ("s5cmd", "--endpoint-url", "http://minio:9000")
+    assert (
+        client_argv("rclone", "s3://b/k", told)[4]
+        == ':s3,provider=Other,env_auth=true,endpoint="http://minio:9000":b/k'
+    )
+    assert client_argv("ossutil", "oss://b/k", told)[-2:] == ("-e", "http://minio:9000")
+
+
+def test_a_client_in_a_container() -> None:
+    """Secrets by name only; what it writes belongs to the login."""
+    told = fetched("s3://b/k", client="rclone", client_image="rclone/rclone", secrets=("KEY",))
+    argv = contained(("rclone", "copyto", "x", "data"), ("docker",), told, "/h/k.part", own_user=True)
+    assert " ".join(argv) == (
+        "docker run --rm --init --network host --user @user@ -e HOME=/tmp -e KEY -v /h/k.part:/fetch -w /fetch "
+        "--entrypoint rclone rclone/rclone copyto x data"
+    )
+    assert contained(("curl",), ("docker",), fetched("https://h/x"), "/h", own_user=True) == ("curl",)
+
+
+def test_one_folder_for_what_is_the_same() -> None:
+    """Where it comes from and its checksum name it, not the job's word for it, nor where ranks see it."""
+    one = fetched("s3://b/k", sha256="a" * 64)
+    assert fetch_of(DataMount("/elsewhere", url="s3://b/k", sha256="a" * 64)) == one
+    assert len({one.folder, fetched("s3://b/k").folder, fetched("s3://b/k", endpoint="http://x").folder}) == 3
+    assert re.fullmatch(r"~/\.cache/distui/data/[0-9a-f]{16}", one.folder)
+
+
+def test_secrets_go_over_stdin() -> None:
+    """One that is missing, or can't be a line, is named without its value."""
+    assert secret_lines(("A",), {"A": "x y", "B": "z"}) == b"A=x y\n"
+    with pytest.raises(UsageError, match="secret A is not set"):
+        secret_lines(("A",), {})
+    with pytest.raises(UsageError, match="secret A: the value holds a newline") as caught:
+        secret_lines(("A",), {"A": "hunter\n2"})
+    assert "hunter" not in str(caught.value)
