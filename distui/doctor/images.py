@@ -71,7 +71,10 @@ async def _one(connector: Connector, host: Host, images: Sequence[str]) -> dict[
             done = await session.run(docker.image_id(host.engine_command, image))
             trouble = classify(done.error_text, done.status)
             missing = None if trouble.code == "image_missing" else trouble
-            found[image] = read_image(done.text) if done.ok else missing
+            try:
+                found[image] = read_image(done.text) if done.ok else missing
+            except ValueError as error:
+                found[image] = Trouble("rubbish", f"{host.name}: {error}")
         return found
     except HostError as error:
         return dict.fromkeys(images, Trouble(error.code, error.message, error.hint))

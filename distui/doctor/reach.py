@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from distui.errors import HostCommandError, HostError
+from distui.facts.values import loads
 from distui.session import ByteChannel, Session
 
 _GREETING = b"DISTUI-REACH:"
@@ -219,7 +220,7 @@ class _Trial:
     def _read(self, line: bytes) -> dict[str, Any]:
         self._asked = False
         try:
-            return dict(json.loads(line))
+            return dict(loads(line))
         except (ValueError, TypeError) as exc:
             raise self._unreadable() from exc
 

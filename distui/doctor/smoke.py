@@ -4,12 +4,12 @@ whom, and what its answers say; the running is done by `run/smoke.py`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distui.doctor.finding import Check, CheckRow, Finding
 from distui.facts.host import HostFacts, ProbeResult
+from distui.facts.values import loads
 from distui.spec.job import Job, RankLayout
 
 GREETING = "DISTUI-SMOKE:"
@@ -145,7 +145,7 @@ def read_answer(lines: Sequence[str]) -> tuple[float | None, str, str]:
     for line in lines:
         _, mark, value = line.partition(GREETING)
         try:
-            answer = json.loads(value) if mark else None
+            answer = loads(value) if mark else None
         except ValueError:
             continue
         if isinstance(answer, dict):

@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from distui.facts.values import loads
+
 BUILD_LABEL = "distui.build"
 """On images that distui built: the hash of what they were built from."""
 
@@ -39,7 +41,7 @@ def read_images(text: str) -> tuple[ImageFacts, ...]:
 
     Raises ValueError for what is no such answer.
     """
-    value = json.loads(text)
+    value = loads(text)
     found = value if isinstance(value, list) else [value]
     try:
         return tuple(_image(v) for v in found)

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 JsonObject = Mapping[str, object]
 
@@ -76,6 +77,14 @@ def mib(size_bytes: object) -> int | None:
     """Bytes, as a number or digits, in MiB."""
     value = number(size_bytes)
     return int(value) // (1 << 20) if value is not None else None
+
+
+def loads(text: str | bytes | bytearray) -> Any:
+    """`json.loads` for what others wrote. Raises ValueError, also for nesting that Python can't follow."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def load_json(text: str) -> object | None:

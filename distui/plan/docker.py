@@ -15,11 +15,11 @@ Which flags by default, and why (FACTS 1.1):
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distui.facts.host import Gpu
+from distui.facts.values import loads
 from distui.plan.model import Task
 from distui.plan.mounts import bind
 from distui.plan.rendezvous import resolve_volume
@@ -198,10 +198,22 @@ def image_id(engine_command: Argv, image: str) -> Argv:
 
 
 def read_entrypoint(told: str) -> str:
-    """The image's own entry point in `image_id`'s answer, in one line; empty when it has none."""
-    value = json.loads(told)
-    config = (value[0] if isinstance(value, list) else value).get("Config") or {}
-    return " ".join(config.get("Entrypoint") or ())
+    """The image's own entry point in `image_id`'s answer, in one line; empty when it has none.
+
+    Raises ValueError when it is no such answer.
+    """
+    config = _first(told).get("Config")
+    entrypoint = config.get("Entrypoint") if isinstance(config, dict) else None
+    return " ".join(map(str, entrypoint)) if isinstance(entrypoint, list) else str(entrypoint or "")
+
+
+def _first(told: str) -> Mapping[str, object]:
+    """The image in the answer: an object from docker, a list of one from podman."""
+    value = loads(told)
+    first = value[0] if isinstance(value, list) and value else value
+    if not isinstance(first, dict) or "Id" not in first:
+        raise ValueError("the engine's answer about the image can't be read")
+    return first
 
 
 def pull(engine_command: Argv, image: str) -> Argv:

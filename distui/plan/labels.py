@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -94,13 +95,17 @@ def to_labels(t: TaskLabels) -> dict[str, str]:
 
 
 def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
-    """The task that labels describe, or None when distui did not write them. Never raises."""
-    run = labels.get(PREFIX + "run", "")
-    if not run or PREFIX + "task" not in labels:
-        return None
+    """The task that labels describe, or None when distui did not write them. Never raises.
+
+    Whoever may start containers on a host writes what labels he likes, and the run becomes the name of a folder.
+    """
 
     def text(key: str, default: str = "") -> str:
-        return labels.get(PREFIX + key, default)
+        return str(labels.get(PREFIX + key, default))
+
+    run = text("run")
+    if not run or PREFIX + "task" not in labels or not _is_name(run):
+        return None
 
     return TaskLabels(
         run=run,
@@ -134,6 +139,14 @@ def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
         done_when=text("done_when"),
         rendezvous_file=text("rendezvous_file"),
     )
+
+
+def _is_name(text: str) -> bool:
+    """Whether this can be one folder's name, and no way to another."""
+    return text not in (".", "..") and len(text) < 256 and not _NO_NAME.search(text)
+
+
+_NO_NAME = re.compile(r"[/\x00-\x1f\x7f]")
 
 
 def format_ranks(ranks: Iterable[int]) -> str:

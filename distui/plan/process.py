@@ -25,6 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from distui.facts.values import loads
 from distui.plan.model import Task
 
 Argv = tuple[str, ...]
@@ -302,7 +303,7 @@ def parse_states(output: bytes) -> tuple[ProcessState, ...]:
 
 def _parse_state(line: bytes) -> ProcessState | None:
     try:
-        data = json.loads(line)
+        data = loads(line)
     except ValueError:
         return None
     states: tuple[State, ...] = ("created", "running", "exited", "lost", "missing")

@@ -68,7 +68,14 @@ class ContainerState:
 
 
 def container_state(told: Mapping[str, Any]) -> ContainerState:
-    """Read one object of `inspect`. Raises KeyError, TypeError or ValueError when it is none."""
+    """Read one object of `inspect`. Raises ValueError when it is none."""
+    try:
+        return _state(told)
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"not an answer of inspect: {error!r}") from error
+
+
+def _state(told: Mapping[str, Any]) -> ContainerState:
     state, config, host = told["State"], told.get("Config") or {}, told.get("HostConfig") or {}
     log = host.get("LogConfig") or {}
     return ContainerState(

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from distui.facts.values import as_object, integer
 from distui.plan import docker
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.run.discover import FoundTask, Runner, inspected, list_tasks, refused, rfc3339
@@ -59,7 +60,7 @@ async def list_containers(run_argv: Runner, host: Host) -> tuple[HostContainer, 
 
 
 def _container(host: Host, value: Mapping[str, Any]) -> HostContainer:
-    config, state = value.get("Config") or {}, value.get("State") or {}
+    config, state = as_object(value.get("Config")), as_object(value.get("State"))
     running = bool(state.get("Running"))
     times = [str(state.get(key, "")) for key in (("StartedAt",) if running else ("FinishedAt", "StartedAt"))]
     since = next((at for text in (*times, str(value.get("Created", ""))) if (at := rfc3339(text)) is not None), None)
@@ -71,10 +72,10 @@ def _container(host: Host, value: Mapping[str, Any]) -> HostContainer:
         image=str(config.get("Image") or value.get("ImageName") or value.get("Image") or ""),
         status=status,
         running=running,
-        exit=None if running or status == "created" else state.get("ExitCode"),
+        exit=None if running or status == "created" else integer(state.get("ExitCode")),
         oom=bool(state.get("OOMKilled")),
         since=since,
-        task=task_from_labels(config.get("Labels") or {}),
+        task=task_from_labels({k: str(v) for k, v in as_object(config.get("Labels")).items()}),
         engine=host.engine,
     )
 

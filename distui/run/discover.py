@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, Literal
 from distui.errors import HostCommandError, HostError
 from distui.facts.engine import classify
 from distui.facts.host import Trouble
+from distui.facts.values import as_object, integer, loads
 from distui.plan import docker, process
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.limit import reached
@@ -204,16 +204,16 @@ def _json_list(host: str, told: Completed) -> list[dict[str, Any]]:
     An answer that can't be read is an error: "no containers" would be believed, and the run with them.
     """
     try:
-        value = json.loads(told.text or "[]")
+        value = loads(told.text or "[]")
     except ValueError as exc:
         raise HostCommandError(host, f"{host}: the engine's answer can't be read", code="rubbish") from exc
     return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
 
 def _container(host: str, value: Mapping[str, Any]) -> FoundTask | None:
-    raw = (value.get("Config") or {}).get("Labels") or {}
+    raw = {str(k): str(v) for k, v in as_object(as_object(value.get("Config")).get("Labels")).items()}
     labels = task_from_labels(raw)
-    state = value.get("State") or {}
+    state = as_object(value.get("State"))
     if labels is None:
         return None
     running = bool(state.get("Running"))
@@ -225,7 +225,7 @@ def _container(host: str, value: Mapping[str, Any]) -> FoundTask | None:
         raw_labels=raw,
         running=running,
         status=str(state.get("Status", "unknown")),
-        exit=int(state.get("ExitCode", 0)) if ended or state.get("ExitCode") else None,
+        exit=integer(state.get("ExitCode", 0)) if ended or state.get("ExitCode") else None,
         oom=bool(state.get("OOMKilled")),
         started=rfc3339(str(state.get("StartedAt", ""))),
         finished=None if running else rfc3339(str(state.get("FinishedAt", ""))),
@@ -240,7 +240,10 @@ def rfc3339(text: str) -> float | None:
     match = _TIME.match(text)
     if match is None:
         return None
-    at = datetime.fromisoformat("{}T{}{}".format(*match.groups()))
+    try:
+        at = datetime.fromisoformat("{}T{}{}".format(*match.groups()))
+    except ValueError:
+        return None
     return at.timestamp() if at.year > 1 else None
 
 

@@ -22,6 +22,8 @@ _DAEMON = 3
 _FRAME = struct.Struct(">BxxxI30sx")
 _SHORT = struct.Struct(">BxxxI")
 _SHORTEST = _FRAME.size - 8
+_FRAME_LIMIT = 64 << 20
+"""What is waited for at most. Docker's frames are of 16 KiB."""
 
 
 class Record(NamedTuple):
@@ -120,6 +122,8 @@ class FrameParser:
             pos = self._odd(buf, pos)
         if end - pos >= 4 and buf[pos + 1 : pos + 4] != b"\0\0\0":
             raise BadFrame(f"not a Docker log frame: {buf[pos : pos + 8]!r}")
+        if end - pos >= 8 and (length := _SHORT.unpack_from(buf, pos)[1]) > _FRAME_LIMIT:
+            raise BadFrame(f"a frame of {length} bytes")
         return pos
 
     def _odd(self, buf: bytes, pos: int) -> int:

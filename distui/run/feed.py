@@ -7,11 +7,12 @@ output. When its connection breaks, every stream raises FeedLost once what came 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
+
+from distui.facts.values import loads
 
 FeedKind = Literal["helper", "socket", "dial"]
 
@@ -165,7 +166,7 @@ async def get_json(feed: Feed, path: str, timeout: float = 15.0) -> tuple[int, A
         async with asyncio.timeout(timeout):
             stream = await feed.get(path)
             status, body = await stream.status(), await stream.rest()
-        return status, json.loads(body) if body.strip() else None
+        return status, loads(body) if body.strip() else None
     except TimeoutError:
         raise EngineDown(f"no answer within {timeout:g} s") from None
     except ValueError as error:

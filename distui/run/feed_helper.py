@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from distui.errors import HostError
+from distui.facts.values import loads
 from distui.run import helper
 from distui.run.feed import EngineAccess, FeedKind, OnHello, OnSample, Stream
 from distui.run.frames import Frame, FrameReader, NoHelper
@@ -140,6 +141,8 @@ class HelperFeed:
             self._break(ConnectionError(words or "the helper on the host ended"))
         except HostError as error:
             self._break(error)
+        except (NoHelper, ValueError, KeyError, TypeError, AttributeError) as error:
+            self._break(ConnectionError(f"what came from the helper can't be read: {error}"))
 
     async def _dispatch(self, data: bytes) -> None:
         self._heard = asyncio.get_running_loop().time()
@@ -162,13 +165,13 @@ class HelperFeed:
             stream.take_status(frame.payload)
         else:
             self._streams.pop(frame.ident, None)
-            stream.take_end(json.loads(frame.payload))
+            stream.take_end(loads(frame.payload))
 
     def _own(self, frame: Frame) -> None:
         if frame.kind == b"M" and self._on_sample is not None:
-            self._on_sample(json.loads(frame.payload))
+            self._on_sample(loads(frame.payload))
         elif frame.kind == b"H" and self._on_hello is not None:
-            self._on_hello(json.loads(frame.payload))
+            self._on_hello(loads(frame.payload))
 
     async def _ping(self) -> None:
         loop = asyncio.get_running_loop()

@@ -7,12 +7,14 @@ unknown, never ended.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from distui.errors import HostCommandError, HostError, SessionLost
+from distui.facts.values import as_object, loads
 from distui.run.feed import EngineAccess, EngineDown, Feed, FeedLost, get_json
 from distui.run.feed_channels import open_channels
 from distui.run.feed_helper import open_helper
@@ -275,8 +277,11 @@ class HostFollower:
     async def _event(self, feed: Feed, line: bytes) -> None:
         if not line.strip():
             return
-        told = json.loads(line)
-        actor = told.get("Actor") or {}
+        try:
+            told = as_object(loads(line))
+        except ValueError:
+            return  # what is missed here, the readers' inspect finds
+        actor = as_object(told.get("Actor"))
         for reader in self._readers:
             if not isinstance(reader, ContainerReader) or reader.ref != actor.get("ID"):
                 continue
@@ -286,8 +291,9 @@ class HostFollower:
             if told.get("Action") == "oom":
                 await self._emit(Note("the kernel killed a process of it for lack of memory", reader.task))
                 continue
-            code = (actor.get("Attributes") or {}).get("exitCode", "")
-            at = told["timeNano"] / 1e9 if "timeNano" in told else None
+            code = str(as_object(actor.get("Attributes")).get("exitCode", ""))
+            nanos = told.get("timeNano")
+            at = nanos / 1e9 if isinstance(nanos, int) else None
             self._spawn(reader.exit_seen(feed, int(code) if code.isdigit() else None, at))
 
     async def _watch_engine(self, feed: Feed) -> None:
@@ -330,7 +336,8 @@ class HostFollower:
                 return
             self._sampled.clear()
             if self._sample is not None:
-                await self._emit(Sampled(self._sampler.take(self._sample)))
+                with contextlib.suppress(ValueError):  # figures that can't be read are none
+                    await self._emit(Sampled(self._sampler.take(self._sample)))
 
     def _check_clock(self, told: Mapping[str, Any]) -> None:
         boot = float(told["wall"]) - float(told["boot"])

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from distui.run.container import ContainerState, container_state
-from distui.run.docker_frames import STDOUT, BadFrame, Batch, FrameParser
+from distui.run.docker_frames import STDOUT, Batch, FrameParser
 from distui.run.feed import EngineDown, Feed, Stream, get_json
 from distui.run.followed import Drained, Emit, Exited, FollowTarget, Note, Records, Removed
 from distui.run.pause import Pause
@@ -87,7 +87,7 @@ class ContainerReader:
             return None
         try:
             return container_state(told)
-        except (KeyError, TypeError, ValueError) as error:
+        except ValueError as error:
             words = told.get("message") if isinstance(told, dict) else error
             raise EngineDown(f"inspect gave status {status}: {words}") from None
 
@@ -120,7 +120,7 @@ class ContainerReader:
         while data := await stream.read():
             try:
                 batch = self.cursor.take(parser.feed(data))
-            except BadFrame as error:
+            except ValueError as error:  # no frames, or no times in them
                 raise EngineDown(str(error)) from None
             if len(batch):
                 await self._emit(Records(self.task, batch, self.cursor.point))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from abc import ABC, abstractmethod
 from dataclasses import replace
 
+from distui.facts.values import loads
 from distui.run.container import ContainerState, container_state
 from distui.run.cri import CriParser
 from distui.run.docker_frames import STDOUT, Batch
@@ -215,6 +215,6 @@ class PodmanReader(FileReader):
         if "no such" in words.lower():
             return None
         try:
-            return container_state(json.loads(body)[0])
+            return container_state(loads(body)[0])
         except (ValueError, KeyError, TypeError, IndexError):
             raise EngineDown(words or f"{self._command[0]} inspect gave no JSON") from None

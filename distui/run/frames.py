@@ -10,6 +10,8 @@ from distui.run.onhost.wire import GREETING
 
 _HEAD = struct.Struct(">IHcx")
 _NOISE_LIMIT = 1 << 20
+_FRAME_LIMIT = 64 << 20
+"""Far more than the helper ever puts into one: a host that promises more does not get our memory."""
 
 
 class Frame(NamedTuple):
@@ -21,7 +23,7 @@ class Frame(NamedTuple):
 
 
 class NoHelper(Exception):
-    """What came is no helper: its greeting is missing after much other text."""
+    """What came is no helper: its greeting is missing after much other text, or a frame is beyond all measure."""
 
 
 class FrameReader:
@@ -41,13 +43,15 @@ class FrameReader:
         return "" if self.greeted else self._rest[-500:].decode("utf-8", "replace").strip()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that `data` completes. Raises NoHelper after 1 MiB without a greeting."""
+        """The frames that `data` completes. Raises NoHelper: no greeting in 1 MiB, a frame too long."""
         self._rest = self._rest + data if self._rest else data
         if not self.greeted and not self._greeting():
             return
         buf, pos, end = self._rest, 0, len(self._rest)
         while pos + 8 <= end:
             length, ident, kind = _HEAD.unpack_from(buf, pos)
+            if length > _FRAME_LIMIT:
+                raise NoHelper(f"the helper announced {length} bytes at once")
             after = pos + 8 + length
             if after > end:
                 break

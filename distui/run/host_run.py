@@ -153,7 +153,10 @@ class HostRun:
         assert self.plan.image is not None
         done = await self._again(docker.image_id(self.first.engine_command, self.plan.image))
         if done.ok:
-            return read_image(done.text)
+            try:
+                return read_image(done.text)
+            except ValueError as exc:
+                raise HostCommandError(self.host, f"{self.host}: {exc}", code="rubbish") from exc
         trouble = classify(done.error_text, done.status)
         if trouble.code == "image_missing":
             return None
@@ -163,7 +166,10 @@ class HostRun:
         """The image's own entry point in one line, empty when it has none or is not there."""
         assert self.plan.image is not None
         done = await self._again(docker.image_id(self.first.engine_command, self.plan.image))
-        return docker.read_entrypoint(done.text) if done.ok else ""
+        try:
+            return docker.read_entrypoint(done.text) if done.ok else ""
+        except ValueError as exc:
+            raise HostCommandError(self.host, f"{self.host}: {exc}", code="rubbish") from exc
 
     async def pull(self) -> None:
         """Pull the image. Raises HostCommandError with the engine's words."""

@@ -7,12 +7,12 @@ is no layer, and is sent to everybody: a form that nobody knows yet costs bytes,
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from distui.facts.image import legacy_folders
+from distui.facts.values import loads
 
 BLOCK = 512
 _EXTENSIONS = b"xgLK"
@@ -124,7 +124,7 @@ class LayerReader:
         """The uppermost layer is the one that stands on the last but one."""
         self._peeked = None
         try:
-            value = json.loads(text[:size])
+            value = loads(text[:size])
         except ValueError:
             return
         parent = value.get("parent", "") if isinstance(value, dict) else None

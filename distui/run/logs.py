@@ -15,14 +15,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
+from distui.facts.values import loads
 from distui.run.docker_frames import STDERR, STDOUT, Batch
 from distui.run.line_block import LineBlock
 from distui.run.lines import LineAssembler, Stream
 from distui.run.masking import NOTHING, Mask
 from distui.run.store import StoredRun, open_private, write_private
 from distui.run.times import Stamps, pack, times_of
+
+T = TypeVar("T")
 
 Splitter = Callable[[bytes], Sequence[tuple[int | None, bytes]]]
 """A line of several ranks -> its pieces, each with its rank (None: the launcher's own words)."""
@@ -76,17 +79,20 @@ class TaskLog:
         self.error: OSError | None = None
         """Set when a file could not be written; from then on nothing is written and nothing more is counted."""
 
-    def restore(self) -> Any | None:
-        """Cut the files back to the last checkpoint and return its resume value, None to read from the start."""
+    def restore(self, read: Callable[[Any], T]) -> T | None:
+        """Cut the files back to the last checkpoint and return its resume value, None to read from the start.
+
+        `read` makes the value of what was stored and raises ValueError when that is none.
+        """
         try:
-            saved = json.loads(self._run.follow_file(self._task).read_bytes())
+            saved = loads(self._run.follow_file(self._task).read_bytes())
             lengths = {str(k): int(v) for k, v in saved["files"].items()}
-            resume = saved["resume"]
+            resume = read(saved["resume"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             lengths, resume = {}, None
         for path in self._own_files():
             with contextlib.suppress(FileNotFoundError):
-                os.truncate(path, min(lengths.get(path.name, 0), path.stat().st_size))
+                os.truncate(path, min(max(0, lengths.get(path.name, 0)), path.stat().st_size))
         return resume
 
     def _own_files(self) -> Iterator[Path]:

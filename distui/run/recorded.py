@@ -6,12 +6,12 @@ What a torn or foreign line can't give is left out; a recorded run never fails t
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from distui.facts.values import loads
 from distui.run.events import (
     AttemptEnded,
     Event,
@@ -55,7 +55,7 @@ def stored_samples(stored: StoredRun, most: int = 20_000) -> tuple[HostSampled, 
     found = []
     for line in lines:
         with contextlib.suppress(*_UNREADABLE):
-            found.append(_sample(json.loads(line)))
+            found.append(_sample(loads(line)))
     return tuple(found)
 
 
@@ -67,7 +67,7 @@ def stored_progress(stored: StoredRun) -> Progressed | None:
             return progress_of(_at(result["ts"]), result["progress"])
     for line in reversed(_tail(stored.path / "metrics.ndjson")):
         with contextlib.suppress(*_UNREADABLE):
-            value = json.loads(line)
+            value = loads(line)
             if value["type"] == "progress":
                 return progress_of(_at(value["ts"]), value)
     return None

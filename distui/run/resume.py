@@ -80,7 +80,14 @@ class ResumePoint:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> ResumePoint:
-        """Back from JSON. Raises KeyError, TypeError or ValueError when it is not what to_json wrote."""
+        """Back from JSON. Raises ValueError when it is not what to_json wrote."""
+        try:
+            return cls._of(value)
+        except (KeyError, TypeError, IndexError, AttributeError, OverflowError) as error:
+            raise ValueError(f"no point to read on from: {error!r}") from error
+
+    @classmethod
+    def _of(cls, value: Mapping[str, Any]) -> ResumePoint:
         out, err = (Seen(s[0].encode(), int(s[1]), int(s[2])) if s else None for s in value["last"])
         return cls(
             written=int(value["written"]),

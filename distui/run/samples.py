@@ -47,7 +47,14 @@ class Sampler:
         self._last: Mapping[str, Any] = {}
 
     def take(self, told: Mapping[str, Any]) -> Sample:
-        """One M frame's object as a sample."""
+        """One M frame's object as a sample. Raises ValueError when it is none."""
+        try:
+            return self._take(told)
+        except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+            self._last = {}
+            raise ValueError(f"not a sample: {error!r}") from error
+
+    def _take(self, told: Mapping[str, Any]) -> Sample:
         last, self._last = self._last, told
         seconds = told["boot"] - last["boot"] if last else 0.0
         memory = [_kib_to_mib(text) for text in told["memory"]]

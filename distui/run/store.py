@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from distui.errors import NotFound, UsageError
+from distui.facts.values import loads
 from distui.run.events import Event, HostSampled, LogLines, Progressed, to_json
 
 KEPT_BUILDS = 50
@@ -140,7 +141,7 @@ class StoredRun:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            value = json.loads((self.path / name).read_text("utf-8"))
+            value = loads((self.path / name).read_text("utf-8"))
         except (OSError, ValueError):
             return None
         return value if isinstance(value, dict) else None
@@ -156,7 +157,7 @@ class StoredRun:
             return
         for line in lines:
             with contextlib.suppress(ValueError):
-                value = json.loads(line)
+                value = loads(line)
                 if isinstance(value, dict):
                     yield value
 
@@ -216,7 +217,12 @@ class RunStore:
         return self._with_folders(path)
 
     def adopt(self, run_id: str) -> StoredRun:
-        """The folder of a run that was found on the hosts; made when this machine does not have it yet."""
+        """The folder of a run that was found on the hosts; made when this machine does not have it yet.
+
+        Raises NotFound for what is no run's name.
+        """
+        if not _is_name(run_id):
+            raise NotFound(f"{run_id[:80]!r} is no run's name")
         path = self.root / run_id
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         return self._with_folders(path)
@@ -260,8 +266,11 @@ def _changed(path: Path) -> float:
         return 0.0
 
 
+_NO_NAME = re.compile(r"[/\x00-\x1f\x7f]")
+
+
 def _is_name(run_id: str) -> bool:
-    return bool(run_id) and "/" not in run_id and run_id not in (".", "..") and "\x00" not in run_id
+    return 0 < len(run_id) < 256 and run_id not in (".", "..") and not _NO_NAME.search(run_id)
 
 
 def write_private(path: Path, data: bytes) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 from typing import Any
 
+from distui.facts.values import as_objects, integer, loads
 from distui.run.store import StoredRun, write_private
 
 FILE = "summary.json"
@@ -22,7 +23,7 @@ def summary(stored: StoredRun) -> dict[str, Any]:
     """
     of = [_state(stored, "plan.json"), _state(stored, "events.ndjson")]
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        kept: dict[str, Any] = json.loads((stored.path / FILE).read_bytes())
+        kept: dict[str, Any] = loads((stored.path / FILE).read_bytes())
         if kept.get("of") == of:
             return kept
     made = {"of": of, **_made(stored)}
@@ -42,17 +43,17 @@ def _state(stored: StoredRun, name: str) -> list[int]:
 
 def _made(stored: StoredRun) -> dict[str, Any]:
     plan = stored.read_plan() or {}
-    tasks = plan.get("tasks") or []
+    tasks = as_objects(plan.get("tasks"))
     events = list(stored.events())
     opened = next((e for e in events if e.get("type") == "run"), {})
     newest = next((e.get("type") for e in reversed(events) if e.get("type") in ("run", "attempt", "result")), "")
     return {
         "job": str(plan.get("job") or opened.get("job") or ""),
         "owner": str(plan.get("owner") or ""),
-        "hosts": list(dict.fromkeys(str(t.get("host", "")) for t in tasks if isinstance(t, dict))),
-        "ranks": int(plan.get("world_size") or len(opened.get("ranks") or ())),
-        "attempt": int(plan.get("attempt") or 1),
-        "attempts": int(plan.get("attempts") or 1),
+        "hosts": list(dict.fromkeys(str(t.get("host", "")) for t in tasks)),
+        "ranks": integer(plan.get("world_size")) or len(as_objects(opened.get("ranks"))),
+        "attempt": integer(plan.get("attempt")) or 1,
+        "attempts": integer(plan.get("attempts")) or 1,
         "opened": opened.get("ts"),
         "paused": newest == "attempt",
         "result": next((e for e in reversed(events) if e.get("type") == "result"), None),

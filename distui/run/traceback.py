@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 RANK_PREFIX = re.compile(r"^\[(?:rank|default)\d+\]:? ?")
 """What torch and torchrun put before a rank's lines."""
-FRAME = re.compile(r'^(\s*(?:\[rank\d+\]:? ?)?\s*File ")([^"]+)(", line \d+, in .*)$')
+FRAME = re.compile(r'^(\s*+(?:\[rank\d+\]:? ?\s*+)?File ")([^"]+)(", line \d+, in .*)$')
 LIBRARY = re.compile(r"site-packages|dist-packages|/lib/python\d|^<|/runpy\.py|importlib/_bootstrap")
 _ROOTS = re.compile(r".*(?:site-packages|dist-packages|/lib/python[\d.]+)/")
 _NOTE = re.compile(

@@ -284,11 +284,11 @@ class Watch:
         )
 
     async def _target(self, host: HostRun, task: Task, *, adopted: bool) -> FollowTarget:
-        saved = self.tracks[task.index].log.restore() if adopted else None
+        resume = self.tracks[task.index].log.restore(ResumePoint.from_json) if adopted else None
         ref = host.ids.get(task.index, task.container)
         if task.engine == "process":
             ref = task_folder(await host.run_dir(), task.index)
-        return FollowTarget(task.index, ref, ResumePoint.from_json(saved) if saved else None)
+        return FollowTarget(task.index, ref, resume)
 
     async def _take(self, host: str, event: FollowEvent) -> None:
         if host in self._unmet and not isinstance(event, Lost):

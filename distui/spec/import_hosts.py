@@ -6,6 +6,7 @@ Open MPI, DeepSpeed and Horovod, and node sets such as `node[001-064]`.
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -97,6 +98,7 @@ def _hostfile(text: str, path: str) -> Imported:
 
 _KEYS = {"ansible_host": "addr", "ansible_ssh_host": "addr", "ansible_user": "user", "ansible_ssh_user": "user",
          "ansible_port": "port", "ansible_ssh_port": "port"}  # fmt: skip
+_MOST_GROUPS = 10_000
 _OWN_GROUPS = ("all", "ungrouped")
 
 
@@ -159,12 +161,20 @@ def _ansible_yaml(text: str, path: str) -> Imported:
     import yaml
 
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path} is not YAML: {error}") from None
+        return _ansible_tree(yaml.safe_load(text), path)
+    except RecursionError:
+        raise UsageError(f"{path} is nested too deeply") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise UsageError(f"{path} is not YAML: {str(error)[:500]}") from None
+
+
+def _ansible_tree(value: Any, path: str) -> Imported:
     found = _Ansible(path)
+    visits = itertools.count(1)
 
     def walk(group: str, body: Any) -> None:
+        if next(visits) > _MOST_GROUPS:  # YAML's aliases can make a few lines stand for millions
+            raise UsageError(f"{path} has over {_MOST_GROUPS:,} groups")
         for name, values in _mapping(_mapping(body).get("hosts")).items():
             found.add(str(name), _mapping(values), group)
         for child, below in _mapping(_mapping(body).get("children")).items():

@@ -187,7 +187,7 @@ def test_rank_lists_survive_their_short_form(numbers: tuple[int, ...]) -> None:
 @given(
     st.builds(
         TaskLabels,
-        run=st.text(min_size=1),
+        run=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", fullmatch=True),
         task=st.integers(0, 999),
         ranks=ranks,
         host=st.text(),

@@ -79,7 +79,7 @@ def test_after_a_crash_the_file_is_cut_to_its_checkpoint(stored: StoredRun) -> N
 
     again = TaskLog(stored, 0, [0])
 
-    assert again.restore() == {"at": 1}
+    assert again.restore(dict) == {"at": 1}
     assert stored.rank_log(0).read_bytes() == b"one\n"
 
 
@@ -90,7 +90,7 @@ def test_without_a_checkpoint_all_is_read_again(stored: StoredRun) -> None:
     log.close()
     stored.follow_file(0).write_bytes(b'{"files": {"rank-00000.log": 4}, "resu')
 
-    assert TaskLog(stored, 0, [0]).restore() is None
+    assert TaskLog(stored, 0, [0]).restore(dict) is None
     assert stored.rank_log(0).read_bytes() == b""
 
 
@@ -203,7 +203,7 @@ def test_hidden_values_do_not_move_the_checkpoint(stored: StoredRun) -> None:
     log.close()
 
     again = TaskLog(stored, 0, [0], mask=mask)
-    assert again.restore() == {"n": 1}
+    assert again.restore(dict) == {"n": 1}
     again.feed(printed(b"next\n"))
     again.close()
     assert stored.rank_log(0).read_bytes() == b"***\nnext\n"

@@ -65,7 +65,7 @@ def test_after_a_crash_times_are_cut_with_the_log(stored: StoredRun) -> None:
     log.close()
 
     again = TaskLog(stored, 0, [0], clock=lambda: 2.0)
-    again.restore()
+    again.restore(dict)
     again.feed(said(("", b"two\n")))
     again.close()
     assert list(read_times(times_of(stored.rank_log(0)), 0, 9)) == [1.0, 2.0]

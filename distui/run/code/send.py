@@ -15,6 +15,7 @@ from importlib import resources
 from typing import Any
 
 from distui.errors import CheckFailed, DistuiError, HostCommandError, SessionLost
+from distui.facts.values import loads
 from distui.plan.code import COPY, is_copied, size, store
 from distui.plan.tree import Entry, readable
 from distui.run.code.scan import pieces
@@ -191,7 +192,7 @@ class _Call:
         except TimeoutError as exc:
             raise HostCommandError(host, f"{host}: the code was not taken within {ANSWER_SECONDS:g} s") from exc
         try:
-            value = json.loads(line)
+            value = loads(line)
             state = value["state"]
         except (ValueError, KeyError, TypeError) as exc:
             raise _silent(host, await self._last_words()) from exc

@@ -1,0 +1,326 @@
+"""Whatever a host, a file or a stranger says, every reader gives a value or the error it documents, and soon.
+
+The readers of `facts` have the same in `test_facts_total.py`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import distui
+from distui import config
+from distui.doctor import mounts, smoke
+from distui.errors import HostCommandError, NotFound, UsageError
+from distui.facts.image import read_image, read_images
+from distui.facts.values import loads
+from distui.plan import docker, labels, process, serialize
+from distui.plan.labels import PREFIX
+from distui.run import container, recorded, resume, samples, summary, times
+from distui.run.containers import _container as host_container
+from distui.run.cri import CriParser
+from distui.run.discover import _container as found_task
+from distui.run.discover import _json_list, rfc3339
+from distui.run.docker_frames import BadFrame, FrameParser, stamp_ns
+from distui.run.frames import FrameReader, NoHelper
+from distui.run.job_record import recorded_job
+from distui.run.lines import excerpt, safe, text_of
+from distui.run.onhost.wire import GREETING
+from distui.run.store import RunStore, StoredRun
+from distui.run.traceback import folds
+from distui.session import Completed
+from distui.spec import choose, document, hostfile, import_hosts, overrides, read_inventory, read_job
+from distui.spec.inventory import Host
+from distui.spec.nodes import Source
+from distui.spec.problems import Problems
+
+SECONDS = 2.0
+"""A reader that takes so long for a small input would not end for a large one."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One reader, the errors it may raise, and whether it takes text, bytes or a JSON value."""
+
+    call: Callable[[Any], object]
+    raises: tuple[type[Exception], ...] = ()
+    takes: str = "text"
+
+
+def forms(text: str) -> None:
+    """Every form that hosts can be imported from."""
+    for form in ("ssh-config", "hostfile", "nodeset", "ansible"):
+        for path in ("f", "f.yml"):
+            with_errors(lambda: import_hosts.read(text, form, path), UsageError)  # type: ignore[arg-type]  # noqa: B023
+
+
+def with_errors(call: Callable[[], object], *allowed: type[Exception]) -> None:
+    try:
+        call()
+    except allowed:
+        return
+
+
+def cut(parser: Any, data: bytes) -> None:
+    """Feed it in two pieces."""
+    for part in (data[: len(data) // 2], data[len(data) // 2 :]):
+        list(parser.feed(part)) if isinstance(parser, FrameReader) else parser.feed(part)
+
+
+def settings_of(text: str) -> None:
+    for key in config.KEYS.values():
+        with_errors(lambda: key.read(text), UsageError)  # noqa: B023
+
+
+def twice(told: Any) -> None:
+    sampler = samples.Sampler()
+    sampler.take(told)
+    sampler.take(told)
+
+
+HOST = Host("h")
+
+READERS: dict[str, Reader] = {
+    "spec.document.parse": Reader(lambda t: document.parse(Source(t, "f"), Problems())),
+    "spec.read_inventory.read_inventory": Reader(lambda t: read_inventory.read_inventory(t, "f"), (UsageError,)),
+    "spec.read_job.read_job": Reader(lambda t: read_job.read_job(t, "f", environ={}), (UsageError,)),
+    "spec.read_job.read_jobs": Reader(lambda t: read_job.read_jobs(t, "f", environ={}), (UsageError,)),
+    "spec.hostfile.read_hostfile": Reader(lambda t: hostfile.read_hostfile(t, "f"), (UsageError,)),
+    "spec.import_hosts.read": Reader(forms),
+    "spec.choose.parse_label": Reader(choose.parse_label, (UsageError,)),
+    "spec.overrides.parse_set": Reader(overrides.parse_set, (UsageError,)),
+    "plan.docker.read_entrypoint": Reader(docker.read_entrypoint, (ValueError,)),
+    "plan.labels.parse_ranks": Reader(labels.parse_ranks),
+    "plan.labels.task_from_labels": Reader(labels.task_from_labels, takes="object"),
+    "plan.process.parse_states": Reader(process.parse_states, takes="bytes"),
+    "plan.serialize.from_json": Reader(serialize.from_json, (UsageError,), takes="object"),
+    "facts.values.loads": Reader(loads, (ValueError,)),
+    "facts.image.read_image": Reader(read_image, (ValueError,)),
+    "facts.image.read_images": Reader(read_images, (ValueError,)),
+    "doctor.mounts.read_seen": Reader(mounts.read_seen),
+    "doctor.smoke.read_answer": Reader(lambda t: smoke.read_answer([t, smoke.GREETING + t])),
+    "run.container.container_state": Reader(container.container_state, (ValueError,), takes="object"),
+    "run.resume.ResumePoint.from_json": Reader(resume.ResumePoint.from_json, (ValueError,), takes="object"),
+    "run.samples.Sampler.take": Reader(twice, (ValueError,), takes="object"),
+    "run.discover.found_task": Reader(lambda v: found_task("h", v), takes="object"),
+    "run.discover.json_list": Reader(
+        lambda t: _json_list("h", Completed((), 0, t.encode("utf-8", "replace"), b"")), (HostCommandError,)
+    ),
+    "run.discover.rfc3339": Reader(rfc3339),
+    "run.containers.host_container": Reader(lambda v: host_container(HOST, v), takes="object"),
+    "run.cri.CriParser.feed": Reader(lambda b: cut(CriParser(), b), takes="bytes"),
+    "run.docker_frames.FrameParser.feed": Reader(lambda b: cut(FrameParser(), b), (BadFrame,), takes="bytes"),
+    "run.docker_frames.stamp_ns": Reader(lambda b: stamp_ns(b), (ValueError,), takes="bytes"),
+    "run.frames.FrameReader.feed": Reader(
+        lambda b: cut(FrameReader("w"), GREETING + b"w\n" + b), (NoHelper,), takes="bytes"
+    ),
+    "run.times.Stamps.parse": Reader(lambda t: times.Stamps().parse(t)),
+    "run.lines.safe": Reader(lambda t: (safe(t), safe(t, colour=True), excerpt(t.split("\n")))),
+    "run.lines.text_of": Reader(text_of, takes="bytes"),
+    "run.traceback.folds": Reader(lambda t: folds(t.split("\n"))),
+    "config.KEYS": Reader(settings_of),
+}
+
+ELSEWHERE = {
+    "plan.docker.load": "an argv",
+    "plan.tree.readable": "asks the disk",
+    "plan.process.list_tasks": "an argv",
+    "run.load.load": "a figure of a value",
+    "run.load.readings": "a figure of a value",
+    "run.times.read_times": "below, with the other stored files",
+    "run.onhost.metrics.read": "of the kernel's files, on the host",
+    "spec.read_job.load_job": "read_job after a file",
+    "spec.read_inventory.load_inventory": "read_inventory after a file",
+    "spec.hostfile.load_hostfile": "read_hostfile after a file",
+    "spec.files.read_text": "test_document: what is not a readable text is refused",
+    "spec.groups.read_groups": "a part of read_inventory",
+    "config.load": "KEYS, and files by spec.document",
+}
+
+WORDS = [
+    *("version: 1\n", "hosts:\n", "  h[1-3]: {}\n", "name: x\n", "command: [a]\n", "- ", "&a "),
+    *("*a", "<<: *a\n", "!!python/"),
+    *("object/apply:os.system [id]\n", "{", "}", "[", "]", '"', "'", "|", ">", "%", "\t", "\0"),
+    *("\ufeff", "\u202e", "../", "1e999"),
+    *("Host ", "HostName ", "slots=", "[all:vars]\n", "ansible_host=", "${A:-", "$", "0-", ","),
+    *("9" * 30, "=", "\x1b]52;c;"),
+    *('File "a.py", line 1, in f\n', "  raise\n", "2026-11-21T02:35:34.123456789Z", "stdout F "),
+    *("P ", "running", "\n", "\n"),
+]  # fmt: skip
+TEXT = st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=8)), max_size=20).map("".join)
+BYTES = st.one_of(
+    st.binary(max_size=120),
+    st.lists(
+        st.sampled_from([
+            b"\1\0\0\0\0\0\0\x27", b"\2\0\0\0\0\0\0\x28", b"\3\0\0\0\0\0\0\1x", b"\1\0\0\0\xff\xff\xff\xff",
+                         b"2026-11-21T02:35:34.123456789Z a", b"\xff\xff\xff\xff\0\1D\0", b"\0\0\0\2\0\1H\0{}", b"\n",
+                         b" stdout F x\n", b'{"state": "running", "pid": [1]}\n', b"9999-99-99T99:99:99.9Z"]),
+        max_size=8,
+    ).map(b"".join),
+)  # fmt: skip
+KEYS = [
+    *("State", "Status", "Running", "ExitCode", "OOMKilled", "StartedAt", "FinishedAt", "Config"),
+    *("Labels", "HostConfig"),
+    *("LogConfig", "Type", "Tty", "Id", "Name", "Created", "Image", "schema", "tasks", "networks"),
+    *("code", "mounts", "plan"),
+    *("written", "offset", "base", "mark", "top", "last", "open", "distrust", "done", "Entrypoint"),
+    *("job", "picks", "file"),
+    *("boot", "wall", "cpu", "memory", "gpus", "rows", "fields", "pcie", "xid", "amd", "net", "ib"),
+    *("disks", "load", "error"),
+    *("ts", "type", "ranks", "rank", "host", "state", "sha256", "roles", "data", "hosts", "of", "files", "resume"),
+    *(PREFIX + key for key in ("run", "task", "rank", "host", "attempt", "grace")),
+]  # fmt: skip
+LEAVES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5),
+    st.sampled_from(["running", "2026-11-21T02:35:34Z", "9999-99-99T99:99:99Z", "../..", serialize.SCHEMA, "result"]),
+)  # fmt: skip
+JSON = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(KEYS), inner, min_size=1, max_size=8)
+    ),
+    max_leaves=25,
+)
+OBJECT = st.dictionaries(st.sampled_from(KEYS), JSON, max_size=10)
+
+
+def read(name: str, value: object) -> None:
+    """Let the reader read; what it raises must be documented, and soon."""
+    reader = READERS[name]
+    began = time.process_time()
+    with_errors(lambda: reader.call(value), *reader.raises)
+    assert time.process_time() - began < SECONDS
+
+
+def of_kind(kind: str) -> list[str]:
+    return sorted(name for name, reader in READERS.items() if reader.takes == kind)
+
+
+many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@pytest.mark.parametrize("name", of_kind("text"))
+@given(value=st.one_of(TEXT, JSON.map(json.dumps)))
+@many
+def test_any_text(name: str, value: str) -> None:
+    read(name, value)
+
+
+@pytest.mark.parametrize("name", of_kind("bytes"))
+@given(value=BYTES)
+@many
+def test_any_bytes(name: str, value: bytes) -> None:
+    read(name, value)
+
+
+@pytest.mark.parametrize("name", of_kind("object"))
+@given(value=OBJECT)
+@example(value={"State": {"Status": "exited", "Running": False, "ExitCode": float("inf")}})
+@example(value={"State": "x", "Config": 7, "HostConfig": "x"})
+@example(value={"Config": {"Labels": {PREFIX + "run": 7, PREFIX + "task": None}}, "State": []})
+@many
+def test_any_object(name: str, value: dict[str, Any]) -> None:
+    read(name, value)
+
+
+FILES = ("plan.json", "job.json", "events.ndjson", "metrics.ndjson", "summary.json", "follow/task-00000.json")
+
+
+@given(text=st.one_of(TEXT, JSON.map(json.dumps), st.lists(OBJECT.map(json.dumps), max_size=4).map("\n".join)))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_file_in_a_run_s_folder(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    """A torn or foreign file counts as absent: the list of runs and the run itself can still be looked at."""
+    run = StoredRun(tmp_path_factory.mktemp("run"))
+    (run.path / "follow").mkdir()
+    (run.path / "logs").mkdir()
+    for name in FILES:
+        (run.path / name).write_text(text, "utf-8", "replace")
+    times.times_of(run.rank_log(0)).write_text(text, "utf-8", "replace")
+    summary.summary(run)
+    list(recorded.stored_events(run))
+    recorded.stored_samples(run)
+    recorded_job(run)
+    times.read_times(times.times_of(run.rank_log(0)), 0, 5)
+
+
+BOMBS = [
+    "a: &a [x]\n" + "".join(f"{c}: &{c} [*{p}, *{p}, *{p}]\n" for p, c in zip("abcdefghij", "bcdefghijk", strict=True)),
+    "all: &a\n  children:\n    x: *a\n",
+    "all: &g0 {children: {x: {}}}\n"
+    + "".join(f"g{i}: &g{i} {{children: {{x: *g{i - 1}, y: *g{i - 1}}}}}\n" for i in range(1, 18)),
+    "[" * 5000,
+    "{a: " * 5000,
+    "x: " + "9" * 100_000,
+    "hosts: h[1-999999999]\n",
+    "version: 1\nhosts:\n  h[1-999999]x[1-999999]: {}\n",
+    "name: ${A:-" * 2000,
+    "- " * 20_000,
+    "x: |\n" + " y\n" * 50_000,
+    "!!python/object/apply:os.system [touch /tmp/distui-was-here]\n",
+    "\x1b[" + "0;" * 100_000,
+    "\x1b]" * 50_000,
+    "\r" * 200_000 + "x",
+    'File "' * 20_000,
+    "[" * 100_000 + "1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", of_kind("text"))
+@pytest.mark.parametrize("number", range(len(BOMBS)))
+def test_bombs(name: str, number: int) -> None:
+    """What is small on paper and large when it is unfolded is refused or read in bounded time."""
+    read(name, BOMBS[number])
+
+
+def test_every_reader_is_read_here() -> None:
+    """A new function that reads what others wrote joins the table, or says where it is tested."""
+    facts = (Path(__file__).parent / "test_facts_total.py").read_text()
+    missing = []
+    for room in ("spec", "facts", "plan", "doctor", "run"):
+        for found in pkgutil.walk_packages([str(Path(distui.__file__).parent / room)], f"distui.{room}."):
+            module = importlib.import_module(found.name)
+            for name, value in inspect.getmembers(module, inspect.isfunction):
+                if value.__module__ != found.name or not re.match(r"(parse|read|load|from_json|task_from)", name):
+                    continue
+                if inspect.iscoroutinefunction(value):
+                    continue
+                key = f"{found.name.removeprefix('distui.')}.{name}"
+                known = key in READERS or key in ELSEWHERE or (room == "facts" and re.search(rf"\b{name}[,(]", facts))
+                missing += [] if known or _takes_values(value) else [key]
+    assert missing == []
+
+
+def _takes_values(function: Any) -> bool:
+    """Whether it takes what another reader made of the text."""
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    return first is None or str(first.annotation) not in ("str", "bytes", "str | None", "Mapping[str, Any]")
+
+
+def test_labels_of_a_stranger_are_no_way_to_another_folder(tmp_path: Path) -> None:
+    """Whoever may start containers on a host writes what labels he likes."""
+    base = {PREFIX + "run": "r", PREFIX + "task": "0", PREFIX + "host": "h"}
+    assert labels.task_from_labels(base) is not None
+    for bad in ("..", ".", "../../.ssh", "/etc", "a/b", "a\0", "a\nb", "x" * 300):
+        assert labels.task_from_labels(base | {PREFIX + "run": bad}) is None
+        with pytest.raises(NotFound):
+            RunStore(tmp_path).adopt(bad)
+
+
+def test_a_frame_without_end_is_refused() -> None:
+    """A host that promises four gigabytes does not get them."""
+    with pytest.raises(NoHelper):
+        list(FrameReader("w").feed(GREETING + b"w\n" + b"\xff\xff\xff\xff\0\1D\0"))
+    with pytest.raises(BadFrame):
+        FrameParser().feed(b"\1\0\0\0\xff\xff\xff\xff" + b"2026-11-21T02:35:34.123456789Z a")
