@@ -44,6 +44,8 @@ from distui.run.watch import Watch
 from distui.session import Connector
 
 BATCH_SECONDS = 0.02
+NEVER_MET = 10.0
+"""Seconds that a stop waits for a host which did not answer from its beginning on."""
 QUEUE_EVENTS = 2000
 QUEUE_LINES = 100_000
 """Log lines that may wait for a slow reader, some 25 MB; beyond that the hosts wait."""
@@ -387,6 +389,8 @@ class RunController:
             return min(self.limits.lost, elastic.WAIT_FOR_LOST)
         if self.watch.stop_began is None:
             return self.limits.lost
+        if self.watch.only_unmet:  # a stop from elsewhere is pending there, and is said to be
+            return min(self.limits.lost, NEVER_MET)
         return min(self.limits.lost, self.requests.grace + 30)
 
     async def _wait_for_change(self) -> None:

@@ -167,6 +167,12 @@ class Watch:
         return any(now - since >= seconds for host, since in self._lost_since.items() if host in waiting)
 
     @property
+    def only_unmet(self) -> bool:
+        """Whether all that is left is on hosts that this distui never reached."""
+        waiting = {t.task.host for t in self.tracks.values() if not t.over}
+        return bool(waiting) and waiting <= self._unmet
+
+    @property
     def done_at(self) -> float | None:
         """When the last task ended whose end is the run's (`done_when`), in our clock; None while one lives."""
         judges = [self.tracks[index] for index in self.plan.judges]

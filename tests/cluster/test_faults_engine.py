@@ -1,0 +1,294 @@
+"""The container engine and the host go wrong on real hosts: each fault is really made, and what distui says is read."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.cluster
+
+TICKS = "i=0; while [ $i -lt %d ]; do echo tick $i of $RANK; i=$((i+1)); sleep 0.02; done"
+GPUS = {"gpus_per_host": 1}
+
+
+@pytest.fixture
+def start(lab: Any, home: Path) -> Iterator[Callable[..., Any]]:
+    """Starts a run of a shell script on h1 and h2; keywords are keys of the job."""
+    programs: list[Any] = []
+
+    def begin(script: str, *flags: str, where: Path = home, **job: Any) -> Any:
+        given = {"version": 1, "name": "smoke", "hosts": "h[1-2]", "image": "lab/python:1", "stop_grace": "2s"}
+        (where / "job.yaml").write_text(json.dumps(given | {"command": ["sh", "-c", script]} | job))
+        program = lab.spawn_distui("run", "job.yaml", "--headless", "-y", *flags, home=where)
+        programs.append(program)
+        return program
+
+    yield begin
+    for program in programs:
+        program.__exit__(None, None, None)
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Return as soon as `condition` holds; fail after `seconds`."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def running(lab: Any, *hosts: str) -> Callable[[], bool]:
+    """Whether each of these hosts runs a container of distui."""
+    return lambda: all(lab.host(h).out("docker", "ps", "-q", "--filter", "label=distui.run") for h in hosts)
+
+
+def read_until(program: Any, kind: str, **wanted: object) -> dict[str, Any]:
+    """The next event of an NDJSON run that has these values; text is looked for as a part."""
+    for line in program.stdout:
+        event = dict(json.loads(line))
+        if event["type"] == kind and all(
+            value in event.get(key, "") if key == "text" else event.get(key) == value for key, value in wanted.items()
+        ):
+            return event
+    raise AssertionError(f"no {kind} with {wanted}: {program.stderr.read()[-2000:]}")
+
+
+def rest_of(program: Any) -> dict[str, Any]:
+    """The result: the last event."""
+    result = [json.loads(line) for line in program.stdout][-1]
+    program.wait(30)
+    return dict(result)
+
+
+def assert_clean(lab: Any) -> None:
+    assert [left for host in lab.hosts for left in host.leftovers()] == []
+
+
+# the daemon
+
+
+def test_a_daemon_with_live_restore_is_killed(lab: Any, start: Callable[..., Any]) -> None:
+    """Its ranks are out of reach, not ended, and then run on; the run succeeds with every line of its log."""
+    h2 = lab.host("h2")
+    live = 'sed -i \'s/"live-restore": %s/"live-restore": %s/\' /etc/docker/daemon.json && pkill -HUP -x dockerd'
+    h2.exec(live % ("false", "true"))
+    until(lambda: "true" in h2.out("docker", "info", "--format", "{{.LiveRestoreEnabled}}"))
+    try:
+        program = start(TICKS % 250, "-o", "ndjson", "--log-to", "none")
+        read_until(program, "phase", phase="follow")
+        h2.fault("docker-kill")
+        read_until(program, "rank", rank=1, state="lost")
+        h2.fault("docker-up")
+        result = rest_of(program)
+    finally:
+        h2.exec(live % ("true", "false"))
+
+    assert (result["state"], result["leftovers"]) == ("succeeded", [])
+    for rank in range(2):
+        text = (Path(result["log_dir"]) / f"rank-0000{rank}.log").read_text()
+        assert text == "".join(f"tick {i} of {rank}\n" for i in range(250))
+    assert_clean(lab)
+
+
+def test_a_daemon_that_hangs(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """A run says that the engine does not answer; a second one is refused in bounded time; after it, all is well."""
+    program = start("sleep 300", "-o", "ndjson", "--log-to", "none")
+    read_until(program, "phase", phase="follow")
+    lab.host("h2").fault("docker-hang")
+    lost = read_until(program, "host", host="h2", state="lost")
+    began = time.monotonic()
+    second = lab.distui("run", "job.yaml", "--headless", "-y", "--name", "second", home=home, timeout=60)
+    took = time.monotonic() - began
+    lab.host("h2").fault("docker-cont")
+    read_until(program, "rank", rank=1, state="running")
+    program.signal_group(signal.SIGINT)
+    result = rest_of(program)
+
+    assert "engine does not answer" in lost["reason"]
+    assert second.returncode == 3, second.stderr
+    assert "h2: the container engine does not answer" in second.stderr
+    assert took < 40
+    assert (result["state"], result["leftovers"]) == ("stopped", [])
+    assert_clean(lab)
+
+
+# images, runtimes, ports, disks: found before anything is started
+
+
+def test_what_a_host_lacks_is_found_before_the_start(lab: Any, start: Callable[..., Any]) -> None:
+    """An image, a registry, another image of the same name, a GPU runtime, a port: by host, and nothing is started."""
+    missing = start("true", image="nobody/knows:1", pull="never").finish()
+    registry = start("true", image="10.9.9.9:5000/me:1").finish()
+    lab.host("h2").exec("echo x >/tmp/x && tar -C /tmp -c x | docker import - lab/twice:1 && rm /tmp/x")
+    lab.host("h1").exec("docker", "tag", "lab/python:1", "lab/twice:1")
+    twice = start("true", image="lab/twice:1").finish()
+    for host in lab.hosts[:2]:
+        host.exec("docker", "rmi", "lab/twice:1")
+    listener = "import socket,time; s=socket.create_server(('', 29555)); time.sleep(60)"
+    lab.host("h1").exec(f'python3 -c "{listener}" >/dev/null 2>&1 & echo $! >/run/listener; sleep 0.5')
+    taken = start("true", master_port=29555).finish()
+    lab.host("h1").exec("kill $(cat /run/listener); rm /run/listener")
+    lab.host("h2").fault("gpu-nohook")
+    hook = start("true", **GPUS).finish()
+
+    assert missing.returncode == 3, missing.stderr
+    assert "image nobody/knows:1 is not on h1, h2, and the job says `pull: never`" in missing.stderr
+    assert registry.returncode == 3, registry.stderr
+    assert "can't pull 10.9.9.9:5000/me:1 on h2: the image can't be pulled" in registry.stderr
+    assert re.search(r"lab/twice:1 is not the same on all hosts: h1 \w{12}, h2 \w{12}", twice.stderr), twice.stderr
+    assert taken.returncode == 3, taken.stderr
+    assert "h1: port 29555 is taken" in taken.stderr
+    assert hook.returncode == 3, hook.stderr
+    assert re.search(r"h2: GPUs \d asked, but docker there has no NVIDIA runtime", hook.stderr), hook.stderr
+    assert all("running" not in done.stderr for done in (missing, registry, taken, hook))
+    assert_clean(lab)
+
+
+def test_a_port_that_somebody_takes_after_the_check(lab: Any, start: Callable[..., Any]) -> None:
+    """Rank 0's own error is put in words."""
+    script = "import socket; a = socket.create_server(('', 29444)); socket.create_server(('', 29444))"
+    done = start("", command=["python3", "-c", script], hosts="h1").finish()
+
+    assert done.returncode == 1, done.stderr
+    assert "cause  the port is already in use" in done.stderr
+    assert "master_port" in done.stderr
+
+
+def test_a_disk_that_the_log_fills(lab: Any, start: Callable[..., Any]) -> None:
+    """Told with its growth before it is full, then that it is full; the run ends, and nothing is left."""
+    lab.host("h2").fault("docker-small", 120)
+    script = (
+        "[ $RANK = 0 ] || while :; do head -c 2000000 /dev/zero | tr '\\0' x | fold -w 1000; sleep 0.2; done; sleep 300"
+    )
+    program = start(script, "-o", "ndjson", "--log-to", "none")
+    filling = read_until(program, "notice", text="fills up")
+    full = read_until(program, "notice", text="is full")
+    program.signal_group(signal.SIGINT)
+    result = rest_of(program)
+
+    assert (filling["host"], full["host"]) == ("h2", "h2")
+    assert re.search(r"/var/lib/docker fills up: .* MB free, .* MB less each second: full in \d+ s", filling["text"])
+    assert (result["state"], result["leftovers"]) == ("stopped", [])
+    assert_clean(lab)
+
+
+# containers of others, and our own
+
+
+def test_names_and_leftovers(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """A stranger's container with our name is left alone. Our own, ended or paused or created and never started, are
+    listed, hold their name, and go by `distui stop`.
+    """
+    h1, h2 = lab.hosts[:2]
+    h2.exec("docker", "run", "-d", "--name", "distui-mine-1", "lab/python:1", "sleep", "300")
+    mine = start("true", "--name", "mine").finish()
+    stranger = h2.out("docker", "inspect", "-f", "{{.State.Running}}", "distui-mine-1")
+    h2.exec("docker", "rm", "-f", "distui-mine-1")
+
+    assert mine.returncode == 5, mine.stderr
+    assert "h2: can't start" in mine.stderr or "on h2: a container of that name exists already" in mine.stderr
+    assert "--name" in mine.stderr
+    assert stranger == "true"
+    assert_clean(lab)
+
+    kept = start("[ $RANK = 0 ] || sleep 300", "--name", "old", "-d", on_fail="wait", hosts="h[1-3]").finish()
+    assert kept.returncode == 0, kept.stderr
+    labels = json.loads(h2.out("docker", "inspect", "-f", "{{json .Config.Labels}}", "distui-old-1"))
+    flags = [word for key, value in labels.items() for word in ("--label", f"{key}={value}")]
+    h2.exec("docker", "rm", "-f", "distui-old-1")
+    h2.exec("docker", "create", *flags, "--name", "distui-old-1", "lab/python:1", "true")
+    lab.host("h3").fault("container-pause", "distui-old-2")
+    until(lambda: h1.out("docker", "inspect", "-f", "{{.State.Status}}", "distui-old-0") == "exited")
+    again = start("true", "--name", "old").finish()
+    listed = lab.distui("ps", home=home)
+    stopped = lab.distui("stop", "old", "-y", home=home)
+
+    assert again.returncode in (2, 3), again.stderr
+    assert "old" in again.stderr
+    assert "old" in listed.stdout
+    assert stopped.returncode == 0, stopped.stderr
+    assert lab.distui("stop", "old", "-y", home=home).returncode == 0, "it may be repeated"
+    assert_clean(lab)
+
+
+@pytest.mark.parametrize(("fault", "code"), [("container-stop", 143), ("container-kill", 137)])
+def test_an_admin_ends_a_rank_with_docker(lab: Any, start: Callable[..., Any], fault: str, code: int) -> None:
+    """Killed from outside: neither out of memory nor the program's own error."""
+    program = start("sleep 300")
+    until(running(lab, "h1", "h2"))
+    lab.host("h2").fault(fault, lab.host("h2").containers()[0])
+    done = program.finish(timeout=60)
+
+    assert done.returncode == 1, done.stderr
+    assert f"exit {code}: by `docker stop` or `docker kill` there, not by distui" in done.stderr
+    assert "rank 1 on h2 failed first" in done.stderr
+    assert "rank 0 on h1 stopped by distui" in done.stderr
+    assert_clean(lab)
+
+
+# two people at once
+
+
+@pytest.fixture
+def other(lab: Any, tmp_path: Path) -> Path:
+    """Somebody else: another login on the hosts, with a home of their own there and here."""
+    folder = Path(lab.ssh_home(tmp_path / "other"))
+    (folder / "hosts.yaml").write_text("version: 1\ndefaults: {user: trainer}\nhosts:\n  h[1-3]: {}\n")
+    return folder
+
+
+def test_two_people_want_the_same_gpus_at_once(lab: Any, start: Callable[..., Any], other: Path, home: Path) -> None:
+    """Exactly one has them, whoever it is; the other is told whose they are, and nothing of theirs is on a host."""
+    for turn in range(3):
+        both = [
+            start(
+                "sleep 3; echo end", "-o", "json", "--no-preflight", "--name", f"gpu{turn}{who.name}", where=who, **GPUS
+            )
+            for who in (home, other)
+        ]
+        done = [program.finish(timeout=90) for program in both]
+
+        assert sorted(d.returncode for d in done) == [0, 3], [d.stderr for d in done]
+        lost = next(d for d in done if d.returncode == 3)
+        assert re.search(r"GPU \d is (being taken by a launch|used by run \S+) of root@\S+", lost.stderr), lost.stderr
+        assert "--force" in lost.stderr
+        assert_clean(lab)
+
+
+def test_a_gpu_in_use_is_refused_or_shared_by_force(
+    lab: Any, start: Callable[..., Any], other: Path, home: Path
+) -> None:
+    """By the labels of the run that has it; a launch that was killed holds a GPU for minutes, not for ever."""
+    assert start("sleep 300", "-d", "--name", "has", **GPUS).finish().returncode == 0
+    refused = start("true", where=other, **GPUS).finish()
+    shared = start("true", "--force", where=other, **GPUS).finish()
+    assert lab.distui("stop", "has", "-y", home=home).returncode == 0
+    lease = (
+        "mkdir /tmp/distui-gpu-0 && printf 'ann@desk\\n2026-01-01 00:00:00 UTC\\ntoken\\n' >/tmp/distui-gpu-0/launch"
+    )
+    lab.host("h2").exec(lease)
+    fresh = start("true", **GPUS).finish()
+    lab.host("h2").exec("touch -d '1 hour ago' /tmp/distui-gpu-0")
+    stale = start("true", **GPUS).finish()
+    lab.host("h2").exec("mount -t tmpfs -o ro none /tmp")
+    readonly = start("true", **GPUS).finish()
+    lab.host("h2").exec("umount /tmp")
+
+    assert refused.returncode == 3, refused.stderr
+    assert re.search(r"h1: GPU \d is used by run has of root@\S+ \(job smoke", refused.stderr), refused.stderr
+    assert shared.returncode == 0, shared.stderr
+    assert "and by this run too (--force)" in shared.stderr
+    assert fresh.returncode == 3, fresh.stderr
+    assert "h2: GPU 0 is being taken by a launch of ann@desk since 2026-01-01 00:00:00 UTC" in fresh.stderr
+    assert stale.returncode == 0, stale.stderr
+    assert readonly.returncode == 0, readonly.stderr
+    assert re.search(r"h2: can't hold the GPUs while starting \(.*Read-only file system", readonly.stderr), (
+        readonly.stderr
+    )
+    assert_clean(lab)
