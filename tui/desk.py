@@ -49,6 +49,8 @@ class JobFile:
     name: str
     problems: tuple[Problem, ...] = ()
     """Why it can't be read; empty when it can."""
+    job: Job | None = None
+    """What it says; None when it can't be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from textwrap import wrap
 
 from tui.actions import Action, Group
@@ -30,15 +31,14 @@ def matches(action: Action, keys: Sequence[str], wanted: str) -> bool:
 
 def help_rows(
     actions: Sequence[Action], keymap: Mapping[str, str], look: Palette, width: int, wanted: str = ""
-) -> list[Line]:
-    """The rows of the overlay: groups in columns, what touches hosts apart at the end."""
+) -> tuple[list[Line], list[Line]]:
+    """The rows of the overlay: groups in columns, and what touches hosts, which stands apart below them."""
     shown = [(a, keys_of(a, keymap)) for a in actions if a.keys]
     shown = [(a, keys) for a, keys in shown if matches(a, keys, wanted)]
     columns = 2 if width >= 90 else 1
     cell = width // columns - 2
     blocks = [_block(group, shown, look, cell) for group in ORDER]
-    rows = _beside([b for b in blocks if b], columns, cell)
-    return rows + _changes(shown, look, width, space=bool(rows))
+    return _beside([b for b in blocks if b], columns, cell), _changes(shown, look, width)
 
 
 def _block(group: Group, shown: Sequence[tuple[Action, tuple[str, ...]]], look: Palette, width: int) -> list[Line]:
@@ -61,10 +61,12 @@ def _words(action: Action) -> str:
 
 
 def _beside(blocks: Sequence[list[Line]], columns: int, width: int) -> list[Line]:
-    """Blocks in columns, each put where there is least so far."""
+    """Blocks in columns, dealt so that the longest column is as short as it can be."""
+    sizes = [len(block) for block in blocks]
+    best = min(product(range(columns), repeat=len(blocks)), key=lambda dealt: _longest(sizes, dealt, columns))
     stacks: list[list[Line]] = [[] for _ in range(columns)]
-    for block in blocks:
-        min(stacks, key=len).extend(block)
+    for block, at in zip(blocks, best, strict=True):
+        stacks[at].extend(block)
     rows = []
     for number in range(max(map(len, stacks), default=0)):
         row = Line()
@@ -78,13 +80,17 @@ def _beside(blocks: Sequence[list[Line]], columns: int, width: int) -> list[Line
     return rows
 
 
-def _changes(shown: Sequence[tuple[Action, tuple[str, ...]]], look: Palette, width: int, *, space: bool) -> list[Line]:
+def _longest(sizes: Sequence[int], dealt: Sequence[int], columns: int) -> int:
+    return max(sum(size for size, at in zip(sizes, dealt, strict=True) if at == c) for c in range(columns))
+
+
+def _changes(shown: Sequence[tuple[Action, tuple[str, ...]]], look: Palette, width: int) -> list[Line]:
     own = [(a, keys) for a, keys in shown if a.changes]
     if not own:
         return []
     head = Line().put(TITLES["Change"], look.bold)
     head.rule(width - 20, look.rule).gap(2).put("always asks first", look.muted)
-    rows = [Line()] * space + [head.cut(width)]
+    rows = [head.cut(width)]
     for action, keys in own:
         line = Line().gap(2).put(f" {keys[0]} ", look.chip).gap(2).put(action.title, look.text, width=16).gap(1)
         first, *more = wrap(_words(action) if action.help else "", max(10, width - line.width)) or [""]

@@ -16,7 +16,7 @@ from distui.run.remarks import remarks
 from distui.run.uses import Use
 from tui import figures
 from tui.glyphs import Glyphs
-from tui.host_lines import link_columns, link_line, network, remark_lines, title
+from tui.host_lines import LinkColumns, link_columns, link_line, network, remark_lines, title
 from tui.host_rows import process_words
 from tui.paint import Line
 from tui.theme import Palette
@@ -87,7 +87,7 @@ def note_row(note: Note, now: float, palette: Palette) -> Line:
 
 def link_header(found: Sequence[Link], width: int, palette: Palette) -> Line:
     """The heads."""
-    at = link_columns(found, width - 40, device=True)
+    at = _link_columns(found, width)
     line = Line().gap(2).put("LINK", palette.faint, width=at.name).gap(1)
     if at.device:
         line.put("DEVICE", palette.faint, width=at.device).gap(1)
@@ -100,11 +100,20 @@ def link_header(found: Sequence[Link], width: int, palette: Palette) -> Line:
 
 def link_row(found: Sequence[Link], number: int, width: int, palette: Palette, glyphs: Glyphs) -> Line:
     """One port or interface with its errors and addresses."""
-    link, at = found[number], link_columns(found, width - 40, device=True)
+    link, at = found[number], _link_columns(found, width)
     line = Line().gap(2).add(link_line(link, at, palette, glyphs, errors=True))
     line.gap(max(2, 2 + at.width + 12 - line.width))
-    words = [*link.addresses[:2], *(["default route"] if link.default else [])]
-    return line.put("  ".join(words) or "-", palette.muted if words else palette.faint)
+    words = _where(link)
+    return line.put(words or "-", palette.muted if words else palette.faint)
+
+
+def _link_columns(found: Sequence[Link], width: int) -> LinkColumns:
+    """What is left beside the errors and the longest addresses."""
+    return link_columns(found, width - 15 - min(48, max([7, *(len(_where(x)) for x in found)])), device=True)
+
+
+def _where(link: Link) -> str:
+    return "  ".join([*link.addresses[:2], *(["default route"] if link.default else [])])
 
 
 def below_gpu(
@@ -135,7 +144,7 @@ def below_gpu(
     if graphs == "none":
         return [*full, *tail][:height]
     for middle in ([],) if graphs == "large" else (full, [head, *net], []):
-        left = height - len(middle) - len(tail)
+        left = height - 1 - len(middle) - len(tail)
         if left >= 6:
             rows = left if graphs == "large" else min(left, 14)
             return [*_plots(host, lane, found, width, rows, palette, glyphs), *middle, *tail]
@@ -171,7 +180,7 @@ def _plots(
 def _utilisation(lane: GpuLane, width: int, rows: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
     end = Line().put(figures.percent(lane.utilization).rstrip("%"), palette.bold).put(" %", palette.faint)
     head = title(f"GPU {lane.index}", width, palette, glyphs, facts=["utilisation", "5 min"], end=end)
-    return [head, *area(lane.load.last(300), width, rows, 100.0, palette, glyphs)]
+    return [head, *area(lane.load.last(300), width - 1, rows, 100.0, palette, glyphs)]
 
 
 def _traffic(link: Link, width: int, rows: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
@@ -184,7 +193,7 @@ def _traffic(link: Link, width: int, rows: int, palette: Palette, glyphs: Glyphs
     _, scale_unit = figures.rates(figures.steps(top))
     factor = {"GB/s": 1e9, "MB/s": 1e6, "kB/s": 1e3}.get(scale_unit, 1.0)
     values = [None if v is None else v / factor for v in link.history]
-    return [head, *area(values, width, rows, figures.steps(top / factor), palette, glyphs)]
+    return [head, *area(values, width - 1, rows, figures.steps(top / factor), palette, glyphs)]
 
 
 def below_net(link: Link | None, width: int, height: int, palette: Palette, glyphs: Glyphs) -> list[Line]:

@@ -25,6 +25,15 @@ def cut(text: str, width: int, mark: str = "…") -> str:
     return set_cell_size(text, width - cell_len(mark)).rstrip() + mark
 
 
+def cut_left(text: str, width: int, mark: str = "…") -> str:
+    """`text` in at most `width` cells; of a longer one the end is kept: in a path it says the most."""
+    if cell_len(text) <= width:
+        return text
+    while text and cell_len(text) > width - cell_len(mark):
+        text = text[1:]
+    return mark + text
+
+
 class Line:
     """One row being painted, from left to right. Every method returns the line, so that calls chain."""
 

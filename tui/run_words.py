@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 
+from rich.style import Style
+
 from distui.run.events import Failure
 from tui.desk import RunRow
+from tui.theme import Palette
 
 _STATES = {
     "running": "RUNNING", "launching": "LAUNCHING", "stopping": "STOPPING", "partial": "PARTLY", "degraded": "DEGRADED",
@@ -20,6 +23,13 @@ def state_words(row: RunRow) -> str:
     if row.live and row.attempts > 1:
         return f"{words} {row.attempt}/{row.attempts}"
     return f"{words} {row.exit}" if row.state == "failed" and row.exit else words
+
+
+def state_style(row: RunRow, look: Palette) -> Style:
+    """Of its state: wrong, live, or nothing to look at."""
+    if row.state in ("failed", "launch_failed", "lost"):
+        return look.wrong
+    return look.good if row.live and row.state == "running" else look.muted
 
 
 def started_words(at: float | None) -> str:

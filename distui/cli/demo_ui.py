@@ -82,7 +82,8 @@ def _jobs(folder: Path, hosts: Sequence[str], *, image: str | None, epochs: int)
     for name, values in made.items():
         path = folder / f"{name}.yaml"
         path.write_text(_yaml({"version": 1, "name": name, "hosts": list(hosts), **values}))
-        found.append(JobFile(path, name, read_draft(path.read_text(), str(path), {}).problems))
+        draft = read_draft(path.read_text(), str(path), {})
+        found.append(JobFile(path, name, draft.problems, draft.job))
     return tuple(found)
 
 

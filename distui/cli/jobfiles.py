@@ -50,7 +50,8 @@ def _documents(path: Path, environ: Mapping[str, str]) -> Iterator[JobFile]:
         yield JobFile(path, path.stem, error.problems)
         return
     for name in names:
-        yield JobFile(path, name, read_draft(text, str(path), environ, name if len(names) > 1 else None).problems)
+        draft = read_draft(text, str(path), environ, name if len(names) > 1 else None)
+        yield JobFile(path, name, draft.problems, draft.job)
 
 
 def read_draft(text: str, path: str, environ: Mapping[str, str], name: str | None = None) -> Draft:

@@ -325,7 +325,7 @@ class FakeDesk:
             path = self.folder / f"{name}.yaml"
             path.write_text(text)
             draft = self.draft(text, str(path))
-            found.append(JobFile(path, name, draft.problems))
+            found.append(JobFile(path, name, draft.problems, draft.job))
         return tuple(found)
 
     def draft(self, text: str, path: str, name: str | None = None) -> Draft:

@@ -117,7 +117,7 @@ async def test_prune_asks_and_only_takes_what_ended(open_app: Any, desk: FakeDes
         assert isinstance(app.screen, Confirm)
         text = screen_text(app)
         shot(app, "prune")
-        for words in (f"node01   {box}   20 MB", folder, "here   /runs/llm-7f2, 9 files", "20 MB in all",
+        for words in (f"node01   {box}   20 MB", folder, "here     /runs/llm-7f2, 9 files", "20 MB in all",
                       "node02 can't be asked"):  # fmt: skip
             assert words in text
         await press(pilot, "right", "enter")

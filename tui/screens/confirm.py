@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -11,6 +16,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from distui.run.lines import safe
+from tui.base import look_of
+from tui.theme import Palette
 
 BOX = """
 {kind} {{ align: center middle; background: $background 60%; }}
@@ -36,6 +43,31 @@ BOX = """
 HEIGHTS = [(0, "-h0"), (14, "-h14")]
 
 
+_TOLD = re.compile(r"(?P<label>!(?= )|\w+(?=  )|(?= {4}))\s+(?P<value>\S.*)")
+"""`hosts    node[01-02]`, `! rank 0 is alone`, and what goes on below a label."""
+
+
+def told(lines: Sequence[str], look: Palette) -> Group:
+    """The lines of a question: what stands behind a label wraps below itself; a `!` is a warning."""
+    found = [(line, _TOLD.match(line)) for line in lines]
+    width = max((match.start("value") for _, match in found if match is not None), default=0)
+    parts: list[Table | Text] = []
+    for line, match in found:
+        if match is None:
+            parts.append(Text(line, look.muted))
+            continue
+        warned = match["label"] == "!"
+        grid = Table.grid()
+        grid.add_column(width=2 if warned else width)
+        grid.add_column(ratio=1)
+        grid.add_row(
+            Text(match["label"], look.watch if warned else look.muted),
+            Text(match["value"], look.watch if warned else look.text),
+        )
+        parts.append(grid)
+    return Group(*parts)
+
+
 class Dialog(ModalScreen[str]):
     """A question with buttons in a row; `esc`, `n` and `q` answer nothing. Dismisses with a button's id, or ""."""
 
@@ -58,7 +90,7 @@ class Dialog(ModalScreen[str]):
         with Vertical():
             yield Static(self.asked, classes="title", markup=False)
             with VerticalScroll(classes="lines", can_focus=False):
-                yield Static("\n".join(self.lines), markup=False)
+                yield Static(told(self.lines, look_of(self)))
             with Horizontal():
                 for name, label in self.buttons:
                     yield Button(label, id=name, compact=True)

@@ -26,7 +26,8 @@ from tui.theme import Palette
 from tui.widgets.panel import Panel
 from tui.widgets.rows import Row, RowList
 
-CELL, CHECK = 8, 40
+CELL, CHECK = 8, 44
+FINDING_LEAST = 24
 MOST_HOSTS = 8
 """With more hosts only columns that are not `ok` everywhere stay."""
 
@@ -174,7 +175,11 @@ class DoctorScreen(Smoking):
 
     @property
     def _check_width(self) -> int:
-        return CHECK if self.app.size.width >= 110 else 34 if self.app.size.width >= 80 else 20
+        width = self.app.size.width
+        if width < 110:
+            return 34 if width >= 80 else 20
+        longest = max((len(row.check.title) for row in self.by_key.values()), default=0) + 5
+        return max(34, min(CHECK, longest, width - len(self.columns) * (CELL + 1) - FINDING_LEAST))
 
     @property
     def _window(self) -> tuple[str, ...]:

@@ -15,7 +15,11 @@ from tui.base import HEIGHTS, View, app_of, look_of
 from tui.help import help_rows
 from tui.keys import actions_here
 from tui.paint import Line
+from tui.widgets.painted import Painted
 from tui.widgets.rows import Row, RowList
+
+LEAST = 10
+"""Rows of the list below which nothing is kept in sight beside it."""
 
 
 class HelpScreen(ModalScreen[None]):
@@ -40,6 +44,7 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen Input:focus { border: none; }
     HelpScreen.-h0 Input { margin: 0; }
     HelpScreen RowList { height: auto; max-height: 100%; background: $panel; }
+    HelpScreen #changes { margin: 1 0 0 0; background: $panel; }
     """
 
     def __init__(self, behind: Screen[Any]) -> None:
@@ -47,12 +52,15 @@ class HelpScreen(ModalScreen[None]):
         self.actions: tuple[Action, ...] = actions_here(behind)
         self.place = behind.crumbs[0] if isinstance(behind, View) and behind.crumbs else ""
         self._lines: list[Line] = []
+        self._changes: list[Line] = []
+        """What touches hosts: below the list, and always seen where there is room."""
 
     def compose(self) -> ComposeResult:
         """See textual."""
         with Vertical():
             yield Input(placeholder=f"keys of {self.place}: type to find a key or an action, esc closes", compact=True)
             yield RowList(self._paint)
+            yield Painted(lambda width, height: [Line().gap(1).add(line) for line in self._changes], id="changes")
 
     def on_mount(self) -> None:
         """Everything."""
@@ -67,8 +75,15 @@ class HelpScreen(ModalScreen[None]):
     def _show(self, wanted: str) -> None:
         rows = self.query_one(RowList)
         width = min(140, self.app.size.width) - 6
-        self._lines = help_rows(self.actions, app_of(self).keymap, look_of(self), width, wanted)
-        rows.styles.height = max(1, len(self._lines))
+        self._lines, self._changes = help_rows(self.actions, app_of(self).keymap, look_of(self), width, wanted)
+        room = int(self.app.size.height * 0.9) - 4 - (len(self._changes) + 1)
+        if room < LEAST:
+            self._lines += [*([Line()] if self._lines and self._changes else []), *self._changes]
+            self._changes = []
+        changes = self.query_one("#changes", Painted)
+        changes.display, changes.styles.height = bool(self._changes), max(1, len(self._changes))
+        changes.repaint()
+        rows.styles.height = max(1, len(self._lines) if not self._changes else min(len(self._lines), room))
         rows.set_rows([Row("", plain=True)] * len(self._lines))
         rows.refresh()
 

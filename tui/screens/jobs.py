@@ -11,8 +11,12 @@ from textual.binding import BindingType
 from distui.errors import DistuiError
 from tui.base import FILTER, Action, View, ViewName, app_of, bindings
 from tui.desk import JobFile
-from tui.paint import Line
+from tui.job_form import hosts_text
+from tui.job_lines import job_preview, last_run, last_words
+from tui.paint import Line, cut_left
+from tui.run_words import state_style
 from tui.theme import Palette
+from tui.widgets.panel import Panel
 from tui.widgets.rows import Row, RowList
 
 
@@ -36,6 +40,14 @@ class JobsScreen(View):
     def compose_body(self) -> ComposeResult:
         """See View."""
         yield RowList(self._paint)
+        yield Panel(self._preview, id="preview")
+
+    DEFAULT_CSS = """
+    JobsScreen RowList { height: auto; max-height: 60%; }
+    JobsScreen #preview { height: 1fr; margin: 1 0 0 0; }
+    JobsScreen.-h0 #preview { display: none; }
+    JobsScreen.-h0 RowList { max-height: 100%; }
+    """
 
     def on_mount(self) -> None:
         """Read the files."""
@@ -61,33 +73,61 @@ class JobsScreen(View):
         if not self.files:
             rows += [Row(f"?{i}", plain=True) for i in range(len(_NONE))]
         self.query_one(RowList).set_rows(rows)
+        self._repaint()
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
         key, look = self.query_one(RowList).rows[number].key, self.look
         if key == "":
-            return Line().gap(3).put("JOB", look.faint, width=24).gap(2).put("FILE", look.faint)
+            return self._head(width)
         if key.startswith("?"):
             return Line().gap(3).put(_NONE[int(key[1:])], look.muted)
         at, _, problem = key.partition(":")
         job = self.files[int(at)]
         if problem:
             return self._problem(job, int(problem))
-        return self._job(job, here)
+        return self._job(job, width, here)
 
-    def _job(self, job: JobFile, here: bool) -> Line:
+    def _head(self, width: int) -> Line:
+        line, faint = Line().gap(3).put("JOB", self.look.faint, width=24).gap(2), self.look.faint
+        if width >= 100:
+            line.put("LAUNCHER", faint, width=8).gap(2).put("HOSTS", faint, width=16).gap(2)
+            line.put("LAST RUN", faint, width=24).gap(2)
+        return line.put("FILE", faint)
+
+    def _job(self, job: JobFile, width: int, here: bool) -> Line:
         look, glyphs = self.look, self.glyphs
         line = Line().gap(1)
         line.put(glyphs.bad if job.problems else " ", look.wrong).gap(1)
         line.put(job.name, look.bold if here else look.text, width=24).gap(2)
+        if width >= 100:
+            line.put(job.job.launcher if job.job else "-", look.muted if job.job else look.faint, width=8).gap(2)
+            hosts = hosts_text(job.job) if job.job else "-"
+            line.put(hosts or "any", look.muted if hosts.strip("-") else look.faint, width=16).gap(2)
+            last = last_run(job, app_of(self).rows)
+            line.put(last_words(last), state_style(last, look) if last else look.faint, width=24).gap(2)
         if str(job.path) in app_of(self).drafts:
             line.put("edited, not saved", look.watch).gap(2)
-        return line.put(job.path, look.muted)
+        return line.put(cut_left(str(job.path), max(1, width - line.width - 1), glyphs.ellipsis), look.muted)
 
     def _problem(self, job: JobFile, number: int) -> Line:
         problem, look = job.problems[number], self.look
         place = f"line {problem.line}" if problem.line else "file"
         subject = f"{problem.key}: " if problem.key else ""
         return Line().gap(5).put(place, look.faint, width=9).gap(1).put(subject + problem.message, look.watch)
+
+    def _preview(self, width: int) -> list[Line]:
+        if self.chosen is None:
+            return []
+        return job_preview(self.chosen, app_of(self).rows, width, self.look, self.glyphs)
+
+    @on(RowList.Moved)
+    def _repaint(self) -> None:
+        self.query_one(Panel).refresh()
+
+    def news(self, hosts: frozenset[str]) -> None:
+        """The runs are known now, or they have changed."""
+        self.query_one(RowList).repaint()
+        self._repaint()
 
     # Actions.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from rich.style import Style
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -19,7 +18,7 @@ from distui.spec.names import fold
 from tui.base import FILTER, Action, View, ViewName, app_of, bindings
 from tui.desk import LiveRun, RunRow
 from tui.paint import Line
-from tui.run_words import byte_size, failure_words, started_words, state_words, took_words
+from tui.run_words import byte_size, failure_words, started_words, state_style, state_words, took_words
 from tui.screens import run_change
 from tui.screens.runs_preview import preview
 from tui.theme import Palette
@@ -138,7 +137,7 @@ class RunsScreen(View):
         line.put(row.run, look.bold if here or row.live else look.text, width=16).gap(2)
         if width >= 100:
             line.put(row.job, look.muted, width=14).gap(2)
-        line.put(state_words(row), self._state_style(row), width=11).gap(2)
+        line.put(state_words(row), state_style(row, look), width=11).gap(2)
         line.put(fold(row.hosts) or "-", look.muted, width=_hosts_width(width)).gap(2)
         line.put(row.ranks, look.text, width=5, right=True).gap(2)
         if width >= 70:
@@ -149,12 +148,6 @@ class RunsScreen(View):
             line.put(byte_size(row.size) if row.recorded else "-", look.faint, width=8, right=True).gap(2)
         words = failure_words(row.failure)
         return line.put(words, look.text if row.failure else look.faint) if width - line.width > 12 else line
-
-    def _state_style(self, row: RunRow) -> Style:
-        look = self.look
-        if row.state in ("failed", "launch_failed", "lost"):
-            return look.wrong
-        return look.good if row.live and row.state == "running" else look.muted
 
     # What is under the cursor.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -11,6 +12,11 @@ from tui.base import FILTER, Action, View, ViewName, app_of, bindings
 from tui.paint import Line
 from tui.theme import Palette
 from tui.widgets.rows import RowList
+
+_HEADING = re.compile(r"[A-Z][A-Z ]{4,}(?=[:,]|$)")
+"""`FIRST FAILURE: rank 13`, `LOOK FURTHER`."""
+_LABEL = re.compile(r"[a-z0-9][\w -]{0,14}?  +(?=\S)")
+"""`cause      the GPU ran out of memory`: the word that says what the rest is."""
 
 
 class TextScreen(View):
@@ -70,7 +76,11 @@ class TextScreen(View):
             style = look.bold
         elif text.startswith("-"):
             style = look.muted
-        return Line().gap(1).put(text[self.left :], style)
+        elif _HEADING.match(text):
+            style = look.bold
+        label = _LABEL.match(text) if style is look.text and not self.left else None
+        line = Line().gap(1).put(label[0], look.muted) if label else Line().gap(1)
+        return line.put(text[label.end() if label else self.left :], style)
 
     def action_side_right(self) -> None:
         """Further right."""

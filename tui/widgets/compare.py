@@ -13,6 +13,8 @@ from tui.theme import Palette
 
 LATE_S = 1.0
 CELL = 29
+ROWS = 4
+"""Ranks above each other before they go into the next column: few enough to be compared, and no hole at the right."""
 
 
 def moments_of(groups: Sequence[Group], group: Group) -> dict[int, float]:
@@ -43,14 +45,15 @@ def compare_lines(
     if len(found) < 2 or max(found) < 0:
         return lines
     room = height - 1
-    columns = max(1, min((width - 2) // CELL, -(-len(ranks) // room)))
+    columns = max(1, min((width - 2) // CELL, max(-(-len(ranks) // room), -(-len(ranks) // ROWS))))
     shown = _picked(ranks, found, columns * room)
     per = -(-len(shown) // columns)
     top = max([LATE_S / 10, *found.values()])
+    lines += [Line()] if per + 2 <= height else []
     for row in range(min(per, room)):
         line = Line().gap(2)
         for rank in shown[row::per][:columns]:
-            line.add(_cell(look, glyphs, rank, found.get(rank), top, digits(ranks))).gap(2)
+            line.add(_cell(look, glyphs, rank, found.get(rank), top, digits(ranks))).gap(3)
         lines.append(line)
     return lines
 

@@ -16,8 +16,9 @@ from distui.plan.model import RunPlan
 from distui.plan.render import visible
 from distui.spec.job import Job
 from distui.spec.names import fold
+from tui.base import look_of
 from tui.plan_lines import Preview, folded_warnings
-from tui.screens.confirm import BOX, Dialog
+from tui.screens.confirm import BOX, Dialog, told
 
 MANY_HOSTS = 8
 """Above this many hosts the run's name must be typed."""
@@ -74,7 +75,7 @@ class LaunchConfirm(Dialog):
         with Vertical():
             yield Static(self.asked, classes="title", markup=False)
             with VerticalScroll(classes="lines", can_focus=False):
-                yield Static("\n".join(self.lines), markup=False)
+                yield Static(told(self.lines, look_of(self)))
             if self.wanted:
                 yield Input(placeholder=f"type {self.wanted} to launch on so many hosts", compact=True)
             with Horizontal():

@@ -1,0 +1,49 @@
+"""Jobs: what a job is and how its last run ended can be seen without opening it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fakes import NOW, FakeDesk, screen_text, settle
+
+from distui.run.events import Failure
+from tui.desk import RunRow
+from tui.paint import cut_left
+
+TF = """\
+version: 1
+name: tf
+launcher: tf
+image: tensorflow/tensorflow:2.16.1
+hosts: node[01-02]
+roles: {chief: {count: 1}, worker: {count: 1}, ps: {per_host: 2}}
+command: [python, train.py]
+"""
+FAILURE = Failure(3, "node02", 1, "exit 1", "the GPU ran out of memory", "smaller batch")
+
+
+async def test_the_job_under_the_cursor_and_its_last_run(open_app: Any, desk: FakeDesk) -> None:
+    """The newest run of that name counts, with its failure and what to do next; a file that can't be read has none."""
+    desk.rows = [
+        RunRow("llm-2", "llm-pretrain", "failed", ("node01",), 8, "me", NOW, 190.0, 1, FAILURE, recorded=True),
+        RunRow("llm-1", "llm-pretrain", "succeeded", ("node01",), 8, "me", NOW - 86400, 5.0, 0, recorded=True),
+    ]
+    desk.job_texts = {"llm-pretrain": desk.job_texts["llm-pretrain"], "tf": TF, "broken": desk.job_texts["broken"]}
+    async with open_app(start="jobs") as (_, pilot):
+        await settle(pilot)
+        text = screen_text(pilot.app)
+        for words in ("8 on each host", "env, 8 per host", "nvcr.io/nvidia/pytorch:25.01-py3", "Last run  llm-2",
+                      "failed 1", "r3 node02 the GPU ran out of memory", "smaller batch"):  # fmt: skip
+            assert words in text
+        await pilot.press("j")
+        text = screen_text(pilot.app)
+        assert "tf, chief 1, worker 1, ps 2 per host" in text
+        assert "not run yet" in text
+        await pilot.press("j")
+        assert "Last run" not in screen_text(pilot.app)
+
+
+def test_of_a_long_path_the_end_is_kept() -> None:
+    """The name of the file says the most."""
+    assert cut_left("jobs/a.yaml", 11) == "jobs/a.yaml"
+    assert cut_left("/home/me/jobs/a.yaml", 9) == "…s/a.yaml"
