@@ -77,11 +77,13 @@ async def tell_images(connector: Connector, out: Console, hosts: Sequence[Host],
 async def confirm_plan(
     connector: Connector, out: Console, told: Settings, plan: RunPlan, hosts: Sequence[Host]
 ) -> bool:
-    """Whether to start. Only a terminal is asked; scripts and -y go ahead."""
+    """Whether to start. Only a terminal is asked; scripts and -y go ahead, told of the plan's warnings."""
     from distui.plan.render import render_text
 
     asked = not told["yes"] and not told["no_input"] and sys.stdin.isatty() and out.err.isatty()
     if not asked:
+        for text in plan.warnings:
+            out.say(f"distui: warning: {text}", "yellow")
         return True
     out.warn(render_text(plan, width=text_width(out)).rstrip())
     await tell_images(connector, out, hosts, plan)

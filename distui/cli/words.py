@@ -102,7 +102,7 @@ def _one(event: Event, verbose: int) -> Iterator[Line]:
                 "yellow",
             )
         case HostChanged():
-            yield f"distui: {event.host} is back", ""
+            yield f"distui: {event.host} is back" + (f": {event.reason}" if event.reason else ""), ""
         case RanksRestarted():
             which = f"restart {event.count} of {event.allowed} on that node"
             code = exit_words(event.exit, oom=False)

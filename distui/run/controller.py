@@ -359,6 +359,8 @@ class RunController:
         """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
         while not (self.watch.settled or self.watch.broken or self.requests.detach):
             if self.watch.lost_longer_than(self._patience()):
+                for host in self.watch.lost_hosts:
+                    self.hosts[host].patience = 0.0
                 break
             if self.deadline is not None and self.clock() >= self.deadline and self.watch.stop_began is None:
                 self.request_stop("timeout", exit=ExitCode.TIMEOUT)

@@ -43,7 +43,8 @@ class HostFollower:
     """`run` it as a task; tell it what to follow by `follow`; `close` ends it.
 
     `emit` takes the events one at a time; waiting in it slows the host's side down and loses nothing. An exception
-    from `emit` ends `run` with it. `run_id` is the value of the containers' label `distui.run`.
+    from `emit` ends `run` with it. `run_id` is the value of the containers' label `distui.run`,
+    `boot_id` the host's boot as far as known: with another one it was restarted.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class HostFollower:
         targets: Sequence[FollowTarget] = (),
         disks: Sequence[str] = (),
         metrics: bool = True,
+        boot_id: str = "",
     ) -> None:
         self._link = link
         self._engine = engine
@@ -72,6 +74,8 @@ class HostFollower:
         self._failure: BaseException | None = None
         self._down: set[str] = set()
         self._boot: float | None = None
+        self._boot_id = boot_id
+        self._rebooted = False
         self._sampler = Sampler()
         self._sample: Mapping[str, Any] | None = None
         self._sampled = asyncio.Event()
@@ -180,7 +184,7 @@ class HostFollower:
                 disks=self._disks,
                 metrics=self._metrics,
                 on_sample=self._keep_sample,
-                on_hello=self._check_clock,
+                on_hello=self._hello,
             )
         except NoHelper as error:
             feed = await open_channels(session, self._engine, str(error))
@@ -318,7 +322,9 @@ class HostFollower:
             await self._emit(Lost(what, reason))
         else:
             self._down.discard(what)
-            await self._emit(Back(what))
+            rebooted = what == "host" and self._rebooted
+            self._rebooted = self._rebooted and not rebooted
+            await self._emit(Back(what, rebooted=rebooted))
 
     # Figures and clocks.
 
@@ -338,6 +344,14 @@ class HostFollower:
             if self._sample is not None:
                 with contextlib.suppress(ValueError):  # figures that can't be read are none
                     await self._emit(Sampled(self._sampler.take(self._sample)))
+
+    def _hello(self, told: Mapping[str, Any]) -> None:
+        """A helper's first words, and its answers to pings. A boot is told once, when contact is said to be back."""
+        boot_id = str(told.get("boot_id", ""))
+        if self._boot_id and boot_id not in ("", self._boot_id):
+            self._rebooted, self._boot = True, None
+        self._boot_id = boot_id or self._boot_id
+        self._check_clock(told)
 
     def _check_clock(self, told: Mapping[str, Any]) -> None:
         boot = float(told["wall"]) - float(told["boot"])

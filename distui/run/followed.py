@@ -87,6 +87,8 @@ class Back:
     """Contact is back; what happened meanwhile follows."""
 
     what: Literal["host", "engine"]
+    rebooted: bool = False
+    """Whether the host was started anew meanwhile: its boot id is another one."""
 
 
 @dataclass(frozen=True, slots=True)

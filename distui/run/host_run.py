@@ -61,6 +61,8 @@ class HostRun:
         """Started tasks that were not there any more when `remove` looked for them first."""
         self.taken = False
         """Whether this launch has the run's folder here: only then may there be tasks that it started."""
+        self.patience = GIVE_UP
+        """Seconds a command waits for a lost connection; 0 once the host was waited for long enough."""
         self._run_dir: str | None = None
         self._image = self.first.image
         """Of the run's containers; a plan made from labels does not have it."""
@@ -146,7 +148,7 @@ class HostRun:
 
     async def _again(self, argv: Sequence[str]) -> Completed:
         """Run something that may be repeated when the connection breaks under it."""
-        return await self.link.run(argv, idempotent=True, give_up=GIVE_UP)
+        return await self.link.run(argv, idempotent=True, give_up=self.patience)
 
     async def image(self) -> ImageFacts | None:
         """The image on this host, None when it is not there."""
@@ -187,7 +189,7 @@ class HostRun:
             home=home_of_folder(run_dir),
             run_dir=run_dir,
             contained=self.first.engine != "process",
-            give_up=GIVE_UP,
+            give_up=self.patience,
             progress=progress,
         )
 
@@ -213,7 +215,7 @@ class HostRun:
     async def _put(self, path: str, data: bytes) -> None:
         """Write a file; sent again when the connection breaks, since it appears whole or not at all."""
         for left in reversed(range(STARTS)):
-            session = await self.link.session(give_up=GIVE_UP)
+            session = await self.link.session(give_up=self.patience)
             try:
                 await session.put(path, data)
             except SessionLost as exc:
@@ -245,7 +247,7 @@ class HostRun:
     async def _start_once(self, task: Task, *, again: bool = False) -> str | None:
         """The engine's id of the started task; None when the connection broke, and nobody knows."""
         try:
-            done = await self.link.run(task.start, timeout=START_TIMEOUT, give_up=GIVE_UP)
+            done = await self.link.run(task.start, timeout=START_TIMEOUT, give_up=self.patience)
         except SessionLost:
             return None
         if done.ok:

@@ -56,6 +56,9 @@ REMOVED = "its container was removed by somebody else"
 
 KILLED = "by `docker stop` or `docker kill` there, not by distui"
 
+_GIVEN_UP = 255
+"""Docker's exit code of containers whose end it did not see: the host went down under them."""
+
 STOP_SLACK = 5.0
 """Seconds by which ranks may end before the one that told of a stop from elsewhere."""
 
@@ -96,6 +99,7 @@ class Watch:
         self._engine_lost: dict[str, float] = {}
         """Host -> when its engine was last lost, in our clock."""
         self._lost_since: dict[str, float] = {}
+        self._rebooted: set[str] = set()
         self._missing: dict[str, set[str]] = {}
         self._announced: Failure | None = None
         self._progress = self._teller()
@@ -171,6 +175,11 @@ class Watch:
         """Whether all that is left is on hosts that this distui never reached."""
         waiting = {t.task.host for t in self.tracks.values() if not t.over}
         return bool(waiting) and waiting <= self._unmet
+
+    @property
+    def lost_hosts(self) -> frozenset[str]:
+        """Hosts that are out of reach now, or whose engine is."""
+        return frozenset(self._lost_since)
 
     @property
     def done_at(self) -> float | None:
@@ -287,6 +296,7 @@ class Watch:
             run_id=self.plan.run_id,
             targets=targets,
             disks=worth_watching(facts.disks if facts else ()),
+            boot_id=(facts.boot_id if facts else None) or "",
         )
 
     async def _target(self, host: HostRun, task: Task, *, adopted: bool) -> FollowTarget:
@@ -366,7 +376,8 @@ class Watch:
         if track.exit is not None:
             return
         offset = self._offset_ms(track.task.host)
-        words = event.error or ("nobody saw how it ended: its supervisor is gone" if event.state == "lost" else "")
+        words = self._reboot_words(track, event) or event.error
+        words = words or ("nobody saw how it ended: its supervisor is gone" if event.state == "lost" else "")
         track.exit_at = corrected(event.finished_at, offset, otherwise=self._clock())
         track.exit = Exit(event.code, bool(event.oom), words or self._engine_words(track, event), event.finished_at)
         track.never_started = event.state == "never_started"
@@ -400,6 +411,11 @@ class Watch:
         await self._emit(Notice(self._clock(), "warning", text))
         self.stopped_by = self.stopped_by or "max_duration"
         self.begin_end(track.exit_at)
+
+    def _reboot_words(self, track: TaskTrack, event: Exited) -> str:
+        """A boot ends everything; Docker then gives 255 for what it had to give up, or what its own stop left."""
+        ended = event.state == "lost" or event.code in (*STOP_CODES, _GIVEN_UP)
+        return "its host was restarted" if ended and track.task.host in self._rebooted else ""
 
     def _engine_words(self, track: TaskTrack, event: Exited) -> str:
         """A daemon that stops or starts again stops its containers, unless live-restore is on."""
@@ -501,7 +517,9 @@ class Watch:
         missing.discard(event.what)
         if missing or self._lost_since.pop(host, None) is None:
             return
-        await self._emit(HostChanged(self._clock(), host, "back"))
+        if event.rebooted:
+            self._rebooted.add(host)
+        await self._emit(HostChanged(self._clock(), host, "back", "it was restarted" if event.rebooted else ""))
         await self._mark(host, "running", "")
         self.changed.set()
 

@@ -90,12 +90,18 @@ def start(lab: Lab, home: Path) -> Iterator[Callable[..., Program]]:
         program = lab.spawn_distui("run", "job.yaml", "--headless", "-y", *flags, home=home, env=env)
         programs.append(program)
         if wait:
-            until(lambda: all(h.out("docker", "ps", "-q", "--filter", "label=distui.run") for h in lab.hosts[:2]))
+            until(lambda: program.poll() is not None or all(map(runs_rank, lab.hosts[:2])))
+            assert program.poll() is None, program.stderr.read() if program.stderr else ""
         return program
 
     yield begin
     for program in programs:
         program.__exit__(None, None, None)
+
+
+def runs_rank(host: Host) -> bool:
+    """Whether a container of distui runs there."""
+    return bool(host.out("docker", "ps", "-q", "--filter", "label=distui.run"))
 
 
 @pytest.fixture(autouse=True)

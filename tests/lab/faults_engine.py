@@ -67,6 +67,21 @@ def docker_back(host: Host) -> None:
     host.exec("test ! -e /usr/bin/.docker-gone || mv /usr/bin/.docker-gone /usr/bin/docker")
 
 
+@fault("docker-slow", cure="docker-fast")
+def docker_slow(host: Host, seconds: str) -> None:
+    """`docker run` takes SECONDS longer before it does anything."""
+    wrapper = f'#!/bin/sh\\n[ "$1" != run ] || sleep {int(seconds)}\\nexec /usr/bin/.docker-fast "$@"\\n'
+    host.exec(
+        f"mv /usr/bin/docker /usr/bin/.docker-fast; printf '{wrapper}' >/usr/bin/docker; chmod 755 /usr/bin/docker"
+    )
+
+
+@fault("docker-fast")
+def docker_fast(host: Host) -> None:
+    """`docker run` as it was."""
+    host.exec("test ! -e /usr/bin/.docker-fast || mv /usr/bin/.docker-fast /usr/bin/docker")
+
+
 @fault("docker-small", cure="docker-large")
 def docker_small(host: Host, mib: str = "64") -> None:
     """Restart dockerd with /var/lib/docker on a disk of MIB; `fill /var/lib/docker` then fills it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab.fault_kinds import fault
-from lab.network import NETS, ip_batch, namespace, net_of, switch_port
+from lab.network import ETH, IB, NETS, address, ip_batch, namespace, net_of, switch_port
 from lab.shell import sh
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ def rule(host: Host, *matches: str) -> None:
 
 @fault("cut", cure="uncut")
 def cut(host: Host, peer: str) -> None:
-    """Nothing passes between this host and PEER (h2), on either network."""
-    other = host.lab.host(peer)
-    rule(host, *(f"-{way} {address} -j DROP" for way in "sd" for address in (other.eth, other.ib)))
+    """Nothing passes between this host and PEER (h2, or ctl for the login node), on either network."""
+    index = 0 if peer == "ctl" else host.lab.host(peer).index
+    rule(host, *(f"-{way} {address(net, index)} -j DROP" for way in "sd" for net in (ETH, IB)))
 
 
 @fault("cutport", cure="uncut")

@@ -83,6 +83,22 @@ def ssh_unsetenv(host: Host) -> None:
     restart(host)
 
 
+@fault("ssh-set", cure="ssh-unset")
+def ssh_set(host: Host, *lines: str) -> None:
+    """These lines come first in sshd_config and win: `MaxSessions 1`, `ForceCommand /bin/menu`."""
+    script = """cd /etc/ssh && { test -e sshd_config.lab || cp sshd_config sshd_config.lab; }
+{ printf '%s\\n' "$@"; cat sshd_config.lab; } >sshd_config"""
+    host.exec("sh", "-ec", script, "sh", *lines)
+    restart(host)
+
+
+@fault("ssh-unset")
+def ssh_unset(host: Host) -> None:
+    """sshd_config as it was."""
+    host.exec("cd /etc/ssh; test ! -e sshd_config.lab || mv sshd_config.lab sshd_config")
+    restart(host)
+
+
 @fault("ssh-deny", cure="ssh-allow")
 def ssh_deny(host: Host) -> None:
     """No key is accepted any more: Permission denied (publickey)."""

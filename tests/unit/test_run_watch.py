@@ -12,7 +12,7 @@ import pytest
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
 from distui.run.docker_frames import Batch
-from distui.run.events import Event, FailureFound, GpuReading, HostSampled, LogLines, Notice, RankChanged
+from distui.run.events import Event, FailureFound, GpuReading, HostChanged, HostSampled, LogLines, Notice, RankChanged
 from distui.run.followed import Back, Drained, Exited, FollowEvent, Lost, Note, Records, Removed, Sampled
 from distui.run.host_run import HostRun
 from distui.run.resume import ResumePoint
@@ -169,6 +169,24 @@ async def test_a_host_is_back_when_all_of_it_is(make: Any) -> None:
     await watched.tell(("h2", Back("host")))
     assert [e.state for e in watched.of(RankChanged)] == ["lost", "running"]
     assert not watched.watch.lost_longer_than(0)
+
+
+@pytest.mark.parametrize(
+    ("rebooted", "exited", "words"),
+    [
+        (True, Exited(0, 255, "exited", finished_at=90.0), "exit 255: its host was restarted"),
+        (True, Exited(0, 137, "exited", finished_at=90.0), "killed by SIGKILL, exit 137: its host was restarted"),
+        (True, Exited(0, None, "lost"), "its host was restarted"),
+        (True, Exited(0, 3, "exited", finished_at=90.0), "exit 3"),
+        (False, Exited(0, 255, "exited", finished_at=90.0), "exit 255"),
+    ],
+)
+async def test_a_boot_explains_the_ends_it_makes(make: Any, rebooted: bool, exited: Exited, words: str) -> None:
+    """And no others: a program's own exit code stays its own."""
+    watched = make(plan_for("h1"))
+    await watched.tell(("h1", Lost("host", "gone")), ("h1", Back("host", rebooted)), ("h1", exited))
+    assert watched.of(RankChanged)[-1].words == words
+    assert watched.of(HostChanged)[-1].reason == ("it was restarted" if rebooted else "")
 
 
 async def test_a_lost_host_whose_tasks_are_over_is_not_waited_for(make: Any) -> None:

@@ -18,7 +18,7 @@ import time
 
 from distui.run.onhost.files import Tail, Wait
 from distui.run.onhost.gpus import Gpus, Loop
-from distui.run.onhost.metrics import boot_clock, measure
+from distui.run.onhost.metrics import boot_clock, boot_id, measure
 from distui.run.onhost.sources import Child, Request, Stream
 from distui.run.onhost.wire import GREETING, Out
 
@@ -63,8 +63,8 @@ class Helper:
 
     def hello(self, number: int) -> None:
         """Who and when we are; the answer to a ping too."""
-        clocks = {"pid": os.getpid(), "wall": time.time(), "boot": boot_clock(), "ping": number}
-        self.out.say(0, b"H", clocks)
+        told = {"pid": os.getpid(), "wall": time.time(), "boot": boot_clock(), "boot_id": boot_id(), "ping": number}
+        self.out.say(0, b"H", told)
 
     def one_pass(self) -> None:
         """Wait, take from each source once, write it all, rest."""

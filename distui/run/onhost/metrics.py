@@ -43,6 +43,11 @@ IB_ERRORS = ("symbol_error", "link_downed", "link_error_recovery", "port_rcv_err
 AMD_CARDS = "/sys/class/drm/card*/device/gpu_busy_percent"
 
 
+def boot_id() -> str:
+    """Another one after each boot; "" when it can't be read."""
+    return read("/proc/sys/kernel/random/boot_id").strip()
+
+
 def boot_clock() -> float:
     """Seconds since the boot; unlike the wall clock nobody sets it."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
