@@ -22,8 +22,8 @@ MODULES = (faults_network, faults_ssh, faults_engine, faults_machine)
 CURE_ORDER = (
     *("poweron", "thaw", "cpu-free", "plug", "ifup", "unblackhole", "uncut", "unshape"),
     *("ssh-cont", "ssh-hostkey-old", "ssh-unset", "ssh-unsetenv", "ssh-allow", "ssh-up"),
-    *("docker-cont", "docker-back", "docker-fast", "docker-large", "docker-log-own", "docker-up", "gpu-hook", "rank-cont"),
-    *("unfill", "gpu-ok", "ib-up", "nfs-ok", "hosts-ok"),
+    *("docker-cont", "docker-back", "docker-fast", "docker-large", "docker-log-own", "docker-up"),
+    *("gpu-hook", "rank-cont", "unfill", "gpu-ok", "ib-up", "nfs-ok", "hosts-ok"),
 )
 """First what makes the host alive and reachable, then the rest."""
 
