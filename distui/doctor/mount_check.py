@@ -12,15 +12,27 @@ MEANS = "ranks would fail to start, or read and write different files"
 
 
 def mount_rows(mounts: Sequence[Mount], hosts: Sequence[str], report: MountReport) -> tuple[CheckRow, ...]:
-    """A row for each path that is mounted; NFS is first seen when the container starts."""
-    return tuple(_row(mount, hosts, report) for mount in mounts if mount.kind == "path")
+    """A row for each path that is mounted, and each NFS server; what is fetched is looked for elsewhere."""
+    return tuple(_row(mount, hosts, report) for mount in mounts if mount.kind != "url")
 
 
 def _row(mount: Mount, hosts: Sequence[str], report: MountReport) -> CheckRow:
-    ran = "a file written on one host, looked for on the others" if mount.shared else f"test -e {mount.source}"
-    title = f"data {mount.name}: {mount.source}" + (" is one storage on all hosts" if mount.shared else " is there")
-    check = Check(f"data:{mount.name}", "Software", title, ran)
+    check = mount_check(mount, *_asked(mount))
     return CheckRow(check, tuple(_finding(check, mount, host, report) for host in hosts))
+
+
+def _asked(mount: Mount) -> tuple[str, str]:
+    """What a mount must be, and what was done to see it."""
+    if mount.kind == "nfs":
+        return "NFS server is reached", "python3: connect to the server's port"
+    if mount.shared:
+        return "is one storage on all hosts", "a file written on one host, looked for on the others"
+    return "is there", f"test -e {mount.source}"
+
+
+def mount_check(mount: Mount, words: str, ran: str) -> Check:
+    """The check of one mount."""
+    return Check(f"data:{mount.name}", "Software", f"data {mount.name}: {mount.source} {words}", ran)
 
 
 def _finding(check: Check, mount: Mount, host: str, report: MountReport) -> Finding:
@@ -28,4 +40,6 @@ def _finding(check: Check, mount: Mount, host: str, report: MountReport) -> Find
         for problem in found:
             if (problem.host, problem.mount) == (host, mount.name):
                 return Finding(check.id, host, verdict, problem.message, MEANS, problem.hint)  # type: ignore[arg-type]
-    return Finding(check.id, host, "ok", report.proofs.get(mount.name, "is there"))
+    return Finding(
+        check.id, host, "ok", report.proofs.get(mount.name, "is reached" if mount.kind == "nfs" else "is there")
+    )

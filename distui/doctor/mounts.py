@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from distui.errors import HostError
 from distui.plan.model import Mount
 from distui.session import ByteChannel, Session
+from distui.spec.data_keys import nfs_parts
 
 LOOK_TIMEOUT = 20.0
 """Seconds for looking at a path: a hung NFS mount never answers."""
@@ -56,6 +57,9 @@ _WRITE = (
 )
 
 _SEES = 'p=$1; case $p in "~/"*) p=$HOME/${p#??};; esac; [ -e "$p" ] && echo yes; :'
+
+
+_CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).close()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +110,22 @@ class _Found:
 
 
 async def prove_mounts(sessions: Mapping[str, Session], mounts: Sequence[Mount]) -> MountReport:
-    """Look at every path on every host, and prove the shared ones. Nothing written stays; never raises HostError."""
-    paths = [mount for mount in mounts if mount.kind == "path"]
-    if not paths:
-        return MountReport()
+    """Look at every path on every host, prove the shared ones, and that NFS servers are reached.
+
+    Nothing that is written stays. Never raises HostError.
+    """
     found = _Found()
+    servers = [mount for mount in mounts if mount.kind == "nfs" and not _over_rdma(mount)]
+    await asyncio.gather(*(_reach(session, mount, found) for session in sessions.values() for mount in servers))
+    paths = [mount for mount in mounts if mount.kind == "path"]
+    if paths:
+        await _prove_paths(sessions, paths, found)
+    order = list(sessions).index
+    problems, doubts = (sorted(some, key=lambda p: order(p.host)) for some in (found.problems, found.doubts))
+    return MountReport(tuple(problems), tuple(doubts), found.proofs)
+
+
+async def _prove_paths(sessions: Mapping[str, Session], paths: Sequence[Mount], found: _Found) -> None:
     seen = await asyncio.gather(*(_look(session, paths, found) for session in sessions.values()))
     by_host = dict(zip(sessions, seen, strict=True))
     for mount in paths:
@@ -119,7 +134,30 @@ async def prove_mounts(sessions: Mapping[str, Session], mounts: Sequence[Mount])
         there = {host: told for host, told in here.items() if told.state == "there"}
         if mount.shared and len(there) > 1:
             await _prove_shared({host: sessions[host] for host in there}, mount, there, found)
-    return MountReport(tuple(found.problems), tuple(found.doubts), found.proofs)
+
+
+def _over_rdma(mount: Mount) -> bool:
+    return bool({"rdma", "proto=rdma", "proto=rdma6"} & set(mount.options.split(",")))
+
+
+async def _reach(session: Session, mount: Mount, found: _Found) -> None:
+    """Whether the host can connect to the NFS server: mounting would wait minutes for one that does not answer."""
+    server = nfs_parts(mount.source)[0]
+    port = next((o.partition("=")[2] for o in mount.options.split(",") if o.startswith("port=")), "2049")
+    try:
+        done = await session.run(("python3", "-c", _CONNECT, server, port), timeout=LOOK_TIMEOUT)
+    except HostError as exc:
+        found.problems.append(MountProblem(session.host, mount.name, exc.message, exc.hint))
+        return
+    if done.status == 127:
+        words = f"no python3: that it reaches {server} is not proved"
+        found.doubts.append(MountProblem(session.host, mount.name, words))
+    elif not done.ok:
+        said = (done.error_text.splitlines()[-1:] or [f"exit {done.status}"])[0].partition(": ")[2]
+        words = f"can't reach NFS server {server} at port {port}: {said[:200]}"
+        found.problems.append(
+            MountProblem(session.host, mount.name, words, "is the server up, and no firewall between?")
+        )
 
 
 async def _look(session: Session, mounts: Sequence[Mount], found: _Found) -> dict[str, Seen]:
@@ -172,9 +210,11 @@ async def _prove_shared(sessions: Mapping[str, Session], mount: Mount, seen: Map
                 _judge_token(mount, writer, await _who_sees(sessions, writer, token), seen, found)
                 return
         except (HostError, TimeoutError) as exc:
-            said = exc.message if isinstance(exc, HostError) else f"no answer within {LOOK_TIMEOUT:.0f} s"
+            host, said = writer, f"no answer within {LOOK_TIMEOUT:.0f} s"
+            if isinstance(exc, HostError):
+                host, said = exc.host, exc.message
             words = f"that {mount.source} is one storage could not be proved: {said}"
-            found.problems.append(MountProblem(writer, mount.name, words))
+            found.problems.append(MountProblem(host, mount.name, words))
             return
         finally:
             if channel is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 
 from distui.errors import HostCommandError, UsageError
@@ -15,14 +16,53 @@ from distui.plan.env import line_faults
 from distui.plan.fetch import client_argv, contained
 from distui.plan.model import Mount, Task
 from distui.plan.mounts import on_host
+from distui.run.discover import Runner
 from distui.run.lines import safe
 from distui.run.link import HostLink
+from distui.session import Completed
 
 _LOOK = """
 d=$1; shift
 if [ -d "$d" ]; then echo "had $(tail -n 1 "$d/about" 2>/dev/null)"; exit; fi
 for c in "$@"; do if command -v "$c" >/dev/null; then echo "client $c"; exit; fi; done
 """.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """Whether a host has fetched data already, since `when`, or with which client it can; neither: it can't."""
+
+    when: str | None = None
+    client: str = ""
+
+
+async def look(run_argv: Runner, mount: Mount, home: str) -> There:
+    """What a host has and can do for a mount of a URL. Raises HostError."""
+    assert mount.fetch is not None
+    wanted = ("sh",) if mount.fetch.client_image else mount.fetch.clients
+    done = await run_argv(("sh", "-c", _LOOK, "distui-data", on_host(mount.fetch.folder, home), *wanted))
+    for line in done.text.splitlines():
+        match line.split():
+            case ["had", *when]:
+                return There(safe(" ".join(when))[:60])
+            case ["client", client]:
+                return There(client=mount.fetch.clients[0] if mount.fetch.client_image else client)
+            case _:
+                continue  # what a login shell says
+    return There()
+
+
+def without_client(mount: Mount) -> tuple[str, str]:
+    """What to say where no client is, and what to do."""
+    assert mount.fetch is not None
+    names = mount.fetch.clients
+    words = (
+        f"has no {names[0]} to fetch it with" if len(names) == 1 else f"has none of {', '.join(names)} to fetch it with"
+    )
+    if names == ("curl",):
+        return words, "install curl there"
+    return words, f"install one there, or name an image with client_image and client in data.{mount.name}"
+
 
 _SIZE = 'for d in "$@"; do du -sk -- "$d.part" 2>/dev/null; done | cut -f 1'
 
@@ -44,19 +84,13 @@ class HostFetch:
         found = {}
         for mount in self._mounts:
             assert mount.fetch is not None
-            wanted = ("sh",) if mount.fetch.client_image else mount.fetch.clients
-            argv = ("sh", "-c", _LOOK, "distui-data", self._folder(mount), *wanted)
-            done = await self._link.run(argv, idempotent=True)
-            words = done.text.split()
-            if words[:1] == ["had"]:
-                if not mount.fetch.sha256 and not mount.fetch.sums:
-                    self.kept[mount.name] = safe(" ".join(words[1:]))[:60]
-                continue
-            if words[:1] != ["client"]:
-                raise self._error(
-                    mount, f"has no {' and no '.join(mount.fetch.clients)} to fetch it with", _hint(mount)
-                )
-            found[mount.name] = mount.fetch.clients[0] if mount.fetch.client_image else words[1]
+            there = await look(self._again, mount, self._home)
+            if there.when is None and not there.client:
+                raise self._error(mount, *without_client(mount))
+            if there.when is None:
+                found[mount.name] = there.client
+            elif not mount.fetch.sha256 and not mount.fetch.sums:
+                self.kept[mount.name] = there.when
         return found
 
     async def fetch(self, clients: Mapping[str, str], values: Mapping[str, str]) -> tuple[str, ...]:
@@ -92,19 +126,15 @@ class HostFetch:
         done = await self._link.run(("sh", "-c", _SIZE, "distui-data", *map(self._folder, self._mounts)))
         return sum(int(word) * 1024 for word in done.text.split() if word.isdigit())
 
+    async def _again(self, argv: Sequence[str]) -> Completed:
+        return await self._link.run(argv, idempotent=True)
+
     def _folder(self, mount: Mount) -> str:
         assert mount.fetch is not None
         return on_host(mount.fetch.folder, self._home)
 
     def _error(self, mount: Mount, words: str, hint: str = "") -> HostCommandError:
         return HostCommandError(self.host, f"{self.host}: data.{mount.name}: {words}", hint=hint, code="data")
-
-
-def _hint(mount: Mount) -> str:
-    assert mount.fetch is not None
-    if mount.fetch.clients == ("curl",):
-        return "install curl there"
-    return f"install one there, or name an image with client_image and client in data.{mount.name}"
 
 
 def secret_lines(names: Sequence[str], values: Mapping[str, str]) -> bytes:

@@ -23,11 +23,11 @@ SECONDS = 5.0
 
 
 async def check_mounts(run: RunController) -> None:
-    """The paths that the job mounts are on every host, and one storage where it says so."""
-    paths = [mount.name for mount in run.plan.mounts if mount.kind == "path"]
-    if not paths:
+    """Paths that the job mounts are on every host, one storage where it says so, and NFS servers are reached."""
+    checked = [mount.name for mount in run.plan.mounts if mount.kind != "url"]
+    if not checked:
         return
-    await phase(run, "check", f"data: {', '.join(paths)}")
+    await phase(run, "check", f"data: {', '.join(checked)}")
     try:
         sessions = {host: await h.link.session() for host, h in run.hosts.items()}
     except HostError as exc:

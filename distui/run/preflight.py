@@ -4,6 +4,7 @@ and what a launch asks before it touches anything - the run's name, the image, w
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -11,15 +12,17 @@ from dataclasses import dataclass, replace
 from distui.doctor.checks import check_hosts
 from distui.doctor.finding import Check, CheckRow, Finding
 from distui.doctor.images import Images, as_planned, how_it_comes, images_present
-from distui.doctor.mount_check import mount_rows
+from distui.doctor.mount_check import mount_check, mount_rows
 from distui.doctor.mounts import prove_mounts
 from distui.doctor.reach import Endpoint, ReachReport, prove
 from distui.doctor.reach_check import endpoints_of_plan
 from distui.errors import HostError
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
-from distui.plan.model import RunPlan
+from distui.plan.code import home_of_folder
+from distui.plan.model import Mount, RunPlan
 from distui.run.discover import Found, find_runs
+from distui.run.fetch import look, without_client
 from distui.run.lease import sharers
 from distui.session import Connector, Session
 from distui.spec.inventory import Host
@@ -67,7 +70,27 @@ async def _mounts(connector: Connector, plan: RunPlan, hosts: Sequence[Host]) ->
         return ()
     async with AsyncExitStack() as stack:
         sessions = await _sessions(connector, [host.name for host in hosts], stack)
-        return mount_rows(plan.mounts, tuple(sessions), await prove_mounts(sessions, plan.mounts))
+        rows = mount_rows(plan.mounts, tuple(sessions), await prove_mounts(sessions, plan.mounts))
+        return (*rows, *[await fetch_row(plan, mount, sessions) for mount in plan.mounts if mount.fetch is not None])
+
+
+async def fetch_row(plan: RunPlan, mount: Mount, sessions: Mapping[str, Session]) -> CheckRow:
+    """Whether what is fetched is there, or can be."""
+    check = mount_check(mount, "is there or can be fetched", "ls ~/.cache/distui/data; command -v of each client")
+
+    async def one(host: str, session: Session) -> Finding:
+        try:
+            there = await look(session.run, mount, home_of_folder(plan.tasks_on(host)[0].run_dir))
+        except HostError as exc:
+            return Finding(check.id, host, "skip", exc.message, do=exc.hint)
+        if there.when is not None:
+            return Finding(check.id, host, "ok", f"is there since {there.when}")
+        if there.client:
+            return Finding(check.id, host, "pull", "is not there", f"the start fetches it with {there.client}")
+        words, hint = without_client(mount)
+        return Finding(check.id, host, "fail", words, "the start is refused", hint)
+
+    return CheckRow(check, tuple(await asyncio.gather(*(one(h, s) for h, s in sessions.items()))))
 
 
 def _comes(row: CheckRow, plan: RunPlan, images: Images) -> CheckRow:

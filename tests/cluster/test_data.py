@@ -87,9 +87,21 @@ def test_a_path_that_is_missing(lab: Any, home: Path, distui: Distui) -> None:
     assert "h1: data" not in words(done)
 
 
+def test_nfs_whose_server_is_not_there(lab: Any, home: Path, distui: Distui) -> None:
+    """Every host that can't connect to it is named before anything starts."""
+    done = run(home, distui, '{nfs: "10.77.0.12:/export", to: /d}')
+    assert done.returncode == 3, words(done)
+    for name in ("h1", "h2", "h3"):
+        assert (
+            f"{name}: data.d: can't reach NFS server 10.77.0.12 at port 2049: [Errno 111] Connection refused"
+            in words(done)
+        )
+
+
 def test_nfs_that_can_not_be_mounted(lab: Any, home: Path, distui: Distui) -> None:
     """Docker's own words, and neither container nor volume is left. (The lab's kernel has no NFS.)"""
-    done = run(home, distui, '{nfs: "10.77.0.12:/export", to: /d, options: nfsvers=4}')
+    with web(lab, home, 8800):
+        done = run(home, distui, '{nfs: "10.77.0.1:/export", to: /d, options: "nfsvers=4,port=8800"}')
     assert done.returncode == 5, words(done)
     assert "failed to mount local volume" in words(done)
     for host in lab.hosts:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -130,8 +132,8 @@ async def test_missing_and_hung(tmp_path: Path) -> None:
     sessions["h3"] = Here("h3", tmp_path / "a", hang="distui-look")
     report = await found(sessions)
     assert [(p.host, p.message, p.hint) for p in report.problems] == [
-        ("h3", "can't look at ~/data: took more than 20 s", "does a network mount hang there?"),
         ("h2", "~/data is not there", "mount or copy it there, or change data.d"),
+        ("h3", "can't look at ~/data: took more than 20 s", "does a network mount hang there?"),
     ]
 
 
@@ -139,7 +141,7 @@ async def test_a_host_that_goes_in_the_middle(tmp_path: Path) -> None:
     """The proof is not finished, which is said; the file is removed all the same."""
     sessions = hosts(tmp_path, "a", "a")
     sessions["h2"].hang = "distui-sees"
-    assert said(await found(sessions)) == [("h1", "that ~/data is one storage could not be proved")]
+    assert said(await found(sessions)) == [("h2", "that ~/data is one storage could not be proved")]
 
 
 async def test_a_path_of_its_own_on_each_host(tmp_path: Path) -> None:
@@ -148,9 +150,20 @@ async def test_a_path_of_its_own_on_each_host(tmp_path: Path) -> None:
     assert report == MountReport()
 
 
-async def test_nfs_is_left_to_docker(tmp_path: Path) -> None:
-    """There is nothing to look at before the container starts."""
-    assert await found(hosts(tmp_path, "a"), Mount("n", "nfs", "s:/x", "/n", "ro", True)) == MountReport()
+async def test_nfs_servers_are_reached(tmp_path: Path) -> None:
+    """Each host connects to the server's port; with RDMA there is none to try."""
+    sessions = hosts(tmp_path, "a", "a")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = f"addr=127.0.0.1,port={server.getsockname()[1]}"
+        nfs = Mount("n", "nfs", "127.0.0.1:/x", "/n", "ro", True, port)
+        assert await found(sessions, nfs) == MountReport()
+        (row,) = mount_rows((nfs,), ("h1", "h2"), MountReport())
+        assert [(f.verdict, f.saw) for f in row.findings] == [("ok", "is reached")] * 2
+    told = (await found(sessions, nfs)).problems
+    assert [p.host for p in told] == ["h1", "h2"]
+    assert told[0].message.startswith("can't reach NFS server 127.0.0.1 at port ")
+    assert told[0].message.endswith("Connection refused")
+    assert await found(sessions, dataclasses.replace(nfs, options=f"{port},proto=rdma")) == MountReport()
 
 
 async def test_rows(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import re
@@ -9,17 +10,20 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from distui.errors import UsageError
+from distui.errors import HostError, HostUnreachable, UsageError
 from distui.plan.fetch import client_argv, contained, fetch_of
 from distui.plan.model import Fetch
-from distui.run.fetch import script, secret_lines
-from distui.spec.job import DataMount
+from distui.plan.mounts import mounts_of
+from distui.run.fetch import There, look, script, secret_lines
+from distui.run.preflight import fetch_row
+from distui.session import Completed
+from distui.spec.job import DataMount, Job
 from fakehosts.web import Web
 
 BIG = bytes(range(256)) * 4000
@@ -264,6 +268,67 @@ def test_killed_in_the_middle(host: Host, web: Web) -> None:
     web.slow = 0.0
     assert host.fetch(f"{web.url}/a", sha=sha(BIG)).returncode == 0
     assert int(web.asked[-1].removeprefix("/a bytes=").removesuffix("-")) > 0
+
+
+# what a host has
+
+
+class Asked:
+    """A session to this machine, whose PATH is one folder."""
+
+    def __init__(self, path: Path, error: HostError | None = None) -> None:
+        self.path, self.error = path, error
+
+    async def run(self, argv: Sequence[str], **_: Any) -> Completed:
+        if self.error is not None:
+            raise self.error
+        done = await asyncio.to_thread(
+            subprocess.run, ["/bin/sh", *argv[1:]], capture_output=True, env={"PATH": str(self.path)}
+        )
+        return Completed(tuple(argv), done.returncode, b"Welcome!\n" + done.stdout, done.stderr)
+
+
+async def test_what_a_host_has(host: Host) -> None:
+    """The first client of those that fit; or the data itself, and since when."""
+    (mount,) = mounts_of(Job("j", data={"d": DataMount("/d", url="s3://b/k")}))
+    assert mount.fetch is not None
+    asked = Asked(host.home)
+    assert await look(asked.run, mount, str(host.home)) == There()
+    host.stub("rclone", "")
+    host.stub("s5cmd", "")
+    assert await look(asked.run, mount, str(host.home)) == There(client="s5cmd")
+    folder = host.home / mount.fetch.folder.removeprefix("~/")
+    folder.mkdir(parents=True)
+    (folder / "about").write_text("s3://b/k\n2026-11-21 10:00 UTC\n")
+    (host.home / "tail").symlink_to("/usr/bin/tail")
+    assert await look(asked.run, mount, str(host.home)) == There("2026-11-21 10:00 UTC")
+
+
+async def test_the_row_of_the_preflight(host: Host) -> None:
+    """Hosts that can't fetch it fail, those that will are told; one that is gone is not judged."""
+    ready = host.home / "ready"
+    ready.mkdir()
+    host.stub("ready/aws", "")
+    (mount,) = mounts_of(Job("j", data={"d": DataMount("/d", url="s3://b/k")}))
+    plan = Planned(str(host.home))
+    gone = Asked(host.home, HostUnreachable("h3", "h3 is gone"))
+    row = await fetch_row(plan, mount, {"h1": Asked(host.home), "h2": Asked(ready), "h3": gone})  # type: ignore[arg-type, dict-item]
+    assert [(f.verdict, f.saw) for f in row.findings] == [
+        ("fail", "has none of aws, s5cmd, rclone to fetch it with"),
+        ("pull", "is not there"),
+        ("skip", "h3 is gone"),
+    ]
+    assert row.findings[1].means == "the start fetches it with aws"
+
+
+class Planned:
+    """What the row asks of a plan: where the run's folder is."""
+
+    def __init__(self, home: str) -> None:
+        self.run_dir = f"{home}/.local/state/distui/hosts/h/r"
+
+    def tasks_on(self, host: str) -> tuple[Planned, ...]:
+        return (self,)
 
 
 # argv
