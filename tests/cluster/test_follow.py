@@ -471,7 +471,7 @@ async def test_anybody_s_container_is_listed_and_its_log_followed(bench: Bench, 
     host = InventoryHost("h1")
     try:
         async with logged_in(bench, user) as session:
-            (found,) = await list_containers(session.run, host)
+            (found,) = [c for c in await list_containers(session.run, host) if c.id == ref]
             assert (found.id, found.name, found.image, found.status) == (ref, "stranger", "lab/python:1", "running")
             assert found.task is None
             told = b""
@@ -494,7 +494,7 @@ async def test_the_log_of_a_container_that_has_ended_ends(bench: Bench) -> None:
     bench.host.exec("docker", "wait", ref)
     try:
         async with logged_in(bench) as session:
-            (found,) = await list_containers(session.run, InventoryHost("h1"))
+            (found,) = [c for c in await list_containers(session.run, InventoryHost("h1")) if c.id == ref]
             assert (found.status, found.exit, found.running) == ("exited", 3, False)
             told = b"".join([data async for data in follow_log(session, log_argv(InventoryHost("h1"), found))])
         assert told.split() == [str(i).encode() for i in range(1001, 2001)]

@@ -130,9 +130,15 @@ async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, 
 
 def _is_complete_here(place: runs.Place) -> bool:
     """Whether the files here hold, or are just getting, all that the run printed."""
+    from distui.run.summary import summary
+
     if place.stored is None:
         return False
-    return runs.is_followed(place.stored) or runs.stored_row(place.stored).state in runs.ENDED
+    if runs.is_followed(place.stored):
+        return True
+    result = summary(place.stored)["result"] or {}
+    # What a run leaves on its hosts has a log that could not be kept whole here.
+    return result.get("state") in runs.ENDED and not result.get("leftovers")
 
 
 async def _from_here(place: runs.Place, lines: LogOut, error: NotFound) -> int:
