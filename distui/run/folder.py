@@ -22,6 +22,8 @@ STALE_MINUTES = 10
 
 # $1 folder, $2 the claim, $3 "over" to take over a stale folder, $4 minutes. Without its `launch` file a folder was
 # started from (or is half a moment old), and without tasks nobody needs it: a minute is enough.
+# Env files of other launches that are older than any start takes were left by a distui that was killed: they hold
+# secrets, and go.
 # The parents may be removed by another run that ends just now, so making them is tried again.
 _TAKE = r"""
 d=$1 claim=$2 over=$3 minutes=$4 taken=
@@ -40,6 +42,8 @@ for try in 1 2 3; do
 done
 [ -d "$d" ] || fail "$said"
 if [ -n "$taken" ]; then
+  find "${d%/*}" -mindepth 2 -maxdepth 2 -type f \( -name 'env-*' -o -name '.distui-*' \) \
+    -mmin "+$minutes" -exec rm -f {} + 2>/dev/null
   said=$({ printf '%s\n' "$claim" | cat >"$d/launch"; } 2>&1) || { rm -rf -- "$d"; fail "$said"; }
   echo taken; exit
 fi

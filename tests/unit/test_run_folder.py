@@ -79,3 +79,16 @@ async def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HostCommandError, match=r"can't make .*/file/h1/r on h1: .*Not a directory"):
         await take(here, "h1", str(tmp_path / "file/h1/r"), ANN)
+
+
+async def test_env_files_that_a_killed_distui_left_go_with_the_next_launch(tmp_path: Path) -> None:
+    """They hold secrets. Those of a launch that may be under way stay, and so does all that is no env file."""
+    for run, minutes in (("killed", 11), ("under-way", 2)):
+        await take(here, "h1", str(tmp_path / run), ANN)
+        for name in ("env-0", ".distui-5e1f", "stopped"):
+            (tmp_path / run / name).write_text("TOKEN=hunter2\n")
+            age(tmp_path / run / name, minutes)
+    await take(here, "h1", str(tmp_path / "next"), BOB)
+
+    assert sorted(left_in(tmp_path / "killed")) == ["launch", "stopped"]
+    assert sorted(left_in(tmp_path / "under-way")) == [".distui-5e1f", "env-0", "launch", "stopped"]
