@@ -178,7 +178,8 @@ def words(pushed: Pushed) -> str:
         case "present":
             return "has it already"
         case "sending":
-            return f"{size_words(pushed.sent)} of at most {size_words(pushed.most)}, {layers}"
+            whole = f" of ~{size_words(pushed.most)}" if pushed.most > pushed.sent else ""
+            return f"{size_words(pushed.sent)}{whole}, {layers}"
         case "loading":
             return f"{size_words(pushed.sent)} sent, unpacking"
         case "loaded":

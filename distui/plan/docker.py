@@ -231,6 +231,11 @@ def load(engine_command: Argv) -> Argv:
     return (*engine_command, "load")
 
 
+def tag(engine_command: Argv, image: str, name: str) -> Argv:
+    """Gives an image another name."""
+    return (*engine_command, "tag", image, name)
+
+
 def names(tasks: Sequence[Task]) -> tuple[str, ...]:
     """Container names of tasks."""
     return tuple(t.container for t in tasks)

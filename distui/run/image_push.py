@@ -10,6 +10,7 @@ can stay.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -31,6 +32,8 @@ STALLED = 120.0
 """Seconds without a byte taken after which a target has failed."""
 LOAD_TIMEOUT = 3600.0
 """Seconds an engine may unpack after the last byte."""
+
+_LOADED = re.compile(r"Loaded image(?:\(s\))?: ([A-Za-z0-9][\x21-\x7e]*)")
 
 State = Literal["present", "sending", "loading", "loaded", "aside", "failed"]
 
@@ -175,6 +178,8 @@ class _Lane:
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(BUFFERED)
         self._task: asyncio.Task[None] | None = None
         self._patience = PATIENCE
+        self._said = ""
+        """What the engine answered to the last load."""
 
     def say(self, state: State, words: str = "", *, sent: int | None = None) -> None:
         """Take over a new state and tell it."""
@@ -265,13 +270,23 @@ class _Lane:
             if said is not None:
                 self._refused(said)
                 return
-            there = await image_on(self.engine, image)
-            if there is None or there.id != self.facts.id:
-                self._refused("the engine loaded it, but does not have it under this name")
-            else:
+            if await self._has(image):
                 self.say("loaded")
+            else:
+                self._refused("the engine loaded it, but does not have it under this name")
         except HostError as error:
             self.fail(error)
+
+    async def _has(self, image: str) -> bool:
+        """Whether the engine has what was sent under the image's name; gives it the name if it came under another.
+
+        podman puts `localhost/` before short names. Its own images get another id in Docker's form: the layers count.
+        """
+        there = await image_on(self.engine, image)
+        if (there is None or there.layers != self.facts.layers) and (came := _LOADED.search(self._said)):
+            await self.engine.session.run(docker.tag(self.engine.command, came[1], image))
+            there = await image_on(self.engine, image)
+        return there is not None and (there.id == self.facts.id or there.layers == self.facts.layers)
 
     async def _send(self, channel: ByteChannel) -> str | None:
         """Everything to the engine; None when it was content, else what it said."""
@@ -300,6 +315,7 @@ class _Lane:
             hearing.cancel()
             with suppress(asyncio.CancelledError, HostError):
                 await hearing
+        self._said = answer.decode("utf-8", "replace")
         said = (channel.stderr_tail() or bytes(answer[-2000:])).decode("utf-8", "replace").strip()
         return None if status == 0 else said or f"exit status {status}"
 
