@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from distui.errors import HostCommandError
+from distui.plan.labels import TaskLabels, task_from_labels
+from distui.plan.model import RunPlan
 from distui.run.discover import Runner
 from distui.run.lines import safe
 
@@ -68,6 +70,17 @@ class Claim:
         """As it is written on the hosts."""
         when = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         return f"{safe(self.owner)}\n{when}\n{self.token}"
+
+
+def token_of(labels: TaskLabels | None) -> str:
+    """The token of the launch that these labels tell of; "" when they do not say."""
+    return f"{labels.launch}-{labels.attempt}" if labels is not None and labels.launch else ""
+
+
+def claim_of(plan: RunPlan, at: float) -> Claim:
+    """The claim of a plan's launch: whoever finds its tasks knows it again by their labels."""
+    token = token_of(task_from_labels(plan.tasks[0].labels))
+    return Claim(plan.owner, at, token) if token else Claim(plan.owner, at)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,12 @@ from distui.run.link import HostLink
 from distui.session import Completed, Connector
 
 _REMOVE_FOLDER = """
-if [ "$2" != own ] && [ -e "$1/launch" ]; then exit 0; fi
+if [ "$2" != own ] && [ -e "$1/launch" ] && [ "$(sed -n 3p "$1/launch")" != "$2" ]; then exit 0; fi
 rm -rf -- "$1" 2>/dev/null; [ ! -d "$1/code" ] || { echo left; exit 0; }
 rm -rf -- "$1"; rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :
 """.strip()
-"""A folder with a launch under way is only removed by whose it is. Folders above are only removed when empty: on a
+"""A folder with a launch under way is only removed by whose it is, or with that launch's token ($2), when its run is
+stopped from elsewhere: the launch was killed, or is not to go on. Folders above are only removed when empty: on a
 machine that also runs distui they hold its own runs."""
 
 GIVE_UP = 20.0
@@ -134,14 +135,18 @@ class HostRun:
         return lease.sharers(tasks, self.plan.run_id, self.gpus)
 
     @property
+    def _token(self) -> str:
+        """The token of the launch that the plan is of."""
+        return folder.token_of(task_from_labels(self.first.labels))
+
+    @property
     def leased(self) -> bool:
         """Whether the GPUs may still be held here for the launch."""
         return bool(self._lease)
 
     async def free(self) -> None:
         """Give the lease of the GPUs back: by its launch's token, so also that of a launch that was killed."""
-        labels = task_from_labels(self.first.labels)
-        token = self._lease or (labels.launch if labels is not None else "")
+        token = self._lease or self._token
         if self.gpus and token:
             await lease.free(self._again, token)
             self._lease = ""
@@ -305,6 +310,15 @@ class HostRun:
         done = await self.link.run(argv, timeout=grace + 60, idempotent=True)
         if not done.ok and not _already_over(done.error_text):
             raise self._refused("can't stop the run", done)
+        if not self.taken:
+            await self._drop_unstarted(tasks)
+
+    async def _drop_unstarted(self, tasks: Sequence[Task]) -> None:
+        """Remove containers that a killed launch made and never started: nothing ends them, so nobody would."""
+        asked = {task.index for task in tasks}
+        made = [t.id for t in await self.found() if t.status == "created" and t.labels.task in asked]
+        if made:
+            await self._again(docker.remove(self.first.engine_command, made))
 
     async def _stop_process(self, run_dir: str, index: int, grace: float) -> None:
         argv = process.stop(run_dir, index, grace) if grace > 0 else process.kill(run_dir, index)
@@ -337,7 +351,7 @@ class HostRun:
         """
         if not self.taken and await self._told():
             return True
-        whose = "own" if self.taken else "theirs"
+        whose = "own" if self.taken else self._token or "theirs"
         argv = ("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir(), whose)
         done = await self._again(argv)
         if done.text.strip() == "left" and self._image is not None:

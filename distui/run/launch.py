@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 from distui.doctor.reach import prove
 from distui.doctor.reach_check import endpoints_of_plan
 from distui.errors import DistuiError, ExitCode, HostError
-from distui.plan.labels import task_from_labels
 from distui.plan.model import Task
 from distui.run.cleanup import roll_back
 from distui.run.events import HostChanged, Notice, RankChanged, TaskStarted
-from distui.run.folder import STALE_MINUTES, Claim
+from distui.run.folder import STALE_MINUTES, claim_of
 from distui.run.host_run import HostRun
 from distui.run.launch_code import give_code
 from distui.run.launch_data import check_mounts, fetch_data
@@ -148,7 +147,7 @@ async def _take(run: RunController) -> None:
 
     The first host by name decides between launches on the same hosts; nobody waits, so nothing can lock up.
     """
-    claim = Claim(run.plan.owner, run.clock())
+    claim = claim_of(run.plan, run.clock())
 
     async def take(host: HostRun) -> str:
         return await host.take(claim)
@@ -175,8 +174,7 @@ async def _lease_gpus(run: RunController) -> None:
     With `force` neither keeps this one from starting; who shares what is said then.
     """
     hosts = sorted((h for h in run.hosts.values() if h.gpus), key=lambda h: h.host)
-    labels = task_from_labels(run.plan.tasks[0].labels)
-    claim = Claim(run.plan.owner, run.clock(), **({"token": labels.launch} if labels and labels.launch else {}))
+    claim = claim_of(run.plan, run.clock())
 
     async def lease(host: HostRun) -> Lease:
         return await host.lease(claim)

@@ -292,3 +292,43 @@ def test_a_gpu_in_use_is_refused_or_shared_by_force(
         readonly.stderr
     )
     assert_clean(lab)
+
+
+SLOW = r"""
+mv /usr/bin/docker /usr/bin/docker.real
+printf '#!/bin/sh\n[ "$1" != run ] || sleep 30\nexec /usr/bin/docker.real "$@"\n' >/usr/bin/docker
+chmod +x /usr/bin/docker
+"""
+
+
+def test_a_launch_that_was_killed_leaves_nothing_after_a_stop(
+    lab: Any, start: Callable[..., Any], home: Path, tmp_path: Path
+) -> None:
+    """kill -9 while env files and GPUs are held: a stop from another machine, or from here where no task had begun,
+    removes containers, env files and leases, and the name and the GPUs are free again.
+    """
+    there = Path(lab.ssh_home(tmp_path / "there"))
+    (there / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    for slow, stopper in (["h2"], there), (["h1", "h2"], home):
+        for name in slow:
+            lab.host(name).exec(SLOW)
+        try:
+            program = start("sleep 300", "--name", "half", **GPUS)
+            until(lambda: all("file" in str(h.leftovers()) for h in lab.hosts[:2]))
+            until(lambda hosts=[h for h in ("h1", "h2") if h not in slow]: running(lab, *hosts)())
+            until(lambda: "distui-gpu-0" in lab.host("h2").out("ls", "/tmp"))
+            program.signal_group(signal.SIGKILL)
+            program.wait(30)
+            held = [str(h.leftovers()) for h in lab.hosts[:2]]
+        finally:
+            for name in slow:
+                lab.host(name).exec("mv /usr/bin/docker.real /usr/bin/docker")
+        stopped = lab.distui("stop", "half", "-y", home=stopper)
+
+        assert all("env-" in text or "launch" in text for text in held), held
+        assert stopped.returncode in (0, 6), stopped.stderr
+        assert "removed what a killed launch of half had left on" in stopped.stderr or slow == ["h2"]
+        assert [h.out("sh", "-c", "ls -d /tmp/distui* 2>/dev/null; true") for h in lab.hosts[:2]] == ["", ""]
+        assert_clean(lab)
+        lab.distui("rm", "half", "--purge", "-y", home=home)
+    assert start("true", "--name", "half", **GPUS).finish().returncode == 0

@@ -83,7 +83,8 @@ class FakeHost:
                 return Completed(argv, 0, self.files[path], b"")
             case ("sh", "-c", script, "sh", folder, whose) if "rm -rf" in script:
                 for path in [p for p in self.files if p.startswith(f"{folder}/")]:
-                    if whose != "own" and f"{folder}/launch" in self.files:
+                    launch = self.files.get(f"{folder}/launch", b"").decode()
+                    if whose != "own" and launch and whose not in launch.splitlines():
                         break
                     del self.files[path]
             case ("sh", "-c", _, "distui-take", folder, claim, over, _):
