@@ -13,6 +13,7 @@ from rich.style import Style
 from distui.doctor.checks import counts
 from distui.doctor.finding import CheckRow, SharedFinding, shared_findings
 from distui.doctor.images import how_it_comes
+from distui.plan import mounts
 from distui.plan.code import code_words
 from distui.plan.model import RunPlan
 from distui.plan.render import end_words, visible
@@ -75,6 +76,7 @@ def _steps(plan: RunPlan, image: ImageState | None, checked: Checked | None, loo
     if plan.code is not None:
         yield "code", f"{code_words(plan.code)}, only what is missing is sent, to {plan.code.to} there", look.text
         yield from (("code", left, look.watch) for left in plan.code.left_out)
+    yield from (("data", mounts.words(mount), look.text) for mount in plan.mounts)
     if several and not plan.init_method.startswith("file"):
         ports = "every other, and the tasks' ports must be free"
         there = ports if plan.launcher == "tf" else f"{plan.master_addr} port {plan.master_port}"

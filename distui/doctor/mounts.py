@@ -120,8 +120,8 @@ async def prove_mounts(sessions: Mapping[str, Session], mounts: Sequence[Mount])
     paths = [mount for mount in mounts if mount.kind == "path"]
     if paths:
         await _prove_paths(sessions, paths, found)
-    order = list(sessions).index
-    problems, doubts = (sorted(some, key=lambda p: order(p.host)) for some in (found.problems, found.doubts))
+    order = {host: number for number, host in enumerate(sessions)}
+    problems, doubts = (sorted(some, key=lambda p: order.get(p.host, -1)) for some in (found.problems, found.doubts))
     return MountReport(tuple(problems), tuple(doubts), found.proofs)
 
 

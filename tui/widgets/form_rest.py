@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distui.plan.model import RunPlan
-from distui.spec.job import Job
+from distui.plan.render import visible
+from distui.spec.job import DataMount, Job
 from tui.glyphs import Glyphs
 from tui.host_lines import title
 from tui.paint import Line
@@ -45,16 +46,21 @@ def _environment(job: Job, plan: RunPlan | None, width: int, look: Palette, glyp
 
 
 def _mounts(job: Job, width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
-    if not job.volumes:
+    found = [*(_parts(volume.split(":")) for volume in job.volumes), *(_data(mount) for mount in job.data.values())]
+    if not found:
         return []
     lines = [Line(), title("Mounts", width, look, glyphs), Line()]
-    for volume in job.volumes[:SHOWN]:
-        source, target, options = _parts(volume.split(":"))
+    for source, target, options in found[:SHOWN]:
         line = Line().gap(2).put(source, look.text).put(f" {glyphs.more} ", look.faint).put(target, look.text)
         lines.append(line.gap(2).put(options, look.faint).cut(width - 1))
-    if len(job.volumes) > SHOWN:
-        lines.append(Line().gap(2).put(f"{glyphs.folded} {len(job.volumes) - SHOWN} more", look.faint))
+    if len(found) > SHOWN:
+        lines.append(Line().gap(2).put(f"{glyphs.folded} {len(found) - SHOWN} more", look.faint))
     return lines
+
+
+def _data(mount: DataMount) -> tuple[str, str, str]:
+    words = [*(["read-only"] if mount.mode == "ro" else []), *(["shared"] if mount.shared else [])]
+    return visible(mount.path or mount.nfs or mount.url or ""), visible(mount.to), ", ".join(words)
 
 
 def _parts(words: Sequence[str]) -> tuple[str, str, str]:

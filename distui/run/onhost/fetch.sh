@@ -36,7 +36,7 @@ done
 
 tries=0
 until said=$(mkdir -- "$lock" 2>&1); do
-  if [ -n "$(find "$lock" -maxdepth 0 -mmin +1 2>/dev/null)" ]; then
+  if [ -n "$(find "$lock" -maxdepth 0 -mmin +2 2>/dev/null)" ]; then
     mv -- "$lock" "$lock.old-$$" 2>/dev/null && rm -rf -- "$lock.old-$$"
   elif [ -d "$lock" ]; then tries=0; echo .; sleep 1
   else tries=$((tries + 1)); [ "$tries" -lt 5 ] || fail "$said"
@@ -48,7 +48,8 @@ had
 # Without anybody who listens the fetch ends: what is there waits for the next one.
 ( trap '' PIPE
   while sleep 3 </dev/null >/dev/null 2>&1; do
-    kill -0 $$ 2>/dev/null && mine || exit
+    kill -0 $$ 2>/dev/null || exit
+    mine || { kill -TERM $$; exit; }  # this machine slept, and another took the lock over
     touch -- "$lock"
     echo . 2>/dev/null || { kill -TERM $$; exit; }
   done ) 2>/dev/null &
