@@ -437,6 +437,8 @@ class RunController:
         self.watch.missed(index for host in self.hosts.values() for index in host.missing)
         failure = self.watch.failure() if self.watch.failed else None
         await self.watch.announce(failure)
+        if failure is not None and (words := self.watch.uncertain()):
+            await self.notice("warning", words)
         if missing := self._unfound():
             text = (
                 f"{missing} of the run's tasks were not found: their hosts did not answer, or are not in the inventory"

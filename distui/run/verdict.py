@@ -69,6 +69,21 @@ def first_failure(evidence: Sequence[Evidence], announced: int | None = None) ->
     return chosen.key, _failure(next(e for e in evidence if e.task.index == chosen.key))
 
 
+def not_told_apart(evidence: Sequence[Evidence], first: int) -> tuple[Evidence, ...]:
+    """Tasks of other hosts that ended badly so near to task `first` that the clocks can't tell who was first.
+
+    Those that say themselves that a peer went away are not meant: they came after.
+    """
+    its = next(e for e in evidence if e.task.index == first)
+    chosen = _ended(its)
+
+    def near(other: Evidence) -> bool:
+        end = _ended(other)
+        return not end.secondary and abs(end.at - chosen.at) <= end.doubt + chosen.doubt
+
+    return tuple(e for e in evidence if e.task.host != its.task.host and near(e))
+
+
 def _ended(evidence: Evidence) -> Ended:
     cause = _cause(evidence)
     at, doubt = _when(evidence)

@@ -48,7 +48,16 @@ from distui.run.resume import ResumePoint
 from distui.run.sampled import host_sampled
 from distui.run.store import StoredRun
 from distui.run.track import TaskTrack, splitter
-from distui.run.verdict import CLOCK_DOUBT, STOP_CODES, Evidence, Exit, corrected, first_failure, stopped_by_us
+from distui.run.verdict import (
+    CLOCK_DOUBT,
+    STOP_CODES,
+    Evidence,
+    Exit,
+    corrected,
+    first_failure,
+    not_told_apart,
+    stopped_by_us,
+)
 
 CHECKPOINT_SECONDS = 1.0
 
@@ -225,6 +234,19 @@ class Watch:
             return None
         self._blamed, failure = found
         return failure
+
+    def uncertain(self) -> str:
+        """Who else may have failed first, as far as the hosts' clocks are known, in words; "" when that is clear."""
+        if self._blamed is None:
+            return ""
+        near = not_told_apart(self._evidence(), self._blamed)
+        if not near:
+            return ""
+        doubt = max(e.doubt for e in near) + self._doubt(self.tracks[self._blamed].task.host)
+        who = ", ".join(f"{e.task.name} on {e.task.host}" for e in near[:3])
+        more = f" and {len(near) - 3} more" if len(near) > 3 else ""
+        clocks = f"their clocks are known to {1000 * doubt:.0f} ms"
+        return f"{who}{more} failed at the same time as far as can be told ({clocks}): who was first is uncertain"
 
     async def announce(self, failure: Failure | None) -> None:
         """Say which failure came first, when that is new."""

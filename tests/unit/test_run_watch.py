@@ -129,6 +129,19 @@ async def test_the_first_failure_is_by_our_clock(make: Any) -> None:
     assert (failure.rank, failure.exit) == (1, 3)
 
 
+@pytest.mark.parametrize(("later", "uncertain"), [(0.08, True), (0.2, False)])
+async def test_ends_that_clocks_cannot_tell_apart_are_marked(make: Any, later: float, uncertain: bool) -> None:
+    """h2's clock is two hours behind, and known to 100 ms only: what lies nearer together has no sure order."""
+    facts = {"h1": facts_of("h1"), "h2": facts_of("h2", 12, clock_offset_ms=-7_200_000.0, rtt_ms=200.0)}
+    watched = make(plan_for("h1", "h2", facts=facts), facts)
+    await watched.tell(
+        ("h1", Exited(0, 1, "exited", finished_at=90.0)),
+        ("h2", Exited(1, 3, "exited", finished_at=90.0 + later - 7200)),
+    )
+    assert watched.watch.failure().rank == 0
+    assert ("h2 failed at the same time as far as can be told" in watched.watch.uncertain()) == uncertain
+
+
 async def test_a_kill_known_before_our_stop_is_never_the_stop_s(make: Any) -> None:
     """A clock that is ahead puts the kill that made us stop after the stop: what was known first stays a failure."""
     watched = make(plan_for("h1", "h2"))
