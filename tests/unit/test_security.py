@@ -1,0 +1,95 @@
+"""What must never be in the code, and what the small shell on a host's side does with a trap laid for it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from distui.cli.crash import report
+from distui.run.store import open_private, write_private
+from remote.putting import put_argv
+
+ROOT = Path(__file__).parents[2]
+CANARY = "canary-5e1f-hunter2"
+
+
+def calls() -> Iterator[tuple[str, ast.Call]]:
+    """Every call in what runs on the user's machine, with its place."""
+    for room in ("distui", "remote", "tui"):
+        for path in (ROOT / room).rglob("*.py"):
+            if "onhost" in path.parts:
+                continue
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call):
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", node
+
+
+def constant(call: ast.Call, name: str) -> object:
+    """The constant given for a keyword; the call itself when it is none."""
+    return next((k.value.value for k in call.keywords if k.arg == name and isinstance(k.value, ast.Constant)), call)
+
+
+def test_host_keys_are_never_left_unchecked() -> None:
+    """`known_hosts=None` switches asyncssh's check off; there is no such call, and no such option for ssh."""
+    assert [place for place, call in calls() if constant(call, "known_hosts") is None] == []
+    texts = [path.read_text() for room in ("distui", "remote", "tui") for path in (ROOT / room).rglob("*.py")]
+    assert not any("StrictHostKeyChecking=no" in text or "StrictHostKeyChecking no" in text for text in texts)
+
+
+def test_no_text_becomes_code() -> None:
+    """No shell is given a composed line; no pickle, no eval, no YAML that makes objects (`yaml` in tui is a pane)."""
+    bad = {"eval", "exec", "os.system", "os.popen", "pickle.load", "pickle.loads", "yaml.load", "yaml.unsafe_load"}
+    found = [(place, ast.unparse(call.func)) for place, call in calls() if ast.unparse(call.func) in bad]
+    assert [(place, name) for place, name in found if not (name == "yaml.load" and place.startswith("tui/"))] == []
+    assert [place for place, call in calls() if constant(call, "shell") is True] == []
+
+
+def put(path: str, data: bytes, nonce: str) -> subprocess.CompletedProcess[bytes]:
+    """The command that distui runs on a host, run here with the loosest umask."""
+    argv = put_argv(path, len(data), 0o600, nonce)
+    return subprocess.run(("sh", "-c", 'umask 0; exec "$@"', "sh", *argv), input=data, capture_output=True)
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
+    """Somebody who guessed the temporary name gets nothing written where the link points; the put fails."""
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / ".distui-5e1f").symlink_to(victim)
+
+    assert put(str(tmp_path / "env-0"), CANARY.encode(), "5e1f").returncode != 0
+    assert victim.read_text() == "mine"
+    assert not (tmp_path / "env-0").exists()
+
+
+def test_env_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
+    """0600 in folders that are 0700."""
+    assert put(str(tmp_path / "a/b/env-0"), b"A=1\n", "5e1f").returncode == 0
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("a", "a/b", "a/b/env-0")]
+    assert modes == [0o700, 0o700, 0o600]
+
+
+@pytest.mark.parametrize("loose", [0, 0o022])
+def test_files_of_a_run_are_private_whatever_the_umask(tmp_path: Path, loose: int) -> None:
+    """Logs and journals are made 0600, not made and changed."""
+    before = os.umask(loose)
+    try:
+        open_private(tmp_path / "log").close()
+        write_private(tmp_path / "plan.json", b"{}")
+    finally:
+        os.umask(before)
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("log", "plan.json")] == [0o600, 0o600]
+
+
+def test_a_crash_file_holds_no_secret() -> None:
+    """Neither from the environment nor from the command line, also when the error's own words have it."""
+    try:
+        raise RuntimeError(f"could not send {CANARY}")
+    except RuntimeError as error:
+        text = report(error, ["run", "job.yaml", "--set", f"env.X={CANARY}", "--", CANARY], {"HF_TOKEN": CANARY})
+    assert CANARY not in text
+    assert "RuntimeError" in text
