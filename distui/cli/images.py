@@ -30,8 +30,8 @@ class Wanted:
     image: str
     hosts: tuple[Host, ...]
     source: str | None = None
-    giver: Host | None = None
-    """The inventory's host called `source`."""
+    givers: tuple[Host, ...] = ()
+    """Who is asked for it beside these hosts."""
     local: tuple[str, ...] = ()
     """This machine's engine; () when it has none."""
 
@@ -42,9 +42,8 @@ class Wanted:
 
     @property
     def contacted(self) -> tuple[Host, ...]:
-        """These hosts and who gives it."""
-        more = self.giver is not None and self.giver.name not in self.names
-        return (*self.hosts, self.giver) if more and self.giver is not None else self.hosts
+        """These hosts and who may give it."""
+        return (*self.hosts, *(giver for giver in self.givers if giver.name not in self.names))
 
 
 def read_wanted(
@@ -63,7 +62,7 @@ def read_wanted(
     from distui.cli import wiring
     from distui.cli.verbs.ssh import host_named
     from distui.run.local_engine import LOCAL
-    from distui.spec.choose import hosts_of_job
+    from distui.spec.choose import choose_hosts, hosts_of_job
 
     job = _job(told, what)
     image = _checked(what) if job is None else _image_of(job)
@@ -73,15 +72,22 @@ def read_wanted(
         raise UsageError(
             f"{image} is named by its digest, which only a registry gives", hint="give the image a tag, and push that"
         )
-    if job is not None and job.hosts is not None and not (told.hosts or told.labels or sets or told.hostfile):
-        picks = hosts_of_job(inventory, job.hosts)
-    else:
-        picks = wiring.picks(inventory, told, sets)
-    hosts = tuple(h for h in wiring.hosts_of(inventory, picks) if h.engine != "process")
+    own = job.hosts if job is not None and not (told.hosts or told.labels or told.hostfile) else None
+    around = hosts_of_job(inventory, own) if own is not None else wiring.picks(inventory, told)
+    targets = choose_hosts(inventory, sets) if sets else around
+    hosts = _with_engine(wiring.hosts_of(inventory, targets))
     if not hosts:
         raise UsageError("none of these hosts has a container engine")
-    giver = None if source in (None, LOCAL) else host_named(inventory, str(source))
-    return Wanted(image, hosts, source, giver, _local_engine(source))
+    givers: tuple[Host, ...] = ()
+    if sent and source is None:
+        givers = _with_engine(wiring.hosts_of(inventory, around))
+    elif source not in (None, LOCAL):
+        givers = (host_named(inventory, str(source)),)
+    return Wanted(image, hosts, source, givers, _local_engine(source))
+
+
+def _with_engine(hosts: Sequence[Host]) -> tuple[Host, ...]:
+    return tuple(h for h in hosts if h.engine != "process")
 
 
 def _image_of(job: Job) -> str | None:

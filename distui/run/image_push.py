@@ -321,11 +321,11 @@ class _Lane:
 
     def _refused(self, said: str) -> None:
         """The engine did not take it: once more with all layers if some were left out."""
-        if self.shared:
+        trouble = classify(said, 1)
+        if self.shared and trouble.code != "disk_full":
             self._want(0, 0)
             self.say("aside", "the engine did not take missing layers only; all of them are sent")
             return
-        trouble = classify(said, 1)
         self.fail(trouble.message if trouble.code != "unknown" else said.splitlines()[-1][:300])
 
 

@@ -14,6 +14,7 @@ from distui.errors import HostCommandError, SessionLost
 from distui.facts.image import ImageFacts
 from distui.run import image_push
 from distui.run.image_push import Engine, Pushed, push_image
+from distui.run.local_engine import LocalSession
 from distui.session import ByteChannel, Completed
 
 BASE, TOP = "sha256:" + "b" * 64, "sha256:" + "c" * 64
@@ -260,3 +261,43 @@ async def test_a_source_that_ends_early(cut: int) -> None:
     assert a.named is None
     assert a.channels[0].closed
     assert not a.channels[0].ended.is_set()
+
+
+async def test_a_full_disk_is_not_tried_again() -> None:
+    """All layers need more room than some."""
+    full = Machine("full", [ImageFacts("sha256:base", (BASE,), 2_000_000)])
+    full.refuses_early = True
+    full.words = b"write /var/lib/docker/tmp/x: no space left on device"
+    found, _, source = await pushed(full)
+    assert (found["full"].state, len(source.channels)) == ("failed", 1)
+
+
+async def test_this_machine_as_source() -> None:
+    """Programs of this machine by argv: their output as it is, what they say, how they end."""
+    session = LocalSession()
+    done = await session.run(("sh", "-c", "cat; echo oops >&2; exit 3"), input=b"\x00\xff")
+    assert (done.stdout, done.stderr, done.status) == (b"\x00\xff", b"oops\n", 3)
+
+    channel = await session.open(("cat",))
+    await channel.write(b"x" * 300_000)
+    await channel.write_eof()
+    got = b""
+    while data := await channel.read():
+        got += data
+    assert (len(got), await channel.wait()) == (300_000, 0)
+    await channel.close()
+
+    ended = await session.open(("sh", "-c", "echo why >&2; exit 4"))
+    assert await ended.read() == b""
+    assert (await ended.wait(), ended.stderr_tail()) == (4, b"why\n")
+    with pytest.raises(SessionLost) as caught:
+        for _ in range(100):
+            await ended.write(b"x" * 100_000)
+    assert caught.value.code == "channel_ended"
+    await ended.close()
+
+    endless = await session.open(("sleep", "1000"))
+    await endless.close()
+    assert await endless.wait() != 0
+    with pytest.raises(HostCommandError, match="can't be started on this machine"):
+        await session.open(("no-such-program-here",))

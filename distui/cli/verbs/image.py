@@ -166,6 +166,7 @@ def _source(engines: Sequence[Engine], found: Found, wanted: Wanted) -> tuple[En
     from collections import Counter
 
     from distui.facts.image import ImageFacts
+    from distui.run.local_engine import LOCAL
 
     if wanted.source is not None:
         there = found.get(wanted.source)
@@ -175,6 +176,8 @@ def _source(engines: Sequence[Engine], found: Found, wanted: Wanted) -> tuple[En
             raise CheckFailed(f"{wanted.image} is not on {wanted.source}", hint=f"distui image ls {wanted.image}")
     having = {e.name: f for e in engines if isinstance(f := found.get(e.name), ImageFacts)}
     if not having:
+        if errors := [f for name, f in found.items() if isinstance(f, HostError) and name != LOCAL]:
+            raise errors[0]
         raise CheckFailed(
             f"{wanted.image} is on none of {', '.join(e.name for e in engines)}", hint="pull or build it on one of them"
         )
