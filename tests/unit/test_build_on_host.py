@@ -53,7 +53,7 @@ class Host:
         self.ran: list[tuple[str, ...]] = []
         self.opened: tuple[str, ...] = ()
         self.closed = False
-        self.has_all = asyncio.Event()
+        self.said_all = asyncio.Event()
 
     async def open(self, argv: Sequence[str]) -> Any:
         self.opened = tuple(argv)
@@ -67,6 +67,7 @@ class Host:
         await asyncio.sleep(0)
         data, self.says = self.says[:7], self.says[7:]
         if not data and self.hangs:
+            self.said_all.set()
             await asyncio.Event().wait()
         return data
 
@@ -76,7 +77,7 @@ class Host:
         self.got += data
 
     async def write_eof(self) -> None:
-        self.has_all.set()
+        pass
 
     async def wait(self) -> int:
         return self.status
@@ -144,9 +145,7 @@ async def test_a_build_that_is_given_up() -> None:
     """Cancelled: the process is ended by its number, since its channel alone would not end it."""
     host = Host(CLASSIC, hangs=True)
     task = asyncio.create_task(build(host))
-    await host.has_all.wait()
-    while host.says:
-        await asyncio.sleep(0)
+    await host.said_all.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
