@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from distui.facts.host import Gpu, Gpus
+from distui.run.discover import find_runs
 from distui.run.folder import Claim
 from distui.run.lease import Lease, free, lease
+from distui.run.preflight import shared_row
 from distui.session import Completed
+from distui.spec.inventory import Host
 from fakehosts.runs import Cluster, facts_of, use_fake_follower
 
 ANN, BOB = Claim("ann@desk", 0.0), Claim("bob@desk", 60.0)
@@ -141,3 +144,15 @@ async def test_a_gpu_that_a_launch_takes_just_now_is_refused(cluster: Cluster) -
     assert (await cluster.run(plan_of(cluster, "first"), second())).exit == 0
     assert cluster.left() == []
     assert [h.leases for h in cluster.hosts] == [{}, {}]
+
+
+async def test_the_preflight_says_it_before(cluster: Cluster) -> None:
+    """The row that the app shows: which host, whose run."""
+    other, host = plan_of(cluster, "other"), cluster.hosts[1]
+    host.files[other.tasks[1].env_file] = b""
+    assert host.engine.run(other.tasks[1].start).ok
+    found = await find_runs(cluster.connector, [Host("h1"), Host("h2")])
+    row = shared_row(plan_of(cluster, "mine"), ("h1", "h2"), found)
+
+    assert [f.verdict for f in row.findings] == ["ok", "fail"]
+    assert "GPU 0 is used by run other of ann@desk" in row.findings[1].saw
