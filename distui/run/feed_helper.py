@@ -26,6 +26,9 @@ size, and a stream at full speed has no line that anybody waits for."""
 
 _GREET_WITHIN = 20.0
 
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
+"""What reading the frames of something that is no helper of ours may end with."""
+
 
 class HelperStream(Stream):
     """One id of the helper's channel."""
@@ -72,7 +75,10 @@ class HelperFeed:
             data = await self._channel.read(_READ)
             if not data:
                 raise NoHelper(await self._no_helper())
-            await self._dispatch(data)
+            try:
+                await self._dispatch(data)
+            except _UNREADABLE as error:
+                raise NoHelper(f"what came from the helper can't be read: {error}") from error
         self._tasks = [asyncio.ensure_future(self._read()), asyncio.ensure_future(self._ping())]
 
     async def get(self, path: str) -> Stream:
@@ -141,7 +147,7 @@ class HelperFeed:
             self._break(ConnectionError(words or "the helper on the host ended"))
         except HostError as error:
             self._break(error)
-        except (NoHelper, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (NoHelper, *_UNREADABLE) as error:
             self._break(ConnectionError(f"what came from the helper can't be read: {error}"))
 
     async def _dispatch(self, data: bytes) -> None:

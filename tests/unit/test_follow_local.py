@@ -24,6 +24,7 @@ from distui.run.feed import EngineAccess, EngineDown, Feed, get_json
 from distui.run.feed_helper import open_helper
 from distui.run.follow import HostFollower
 from distui.run.followed import Back, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
+from distui.run.frames import NoHelper
 from distui.run.link import HostLink
 from distui.run.resume import ResumePoint
 from distui.session import Completed
@@ -532,6 +533,37 @@ async def test_what_can_t_be_started_or_opened_is_said() -> None:
         with pytest.raises(EngineDown, match="No such file"):
             await get_json(feed, "/version")
         assert await (await feed.execute(("echo", "alive"))).rest() == b"alive\n"
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        r"\0\0\0\2\0\0H\0[]",
+        r"\0\0\0\3\0\0H\0{{{",
+        r"\377\377\377\377\0\0D\0",
+    ],
+)
+async def test_a_helper_that_talks_rubbish_is_no_helper(monkeypatch: pytest.MonkeyPatch, frames: str) -> None:
+    """Wrong JSON, JSON of another shape, four gigabytes announced: the channel is given up, nothing else breaks."""
+    monkeypatch.setattr(
+        helper,
+        "start",
+        lambda word: ("sh", "-c", f"printf '\\0distui helper 1 {word}\\n{frames}'; exec cat >/dev/null"),
+    )
+    session = Session()
+    try:
+        feed = await open_helper(
+            session,  # type: ignore[arg-type]
+            PROCESS,
+            on_sample=lambda told: None,
+            on_hello=lambda told: told["wall"],
+        )
+    except NoHelper:
+        return
+    async with asyncio.timeout(10):
+        error = await feed.lost
+    await feed.close()
+    assert "can't be read" in str(error)
 
 
 async def test_the_helper_s_children_end_with_it() -> None:

@@ -493,6 +493,17 @@ async def test_adopting_meets_what_runs(cluster: Cluster) -> None:
     assert cluster.left() == []
 
 
+async def test_taken_up_without_the_value_of_a_secret(cluster: Cluster) -> None:
+    """What can't be hidden is said, and only where it is so."""
+    plan = cluster.plan(secrets=("HF_TOKEN", "OTHER"))
+    given = {"HF_TOKEN": "hunter2-hunter2", "OTHER": "5e1f-5e1f"}
+    await cluster.run(plan, detach=True, secrets=given)
+    for host in cluster.hosts:
+        host.containers[0].end(0)
+    await cluster.run(plan, adopted=True, secrets={"HF_TOKEN": "hunter2-hunter2"})
+    assert "the value of secret OTHER is not set here: where ranks print it, it is not hidden" in cluster.said()
+
+
 async def test_a_run_found_in_part_is_not_called_a_success(cluster: Cluster) -> None:
     """A plan rebuilt from the labels of one host of two says nothing of the other's rank."""
     plan = cluster.plan()

@@ -26,7 +26,7 @@ from fakehosts.runs import facts_of, plan_for, use_fake_follower
 class Watched:
     """A watch over hosts in memory that is told what its followers would say."""
 
-    def __init__(self, folder: Path, plan: RunPlan, facts: Mapping[str, HostFacts] | None = None) -> None:
+    def __init__(self, folder: Path, plan: RunPlan, facts: Mapping[str, HostFacts] | None = None, **more: Any) -> None:
         self.plan = plan
         self.now = 100.0
         self.events: list[Event] = []
@@ -35,7 +35,7 @@ class Watched:
         self.connector = FakeConnector(*self.fakes.values())
         self.hosts = {name: HostRun(name, plan, self.connector) for name in plan.hosts}
         known = facts or {name: facts_of(name) for name in plan.hosts}
-        self.watch = Watch(plan, emit=self._emit, stored=self.stored, facts=known, clock=lambda: self.now)
+        self.watch = Watch(plan, emit=self._emit, stored=self.stored, facts=known, clock=lambda: self.now, **more)
 
     async def _emit(self, event: Event) -> None:
         self.events.append(event)
@@ -56,8 +56,8 @@ class Watched:
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes a Watched; followers say only what tests tell."""
 
-    def build(plan: RunPlan, facts: Mapping[str, HostFacts] | None = None) -> Watched:
-        made = Watched(tmp_path, plan, facts)
+    def build(plan: RunPlan, facts: Mapping[str, HostFacts] | None = None, **more: Any) -> Watched:
+        made = Watched(tmp_path, plan, facts, **more)
         for fake, task in zip(made.fakes.values(), plan.tasks, strict=False):
             fake.files[task.env_file] = b""
             assert fake.engine.run(task.start).ok
@@ -86,6 +86,18 @@ async def test_lines_reach_file_and_event_once(make: Any) -> None:
     assert watched.stored.rank_log(0).read_bytes() == b"one\ntwo\nthree"
     assert watched.watch.settled
     assert watched.watch.all_succeeded()
+
+
+async def test_a_secret_that_a_rank_prints_is_hidden_and_told_once(make: Any) -> None:
+    """Whoever reads `***` in a log can know that it was not the program's."""
+    watched = make(plan_for("h1"), secrets={"HF_TOKEN": "hunter2-hunter2"})
+    await watched.tell(("h1", records(0, b"a hunter2-hunter2\nb\n")), ("h1", records(0, b"c hunter2-hunter2\n")))
+
+    assert watched.stored.rank_log(0).read_bytes() == b"a ***\nb\nc ***\n"
+    assert [line.text for e in watched.of(LogLines) for line in e.lines] == ["a ***", "b", "c ***"]
+    assert [e.text for e in watched.of(Notice)] == [
+        "rank 0 printed the value of secret HF_TOKEN: its log has *** there"
+    ]
 
 
 async def test_another_controller_goes_on_where_this_one_stopped(make: Any) -> None:
