@@ -24,7 +24,7 @@ def _row(mount: Mount, hosts: Sequence[str], report: MountReport) -> CheckRow:
 def _asked(mount: Mount) -> tuple[str, str]:
     """What a mount must be, and what was done to see it."""
     if mount.kind == "nfs":
-        return "NFS server is reached", "python3: connect to the server's port"
+        return "is reached", "python3: connect to the server's port"
     if mount.shared:
         return "is one storage on all hosts", "a file written on one host, looked for on the others"
     return "is there", f"test -e {mount.source}"
