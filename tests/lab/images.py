@@ -48,9 +48,12 @@ def meta() -> Path:
 
 
 def ensure_images() -> None:
-    """Build the images unless the cache holds them; two that come at once build them once."""
+    """Build the images unless the cache holds them; two that come at once build them once.
+
+    The lock begins with a dot, which no lab's name does: a lab called `images` would wait for itself.
+    """
     LAB_DIR.mkdir(parents=True, exist_ok=True)
-    with (LAB_DIR / "images.lock").open("w") as lock:
+    with (LAB_DIR / ".images.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not cache().is_dir():
             remove_old()
