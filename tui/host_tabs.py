@@ -95,7 +95,7 @@ def link_header(found: Sequence[Link], width: int, palette: Palette) -> Line:
     if at.bar:
         line.put("LAST 60 S", palette.faint, width=at.bar).gap(1)
     line.put("RECEIVED, SENT", palette.faint, width=20).gap(2)
-    return line.put("ERRORS", palette.faint, width=8, right=True).gap(2).put("ADDRESS", palette.faint)
+    return line.put("ERRORS", palette.faint, width=8, right=True).gap(3).put("ADDRESS", palette.faint)
 
 
 def link_row(found: Sequence[Link], number: int, width: int, palette: Palette, glyphs: Glyphs) -> Line:

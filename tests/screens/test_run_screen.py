@@ -31,6 +31,18 @@ async def test_a_healthy_run(open_app: Any, live: FakeLive) -> None:
     assert "node02 gpu 0" in text and "all ranks  merged" in text and "96%" in text
 
 
+async def test_what_comes_while_the_app_closes_is_left_to_the_files(open_app: Any, live: FakeLive) -> None:
+    """Panes go before what follows the run: a batch in between is no error."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (_, pilot):
+        screen = await opened(pilot, live)
+        known = screen.feed.state
+        await screen.query_one("#body").remove()
+        screen.take((sample("node01", time.time()),))
+        assert screen.feed.state is known
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50), (60, 15), (40, 10), (20, 5), (1, 1)])
 async def test_every_size(open_app: Any, live: FakeLive, size: tuple[int, int]) -> None:
     """From 200x50 to 20x5 nothing is wider than the screen, nothing crashes, and a log line is visible to the end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from distui.plan.labels import format_ranks
 from tui.base import Action, app_of
 from tui.desk import LiveRun
 from tui.logs.buffer import LogBuffer
@@ -93,7 +94,7 @@ class PaneKeys(LogKeys):
         """Point a pane at a rank, or at a launcher under its number."""
         buffer = self.feed.sources[rank]
         _, gpus = self.feed.placed.get(rank, (None, ()))
-        where = buffer.host + (f" gpu {','.join(map(str, gpus))}" if gpus else "" if rank >= 0 else " launcher")
+        where = buffer.host + (f" gpu {format_ranks(gpus)}" if gpus else "" if rank >= 0 else " launcher")
         pane.show(buffer, (self.feed.tag(rank), where), rank)
         pane.live = not self.feed.over
         pane.place = self.place_of(pane)

@@ -239,7 +239,8 @@ class MergedPane(Pane):
             one = group.members == 1 and not group.level
             return self._marked(line, group.shown, look.muted if one and not self.wide else style, look)
         if part == -2:
-            return line.gap(2).put(f"{group.members - self.open.get(id(group), 0)} more lines", look.muted)
+            more = group.members - self.open.get(id(group), 0)
+            return line.gap(2).put(f"{more} more line{'s' * (more != 1)}", look.muted)
         return self._marked(line.gap(2), self._member_text(group, part), look.muted, look)
 
     def _marked(self, line: Line, text: str, style: Style, look: Palette) -> Line:
