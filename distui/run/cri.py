@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from distui.run.docker_frames import STDERR, STDOUT, Batch
 
+_LINE_LIMIT = 64 << 20
+"""A line that is longer is none of Podman's, which are of some KiB, and is not kept in memory."""
+
 _STREAMS = {b"stdout": STDOUT, b"stderr": STDERR}
 
 
@@ -28,11 +31,13 @@ class CriParser:
         """The records that `data` completes."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         rows = [row for row in map(_row, lines) if row is not None]
-        size = sum(map(len, lines)) + len(lines)
+        size, bad = sum(map(len, lines)) + len(lines), len(lines) - len(rows)
+        if len(self._rest) > _LINE_LIMIT:
+            size, bad, self._rest = size + len(self._rest), bad + 1, b""
         if not rows:
-            return CriBatch(Batch(), size, len(lines))
+            return CriBatch(Batch(), size, bad)
         streams, stamps, pieces = zip(*rows, strict=True)
-        return CriBatch(Batch(streams, stamps, pieces), size, len(lines) - len(rows))
+        return CriBatch(Batch(streams, stamps, pieces), size, bad)
 
 
 def _row(line: bytes) -> tuple[int, bytes, bytes] | None:

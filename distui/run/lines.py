@@ -52,26 +52,48 @@ class LineAssembler:
                 held.clear()
 
 
+LONGEST = 16 << 20
+"""Bytes of a line that are printed of a log; the file has all of it."""
+
+
 class WholeLines:
-    """Reads of any size -> whole lines without their newline, however long: a long line is copied once."""
+    """Reads of any size -> whole lines without their newline: a long line is copied once.
+
+    One beyond `LONGEST` ends there with a mark that says how much was left out, so that memory stays bounded.
+    """
 
     def __init__(self) -> None:
         self._open: list[bytes] = []
+        self._size = 0
+        """Bytes of the open line, those that are not kept too."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that `data` completes."""
         first, *others = data.split(b"\n")
+        self._add(first)
         if not others:
-            self._open.append(first)
             return []
-        lines = [b"".join([*self._open, first]), *others]
-        self._open = [lines.pop()]
+        lines = [self._whole(), *others]
+        self._add(lines.pop())
         return lines
 
     def rest(self) -> list[bytes]:
         """The last line when it has no newline, else nothing."""
-        last, self._open = b"".join(self._open), []
+        last = self._whole()
         return [last] if last else []
+
+    def _add(self, data: bytes) -> None:
+        if (room := LONGEST - self._size) > 0:
+            self._open.append(data[:room])
+        self._size += len(data)
+
+    def _whole(self) -> bytes:
+        """The open line; the next one is open then."""
+        cut = self._size - LONGEST
+        mark = [f" ... and {cut} bytes more in the log file".encode()] if cut > 0 else []
+        line = b"".join([*self._open, *mark])
+        self._open, self._size = [], 0
+        return line
 
 
 _CSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from distui.cli import logfiles
 from distui.run.events import RunEnded, RunOpened
-from distui.run.lines import WholeLines
+from distui.run.lines import LONGEST, WholeLines
 from distui.run.store import Journal, RunStore, StoredRun
 from distui.run.times import pack, times_of
 
@@ -87,3 +87,14 @@ def test_a_long_line_is_copied_once() -> None:
 
     assert lines._open == [part] * 1000
     assert lines.feed(b"\n") == [part * 1000]
+
+
+def test_a_line_beyond_all_measure_is_printed_in_part() -> None:
+    """With a mark that says so; the next line is whole."""
+    lines = WholeLines()
+    for _ in range(20):
+        assert lines.feed(b"y" * (1 << 20)) == []
+    first, second = lines.feed(b"\nnext\n")
+    assert first == b"y" * LONGEST + b" ... and 4194304 bytes more in the log file"
+    assert second == b"next"
+    assert lines.rest() == []
