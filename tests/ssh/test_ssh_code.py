@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +208,43 @@ async def test_a_launch_that_is_given_up_leaves_nothing_half_made(place: Place, 
     await sender._call.write(b"go\nprint(")
     await sender.close()
     assert place.names() == set()
+
+
+async def test_a_connection_that_breaks_under_way_is_made_again(
+    farm: Any, code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tree is there in the end, whole."""
+    demo = await farm.demo()
+    link = HostLink(demo.connector(), "demo1")
+    there = Place(farm.home / "demos" / "demo1", link)
+    drops = [demo.hosts["demo1"].drop]
+    real, loop = sending.pieces, asyncio.get_running_loop()
+
+    def breaking(path: Path) -> Iterator[bytes]:
+        if drops and path.name == "train.py":
+            loop.call_soon_threadsafe(drops.pop())
+        return real(path)
+
+    monkeypatch.setattr(sending, "pieces", breaking)
+    monkeypatch.setattr(sending, "BATCH", 1000)
+    source = source_of(code)
+    try:
+        assert (await there.give(source)).files == 3
+        assert not drops
+        assert scan(there.tree(source), Ignored()).tree == source.tree
+    finally:
+        await link.close()
+
+
+async def test_what_a_killed_maker_left_is_swept(place: Place, code: Path) -> None:
+    """After an hour without a sign of life; a younger one may still be at work."""
+    source = source_of(code)
+    await place.give(source)
+    for name, age in ((".new-old", 4000), (".new-young", 100)):
+        (place.store / name / "tree").mkdir(parents=True)
+        os.utime(place.store / name, (time.time() - age,) * 2)
+    await place.give(source, "r2")
+    assert place.names() == {source.tree.id, ".new-young"}
 
 
 async def test_only_the_newest_unused_trees_stay(place: Place, code: Path) -> None:

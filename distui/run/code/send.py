@@ -21,7 +21,7 @@ from distui.plan.tree import Entry, readable
 from distui.run.code.scan import pieces
 from distui.run.code.source import CodeSource
 from distui.run.link import HostLink
-from distui.session import ByteChannel
+from distui.session import ByteChannel, Session
 
 KEEP = 4
 """Trees that no run uses and that stay on a host, so that the next run is sent changed files only."""
@@ -77,8 +77,8 @@ class CodeSender:
         for left in reversed(range(_TRIES)):
             try:
                 await self._ask()
-            except SessionLost:
-                await self.close()
+            except SessionLost as lost:
+                await self._drop(lost)
                 if not left:
                     raise
             else:
@@ -98,8 +98,8 @@ class CodeSender:
                 if self._call is None:
                     await self._ask()
                 return await self._send()
-            except SessionLost:
-                await self.close()
+            except SessionLost as lost:
+                await self._drop(lost)
                 if not left:
                     raise
         raise AssertionError("unreachable")
@@ -141,6 +141,12 @@ class CodeSender:
         if waiting:
             yield bytes(waiting)
 
+    async def _drop(self, lost: SessionLost) -> None:
+        """Give up a conversation whose connection broke; the next one gets another."""
+        if self._call is not None:
+            self._call.lost(lost)
+        await self.close()
+
     async def close(self) -> None:
         """Let the host know that nothing more comes, and wait until it has tidied up."""
         if self._call is not None:
@@ -161,8 +167,9 @@ async def clean(link: HostLink, home: str) -> Mapping[str, int]:
 class _Call:
     """One conversation with the program on a host."""
 
-    def __init__(self, link: HostLink, channel: ByteChannel) -> None:
+    def __init__(self, link: HostLink, session: Session, channel: ByteChannel) -> None:
         self._link = link
+        self._session = session
         self._channel = channel
         self._rest = b""
 
@@ -170,7 +177,7 @@ class _Call:
     async def open(cls, link: HostLink, give_up: float | None) -> _Call:
         session = await link.session(give_up=give_up)
         try:
-            return cls(link, await session.open(_start()))
+            return cls(link, session, await session.open(_start()))
         except SessionLost as exc:
             link.lost(session, exc)
             raise
@@ -199,6 +206,9 @@ class _Call:
         if state == "error":
             raise _refused(host, value)
         return dict(value)
+
+    def lost(self, error: SessionLost) -> None:
+        self._link.lost(self._session, error)
 
     async def _line(self) -> bytes:
         while b"\n" not in self._rest and len(self._rest) < _LINE:

@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import stat
 import sys
 import tempfile
@@ -270,7 +271,7 @@ class Make:
 
     def make(self, want: "list[Any]") -> None:
         """Write it beside, then give it its name."""
-        made = tempfile.mkdtemp(prefix=b".new-", dir=self.store.root)
+        made = half_made(self.store.root, b".new-")
         try:
             top = os.path.join(made, b"tree")
             os.mkdir(top, 0o755)
@@ -347,7 +348,7 @@ class Make:
 
     def private(self) -> None:
         """A copy of the run's own; open to whatever user the container has, in a folder that only this login enters."""
-        made = tempfile.mkdtemp(prefix=b".code-", dir=self.run_dir)
+        made = half_made(self.run_dir, b".code-")
         try:
             source, top = os.path.join(self.store.path(self.tree), b"tree"), os.path.join(made, b"tree")
             os.mkdir(top)
@@ -366,6 +367,25 @@ class Make:
             os.rename(top, self.copy)
         finally:
             shutil.rmtree(made, ignore_errors=True)
+
+
+HALF = []  # type: list[bytes]
+"""What is to be gone when this program ends, however it ends."""
+
+
+def half_made(folder: bytes, prefix: bytes) -> bytes:
+    """A new private folder in `folder`; listed before it is there, since a signal may come at any moment."""
+    path = os.path.join(folder, prefix + os.urandom(6).hex().encode())
+    HALF.append(path)
+    os.mkdir(path, 0o700)
+    return path
+
+
+def leave(number: int, frame: object) -> None:
+    """End by way of everything that tidies up, which no second signal cuts short."""
+    for other in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 def links_last(entries: "list[Any]") -> "list[Any]":
@@ -413,6 +433,8 @@ def say(value: "dict[str, Any]") -> None:
 def main() -> None:
     """Do what the request says; every failure is an answer."""
     os.umask(0o022)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
     source = sys.stdin.buffer
     root = b""
     try:
@@ -430,6 +452,9 @@ def main() -> None:
         name = exc.filename if exc.filename is not None else root
         path = shown(name) if isinstance(name, bytes) else str(name)
         say({"state": "error", "code": "disk_full" if exc.errno in FULL else "os", "path": path, "words": exc.strerror})
+    finally:
+        for half in HALF:
+            shutil.rmtree(half, ignore_errors=True)
 
 
 if __name__ == "__main__":
