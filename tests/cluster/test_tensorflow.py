@@ -65,6 +65,79 @@ def test_multi_worker_trains_the_same_on_both_hosts(lab: Any, distui: Distui) ->
     assert_clean(lab)
 
 
+FOREIGN = """
+import json, os
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+size = 32 * len(json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"])
+
+def batches(context):
+    labels = np.arange(256) % 4
+    points = np.eye(4, dtype="float32")[labels] + np.random.default_rng(0).normal(0, 0.1, (256, 4)).astype("float32")
+    data = tf.data.Dataset.from_tensor_slices((points, labels))
+    mine = data.shard(context.num_input_pipelines, context.input_pipeline_id)
+    return mine.repeat().batch(context.get_per_replica_batch_size(size))
+
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(4)])
+    optimizer = tf.keras.optimizers.SGD(1.0)
+    accuracy = tf.keras.metrics.SparseCategoricalAccuracy()
+    dataset = iter(strategy.distribute_datasets_from_function(batches))
+
+@tf.function
+def step(iterator):
+    def on_one_replica(batch):
+        points, labels = batch
+        with tf.GradientTape() as tape:
+            scores = model(points, training=True)
+            each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, scores)
+            loss = tf.nn.compute_average_loss(each, global_batch_size=size)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        accuracy.update_state(labels, scores)
+        return loss
+    losses = strategy.run(on_one_replica, args=(next(iterator),))
+    return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
+
+for epoch in range(2):
+    accuracy.reset_state()
+    for _ in range(10):
+        loss = step(dataset)
+place = strategy.cluster_resolver
+print(f"{place.task_type} {place.task_id} of {strategy.num_replicas_in_sync}:",
+      f"loss {loss.numpy():.6f} accuracy {accuracy.result().numpy():.4f}", flush=True)
+"""
+
+
+def test_a_program_that_knows_nothing_of_distui(lab: Any, home: Path, distui: Distui) -> None:
+    """A custom loop as TensorFlow's tutorial has it, without arguments, needs a job file and no change."""
+    program = lab.share / "foreign_tf.py"
+    program.write_text(FOREIGN)
+    (home / "job.yaml").write_text("""
+version: 1
+name: foreign-tf
+hosts: h[1-2]
+image: lab/tensorflow:1
+launcher: tf
+roles: {worker: {per_host: 1}}
+volumes: ["/mnt/pytorch:/pytorch"]
+workdir: /pytorch
+command: [python3, foreign_tf.py]
+""")
+    try:
+        done = distui("run", "job.yaml", "--headless", "-y", "-o", "ndjson")
+    finally:
+        program.unlink()
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    trained = dict(re.findall(r"worker (\d) of 2: (loss \S+ accuracy [0-9.]+)", "\n".join(said(done))))
+    assert trained.keys() == {"0", "1"}
+    assert trained["0"] == trained["1"]
+    assert float(trained["0"].split()[-1]) > 0.9
+    assert_clean(lab)
+
+
 def test_a_worker_that_is_killed_stops_all_and_is_named_first(lab: Any, home: Path) -> None:
     """The others fail because of it, so they are not what went wrong."""
     job = words("tf-multiworker", "--communication", "ring", "--epochs", "1000", **{"roles.worker.gpus": "0"})
