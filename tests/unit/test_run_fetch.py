@@ -218,6 +218,14 @@ def test_a_client_of_the_host(host: Host) -> None:
     assert (host.dir / "data").read_text() == "a b s3 cp s3://b/k data\n"
 
 
+def test_secrets_do_not_steer_the_script(host: Host) -> None:
+    """Whatever they are called."""
+    host.stub("aws", "echo x >data")
+    taken = "".join(f"{name}=/nowhere\n" for name in ("dir", "part", "lock", "token", "kind", "sums"))
+    assert host.fetch("s3://b/k", client=("aws",), input=taken).stdout.split() == ["fetched"]
+    assert host.left == ["k/about", "k/data"]
+
+
 def test_a_folder_by_a_client(host: Host) -> None:
     """Checked by the sums that came with it; a file that did not come is named."""
     host.stub(

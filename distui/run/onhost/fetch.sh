@@ -5,6 +5,7 @@
 # $1.part   what is there so far; a fetch that was cut off goes on with it where a checksum can tell whether it is right
 # $1.lock   of fetches of the same data one works, the others wait; it is touched while its owner lives
 # $1        appears by rename when everything is there and right
+while IFS= read -r line; do [ -z "$line" ] || export "$line"; done  # first: no name among them changes what follows
 dir=$1 token=$2 url=$3 kind=$4 sha=$5 sums=$6; shift 6
 case $dir in "~/"*) dir=$HOME/${dir#??};; esac
 part=$dir.part lock=$dir.lock beat= child=
@@ -19,7 +20,6 @@ leave() {
 trap leave EXIT
 trap 'exit 143' HUP INT TERM PIPE
 
-while IFS= read -r line; do [ -z "$line" ] || export "$line"; done
 had() { if [ -d "$dir" ]; then echo "had $(tail -n 1 "$dir/about" 2>/dev/null)"; exit 0; fi; }
 had
 umask 077
