@@ -14,6 +14,7 @@ from distui.doctor.checks import counts
 from distui.doctor.finding import CheckRow, SharedFinding, shared_findings
 from distui.doctor.images import how_it_comes
 from distui.plan import mounts
+from distui.plan.build import build_lines
 from distui.plan.code import code_words
 from distui.plan.model import RunPlan
 from distui.plan.render import end_words, visible
@@ -103,7 +104,9 @@ def _ending(plan: RunPlan, look: Palette) -> Iterator[Said]:
 
 
 def _image(plan: RunPlan, image: ImageState | None, look: Palette) -> Iterator[Said]:
-    """Where it is, where it is pulled, and what is not known."""
+    """Where it is, where it is pulled or built, and what is not known."""
+    if plan.build is not None:
+        yield "image", f"built {next(build_lines(plan.build))}", look.text
     if image is None or (plan.pull == "always" and plan.build is None):
         told = {
             "missing": "pulled where it is missing", "always": "pulled on every host", "never": "must be there already",

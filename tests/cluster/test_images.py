@@ -8,6 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,13 @@ MADE = ("distui-test/built:1", "distui-test/pushed:1")
 def images_are_removed(lab: Any) -> Iterator[None]:
     """What a test built or copied is gone before the next one; so is what builds left in Docker's cache."""
     yield
-    for host in lab.hosts:
+
+    def clean(host: Any) -> None:
         host.exec("docker", "rmi", "--force", *MADE, check=False)
         host.exec("docker", "image", "prune", "--force", check=False)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(clean, lab.hosts))
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def targets(job: Job, plan: RunPlan, shown: Preview) -> tuple[str, ...]:
         f"hosts    {fold(plan.hosts)} ({len(plan.hosts)})",
         *(f"GPUs     {found or 'none'} on {fold(hosts)}" for found, hosts in by_gpus.items()),
         f"ranks    {plan.world_size} in {len(plan.tasks)} tasks, launcher {plan.launcher}, backend {plan.backend}",
-        f"image    {plan.image or 'none: processes on the hosts'}" + (f" (pull: {plan.pull})" if plan.image else ""),
+        f"image    {plan.image or 'none: processes on the hosts'}" + (f" ({_how(plan)})" if plan.image else ""),
         *(f"         {words}" for words in _pulls(plan, shown)),
         *([f"code     {code_words(plan.code)}"] if plan.code is not None else []),
         f"command  {command[:400]}",
@@ -43,6 +43,10 @@ def targets(job: Job, plan: RunPlan, shown: Preview) -> tuple[str, ...]:
         *(f"! {words}" + (f", {more}" if more else "") for words, more in folded_warnings(shown.warnings)),
     ]
     return tuple(visible(line) for line in lines)
+
+
+def _how(plan: RunPlan) -> str:
+    return f"pull: {plan.pull}" if plan.build is None else f"built from {plan.build.context}"
 
 
 def _pulls(plan: RunPlan, shown: Preview) -> Iterator[str]:

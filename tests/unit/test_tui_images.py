@@ -1,0 +1,59 @@
+"""The launch form about images: where one is missing, how it comes, and that a build is equal by content."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from distui.plan.model import BuildPlan, RunPlan
+from fakehosts.runs import Cluster
+from tui import plan_lines, theme
+from tui.drafting import image_state
+from tui.glyphs import UNICODE
+from tui.plan_lines import Preview, status
+
+LOOK = theme.palette(theme.DARK, {**theme.DARK.to_color_system().generate(), **theme.DARK.variables})
+CONTENT = "c" * 32
+BUILT = f"build:{CONTENT}"
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> RunPlan:
+    """A run on h1 to h3 whose image is built."""
+    return dataclasses.replace(Cluster(tmp_path, 3).plan(), build=BuildPlan("./docker", CONTENT, 3, 1500))
+
+
+def shown(plan: RunPlan, **found: str) -> tuple[str, str]:
+    """The plan's rows and the status line, hosts having these images."""
+    preview = Preview(plan=plan, image=image_state(plan, found))
+    rows = plan_lines.plan_rows(preview, 160, LOOK, UNICODE)
+    return "\n".join(row.line.plain for row in rows), status(preview, LOOK).plain
+
+
+def test_a_build(plan: RunPlan) -> None:
+    """What it is built from; who has another content under the name has it built."""
+    text, said = shown(plan, h1=BUILT, h2="build:old", h3="")
+    assert "built from ./docker (3 files, 1.5 kB), Dockerfile, content cccccccccccc" in text
+    assert "missing on h[2-3]: built there first" in text
+    assert "present on h1" in text
+    assert "not the same everywhere" not in text
+    assert "2 to build" in said
+
+
+def test_built_once(plan: RunPlan) -> None:
+    """One builds for all, or who has it gives it."""
+    assert plan.build is not None
+    first = dataclasses.replace(plan, build=dataclasses.replace(plan.build, where="first"))
+    assert "missing on h[1-3]: built on one of them first" in shown(first, h1="", h2="", h3="")[0]
+    assert "missing on h[2-3]: copied there first" in shown(first, h1=BUILT, h2="", h3="")[0]
+
+
+def test_never_pulled(plan: RunPlan) -> None:
+    """Where nothing may be pulled, and a host has it, it can be copied."""
+    never = dataclasses.replace(plan, build=None, pull="never")
+    text, said = shown(never, h1="sha256:1", h2="", h3="sha256:1")
+    assert "missing on h2, and the job says `pull: never`; `distui image push` copies it there" in text
+    assert "1 without the image" in said
+    assert "image push" not in shown(never, h1="", h2="", h3="")[0]
