@@ -507,7 +507,7 @@ class Watch:
             for rank in task.ranks:
                 await self._emit(RankChanged(self._clock(), rank, task.host, state, words=words))
         elif not self.stopped_by:
-            if track.exit.bad and not track.exit.error:
+            if track.exit.bad and track.exit.error in ("", KILLED):
                 track.exit = replace(track.exit, error=words)
             await self._emit(Notice(self._clock(), "warning", f"{task.name}: {words}", task.host))
         self.changed.set()

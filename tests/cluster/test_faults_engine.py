@@ -304,12 +304,12 @@ chmod +x /usr/bin/docker
 def test_a_launch_that_was_killed_leaves_nothing_after_a_stop(
     lab: Any, start: Callable[..., Any], home: Path, tmp_path: Path
 ) -> None:
-    """kill -9 while env files and GPUs are held: a stop from another machine, or from here where no task had begun,
+    """kill -9 while env files and GPUs are held: a stop from another machine, or rm here where no task had begun,
     removes containers, env files and leases, and the name and the GPUs are free again.
     """
     there = Path(lab.ssh_home(tmp_path / "there"))
     (there / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
-    for slow, stopper in (["h2"], there), (["h1", "h2"], home):
+    for slow, stopper, end in (["h2"], there, "stop"), (["h1", "h2"], home, "rm"):
         for name in slow:
             lab.host(name).exec(SLOW)
         try:
@@ -323,7 +323,7 @@ def test_a_launch_that_was_killed_leaves_nothing_after_a_stop(
         finally:
             for name in slow:
                 lab.host(name).exec("mv /usr/bin/docker.real /usr/bin/docker")
-        stopped = lab.distui("stop", "half", "-y", home=stopper)
+        stopped = lab.distui(end, "half", "-y", home=stopper)
 
         assert all("env-" in text or "launch" in text for text in held), held
         assert stopped.returncode in (0, 6), stopped.stderr

@@ -49,17 +49,22 @@ def _remove(told: Settings, out: Console, name: str, *, purge: bool) -> int:
 async def _remove_remote(told: Settings, out: Console, place: runs.Place) -> int:
     from distui.cli.attaching import take_up
     from distui.cli.launching import owner
+    from distui.cli.sweeping import recorded_token, sweep_run
     from distui.run.adopt import stop_found
+    from distui.run.folder import token_of
 
     async with wiring.connected(told, place.hosts) as connector:
         found, unreachable = await runs.find(told, connector, place)
         if found is None and place.stored is not None and not unreachable:
-            out.say(f"distui: {place.run}: nothing of it is on its hosts")
+            if not await sweep_run(connector, out, place.run, place.hosts, recorded_token(place.stored)):
+                out.say(f"distui: {place.run}: nothing of it is on its hosts")
             return ExitCode.OK
         live = await take_up(told, connector, place)
         if live.found.state in ("running", "partial"):
             raise UsageError(f"run {place.run} still runs", hint=f"`distui stop {place.run}` first")
         report = await stop_found(connector, live.found, live.plan, who=owner(), grace=0, remove=True)
+        up = [host for host in place.hosts if host.name not in unreachable]
+        await sweep_run(connector, out, place.run, up, token_of(live.found.tasks[0].labels))
     for host, text in report.errors.items():
         out.warn(f"distui: {host}: {text}", "red")
     for text in report.leftovers:

@@ -61,6 +61,7 @@ def _end_named(told: Settings, out: Console, name: str, grace: float | None, wor
 
 async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float | None, word: str) -> int:
     from distui.cli.attaching import take_up
+    from distui.cli.sweeping import recorded_token, sweep_run
     from distui.run.folder import token_of
 
     async with wiring.connected(told, place.hosts) as connector:
@@ -68,7 +69,7 @@ async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float
         if found is None and not unreachable and place.stored is not None:
             if runs.is_followed(place.stored):
                 return await _between_attempts(out, place.stored)
-            if not await _sweep(connector, out, place, _recorded_token(place.stored)):
+            if not await sweep_run(connector, out, place.run, place.hosts, recorded_token(place.stored)):
                 out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")
             return ExitCode.OK
         live = await take_up(told, connector, place)
@@ -77,27 +78,9 @@ async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float
         if place.stored is not None and runs.is_followed(place.stored):
             return await _beside(connector, out, place, live, grace)
         code = await _own(told, connector, out, place, live, grace)
-        await _sweep(connector, out, place, token_of(live.found.tasks[0].labels))
+        up = [host for host in place.hosts if host.name not in unreachable]
+        await sweep_run(connector, out, place.run, up, token_of(live.found.tasks[0].labels))
         return code
-
-
-async def _sweep(connector: Connector, out: Console, place: runs.Place, token: str) -> bool:
-    """Remove what a launch that was killed left where none of its tasks runs; returns whether there was something."""
-    from distui.run.sweep import sweep
-
-    hosts = await sweep(connector, place.hosts, place.run, token)
-    if hosts:
-        out.say(f"distui: removed what a killed launch of {place.run} had left on {', '.join(hosts)}")
-    return bool(hosts)
-
-
-def _recorded_token(stored: StoredRun) -> str:
-    """The token of the launch that is recorded here."""
-    from distui.plan.labels import task_from_labels
-    from distui.run.folder import token_of
-
-    tasks = (stored.read_plan() or {}).get("tasks") or [{}]
-    return token_of(task_from_labels(tasks[0].get("labels") or {}))
 
 
 async def _between_attempts(out: Console, stored: StoredRun) -> int:
