@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -138,6 +139,7 @@ class Soak:
             self.lab.heal()
             ballast(self).unlink(missing_ok=True)
         self._count(outcome, witnesses)
+        shutil.rmtree(witnesses)
         outcome.left = [f"{host.name}: {left}" for host in self.lab.hosts for left in host.remove_leftovers()]
         outcome.seconds = time.monotonic() - began
         return outcome
@@ -205,7 +207,7 @@ class Soak:
                 outcome.repeated += 1
                 outcome.wrong.append(f"{host}: line {first_difference(had, said(rank, LINES))} of the log is wrong")
             elif not had.startswith(printed) and not self._took_its_log_along(outcome, host):
-                outcome.lost += printed.count(b"\n") - had.count(b"\n")
+                outcome.lost += max(1, printed.count(b"\n") - had.count(b"\n"))
 
     def _took_its_log_along(self, outcome: Outcome, host: str) -> bool:
         """Whether a fault took the end of the log with it: a container removed, a daemon that died with its buffer."""
@@ -223,7 +225,8 @@ def soak_on(lab_name: str) -> Iterator[Soak]:
     """A soak on the lab of this name when it is up, else on one of its own."""
     with tempfile.TemporaryDirectory(prefix="distui-soak-") as folder, small_disk(Path(folder) / "state") as state:
         if lab_name:
-            yield Soak(shared := Lab(lab_name).attach(), _home(shared, Path(folder)), state)
+            lab = Lab(lab_name).attach()
+            yield Soak(lab, _home(lab, Path(folder)), state)
             return
         with Lab(NAME) as lab:
             lab.up(len(HOSTS))
