@@ -1,0 +1,212 @@
+"""The machine that distui runs on: killed, asleep, interrupted, with torn files or closed pipes, and two at once.
+
+Closed terminals, SIGHUP, small windows and full disks are in test_tui.py, test_run.py and test_faults_smoke.py.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.runs import TICKS, assert_clean, assert_complete, count_running, read_until, rest_of, until
+
+pytestmark = pytest.mark.cluster
+
+HELPERS = "pgrep -fc '[s]ys.stdin.buffer' || true"
+"""How many of distui's helpers run on a host."""
+
+RACES = 8
+
+
+@pytest.fixture
+def other(lab: Any, home: Path, tmp_path: Path) -> Path:
+    """The home of somebody else, on another machine, who knows the same hosts."""
+    folder: Path = lab.ssh_home(tmp_path / "other")
+    shutil.copy(home / "hosts.yaml", folder)
+    return folder
+
+
+def kill(program: Any) -> None:
+    """kill -9, with all it started."""
+    program.signal_group(signal.SIGKILL)
+    program.wait(30)
+
+
+def test_killed_with_torn_files_and_followed_from_two_machines(
+    lab: Any, home: Path, other: Path, start: Callable[..., Any]
+) -> None:
+    """kill -9: helpers end, ranks live. With torn files here, attach here and elsewhere at once has every line."""
+    program = start(TICKS % 500, "--name", "torn", "-o", "ndjson", "--log-to", "none")
+    read_until(program, type="phase", phase="follow")
+    until(lambda: all(int(h.out(HELPERS)) for h in lab.hosts[:2]))
+    time.sleep(1.5)
+    kill(program)
+    until(lambda: not any(int(h.out(HELPERS)) for h in lab.hosts), 15)
+    assert count_running(lab) == 2
+
+    folder = home / ".local/state/distui/runs/torn"
+    for path in (*folder.glob("*.ndjson"), folder / "logs/rank-00000.times", *folder.glob("follow/*0*.json")):
+        path.write_bytes(path.read_bytes()[:-7])
+    for path in (folder / "metrics.ndjson", folder / "follow/garbage.json"):
+        path.write_bytes(b"\xff\x00{" * 50)
+    argv = ("attach", "torn", "--headless", "-o", "json", "--log-to", "none")
+    with ThreadPoolExecutor() as pool:
+        both = list(pool.map(lambda who: lab.distui(*argv, home=who, timeout=60), (home, other)))
+
+    for done in both:
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+        assert_complete(json.loads(done.stdout), 500)
+    assert lab.distui("show", "torn", home=home).returncode == 0
+    assert_clean(lab)
+
+
+def test_killed_in_the_middle_of_a_start(lab: Any, home: Path, other: Path, start: Callable[..., Any]) -> None:
+    """Rank 0 runs, rank 1's `docker run` is under way: no second copy of a rank, the name stays taken, stop ends it."""
+    lab.host("h2").fault("docker-slow", 2)
+    script = "echo token ${TOKEN}; sleep 300"
+    program = start(script, "--name", "half", "-o", "ndjson", wait=False, job={"secrets": ["TOKEN"]}, TOKEN="xyzzy")
+    read_until(program, type="rank", rank=0, state="running")
+    kill(program)
+    again = lab.distui("run", "job.yaml", "--headless", "-y", "--name", "half", home=home, env={"TOKEN": "x"})
+    fresh = lab.distui("run", "job.yaml", "--headless", "-y", "--name", "half", "-H", "h[1-2]", "--image",
+                       "lab/python:1", "--", "true", home=other)  # fmt: skip
+
+    assert again.returncode in (2, 3), again.stderr
+    assert "half" in again.stderr
+    assert fresh.returncode in (2, 3), fresh.stderr
+    until(lambda: count_running(lab) == 2)
+    listed = json.loads(lab.distui("ps", "--json", home=other).stdout)["runs"]
+    assert [(run["run"], run["ranks"]) for run in listed] == [("half", 2)]
+    stopped = lab.distui("stop", "half", "-y", "--grace", "1s", home=other)
+    assert stopped.returncode == 0, stopped.stderr
+    assert [host.leftovers() for host in lab.hosts] == [[], [], []]
+
+
+def test_interrupted_at_any_point_of_a_start(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """Ctrl-C before, while and after ranks are started: 130 in bounded time, and nothing of it is left."""
+    lab.host("h2").fault("docker-slow", 1)
+    points: list[dict[str, object]] = [{"type": "phase", "phase": phase} for phase in ("connect", "image", "push")]
+    points += [{"type": "rank", "rank": 1, "state": "starting"}, {"type": "rank", "rank": 0, "state": "running"}]
+    for turn, point in enumerate([*points, {"type": "phase", "phase": "follow"}]):
+        program = start("sleep 300", "--name", f"int{turn}", "-o", "ndjson", "--log-to", "none", wait=False)
+        read_until(program, **point)
+        program.send_signal(signal.SIGINT)
+        *_, result = rest_of(program)
+        assert (result["state"], result["exit"], result["leftovers"]) == ("stopped", 130, []), point
+        assert program.returncode == 130
+        assert "Traceback" not in program.stderr.read()
+        assert_clean(lab)
+
+
+def test_interrupted_viewers_leave_the_run_alone(lab: Any, home: Path, other: Path, start: Callable[..., Any]) -> None:
+    """Ctrl-C and SIGTERM in `attach`, `logs -f` and `wait`: they end, say how to go on, and the ranks live."""
+    assert start("echo here; sleep 300", "-d", "--name", "seen", wait=False).finish().returncode == 0
+    for number in (signal.SIGINT, signal.SIGTERM):
+        viewers = [lab.spawn_distui(*verb, "seen", home=folder) for verb, folder in (
+            (("attach", "--headless"), home), (("logs", "-f"), other), (("wait",), other))]  # fmt: skip
+        while viewers[0].stderr.readline() != "distui: following\n":
+            assert viewers[0].poll() is None
+        assert "here" in viewers[1].stdout.readline()
+        for viewer in viewers:
+            viewer.send_signal(number)
+        ends = [viewer.finish(timeout=30) for viewer in viewers]
+        assert all(end.returncode in (0, 130, -number) for end in ends), [(e.returncode, e.stderr) for e in ends]
+        assert "distui attach seen" in ends[0].stderr
+        assert "distui stop seen" in ends[0].stderr
+        assert not any("Traceback" in end.stderr for end in ends)
+        assert count_running(lab) == 2
+    assert lab.distui("kill", "seen", "-y", home=home).returncode == 0
+    assert_clean(lab)
+
+
+def test_a_stop_that_is_interrupted_can_be_finished(
+    lab: Any, home: Path, other: Path, start: Callable[..., Any]
+) -> None:
+    """Ranks that ignore SIGTERM: the run is killed while it stops them, then `stop` is; another one ends it."""
+    program = start("trap '' TERM; while :; do sleep 1; done", "--name", "slow", job={"stop_grace": "60s"})
+    program.send_signal(signal.SIGINT)
+    time.sleep(1)
+    kill(program)
+    with lab.spawn_distui("stop", "slow", "-y", home=other) as stop:
+        time.sleep(2)
+        stop.send_signal(signal.SIGTERM)
+        interrupted = stop.finish(timeout=20)
+    assert interrupted.returncode == -signal.SIGTERM, interrupted.stderr
+    assert "Traceback" not in interrupted.stderr
+    assert count_running(lab) == 2
+    finished = lab.distui("stop", "slow", "-y", "--grace", "1s", home=home, timeout=60)
+
+    assert finished.returncode == 0, finished.stderr
+    assert_clean(lab)
+
+
+def test_a_laptop_that_sleeps(lab: Any, start: Callable[..., Any]) -> None:
+    """Stopped for six seconds while its links die, one with a word and one without: awake, it has every line."""
+    h1, h2 = lab.hosts[:2]
+    program = start(TICKS % 500, "-o", "ndjson", "--log-to", "none")
+    read_until(program, type="phase", phase="follow")
+    time.sleep(1)
+    program.signal_group(signal.SIGSTOP)
+    h2.fault("ssh-killall")
+    h1.fault("blackhole")
+    h1.exec("timeout 5 sh -c 'pkill -KILL -x sshd; $(command -v sshd)'")
+    time.sleep(5)
+    h1.fault("unblackhole")
+    program.signal_group(signal.SIGCONT)
+    *_, result = rest_of(program)
+
+    assert (result["state"], result["leftovers"]) == ("succeeded", []), program.stderr.read()
+    assert_complete(result, 500)
+    assert_clean(lab)
+
+
+def test_nobody_reads_what_it_prints(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """Closed stdout and stderr, no terminal, TERM=dumb: no traceback, the documented exit, and all is in the files."""
+    program = start(TICKS % 60, "--name", "pipe", wait=False, TERM="dumb")
+    program.stdout.readline()
+    program.stdout.close()
+    program.stderr.close()
+    assert program.wait(60) == 0
+    logs = home / ".local/state/distui/runs/pipe/logs"
+    assert_complete({"log_dir": str(logs)}, 60)
+    assert_clean(lab)
+    for words in ("logs pipe", "ps", "show pipe", "probe", "plan job.yaml", "--help"):
+        line = f'"$0" -m distui.cli.main {words} 2>err | head -c1 >out; cat err; exit "${{PIPESTATUS[0]}}"'
+        env = {"PYTHONPATH": str(Path(__file__).parents[2])}
+        done = lab.spawn("bash", "-c", line, sys.executable, home=home, env=env).finish("", 60)
+        assert done.returncode == 0, (words, done.stdout)
+        assert "Traceback" not in done.stdout
+        assert "BrokenPipe" not in done.stdout
+
+
+def test_two_machines_start_one_name_at_one_instant(
+    lab: Any, home: Path, other: Path, start: Callable[..., Any]
+) -> None:
+    """Each time exactly one wins, the other is refused with 3 and the name; one container a rank."""
+    job = {"version": 1, "name": "race", "hosts": "h[1-2]", "image": "lab/python:1", "command": ["sleep", "300"]}
+    for folder in (home, other):
+        (folder / "job.yaml").write_text(json.dumps(job))
+    for turn in range(RACES):
+        flags = ("run", "job.yaml", "-d", "-y", "--no-preflight", "--name", f"race{turn}")
+        both = [lab.spawn_distui(*flags, home=folder) for folder in (home, other)]
+        done = [program.finish(timeout=60) for program in both]
+        assert sorted(d.returncode for d in done) == [0, 3], [d.stderr for d in done]
+        lost = max(done, key=lambda d: d.returncode)
+        assert f"a run named race{turn} is" in lost.stderr
+        assert "Traceback" not in lost.stderr
+    counts = [len(host.containers()) for host in lab.hosts]
+    assert counts == [RACES, RACES, 0]
+    with ThreadPoolExecutor(2) as pool:
+        ends = pool.map(lambda turn: lab.distui("kill", f"race{turn}", "-y", home=home), range(RACES))
+    assert {end.returncode for end in ends} == {0}
+    assert_clean(lab)
