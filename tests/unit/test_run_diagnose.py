@@ -55,6 +55,25 @@ def test_usual_messages_have_a_cause(line: str, part: str) -> None:
     assert cause.hint
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "timeout: unrecognized option '--foreground'",
+        "timeout: unrecognized option: foreground",
+        "[FATAL tini (7)] exec timeout failed: No such file or directory",
+        'exec: "timeout": executable file not found in $PATH: unknown',
+    ],
+    ids=["busybox on glibc", "busybox on musl", "init", "docker"],
+)
+def test_an_image_without_gnu_timeout_is_told(line: str) -> None:
+    """busybox has a `timeout` that knows no --foreground; others have none; both can't keep `max_duration`."""
+    cause = cause_of([line, "BusyBox v1.36.1 multi-call binary."])
+
+    assert cause is not None
+    assert cause.text == "the image has no GNU `timeout`, which max_duration needs"
+    assert cause.hint == "add coreutils to it, or use --timeout"
+
+
 def test_an_echo_does_not_hide_the_cause() -> None:
     """A root cause wins over a peer's failure echoing in the same log."""
     cause = cause_of(["CUDA out of memory", "Connection reset by peer"])
