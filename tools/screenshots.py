@@ -1,6 +1,7 @@
 """Pictures of every screen for the docs, from real runs on the test cluster: `make screenshots` (root).
 
 Brings a lab up, runs a good and a failing job through the app itself, and writes one SVG a screen to docs/screens/.
+GPU figures come from stand-ins, and the 64 hosts are made up: no such machines are here.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,26 +23,45 @@ ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "docs" / "screens"
 WAIT = 90.0
 """Seconds to wait for anything at the most."""
+FRAMES = 30
+"""Seconds after which the figures of the stand-in GPUs begin again."""
+REPLAY = """\
+while :; do for i in $(seq 0 29); do
+  docker ps -q --filter label=distui.run | grep -q . || i=idle
+  cp /.lab/host/frames/$i/gpus.csv /etc/lab/gpus.part && mv /etc/lab/gpus.part /etc/lab/gpus.csv
+  sleep 1
+done; done"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A window and a theme, and the screens to keep of it (all when empty)."""
+    """A window and a theme; pictures get `suffix` after their name."""
 
-    suffix: str
-    size: tuple[int, int]
+    suffix: str = ""
+    size: tuple[int, int] = (120, 36)
     theme: str = ""
-    screens: tuple[str, ...] = ()
+    ascii: bool = False
 
 
-LOOKS = (
-    _Look("", (120, 36)),
-    _Look("-light", (120, 36), "distui-light", ("hosts", "run-failed")),
-    _Look("-80x24", (80, 24), screens=("hosts", "launch", "run")),
-    _Look("-200x50", (200, 50), screens=("hosts", "run")),
+PLAIN = _Look()
+LIGHT = _Look("-light", theme="distui-light")
+BESIDE = (
+    LIGHT,
+    _Look("-80x24", (80, 24)),
+    _Look("-200x50", (200, 50)),
+    _Look("-ansi", theme="ansi-dark"),
+    _Look("-ascii", ascii=True),
 )
+"""The other ways in which hosts and a run are seen."""
 
-HOSTS = "version: 1\nhosts:\n  h[1-3]: {labels: {gpu: h100}}\ngroups:\n  h100: h[1-3]\n"
+HOSTS = """\
+version: 1
+hosts:
+  h[1-3]: {labels: {gpu: h100}}
+  h4: {}
+groups:
+  h100: h[1-3]
+"""
 
 TRAIN = """\
 version: 1
@@ -49,12 +70,12 @@ hosts: h[1-2]
 image: lab/pytorch:1
 launcher: torchrun
 ranks: {per_host: 2}
-gpus_per_host: 2
+gpus_per_host: 8
 backend: gloo
 fabric: {kind: ib}
 volumes: ["/mnt/pytorch:/pytorch"]
 workdir: /pytorch/trainers
-command: [mnist.py, --backend, gloo, --device, cpu, --epochs, "60", --log-every, "5"]
+command: [mnist.py, --backend, gloo, --device, cpu, --epochs, "1500", --log-every, "10", --lr, "0.00003"]
 progress: {regex: 'step (?P<step>\\d+) loss (?P<loss>[\\d.]+)'}
 """
 
@@ -85,6 +106,8 @@ def outside() -> int:
 
     with Lab("shots") as lab, tempfile.TemporaryDirectory() as folder:
         lab.up(3)
+        for host in lab.hosts:
+            _loaded(host)
         home = lab.ssh_home(Path(folder))
         shutil.copytree(ROOT / "trainers", lab.share / "trainers", ignore=shutil.ignore_patterns("__pycache__"))
         (home / "hosts.yaml").write_text(HOSTS)
@@ -96,14 +119,59 @@ def outside() -> int:
         return subprocess.run(command, cwd=home, env=env, check=False).returncode
 
 
+def _loaded(host: Any) -> None:
+    """Eight stand-in GPUs, which say that they work while a container of a run is on their host.
+
+    On h3 a stranger has one, on h2 one is too warm: what remarks look like.
+    """
+    from lab.faults_machine import put_gpus  # type: ignore[import-not-found]
+    from lab.gpus import write_gpus  # type: ignore[import-not-found]
+
+    strangers = {7: 41_000} if host.name == "h3" else {}
+    put_gpus(host, 8, strangers)
+    frames = host.folder / "frames"
+    for number in range(FRAMES):
+        changes = {gpu: _busy(gpu, number, warm=(host.name, gpu) == ("h2", 5)) for gpu in range(8)}
+        write_gpus(frames / str(number), host.index, 8, strangers, changes)
+    write_gpus(frames / "idle", host.index, 8, strangers)
+    host.exec(f"setsid sh -c '{REPLAY}' >/dev/null 2>&1 </dev/null &")
+
+
+def _busy(gpu: int, frame: int, *, warm: bool) -> dict[str, object]:
+    """What one GPU says in one second of work; every so often all wait for a checkpoint."""
+    load = 97 - (frame * 7 + gpu * 3) % 6 if frame not in (11, 12) else 22
+    return {
+        "utilization.gpu": load,
+        "memory.used": 77_900,
+        "memory.free": 81_559 - 551 - 77_900,
+        "temperature.gpu.tlimit": 3 if warm else 17,
+        "temperature.gpu": 84 if warm else 69 + gpu * 5 % 4,
+        "power.draw": f"{590 + load % 7 * 8:.2f}",
+        "clocks.sm": 1980,
+        "clocks.current.sm": 1980,
+    }
+
+
 async def inside() -> None:
-    """The session that is photographed, in order."""
+    """The sessions that are photographed, in order: one run through all of them, then one that fails."""
     OUT.mkdir(parents=True, exist_ok=True)
-    for look in LOOKS:
-        await _session(look)
+    async with _session(PLAIN) as camera:
+        await camera.starting()
+        await camera.training()
+        await camera.hosts()
+    for look in BESIDE:
+        async with _session(look) as camera:
+            await camera.beside()
+    async with _session(PLAIN) as camera:
+        await camera.failing()
+        await camera.afterwards()
+    async with _session(LIGHT) as camera:
+        await camera.failed_again()
+    await _many()
 
 
-async def _session(look: _Look) -> None:
+@contextlib.asynccontextmanager
+async def _session(look: _Look) -> AsyncIterator[_Camera]:
     from distui import config
     from distui.cli import wiring
     from distui.cli.desk import CliDesk
@@ -114,10 +182,38 @@ async def _session(look: _Look) -> None:
     told = Settings(environ, Path.cwd(), config.load({}, environ, Path.cwd(), None))
     found = wiring.inventory(told)
     async with CliDesk(told, found, wiring.hosts_of(found, wiring.picks(found, told))) as desk:
-        app = DistuiApp(desk, theme=look.theme)
+        app = DistuiApp(desk, theme=look.theme, ascii=look.ascii)
         async with app.run_test(size=look.size) as pilot:
-            camera = _Camera(app, pilot, look)
-            await camera.tour()
+            yield _Camera(app, pilot, look)
+
+
+async def _many() -> None:
+    """64 hosts: made-up values, because no such cluster is here; the picture's title says so."""
+    sys.path.insert(0, str(ROOT / "tests" / "screens"))
+    from fakes import FakeDesk, facts, gpu  # type: ignore[import-not-found]  # beside the tests
+
+    from distui.facts.host import Gpus, HostDown, Trouble
+    from distui.spec.inventory import Host
+    from tui.app import DistuiApp
+
+    names = tuple(f"node{number:02}" for number in range(1, 65))
+    with tempfile.TemporaryDirectory() as folder:
+        desk = FakeDesk(Path(folder))
+        desk.hosts = tuple(Host(name) for name in names)
+        desk.groups = {"rack1": names[:32], "rack2": names[32:]}
+        for number, name in enumerate(names, 1):
+            cards = tuple(gpu(i, busy=(number * 37 + i * 11) % 100 if number % 3 else 0.0) for i in range(8))
+            desk.answers[name] = facts(name, number, gpu=Gpus(cards))
+        desk.answers["node40"] = HostDown("node40", Trouble("timeout", "no answer in 10 s"))
+        desk.title = "64 made-up hosts"
+        app = DistuiApp(desk)
+        async with app.run_test(size=(200, 50)) as pilot:
+            camera = _Camera(app, pilot, PLAIN)
+            await camera.rest(3)
+            camera.shot("hosts-64")
+            await camera.keys("Z")
+            await camera.rest(1)
+            camera.shot("hosts-64-folded")
 
 
 class _Camera:
@@ -126,46 +222,128 @@ class _Camera:
     def __init__(self, app: Any, pilot: Any, look: _Look) -> None:
         self.app, self.pilot, self.look = app, pilot, look
 
-    async def tour(self) -> None:
-        """Every screen, with a run that trains and one that fails."""
-        await self.until("up ")
-        await self.rest(3)
-        self.shot("hosts")
-        await self.keys("enter")
-        await self.rest(2)
-        self.shot("host-detail")
-        await self.keys("escape", "2")
+    async def starting(self) -> None:
+        """From the job to its start."""
+        await self.until("3 up")
+        await self.keys("2")
         await self.until("digits")
         self.shot("jobs")
         await self.keys("enter")
         await self.until("launch")
         await self.rest(2)
         self.shot("launch")
-        await self.run_it()
-        await self.until("SUCCEEDED", shot=("run", "step 40"))
-        await self.keys("M")
+        await self.keys("L")
+        await self.rest(0.5)
+        self.shot("launch-confirm")
+        await self.keys("tab", "enter")
+        await self.until("step")
+
+    async def training(self) -> None:
+        """A run that trains."""
+        await self.rest(25)
+        self.shot("run")
+        await self.keys("question_mark")
+        await self.rest(1)
+        self.shot("help")
+        await self.keys("escape", "M")
+        await self.rest(2)
+        await self.keys("k", "k", "z")
         await self.rest(1)
         self.shot("merged")
-        await self.keys("escape", "escape", "2")
-        await self.rest(1)
-        if "oom" not in self.text():  # the launch screen of the first job is still there
-            await self.keys("escape")
+        await self.keys("escape", "escape")
+
+    async def hosts(self) -> None:
+        """The hosts while it trains."""
+        await self.keys("1", "r", "g", "j")
+        await self.rest(20)
+        self.shot("hosts")
+        await self.keys("Z")
+        await self.rest(1.5)
+        self.shot("hosts-folded")
+        await self.keys("Z", "g", "j", "enter")
+        await self.tabs("gpu", "net", "", "containers", "facts", "log")
+        await self.keys("escape", "j", "enter")
+        await self.tabs("", "", "procs")
+
+    async def tabs(self, *names: str) -> None:
+        """The tabs of a host, those that have a name here."""
+        for name in names:
+            await self.rest(2)
+            if name:
+                self.shot(f"host-{name}")
+            await self.keys("right_square_bracket")
+
+    async def beside(self) -> None:
+        """Hosts and the run in another window or theme, found on the hosts and followed from here."""
+        await self.until("3 up")
+        await self.rest(8)
+        self.shot("hosts")
+        await self.keys("2")
+        await self.until("digits")
+        await self.keys("enter")
+        await self.rest(3)
+        self.shot("launch")
+        await self.keys("3")
+        await self.until("digits-")
+        await self.keys("enter")
+        await self.until("loss")
+        await self.rest(4)
+        self.shot("run")
+
+    async def failing(self) -> None:
+        """The training is stopped, as its GPUs are wanted; then a run whose rank 1 runs out of memory."""
+        await self.until("3 up")
+        await self.keys("3")
+        await self.until("digits-")
+        await self.keys("S")
+        await self.rest(0.5)
+        await self.keys("tab", "enter")
+        await self.until("0 live")
+        await self.keys("2")
         await self.until("oom")
         await self.keys("j", "enter")
         await self.rest(2)
         await self.run_it()
         await self.until("FAILED")
-        await self.rest(1)
+        await self.rest(2)
         self.shot("run-failed")
-        await self.keys("escape", "3")
-        await self.rest(2)
-        self.shot("runs")
-        await self.keys("4")
-        await self.rest(2)
-        self.shot("doctor")
-        await self.keys("question_mark")
+        await self.keys("d")
         await self.rest(1)
-        self.shot("help")
+        self.shot("evidence")
+        await self.keys("escape", "escape")
+
+    async def afterwards(self) -> None:
+        """What is told of runs and hosts without a run in front."""
+        await self.keys("3", "r")
+        await self.until("failed 1")
+        await self.keys("g")
+        await self.rest(1)
+        self.shot("runs")
+        await self.keys("space", "j", "space", "d")
+        await self.rest(1)
+        self.shot("compare")
+        await self.keys("escape", "ctrl+p")
+        await self.rest(1)
+        self.shot("palette")
+        await self.keys("escape", "4")
+        await self.until("hosts reach each other")
+        await self.rest(4)
+        await self.keys("n")
+        await self.rest(1)
+        self.shot("doctor")
+        await self.keys("slash", *"reach each", "enter", "enter")
+        await self.rest(1)
+        self.shot("reach")
+
+    async def failed_again(self) -> None:
+        """The run that failed, played again from what is kept of it."""
+        await self.until("3 up")
+        await self.keys("3")
+        await self.until("oom-")
+        await self.keys("slash", *"oom", "enter", "enter")
+        await self.until("FAILED")
+        await self.rest(2)
+        self.shot("run-failed")
 
     async def run_it(self) -> None:
         """L, and yes."""
@@ -188,26 +366,21 @@ class _Camera:
         lines = self.app.screen._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in line) for line in lines)
 
-    async def until(self, words: str, *, shot: tuple[str, str] | None = None) -> None:
-        """Wait until the screen shows `words`; take a picture on the way when `shot`'s words appear."""
+    async def until(self, words: str) -> None:
+        """Wait until the screen shows `words`."""
         end = asyncio.get_running_loop().time() + WAIT
         while words not in self.text():
-            if shot is not None and shot[1] in self.text():
-                self.shot(shot[0])
-                shot = None
             if asyncio.get_running_loop().time() > end:
                 raise TimeoutError(f"the screen never showed {words!r}:\n{self.text()}")
             await self.rest(0.2)
 
     def shot(self, name: str) -> None:
-        """One picture, when this look keeps one of that screen."""
-        if self.look.screens and name not in self.look.screens:
-            return
+        """One picture."""
         target = OUT / f"{name}{self.look.suffix}.svg"
         picture = self.app.export_screenshot(title=f"distui {name}")
-        target.write_text(re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL))  # no fonts from the network
-        with contextlib.suppress(ValueError):
-            print(f"wrote {target.relative_to(ROOT)}", flush=True)
+        picture = re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)  # no fonts from the network
+        target.write_text(picture.replace("<text ", '<text xml:space="preserve" '))  # else leading blanks are lost
+        print(f"wrote {target.relative_to(ROOT)}", flush=True)
 
 
 if __name__ == "__main__":
