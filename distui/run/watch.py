@@ -109,6 +109,7 @@ class Watch:
         """Host -> when its engine was last lost, in our clock."""
         self._lost_since: dict[str, float] = {}
         self._rebooted: set[str] = set()
+        self._boot_untold: set[str] = set()
         self._missing: dict[str, set[str]] = {}
         self._announced: Failure | None = None
         self._progress = self._teller()
@@ -537,11 +538,14 @@ class Watch:
     async def _back(self, host: str, event: Back) -> None:
         missing = self._missing.setdefault(host, set())
         missing.discard(event.what)
+        if event.rebooted:  # its engine may not be back yet
+            self._rebooted.add(host)
+            self._boot_untold.add(host)
         if missing or self._lost_since.pop(host, None) is None:
             return
-        if event.rebooted:
-            self._rebooted.add(host)
-        await self._emit(HostChanged(self._clock(), host, "back", "it was restarted" if event.rebooted else ""))
+        reason = "it was restarted" if host in self._boot_untold else ""
+        self._boot_untold.discard(host)
+        await self._emit(HostChanged(self._clock(), host, "back", reason))
         await self._mark(host, "running", "")
         self.changed.set()
 

@@ -209,7 +209,8 @@ async def test_a_host_is_back_when_all_of_it_is(make: Any) -> None:
 async def test_a_boot_explains_the_ends_it_makes(make: Any, rebooted: bool, exited: Exited, words: str) -> None:
     """And no others: a program's own exit code stays its own."""
     watched = make(plan_for("h1"))
-    await watched.tell(("h1", Lost("host", "gone")), ("h1", Back("host", rebooted)), ("h1", exited))
+    lost = (("h1", Lost("engine", "no answer")), ("h1", Lost("host", "gone")))
+    await watched.tell(*lost, ("h1", Back("host", rebooted)), ("h1", Back("engine")), ("h1", exited))
     assert watched.of(RankChanged)[-1].words == words
     assert watched.of(HostChanged)[-1].reason == ("it was restarted" if rebooted else "")
 
