@@ -138,6 +138,14 @@ _RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("the program's file is not there", "check `volumes:` and `workdir:` on this host"),
         ),
         (
+            r"with an unsupported type \(<class '[\w.]*\.PerReplica'>\)"
+            r"|you need to pass this dataset to ClusterCoordinator",
+            Cause(
+                "most likely `fit` of Keras 3, which does not know this strategy",
+                "tf_keras in the image and TF_USE_LEGACY_KERAS=1 in `env:`, or a loop of your own",
+            ),
+        ),
+        (
             r"Watchdog caught collective operation timeout|Timed out waiting \d+ms for (recv|send)",
             Cause("a collective timed out: another rank is late, stuck or gone", "look at the ranks that are silent"),
         ),

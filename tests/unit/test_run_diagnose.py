@@ -44,6 +44,15 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("RuntimeError: CUDA driver version is insufficient for CUDA runtime version", "do not fit"),
         ("[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)", "collective timed out"),
         ("SO_ERROR: Connection refused, remote=[127.0.1.1]:4242", "wrong address"),
+        (
+            "}) with an unsupported type (<class 'tensorflow.python.distribute.values.PerReplica'>) to a Tensor.",
+            "`fit` of Keras 3",
+        ),
+        (
+            "ValueError: To use this dataset, you need to pass this dataset to "
+            "ClusterCoordinator.create_per_worker_dataset.",
+            "`fit` of Keras 3",
+        ),
     ],
 )
 def test_usual_messages_have_a_cause(line: str, part: str) -> None:
