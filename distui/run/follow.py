@@ -314,17 +314,17 @@ class HostFollower:
         await self._contact("engine", reason)
 
     async def _contact(self, what: Any, reason: str) -> None:
-        """Say once that contact is lost (`reason`), once that it is back ("")."""
-        if bool(reason) == (what in self._down):
+        """Say once that contact is lost (`reason`), once that it is back (""); a boot also when nobody noticed it."""
+        booted = what == "host" and self._rebooted and not reason
+        if bool(reason) == (what in self._down) and not booted:
             return
         if reason:
             self._down.add(what)
             await self._emit(Lost(what, reason))
         else:
             self._down.discard(what)
-            rebooted = what == "host" and self._rebooted
-            self._rebooted = self._rebooted and not rebooted
-            await self._emit(Back(what, rebooted=rebooted))
+            self._rebooted = self._rebooted and not booted
+            await self._emit(Back(what, rebooted=booted))
 
     # Figures and clocks.
 
