@@ -277,6 +277,7 @@ def test_a_reused_pid_is_never_signalled(box: Box) -> None:
     """A pid whose start time differs is another process: it is neither `running` nor killed."""
     bystander = subprocess.Popen(["sleep", "60"], start_new_session=True)
     try:
+        time.sleep(2 / os.sysconf("SC_CLK_TCK"))  # what starts within one tick can't be told apart
         box.start("true")
         box.ended()
         folder = Path(process.task_folder(box.run_dir, 0))

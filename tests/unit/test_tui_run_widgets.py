@@ -124,6 +124,6 @@ def test_ranks_side_by_side(look: Palette) -> None:
     lines = compare.compare_lines(look, UNICODE, [folded, late], folded, [0, 1, 2, 3], 100, 9)
     text = [line.plain for line in lines]
     assert "2 of 4 ranks within 4 ms, rank 2 came 2.9 s late" in text[0]
-    assert "2.900" in text[3] and "said nothing" in text[4]
+    assert "2.900" in text[4] and "said nothing" in text[5]
     alone = group("saved", 10.0)
     assert "only rank 0 said it" in compare.compare_lines(look, UNICODE, [alone], alone, [0, 1], 100, 9)[0].plain
