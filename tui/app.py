@@ -6,6 +6,7 @@ Start it with the desk open around it: `async with desk: await DistuiApp(desk).r
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,7 +20,7 @@ from textual.worker import WorkerFailed
 
 from distui.errors import DistuiError
 from distui.run.board import Board
-from tui import history
+from tui import clipboard, history
 from tui import theme as themes
 from tui.actions import Action, bindings
 from tui.bars import TopBar
@@ -205,9 +206,28 @@ class DistuiApp(Places):
         return await self.push_screen_wait(Confirm(title, tuple(lines), yes)) == "yes"
 
     def copy(self, text: str) -> None:
-        """Into the clipboard of the terminal (OSC 52)."""
-        self.copy_to_clipboard(text)
-        self.tell("copied" if text.count("\n") < 1 else f"copied {text.count(chr(10)) + 1} lines")
+        """Into the clipboard of the terminal (OSC 52) and of this machine's screen; what is too long, into a file."""
+        if (taker := clipboard.program(os.environ)) is None:
+            self._copied(text, taken=False)
+        else:
+            work(self, self._give(taker, text), name="copy")
+
+    async def _give(self, taker: tuple[str, ...], text: str) -> None:
+        self._copied(text, taken=await clipboard.give(taker, text))
+
+    def _copied(self, text: str, *, taken: bool) -> None:
+        words = "copied" if text.count("\n") < 1 else f"copied {text.count(chr(10)) + 1} lines"
+        if len(text.encode("utf-8", "replace")) <= clipboard.MOST:
+            self.copy_to_clipboard(text)
+        elif not taken and self.desk.history is not None:
+            try:
+                words = (
+                    f"too long for the terminal's clipboard: saved to {clipboard.keep(self.desk.history.parent, text)}"
+                )
+            except DistuiError as error:
+                self.tell_error(error)
+                return
+        self.tell(words)
 
     # The board.
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes import FakeDesk, FakeLive, failing, launching, screen_text, settle, shot
 from textual.widgets import Input
+from training import until
 
 from distui.errors import HostUnreachable
+from tui import clipboard
 from tui.base import work
 from tui.desk import HostNews
 from tui.screens.confirm import Confirm
@@ -140,6 +143,24 @@ async def test_readonly_refuses_what_changes_and_says_so(open_app: Any, desk: Fa
         assert any("read-only" in str(n.message) for n in app._notifications)
         assert "read-only" in screen_text(app)
         assert " S  stop" not in screen_text(app)
+
+
+async def test_what_is_copied_reaches_a_clipboard_or_a_file(
+    open_app: Any, desk: FakeDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The terminal's; the screen's, too, where one sits at it; a private file when the text is too long for both."""
+    monkeypatch.setattr(clipboard, "program", lambda environ: None)
+    async with open_app((120, 24)) as (app, pilot):
+        app.copy("short")
+        assert app.clipboard == "short"
+        app.copy("x" * (clipboard.MOST + 1))
+        assert app.clipboard == "short"
+        assert (desk.history.parent / "copied.txt").stat().st_size == clipboard.MOST + 1
+        into = tmp_path / "taken"
+        monkeypatch.setattr(clipboard, "program", lambda environ: ("tee", str(into)))
+        app.copy("to the screen")
+        await until(pilot, lambda: app.clipboard == "to the screen")
+        assert into.read_text() == "to the screen"
 
 
 async def test_errors_of_the_desk_are_words(open_app: Any, desk: FakeDesk) -> None:
