@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fakes import FakeDesk, failing, launching, screen_text, settle, shot
@@ -143,3 +144,14 @@ async def test_no_runs_say_what_to_do(open_app: Any, desk: FakeDesk) -> None:
     async with open_app(start="runs") as (app, _):
         assert "no runs yet" in screen_text(app)
         assert app.found == Found((), {})
+
+
+async def test_back_from_a_run_the_list_tells_how_it_ended(open_app: Any, desk: FakeDesk) -> None:
+    """It is asked again at once: a run seen to fail must not stand there as running."""
+    live = desk.follow(desk.plan())
+    await live.feed(*launching(live.plan, 1.0))
+    async with open_app(start="runs") as (app, pilot):
+        await press(pilot, "enter")
+        desk.rows = [replace(row, state="failed", live=False, exit=1) for row in desk.rows]
+        await press(pilot, "escape")
+        assert "RUNNING" not in screen_text(app)

@@ -75,6 +75,11 @@ class RunsScreen(View):
         """What is known already."""
         self.filter_changed()
 
+    def on_screen_resume(self) -> None:
+        """A run that was just followed may have ended: not ten seconds later, but now."""
+        super().on_screen_resume()
+        app_of(self).ask_runs()
+
     def news(self, hosts: frozenset[str]) -> None:
         """The list was asked again, or time went by."""
         self.filter_changed()
