@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,16 +91,6 @@ def test_without_torch_it_says_so_and_leaves_nothing(cli: Any, demo_home: Path, 
     assert "FAIL  demo[1-2]  all-reduce of 8 MB, 2 ranks a pair: no torch in the image: made so" in done.out
     assert runs_left(demo_home) == []
     assert json.loads(cli("ps", "-a", "--json").out)["runs"] == []
-
-
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
-def test_a_real_all_reduce(cli: Any, demo_home: Path) -> None:
-    """Two ranks on two hosts, a sum that is right, and a speed in words."""
-    job_file()
-    done = cli("doctor", "--smoke", "--job", "job.yaml", "-y", "--all")
-    assert "with demo2: 8 MB in " in done.out, done.err + done.out
-    assert "by gloo over " in done.out
-    assert runs_left(demo_home) == []
 
 
 def test_it_asks_and_needs_a_job(cli: Any, demo_home: Path) -> None:

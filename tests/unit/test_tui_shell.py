@@ -48,7 +48,7 @@ async def test_the_loop_goes_on_and_ctrl_c_ends_only_the_program(tmp_path: Path)
     app: Any = Terminal()
     before = signal.getsignal(signal.SIGINT)
     ready, ticks = tmp_path / "ready", 0
-    script = f"import pathlib, time; pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
+    script = f"import pathlib, time; time.sleep(0.3); pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
     running = asyncio.ensure_future(shell.outside(app, (sys.executable, "-c", script)))
     async with asyncio.timeout(30):
         while not ready.exists():  # the program has no other way to say so
