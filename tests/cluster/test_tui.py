@@ -116,6 +116,7 @@ def test_a_day_with_it_by_keys_alone(lab: Any, user: Path, size: tuple[int, int]
         first = re.search(r"step (\d+)", term.screen())
         assert first
         term.wait(lambda text: any(int(step) > int(first[1]) for step in re.findall(r"step (\d+)", text)))
+        term.wait(re.compile(r"needle-(?:[4-9]|\d\d)"))
         term.keys("/")
         term.wait("text or regex")
         term.type("needle-3$")
