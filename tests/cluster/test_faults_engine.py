@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from lab.runs import until
+
 pytestmark = pytest.mark.cluster
 
 TICKS = "i=0; while [ $i -lt %d ]; do echo tick $i of $RANK; i=$((i+1)); sleep 0.02; done"
@@ -33,14 +35,6 @@ def start(lab: Any, home: Path) -> Iterator[Callable[..., Any]]:
     yield begin
     for program in programs:
         program.__exit__(None, None, None)
-
-
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Return as soon as `condition` holds; fail after `seconds`."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.1)
 
 
 def running(lab: Any, *hosts: str) -> Callable[[], bool]:

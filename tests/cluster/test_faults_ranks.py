@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from lab.runs import until
 
 pytestmark = pytest.mark.cluster
 
@@ -53,14 +54,6 @@ def start(lab: Any, home: Path) -> Iterator[Callable[..., Any]]:
     yield begin
     for program in programs:
         program.__exit__(None, None, None)
-
-
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    """Return as soon as `condition` holds; fail after `seconds`."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.1)
 
 
 def both_run(lab: Any) -> bool:
