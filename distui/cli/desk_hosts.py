@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
@@ -29,15 +30,15 @@ def ssh_login(host: Host, command: tuple[str, ...] = ()) -> tuple[str, ...]:
     return ("ssh", *options, "--", host.name, *((shlex.join(command),) if command else ()))
 
 
-class HostDesk:
+class HostDesk(ABC):
     """What needs a session on one host; `CliDesk` knows the hosts and has the connections."""
 
     hosts: tuple[Host, ...]
     login: Login
 
+    @abstractmethod
     async def connector(self) -> Connector:
         """The connections to the inventory's hosts."""
-        raise NotImplementedError
 
     def _host(self, name: str) -> Host:
         return next(host for host in self.hosts if host.name == name)

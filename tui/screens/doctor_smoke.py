@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from distui.doctor.finding import CheckRow, Finding
 from distui.doctor.smoke import SMOKE, PairResult, rounds, smoke_row
 from tui import files
@@ -19,13 +21,13 @@ class Smoking(View):
         """Pairs that are to be tried, while a smoke goes on."""
 
     @property
+    @abstractmethod
     def up(self) -> tuple[str, ...]:
         """The hosts that answered."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _check(self) -> None:
         """Show every row again."""
-        raise NotImplementedError
 
     def smoke_rows(self) -> tuple[CheckRow, ...]:
         """The row of the smoke; before it was made it says how."""

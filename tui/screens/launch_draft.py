@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -55,9 +56,9 @@ class LaunchDraft(View):
         self._known: list[int] = []
         """The probes that the plan was made from."""
 
+    @abstractmethod
     def _show(self) -> None:
         """Show job and preview as they are now."""
-        raise NotImplementedError
 
     @property
     def path(self) -> str:

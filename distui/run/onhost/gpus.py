@@ -9,6 +9,7 @@ does), and the kernel's log tells XIDs where this login may read it.
 import os
 import re
 import time
+from abc import ABC, abstractmethod
 
 from distui.run.onhost.sources import Child
 from distui.run.onhost.wire import READ
@@ -31,7 +32,7 @@ STALE = 3
 """Seconds after which a row is too old to be true."""
 
 
-class Loop:
+class Loop(ABC):
     """A program of NVIDIA's that prints for as long as it lives; started again, after longer and longer pauses."""
 
     def __init__(self) -> None:
@@ -42,13 +43,13 @@ class Loop:
         self.at = 0.0
         self.said = ""
 
+    @abstractmethod
     def argv(self, program: str) -> "list[str]":
         """The command, once the program is found."""
-        raise NotImplementedError
 
+    @abstractmethod
     def keep(self, line: str) -> None:
         """Take in one line."""
-        raise NotImplementedError
 
     def start(self, now: float) -> "Optional[Child]":
         """A new child when none runs and it is time for one."""
