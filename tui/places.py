@@ -78,6 +78,8 @@ class Places(PacedApp, Typed):
         row = next((row for row in self.rows if row.run == run), None)
         lives = run in self.desk.following or (row.live if row is not None else True)
         if lives or (row is not None and not row.recorded):
+            if run not in self.desk.following:
+                self.tell(f"attaching to {run}…")
             self.open_run(await self.desk.attach(run))
         else:
             self.open_run(self.desk.replay(run))

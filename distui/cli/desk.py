@@ -311,10 +311,10 @@ class CliDesk(HostDesk):
         if followed is not None:
             return followed
         place = self._locate(run)
-        if place.stored is not None and listing.stored_row(place.stored).state in listing.ENDED:
-            return self.replay(run)
-        if place.stored is not None and listing.is_followed(place.stored):
-            raise UsageError(f"run {run} is already followed on this machine", hint=f"`distui logs -f {run}`")
+        if place.stored is not None:
+            await listing.not_followed(place.stored)
+            if listing.stored_row(place.stored).state in listing.ENDED:
+                return self.replay(run)
         async with self._connect(place.hosts) as connector:
             live = await attaching.take_up(self.told, connector, place)
         return await self._keeper.keep(

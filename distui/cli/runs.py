@@ -30,6 +30,10 @@ STATES = (
 """Every word that may stand in a list's state column."""
 
 
+LEAVING_SECONDS = 5.0
+"""How long a distui that was told to leave may still hold its run: connections are closed and files written out."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunRow:
     """One run for lists and JSON. `started` is UTC seconds; `here` says that its logs are on this machine."""
@@ -166,6 +170,18 @@ def is_followed(stored: StoredRun) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+async def not_followed(stored: StoredRun) -> None:
+    """Wait a moment for another distui of this machine to leave the run: that takes it a while.
+
+    Raises UsageError when it still follows after LEAVING_SECONDS.
+    """
+    if not await let_go(stored, limit=LEAVING_SECONDS):
+        raise UsageError(
+            f"run {stored.run_id} is already followed on this machine",
+            hint=f"`distui logs -f {stored.run_id}` shows its logs beside that",
+        )
 
 
 async def let_go(stored: StoredRun, *, limit: float) -> bool:

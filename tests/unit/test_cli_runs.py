@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
@@ -164,8 +165,9 @@ def test_names_that_are_none_are_exit_2(cli: Any, name: str) -> None:
         runs.check_name(name)
 
 
-def test_a_followed_run_is_not_attached_twice(cli: Any, store: RunStore) -> None:
+def test_a_followed_run_is_not_attached_twice(cli: Any, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lock says that a process here follows the run; rm and attach refuse, and say what to do."""
+    monkeypatch.setattr(runs, "LEAVING_SECONDS", 0.2)
     stored = record(store)
     lock = os.open(stored.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -178,6 +180,16 @@ def test_a_followed_run_is_not_attached_twice(cli: Any, store: RunStore) -> None
     finally:
         os.close(lock)
     assert not runs.is_followed(stored)
+
+
+async def test_one_that_is_leaving_is_waited_for(store: RunStore) -> None:
+    """A distui whose terminal was just closed holds its run for a moment: the next one does not fail for that."""
+    stored = record(store)
+    with stored.followed():
+        waiting = asyncio.create_task(runs.not_followed(stored))
+        await asyncio.sleep(0.25)
+        assert not waiting.done()
+    await waiting
 
 
 def test_rm_purge_deletes_the_folder_when_told_twice(cli: Any, store: RunStore) -> None:

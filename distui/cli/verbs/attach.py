@@ -12,7 +12,6 @@ from distui.cli.options import RUN, verb
 from distui.cli.order import FOLLOW_OPTIONS, with_options
 from distui.cli.phrases import duration
 from distui.cli.ranks import refuse_unknown
-from distui.errors import UsageError
 
 if TYPE_CHECKING:
     from distui.cli.printer import LogView
@@ -36,10 +35,6 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
     told = settings.of(ctx)
     out = consoles.of(told)
     place = runs.locate(told, run)
-    if place.stored is not None and runs.is_followed(place.stored):
-        raise UsageError(
-            f"run {run} is already followed on this machine", hint=f"`distui logs -f {run}` shows its logs beside that"
-        )
     if opening.wanted(told, headless=flags["headless"]):
         return opening.attach(told, out, run, exit_first=flags["exit_first"])
     view = LogView(
@@ -58,6 +53,8 @@ async def _attach(told: Settings, out: consoles.Console, place: runs.Place, view
     from distui.cli.printer import printer
     from distui.facts.troubles import shared
 
+    if place.stored is not None:
+        await runs.not_followed(place.stored)
     if (code := ended_before(out, place)) is not None:
         return code
     async with wiring.connected(told, place.hosts) as connector:
