@@ -20,7 +20,7 @@ async def clean_up(run: RunController, *, keep: bool) -> tuple[str, ...]:
     """Remove what the run left on its hosts, but for its containers with `keep`; returns what may still be there, in
     words.
     """
-    unread = run.watch.unread_tasks()
+    unread = run.known.unread_tasks()
     kept = [task for task in run.plan.tasks if task.index in unread]
     for task in kept:
         await run.emit(Notice(run.clock(), "warning", _kept(task)))

@@ -204,7 +204,7 @@ def _raise_shared(held: Sequence[tuple[str, str]]) -> None:
 
 async def _start(run: RunController) -> None:
     await phase(run, "start", f"{len(run.plan.tasks)} task(s)")
-    run.watch.starting()
+    run.known.starting()
 
     async def start(host: HostRun) -> None:
         results = await asyncio.gather(*(_start_task(run, host, t) for t in host.tasks), return_exceptions=True)

@@ -50,6 +50,11 @@ class TaskTrack:
         """Whether nothing more will come of it."""
         return self.phase in ("drained", "removed")
 
+    def save(self) -> None:
+        """Note beside its log how far that was read, when there is news and it can be written."""
+        if self.unsaved is not None and self.log.checkpoint(self.unsaved.to_json()):
+            self.unsaved = None
+
     def remember(self, written: Iterable[Written]) -> None:
         """Keep the last lines of each rank for the diagnosis."""
         for group in written:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.cli.printer import LineWriter, LogView
-from distui.run import controller
-from distui.run.controller import QUEUE_LINES, _Waiting
 from distui.run.docker_frames import STDERR, STDOUT, Batch
 from distui.run.events import LogLine, LogLines, Notice
 from distui.run.fanout import MOST_LINES, Fanout
@@ -97,23 +94,6 @@ def test_files_do_not_depend_on_how_the_bytes_came(tmp_path_factory, parts) -> N
 def test_many_stamps_are_read_as_one_is(stamps: list[bytes]) -> None:
     """Whatever stands before and after a stamp."""
     assert Stamps().parse_all(stamps) == [Stamps().parse(stamp.decode()) for stamp in stamps]
-
-
-async def test_lines_that_wait_for_a_slow_reader_are_counted() -> None:
-    """One event may hold thousands of lines, so events alone bound no memory."""
-    queue = _Waiting(controller.QUEUE_EVENTS)
-    half = LogLines(1.0, 0, 0, "h1", block(*[b"x\n"] * (QUEUE_LINES // 2)))
-    for _ in range(2):
-        queue.put_nowait(half)
-    late = asyncio.ensure_future(queue.put(Notice(2.0, "info", "later")))
-    await asyncio.sleep(0)
-
-    assert queue.full()
-    assert not late.done()
-    assert queue.get_nowait() is half
-    await late
-    assert [queue.get_nowait() for _ in range(2)] == [half, Notice(2.0, "info", "later")]
-    assert not queue.full()
 
 
 async def test_a_screen_that_sleeps_holds_no_more_than_so_many_lines() -> None:

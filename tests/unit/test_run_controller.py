@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from distui.errors import ExitCode, HostCommandError, HostUnreachable
-from distui.run import controller as controller_module
+from distui.run import outbox
 from distui.run.controller import Limits, RunController
 from distui.run.events import (
     FailureFound,
@@ -204,14 +204,14 @@ async def test_a_detach_leaves_the_run_alone(cluster: Cluster) -> None:
 
 async def test_a_reader_that_goes_away_ends_the_controller(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leaving the context with the queue full and nobody reading ends; the run lives on."""
-    monkeypatch.setattr(controller_module, "QUEUE_EVENTS", 30)
+    monkeypatch.setattr(outbox, "QUEUE_EVENTS", 30)
     controller = cluster.controller(cluster.plan())
     async with asyncio.timeout(10):
         async with controller:
             await until(lambda: len(cluster.hosts[1].containers) > 0)
             for number in range(100):
                 cluster.hosts[0].news.put_nowait(Note(f"note {number}"))
-            await until(controller._queue.full)
+            await until(controller._outbox.full)
     assert [c.status for h in cluster.hosts for c in h.containers] == ["running", "running"]
 
 

@@ -36,6 +36,7 @@ class Watched:
         self.hosts = {name: HostRun(name, plan, self.connector) for name in plan.hosts}
         known = facts or {name: facts_of(name) for name in plan.hosts}
         self.watch = Watch(plan, emit=self._emit, stored=self.stored, facts=known, clock=lambda: self.now, **more)
+        self.known = self.watch.known
 
     async def _emit(self, event: Event) -> None:
         self.events.append(event)
@@ -44,7 +45,7 @@ class Watched:
         """Follow, tell each (host, event), and stop following."""
         async with self.watch.following(self.hosts, adopted=adopted):
             for host, event in news:
-                await self.watch._take(host, event)
+                await self.watch.take(host, event)
         await asyncio.gather(*(h.link.close() for h in self.hosts.values()))
 
     def of(self, kind: type[Any]) -> list[Any]:
@@ -84,8 +85,8 @@ async def test_lines_reach_file_and_event_once(make: Any) -> None:
     )
     assert [line.text for e in watched.of(LogLines) for line in e.lines] == ["one", "two", "three"]
     assert watched.stored.rank_log(0).read_bytes() == b"one\ntwo\nthree"
-    assert watched.watch.settled
-    assert watched.watch.all_succeeded()
+    assert watched.known.settled
+    assert watched.known.all_succeeded()
 
 
 async def test_a_secret_that_a_rank_prints_is_hidden_and_told_once(make: Any) -> None:
@@ -137,7 +138,7 @@ async def test_the_first_failure_is_by_our_clock(make: Any) -> None:
     )
     named = [(e.failure.rank, e.failure.at) for e in watched.of(FailureFound)]
     assert named == [(0, 90.0), (1, 85.0)]
-    failure = watched.watch.failure()
+    failure = watched.known.failure()
     assert (failure.rank, failure.exit) == (1, 3)
 
 
@@ -150,20 +151,20 @@ async def test_ends_that_clocks_cannot_tell_apart_are_marked(make: Any, later: f
         ("h1", Exited(0, 1, "exited", finished_at=90.0)),
         ("h2", Exited(1, 3, "exited", finished_at=90.0 + later - 7200)),
     )
-    assert watched.watch.failure().rank == 0
-    assert ("h2 failed at the same time as far as can be told" in watched.watch.uncertain()) == uncertain
+    assert watched.known.failure().rank == 0
+    assert ("h2 failed at the same time as far as can be told" in watched.known.uncertain()) == uncertain
 
 
 async def test_a_kill_known_before_our_stop_is_never_the_stop_s(make: Any) -> None:
     """A clock that is ahead puts the kill that made us stop after the stop: what was known first stays a failure."""
     watched = make(plan_for("h1", "h2"))
     async with watched.watch.following(watched.hosts, adopted=False):
-        await watched.watch._take("h1", Exited(0, 137, "exited", finished_at=105.0))
-        watched.watch.begin_stop(watched.now)
-        await watched.watch._take("h2", Exited(1, 137, "exited", finished_at=105.0))
+        await watched.watch.take("h1", Exited(0, 137, "exited", finished_at=105.0))
+        watched.known.begin_stop(watched.now)
+        await watched.watch.take("h2", Exited(1, 137, "exited", finished_at=105.0))
     await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
     assert [(e.rank, e.state) for e in watched.of(RankChanged)] == [(0, "killed"), (1, "stopped")]
-    assert watched.watch.failure().rank == 0
+    assert watched.known.failure().rank == 0
 
 
 async def test_a_failure_is_announced_once(make: Any) -> None:
@@ -189,11 +190,11 @@ async def test_a_host_is_back_when_all_of_it_is(make: Any) -> None:
     )
     assert [e.state for e in watched.of(RankChanged)] == ["lost"]
     watched.now = 160.0
-    assert watched.watch.lost_longer_than(60)
-    assert not watched.watch.lost_longer_than(61)
+    assert watched.known.lost_longer_than(60)
+    assert not watched.known.lost_longer_than(61)
     await watched.tell(("h2", Back("host")))
     assert [e.state for e in watched.of(RankChanged)] == ["lost", "running"]
-    assert not watched.watch.lost_longer_than(0)
+    assert not watched.known.lost_longer_than(0)
 
 
 @pytest.mark.parametrize(
@@ -224,19 +225,19 @@ async def test_a_lost_host_whose_tasks_are_over_is_not_waited_for(make: Any) -> 
         ("h1", Lost("host", "gone")),
     )
     watched.now += 1e6
-    assert not watched.watch.lost_longer_than(1)
+    assert not watched.known.lost_longer_than(1)
     assert [e.state for e in watched.of(RankChanged)] == ["exited"]
 
 
 async def test_what_is_known_of_tasks(make: Any) -> None:
     """Live, unknown and removed ones are told apart."""
     watched = make(plan_for("h1", "h2", "h3"))
-    assert watched.watch.live_tasks() == {0, 1, 2}
+    assert watched.known.live_tasks() == {0, 1, 2}
     await watched.tell(("h1", Exited(0, 0, "exited")), ("h2", Removed(1)))
-    assert watched.watch.live_tasks() == {2}
-    assert watched.watch.unknown_tasks() == {2}
-    assert not watched.watch.settled
-    assert watched.watch.failed
+    assert watched.known.live_tasks() == {2}
+    assert watched.known.unknown_tasks() == {2}
+    assert not watched.known.settled
+    assert watched.known.failed
 
 
 async def test_notes_and_words_of_the_host(make: Any) -> None:
@@ -253,7 +254,7 @@ async def test_a_bug_while_following_is_raised_where_following_ends(make: Any) -
     watched.fakes["h1"].news.put_nowait(ZeroDivisionError("oops"))
     with pytest.raises(ZeroDivisionError):
         async with watched.watch.following(watched.hosts, adopted=False):
-            await watched.watch.changed.wait()
+            await watched.known.changed.wait()
             assert watched.watch.broken
     await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
 

@@ -1,0 +1,119 @@
+"""While a run is followed: when to stop it, stopping it, and how long to wait for hosts out of reach."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from distui.errors import DistuiError, ExitCode
+from distui.plan.model import Task
+from distui.run import elastic
+from distui.run.events import Notice, StopAsked, StopReason
+from distui.run.host_run import HostRun
+
+if TYPE_CHECKING:
+    from distui.run.controller import RunController
+
+NEVER_MET = 10.0
+"""Seconds that a stop waits for a host which did not answer from its beginning on."""
+
+
+async def supervise(run: RunController) -> None:
+    """Until every task is read to its end, a detach is asked for, or lost hosts are given up."""
+    stops: list[asyncio.Task[None]] = []
+    try:
+        await _until_over(run, stops)
+    finally:
+        for task in stops:
+            task.cancel()
+        await asyncio.gather(*stops, return_exceptions=True)
+    _raise_bugs(stops)
+
+
+async def _until_over(run: RunController, stops: list[asyncio.Task[None]]) -> None:
+    """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
+    known, requests = run.known, run.requests
+    while not (known.settled or run.watch.broken or requests.detach):
+        if known.lost_longer_than(_patience(run)):
+            for host in known.lost_hosts:
+                run.hosts[host].patience = 0.0
+            break
+        if run.deadline is not None and run.clock() >= run.deadline and known.stop_began is None:
+            run.request_stop("timeout", exit=ExitCode.TIMEOUT)
+        if requests.stop is None:
+            _stop_by_itself(run)
+        if requests.changed.is_set() and requests.stop is not None:
+            requests.changed.clear()
+            stops.append(asyncio.create_task(_stop(run, requests.stop, requests.grace)))
+        await _wait_for_change(run)
+        if known.stop_began is None:
+            for silence in run.silences.news(run.state, run.clock()):
+                await run.emit(silence)
+        _raise_bugs(stops)
+
+
+def _stop_by_itself(run: RunController) -> None:
+    """Ask for the stops that the plan asks for: at a failure, and once nothing is waited for any more."""
+    known = run.known
+    if known.over_limit:
+        if known.live_tasks():
+            run.request_stop("max_duration", exit=ExitCode.TIMEOUT)
+    elif known.failed and run.plan.on_fail == "stop":
+        run.request_stop("failure", exit=ExitCode.RANK_FAILED)
+    elif known.done_at is not None and known.live_tasks():
+        run.request_stop("done", exit=ExitCode.OK)
+
+
+def _patience(run: RunController) -> float:
+    """How long a lost host is waited for: less once the run is being stopped anyway."""
+    if run.known.done_without:
+        return min(run.limits.lost, elastic.WAIT_FOR_LOST)
+    if run.known.stop_began is None:
+        return run.limits.lost
+    if run.known.only_unmet:  # a stop from elsewhere is pending there, and is said to be
+        return min(run.limits.lost, NEVER_MET)
+    return min(run.limits.lost, run.requests.grace + 30)
+
+
+async def _wait_for_change(run: RunController) -> None:
+    waits = [asyncio.create_task(e.wait()) for e in (run.known.changed, run.requests.changed)]
+    try:
+        await asyncio.wait(waits, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    run.known.changed.clear()
+
+
+async def _stop(run: RunController, reason: StopReason, grace: float) -> None:
+    """Stop what still lives, on all hosts at once."""
+    if reason == "done" and run.known.done_at is not None:
+        run.known.begin_end(run.known.done_at)
+    run.known.begin_stop(run.clock())
+    await run.emit(StopAsked(run.clock(), reason, grace))
+    live = run.known.live_tasks()
+    results = await asyncio.gather(
+        *(_stop_on(run, h, [t for t in h.tasks if t.index in live], grace) for h in run.hosts.values()),
+        return_exceptions=True,
+    )
+    for host, result in zip(run.hosts, results, strict=True):
+        if isinstance(result, DistuiError):
+            await run.emit(Notice(run.clock(), "warning", f"can't stop: {result.message}", host))
+        elif isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
+            raise result
+
+
+async def _stop_on(run: RunController, host: HostRun, tasks: list[Task], grace: float) -> None:
+    if run.adopted and run.signs and tasks:
+        with contextlib.suppress(DistuiError):
+            await host.say_stopped(run.signs)
+    await host.stop(tasks, grace)
+
+
+def _raise_bugs(stops: Iterable[asyncio.Task[None]]) -> None:
+    """Raise what made a stop fail: hosts' errors are told by the stop itself, so this is a bug."""
+    for task in stops:
+        if task.done() and not task.cancelled():
+            task.result()

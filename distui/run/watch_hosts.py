@@ -1,0 +1,124 @@
+"""The hosts of a run that is followed: out of reach and back, restarted, and who said there that they stop the run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+
+from distui.errors import DistuiError
+from distui.run import elastic
+from distui.run.events import Event, HostChanged, Notice, RankChanged, RankPhase
+from distui.run.followed import Back, Exited, FollowEvent, Lost
+from distui.run.host_run import HostRun
+from distui.run.known import Known
+from distui.run.track import TaskTrack
+from distui.run.verdict import STOP_CODES
+
+_GIVEN_UP = 255
+"""Docker's exit code of containers whose end it did not see: the host went down under them."""
+
+ENGINE_SLACK = 15.0
+"""Seconds that an engine may take over stopping its containers before it is seen to be down."""
+
+
+class WatchedHosts:
+    """Takes in that hosts are lost and back, and knows what that explains."""
+
+    def __init__(self, known: Known, emit: Callable[[Event], Awaitable[None]]) -> None:
+        self.runs: Mapping[str, HostRun] = {}
+        """What is followed now, by host."""
+        self._known = known
+        self._emit = emit
+        self._engine_lost: dict[str, float] = {}
+        """Host -> when its engine was last lost, in our clock."""
+        self._rebooted: set[str] = set()
+        self._boot_untold: set[str] = set()
+        self._missing: dict[str, set[str]] = {}
+
+    async def unmet(self, host: str, reason: str) -> None:
+        """A host of an adopted run is out of reach from the start; its follower's first word brings it back."""
+        self._known.unmet.add(host)
+        await self.lost(host, Lost("host", reason))
+
+    async def heard(self, host: str, event: FollowEvent) -> None:
+        """A follower says something: its host is there."""
+        if host in self._known.unmet and not isinstance(event, Lost):
+            self._known.unmet.discard(host)
+            await self.back(host, Back("host"))
+
+    async def lost(self, host: str, event: Lost) -> None:
+        """Out of reach: the host, or only its engine. Its ranks may live."""
+        known = self._known
+        missing = self._missing.setdefault(host, set())
+        missing.add(event.what)
+        if event.what == "engine":
+            self._engine_lost[host] = known.clock()
+        reason = event.reason if event.what == "host" else f"its engine does not answer: {event.reason}"
+        if host not in known.lost_since:
+            known.lost_since[host] = known.clock()
+            await self._mark(host, "lost", reason)
+            if known.plan.min_nodes is not None:
+                await self._say_lost(host)
+        await self._emit(HostChanged(known.clock(), host, "lost", reason))
+        known.changed.set()
+
+    async def back(self, host: str, event: Back) -> None:
+        """The host or its engine answers again; both must for its ranks to run."""
+        known = self._known
+        missing = self._missing.setdefault(host, set())
+        missing.discard(event.what)
+        if event.rebooted:  # its engine may not be back yet
+            self._rebooted.add(host)
+            self._boot_untold.add(host)
+        if missing or known.lost_since.pop(host, None) is None:
+            return
+        reason = "it was restarted" if host in self._boot_untold else ""
+        self._boot_untold.discard(host)
+        await self._emit(HostChanged(known.clock(), host, "back", reason))
+        await self._mark(host, "running", "")
+        known.changed.set()
+
+    def explains(self, track: TaskTrack, event: Exited) -> str:
+        """What happened to its host that ended a task, in words; "" when nothing did.
+
+        A boot ends everything; Docker then gives 255 for what it had to give up, or what its own stop left.
+        """
+        ended = event.state == "lost" or event.code in (*STOP_CODES, _GIVEN_UP)
+        return "its host was restarted" if ended and track.task.host in self._rebooted else ""
+
+    def engine_explains(self, track: TaskTrack, event: Exited) -> str:
+        """A daemon that stops or starts again stops its containers, unless live-restore is on; "" when it did not."""
+        lost = self._engine_lost.get(track.task.host)
+        near = lost is not None and track.exit_at >= lost - ENGINE_SLACK
+        return "its container engine was stopped or restarted" if near and event.code in STOP_CODES else ""
+
+    async def stopped_elsewhere(self) -> str:
+        """Who stopped the run from another machine, after asking all hosts at once; empty when nobody did."""
+        if not self._known.stopped_by:
+            await asyncio.gather(*(self.ask_who_stopped(host) for host in self.runs))
+        return self._known.stopped_by
+
+    async def ask_who_stopped(self, host: str) -> None:
+        """Read on one host who says that they stop the run."""
+        known = self._known
+        with contextlib.suppress(DistuiError):
+            words = await self.runs[host].stopped_by()
+            if words and not known.stopped_by:
+                known.stopped_by = words
+                await self._emit(Notice(known.clock(), "info", f"stopped by {words}", host))
+
+    async def _say_lost(self, host: str) -> None:
+        """What it means for a run that may lose nodes that a host is out of reach, if it does not come back."""
+        known = self._known
+        gone = {t.task.index for t in known.tracks.values() if t.exit is None and t.task.host in known.lost_since}
+        for task in (t.task for t in known.tracks.values() if t.task.host == host and t.exit is None):
+            words = elastic.words_on_loss(known.plan, task.index, gone | known.bad())
+            await self._emit(Notice(known.clock(), "warning", f"without {task.name}: {words}", host))
+
+    async def _mark(self, host: str, state: RankPhase, words: str) -> None:
+        """Set the state of the ranks of one host that have not ended."""
+        for track in self._known.tracks.values():
+            if track.task.host == host and track.exit is None:
+                for rank in track.task.ranks:
+                    await self._emit(RankChanged(self._known.clock(), rank, host, state, words=words))

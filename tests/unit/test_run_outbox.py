@@ -1,0 +1,27 @@
+"""Events on their way to a run's reader: so many wait, and no more."""
+
+from __future__ import annotations
+
+import asyncio
+
+from distui.run.docker_frames import STDOUT
+from distui.run.events import LogLines, Notice
+from distui.run.line_block import LineBlock
+from distui.run.outbox import QUEUE_LINES, Outbox
+
+
+async def test_lines_that_wait_for_a_slow_reader_are_counted() -> None:
+    """One event may hold thousands of lines, so events alone bound no memory."""
+    queue, count = Outbox(), QUEUE_LINES // 2
+    half = LogLines(1.0, 0, 0, "h1", LineBlock([STDOUT] * count, [b""] * count, [b"x\n"] * count))
+    for _ in range(2):
+        queue.put_nowait(half)
+    late = asyncio.ensure_future(queue.put(Notice(2.0, "info", "later")))
+    await asyncio.sleep(0)
+
+    assert queue.full()
+    assert not late.done()
+    assert queue.get_nowait() is half
+    await late
+    assert [queue.get_nowait() for _ in range(2)] == [half, Notice(2.0, "info", "later")]
+    assert not queue.full()
