@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -157,6 +157,17 @@ class Feed(Protocol):
 
 OnSample = Callable[[Mapping[str, Any]], None]
 OnHello = Callable[[Mapping[str, Any]], None]
+
+
+async def whole_lines(stream: Stream, limit: int = 1 << 20) -> AsyncIterator[bytes]:
+    """The stream's lines as they are completed. Raises EngineDown when one does not end within `limit` bytes."""
+    rest = b""
+    while data := await stream.read():
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield line
+        if len(rest) > limit:
+            raise EngineDown(f"a line of over {limit} bytes")
 
 
 async def get_json(feed: Feed, path: str, timeout: float = 15.0) -> tuple[int, Any]:

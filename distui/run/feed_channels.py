@@ -19,6 +19,9 @@ _READ = 256 * 1024
 _LOOK = 1.0
 """Seconds between two looks at an exit file; each is a command of its own."""
 
+_HEAD_LIMIT = 1 << 20
+"""Bytes of a login shell's noise, or of an HTTP head, that are waited through."""
+
 _BEGIN = b"distui-begin\n"
 
 _FOLLOW = 'tail -c "+$0" -f "$1" & cat >/dev/null; kill 0'
@@ -58,6 +61,7 @@ class ChannelStream(Stream):
                 head += data
                 _, found, data = head.partition(begin)
                 if not found:
+                    self._bound(head)
                     continue
                 head = None
             await self.pass_on(data)
@@ -76,6 +80,8 @@ class ChannelStream(Stream):
         while not found and (data := await channel.read(_READ)):
             head = head[max(head.find(b"HTTP/1."), 0) :] + data
             head, found, body = head.partition(b"\r\n\r\n")
+            if not found:
+                self._bound(head)
         if not found:
             words = channel.stderr_tail().decode("utf-8", "replace").strip()
             self.take_end({"error": words or "the engine closed the connection without an answer"})
@@ -84,6 +90,12 @@ class ChannelStream(Stream):
         await self.pass_on(body)
         await self.pour(channel)
         self.take_end({})
+
+    def _bound(self, head: bytes) -> None:
+        """Raise HostCommandError when what comes before the answer has no end."""
+        if len(head) > _HEAD_LIMIT:
+            words = f"over {_HEAD_LIMIT} bytes and no answer among them"
+            raise HostCommandError(self._feed.host, words, code="rubbish")
 
     async def _guard(self, work: Awaitable[None]) -> None:
         try:
@@ -145,6 +157,7 @@ class ChannelFeed:
         self.kind: FeedKind = kind
         self.why = why
         self.lost: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        self.host = session.host
         self._session = session
         self._engine = engine
         self._streams: set[ChannelStream] = set()

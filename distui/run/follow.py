@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from distui.errors import HostCommandError, HostError, SessionLost
 from distui.facts.values import as_object, loads
-from distui.run.feed import EngineAccess, EngineDown, Feed, FeedLost, get_json
+from distui.run.feed import EngineAccess, EngineDown, Feed, FeedLost, get_json, whole_lines
 from distui.run.feed_channels import open_channels
 from distui.run.feed_helper import open_helper
 from distui.run.follow_container import ContainerReader
@@ -264,18 +264,18 @@ class HostFollower:
         path = "/events?filters=" + quote(json.dumps(filters, separators=(",", ":")))
         pause = Pause(feed.lost)
         while True:
+            stream = await feed.get(path)
             try:
-                stream = await feed.get(path)
-                if await stream.status() == 200:
+                if answers := await stream.status() == 200:
                     await self._contact("engine", "")
+                async for line in whole_lines(stream):
+                    await self._event(feed, line)
+                if answers:
                     pause.reset()
-                rest_of_line = b""
-                while data := await stream.read():
-                    *lines, rest_of_line = (rest_of_line + data).split(b"\n")
-                    for line in lines:
-                        await self._event(feed, line)
             except EngineDown as error:
                 await self._contact("engine", str(error))
+            finally:
+                await stream.close()
             await pause.wait()
 
     async def _event(self, feed: Feed, line: bytes) -> None:

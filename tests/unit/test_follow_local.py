@@ -38,12 +38,12 @@ CHILDREN: list[asyncio.subprocess.Process] = []
 
 @pytest.fixture(autouse=True)
 async def children_are_waited_for() -> AsyncIterator[None]:
-    """A child that the loop outlives would be complained about in some later test."""
+    """A child that outlives the loop, or an unread pipe of it, would be complained about in some later test."""
     yield
     for child in CHILDREN:
         if child.stdin is not None:
             child.stdin.close()
-        await child.wait()
+        await child.communicate()
     CHILDREN.clear()
 
 
@@ -93,6 +93,7 @@ class Session:
 
     async def run(self, argv: Sequence[str], **options: Any) -> Completed:
         process = await asyncio.create_subprocess_exec(*argv, stdout=-1, stderr=-1)
+        CHILDREN.append(process)  # whoever waits here may be cancelled
         out, err = await process.communicate()
         return Completed(tuple(argv), process.returncode or 0, out, err)
 
@@ -151,6 +152,10 @@ class Docker:
     server: Any = None
     open: set[Any] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
+    events: bytes = b""
+    """What `/events` says, over and over."""
+    head: bytes = b""
+    """Said without end instead of any answer."""
 
     def say(self, data: bytes, stream: int = 1, at: float = 0.0) -> None:
         """One record, `at` seconds after the start."""
@@ -180,6 +185,8 @@ class Docker:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             request = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
             self.asked.append(request)
+            while self.head:
+                await self.flood(writer, self.head)
             await self.answer(urlsplit(request), writer)
         self.open.discard(writer)
         writer.close()
@@ -196,8 +203,17 @@ class Docker:
             await self.logs(parse_qs(url.query), writer)
         else:
             writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
+            while self.events:
+                await self.flood(writer, self.events)
             while writer in self.open and not writer.is_closing():
                 await self.news.wait()
+
+    async def flood(self, writer: asyncio.StreamWriter, data: bytes) -> None:
+        """Once more the same; raises ConnectionError when nobody listens any more."""
+        writer.write(data)
+        await writer.drain()
+        if writer.is_closing():
+            raise ConnectionError
 
     async def logs(self, query: dict[str, list[str]], writer: asyncio.StreamWriter) -> None:
         asked, at = query.get("since", [""])[0], 0
@@ -321,6 +337,40 @@ async def test_a_log_emptied_on_the_host_is_announced(docker: Docker) -> None:
         docker.end(0)
         await follower.drained()
     assert next(e.text for e in taken.events if isinstance(e, Note)).startswith("the log was rotated, truncated")
+
+
+async def test_an_event_without_end_is_refused_and_costs_nothing_else(docker: Docker) -> None:
+    """Memory stays bounded; logs and ends are read as without events."""
+    docker.events = b"x" * 65536
+    docker.say(b"one\n")
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        await taken.until(lambda: any(isinstance(e, Lost) and "a line of over" in e.reason for e in taken.events))
+        docker.events = b""
+        docker.end(0)
+        await follower.drained()
+    assert bytes(taken.log) == b"one\n"
+    assert [e.code for e in taken.events if isinstance(e, Exited)] == [0]
+
+
+@pytest.mark.parametrize("python", [True, False])
+async def test_an_answer_without_an_end_of_its_head_is_refused(
+    docker: Docker, monkeypatch: pytest.MonkeyPatch, python: bool
+) -> None:
+    """By the helper on the host, and over a forwarded socket; once it answers all is well."""
+    if not python:
+        monkeypatch.setattr(helper, "start", lambda word: ("sh", "-c", "exit 127"))
+    docker.head = b"HTTP/1.0 200 OK\r\n" + b"x" * 65536
+    docker.say(b"one\n")
+    docker.end(0)
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        await taken.until(lambda: "Lost" in taken.names())
+        docker.head = b""
+        await follower.drained()
+    assert bytes(taken.log) == b"one\n"
+    reason = next(e.reason for e in taken.events if isinstance(e, Lost))
+    assert ("no end of its head" if python else "no answer among them") in reason
 
 
 async def test_a_container_that_disappears_is_removed(docker: Docker) -> None:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
     from typing import Any, Optional
 
 
+HEAD_LIMIT = 64 * 1024
+"""Bytes of an answer's head that are waited for; an engine's are some hundred."""
+
+
 class Request:
     """One HTTP/1.0 request: HTTP/1.1 would chunk each line, and 1.0 ends with the connection."""
 
@@ -21,6 +25,7 @@ class Request:
         self.out, self.ident, self.fd, self.close = out, ident, fd, close
         self.head = b""
         self.in_body = False
+        self.error = "the engine closed the connection without an answer"
 
     def ready(self) -> int:
         """Take what came; the number of bytes, -1 at the end."""
@@ -34,27 +39,30 @@ class Request:
             return -1
         if self.in_body:
             self.out.frame(self.ident, b"D", data)
-        else:
-            self.take_head(data)
-        return len(data)
+            return len(data)
+        return self.take_head(data)
 
-    def take_head(self, data: bytes) -> None:
-        """Look for the end of the head and pass on its first line."""
+    def take_head(self, data: bytes) -> int:
+        """Look for the end of the head and pass on its first line; -1 when it has none."""
         self.head += data
         head, found, body = self.head.partition(b"\r\n\r\n")
+        if not found and len(self.head) > HEAD_LIMIT:
+            self.error = "the engine's answer has no end of its head"
+            return -1
         if not found:
-            return
+            return len(data)
         self.in_body = True
         self.out.frame(self.ident, b"S", head.split(b"\r\n")[0])
         if body:
             self.out.frame(self.ident, b"D", body)
+        return len(data)
 
     def end(self) -> "dict[str, Any]":
         """What to say at the end."""
         told = self.close()
         if self.in_body:
             return {}
-        return {"error": told.get("stderr") or "the engine closed the connection without an answer"}
+        return {"error": told.get("stderr") or self.error}
 
 
 class Stream:
