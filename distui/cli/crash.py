@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -13,7 +14,11 @@ from pathlib import Path
 
 from distui import __version__, config
 
-_SECRET_NAME = re.compile(r"TOKEN|SECRET|KEY|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
+_HARMLESS = re.compile(
+    r"(PATH|HOME|PWD|OLDPWD|SHELL|USER|LOGNAME|HOSTNAME|LANG|LANGUAGE|LC_[A-Z]+|TERM|COLORTERM|TERM_PROGRAM|SHLVL|TMPDIR"
+    r"|EDITOR|PAGER|VISUAL|VIRTUAL_ENV|PYTHON[A-Z]+|XDG_[A-Z_]+|SSH_AUTH_SOCK)"
+)
+"""Variables whose values are no secret and help to understand a traceback. A job may name any other one a secret."""
 
 
 def write_crash(exc: BaseException, words: Sequence[str], environ: Mapping[str, str]) -> Path | None:
@@ -31,7 +36,10 @@ def write_crash(exc: BaseException, words: Sequence[str], environ: Mapping[str, 
 
 
 def report(exc: BaseException, words: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Versions, the command line without its values, and the traceback with secret values masked."""
+    """Versions, the command line without its values, and the traceback with what the caller's variables hold masked.
+
+    A secret is masked also in the form that Python or JSON writes it in.
+    """
     lines = [
         f"distui {__version__}, Python {platform.python_version()}, {sys.platform}",
         "command: distui " + " ".join(_shape(words)),
@@ -55,8 +63,10 @@ def _shape(words: Sequence[str]) -> list[str]:
 
 
 def _masked(text: str, words: Sequence[str], environ: Mapping[str, str]) -> str:
-    values = [v for k, v in environ.items() if _SECRET_NAME.search(k) and len(v) >= 6 and not v.startswith("/")]
-    values += [value for word in words if len(value := word.partition("=")[2]) >= 6]
-    for value in sorted(values, key=len, reverse=True):
-        text = text.replace(value, "***")
+    values = [value for name, value in environ.items() if not _HARMLESS.fullmatch(name)]
+    values += [word.partition("=")[2] for word in words]
+    long = [value for value in values if len(value) >= 6]
+    forms = {form for value in long for form in (value, repr(value)[1:-1], json.dumps(value)[1:-1])}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, "***")
     return text

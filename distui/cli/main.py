@@ -133,14 +133,12 @@ def _quiet_end() -> int:
 def _crashed(exc: BaseException, words: Sequence[str]) -> int:
     if isinstance(exc, SystemExit):
         return exc.code if isinstance(exc.code, int) else ExitCode.BUG
-    from distui.cli.crash import write_crash
+    from distui.cli.crash import report, write_crash
 
     place = write_crash(exc, words, os.environ)
     _tell(f"distui: a bug in distui ({type(exc).__name__}); " + (f"details are in {place}" if place else "see below"))
     if place is None:
-        import traceback
-
-        traceback.print_exception(exc, file=sys.stderr)
+        _tell(report(exc, words, os.environ))
     return ExitCode.BUG
 
 

@@ -103,6 +103,26 @@ def test_a_bug_leaves_a_crash_file_without_secrets(cli: Any, home: Any, monkeypa
     assert crash.stat().st_mode & 0o777 == 0o600
 
 
+def test_a_bug_without_room_for_a_crash_file_shows_no_secret_either(
+    cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The traceback goes to stderr, masked in the same way."""
+    from distui.cli import settings
+
+    def broken(ctx: Any) -> None:
+        raise ZeroDivisionError("while holding hunter2-secret")
+
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("DATABASE", "hunter2-secret")
+    monkeypatch.setattr(settings, "of", broken)
+    done = cli("version")
+
+    assert done.code == 70
+    assert "ZeroDivisionError: while holding ***" in done.err
+    assert "hunter2" not in done.err
+
+
 def test_a_crash_report_shows_options_but_no_values() -> None:
     """What was typed is told by shape only."""
     text = report(ValueError("x"), ["run", "job.yaml", "-e", "A=longvalue", "--name=n", "--", "python", "s"], {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -85,11 +86,17 @@ def test_files_of_a_run_are_private_whatever_the_umask(tmp_path: Path, loose: in
     assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("log", "plan.json")] == [0o600, 0o600]
 
 
-def test_a_crash_file_holds_no_secret() -> None:
-    """Neither from the environment nor from the command line, also when the error's own words have it."""
+@pytest.mark.parametrize("value", [CANARY, "/begins-with-a-slash", "it's\\n\nodd\u20ac"])
+@pytest.mark.parametrize("name", ["HF_TOKEN", "DATABASE"])
+def test_a_crash_file_holds_no_secret(name: str, value: str) -> None:
+    """Neither from the environment, whatever its name there, nor from the command line, also when the error's own
+    words have it, as it is or as Python or JSON writes it.
+    """
     try:
-        raise RuntimeError(f"could not send {CANARY}")
+        raise RuntimeError(f"could not send {value}", {name: value}, json.dumps(value))
     except RuntimeError as error:
-        text = report(error, ["run", "job.yaml", "--set", f"env.X={CANARY}", "--", CANARY], {"HF_TOKEN": CANARY})
-    assert CANARY not in text
+        words = ["run", "job.yaml", "--set", f"env.X={CANARY}", "--", CANARY]
+        text = report(error, words, {name: value, "TERM": "raise RuntimeError"})
+    assert not any(form in text for form in (CANARY, value, repr(value)[1:-1], json.dumps(value)[1:-1]))
     assert "RuntimeError" in text
+    assert "raise RuntimeError" in text

@@ -4,8 +4,9 @@ import json
 import pathlib
 import sys
 
-PLACES = (("/root/.local/state/distui", "**/*"), ("/root/.cache/distui", "**/*"), ("/tmp", "distui*"))
-PLACES += (("/dev/shm", "distui*"), ("/run", "distui*"), ("/var/tmp", "distui*"))
+HOMES = ("/root", *map(str, pathlib.Path("/home").iterdir()))
+PLACES = [(home + folder, "**/*") for home in HOMES for folder in ("/.local/state/distui", "/.cache/distui")]
+PLACES += [(folder, "distui*") for folder in ("/tmp", "/dev/shm", "/run", "/var/tmp")]
 
 
 def files() -> list[str]:
