@@ -66,12 +66,17 @@ class HelperFeed:
         self._sending = asyncio.Lock()
         self._heard = asyncio.get_running_loop().time()
         self._waiting = False
+        self._met = False
+        """Whether the helper has said who it is, which it does first."""
         self._tasks: list[asyncio.Task[None]] = []
         self._closed = False
 
     async def greet(self) -> None:
-        """Wait for the helper's greeting. Raises NoHelper when the command ended or printed other things."""
-        while not self._reader.greeted:
+        """Wait for the helper's greeting and its hello: whatever is asked of it is asked of a host whose boot is known.
+
+        Raises NoHelper when the command ended or printed other things.
+        """
+        while not self._met:
             data = await self._channel.read(_READ)
             if not data:
                 raise NoHelper(await self._no_helper())
@@ -176,8 +181,10 @@ class HelperFeed:
     def _own(self, frame: Frame) -> None:
         if frame.kind == b"M" and self._on_sample is not None:
             self._on_sample(loads(frame.payload))
-        elif frame.kind == b"H" and self._on_hello is not None:
-            self._on_hello(loads(frame.payload))
+        elif frame.kind == b"H":
+            self._met = True
+            if self._on_hello is not None:
+                self._on_hello(loads(frame.payload))
 
     async def _ping(self) -> None:
         loop = asyncio.get_running_loop()

@@ -35,6 +35,9 @@ _TELL_AFTER = 1.0
 _SHORT_LIFE, _DEATHS = 10.0, 3
 """A helper that ends within so many seconds, more often than that in a row, is not started again."""
 
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+"""Another one after each boot of a host."""
+
 _CLOCK_STEP = 0.5
 """Seconds by which the wall clock must fall behind the boot clock to count as set back (FOLLOW §4)."""
 
@@ -188,6 +191,7 @@ class HostFollower:
             )
         except NoHelper as error:
             feed = await open_channels(session, self._engine, str(error))
+            self._booted((await session.run(("cat", BOOT_ID))).text.strip())
             await self._say(f"{session.host} is followed without python3 and without figures: {feed.why}")
             return feed
 
@@ -346,12 +350,15 @@ class HostFollower:
                     await self._emit(Sampled(self._sampler.take(self._sample)))
 
     def _hello(self, told: Mapping[str, Any]) -> None:
-        """A helper's first words, and its answers to pings. A boot is told once, when contact is said to be back."""
-        boot_id = str(told.get("boot_id", ""))
+        """A helper's first words, and its answers to pings."""
+        self._booted(str(told.get("boot_id", "")))
+        self._check_clock(told)
+
+    def _booted(self, boot_id: str) -> None:
+        """The host's boot, "" where it can't be read. Another one is told once, when contact is said to be there."""
         if self._boot_id and boot_id not in ("", self._boot_id):
             self._rebooted, self._boot = True, None
         self._boot_id = boot_id or self._boot_id
-        self._check_clock(told)
 
     def _check_clock(self, told: Mapping[str, Any]) -> None:
         boot = float(told["wall"]) - float(told["boot"])

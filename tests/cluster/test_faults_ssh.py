@@ -439,7 +439,7 @@ def test_a_host_that_does_not_return_ends_the_run_with_its_name(
 
 
 def test_a_host_that_starts_anew_takes_its_rank_along(lab: Any, start: Callable[..., Any]) -> None:
-    """A power cut and a boot: lost first, then the rank's end is known, and the run has failed."""
+    """A power cut and a boot: lost first, then the rank's end is known and its cause told, and the run has failed."""
     h2 = lab.host("h2")
     program = start("sleep 300", "--name", "boot", "-o", "ndjson", "--log-to", "none")
     read_until(program, type="phase", phase="follow")
@@ -451,4 +451,5 @@ def test_a_host_that_starts_anew_takes_its_rank_along(lab: Any, start: Callable[
     assert (result["state"], result["exit"], result["leftovers"]) == ("failed", 1, []), program.stderr.read()
     first = result["first_failure"]
     assert (first["rank"], first["exit"]) == (1, 255)
+    assert first["words"] == "exit 255: its host was restarted"
     assert_clean(lab)

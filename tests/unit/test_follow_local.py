@@ -23,7 +23,7 @@ from distui.run.docker_frames import since, stamp_at
 from distui.run.feed import EngineAccess, EngineDown, Feed, get_json
 from distui.run.feed_helper import open_helper
 from distui.run.follow import HostFollower
-from distui.run.followed import Back, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
+from distui.run.followed import Back, Drained, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
 from distui.run.frames import NoHelper
 from distui.run.link import HostLink
 from distui.run.resume import ResumePoint
@@ -271,11 +271,11 @@ async def docker(tmp_path: Path) -> AsyncIterator[Docker]:
 
 @asynccontextmanager
 async def following(
-    engine: EngineAccess, taken: Taken, ref: str = "c1", resume: ResumePoint | None = None
+    engine: EngineAccess, taken: Taken, ref: str = "c1", resume: ResumePoint | None = None, boot_id: str = ""
 ) -> AsyncIterator[tuple[HostFollower, Connector]]:
     connector = Connector()
     link = HostLink(connector, "here", jitter=lambda: 0.0)
-    follower = HostFollower(link, engine, taken, run_id="r", targets=[FollowTarget(0, ref, resume)])
+    follower = HostFollower(link, engine, taken, run_id="r", targets=[FollowTarget(0, ref, resume)], boot_id=boot_id)
     running = asyncio.ensure_future(follower.run())
     try:
         async with asyncio.timeout(30):
@@ -435,6 +435,29 @@ async def test_without_python3_the_socket_is_forwarded(docker: Docker, monkeypat
         assert follower.feed.kind == "socket"
     assert bytes(taken.log) == b"one\ntwo\n"
     assert "no python3" in next(e.text for e in taken.events if isinstance(e, Note))
+
+
+@pytest.mark.parametrize("python", [True, False])
+async def test_a_boot_is_told_before_the_end_it_made(
+    docker: Docker, monkeypatch: pytest.MonkeyPatch, python: bool
+) -> None:
+    """However slowly the helper's first words come, and without a helper."""
+    read = Channel.read
+
+    async def slowly(channel: Channel, limit: int = 65536) -> bytes:
+        await asyncio.sleep(0.01)
+        return await read(channel, 40)
+
+    monkeypatch.setattr(Channel, "read", slowly)
+    if not python:
+        monkeypatch.setattr(helper, "start", lambda word: ("sh", "-c", "exit 127"))
+    taken = Taken()
+    docker.end(255)
+    async with following(access(docker), taken, boot_id="an-earlier-boot") as (follower, _):
+        await follower.drained()
+    told = [e for e in taken.story() if not isinstance(e, Note)]
+    assert told[0] == Back("host", rebooted=True)
+    assert [type(e) for e in told] == [Back, Exited, Drained]
 
 
 async def test_a_slow_reader_slows_the_feed_and_loses_nothing(docker: Docker) -> None:
