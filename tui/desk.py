@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from distui.run.containers import HostContainer
     from distui.run.discover import Found
     from distui.run.events import Event, Failure, HostSampled, StopReason
+    from distui.run.gpu_users import GpuUser
     from distui.run.job_record import JobRecord
     from distui.run.preflight import Preflight
     from distui.run.processes import Outcome, SeenProcess
@@ -176,10 +177,14 @@ class Desk(Protocol):
     def run_name(self, job: str) -> str:
         """A fresh name for a run of this job."""
 
-    async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "") -> LiveRun:
+    async def gpu_users(self, plan: RunPlan) -> tuple[GpuUser, ...]:
+        """Who has GPUs of the plan now, so that they can only be shared; nobody where a host can't be asked."""
+
+    async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False) -> LiveRun:
         """Start a plan; the desk owns the run. Secrets come from the environment: UsageError names missing ones.
 
-        `rerun_of` names the run it takes the place of: `distui run` exits as the last of them.
+        `rerun_of` names the run it takes the place of: `distui run` exits as the last of them. `force` shares GPUs
+        that other runs use; without it such a run is refused.
         """
 
     def recorded_job(self, run: str) -> JobRecord | None:

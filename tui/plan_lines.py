@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from rich.style import Style
@@ -14,12 +14,13 @@ from distui.plan.labels import format_ranks
 from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task
 from distui.plan.process import program
 from distui.plan.render import env_heredoc, folded, groups, held, quoted, visible
-from distui.run.board import Board
+from distui.run.board import Board, GpuOwner
 from distui.spec.names import fold
 from tui.before_lines import Checked, before_lines, preflight_lines
 from tui.drafting import ImageState
 from tui.glyphs import Glyphs
 from tui.host_lines import title
+from tui.host_rows import process_words
 from tui.paint import Line
 from tui.theme import Palette
 
@@ -47,8 +48,10 @@ class Preview:
     problems: tuple[Problem, ...] = ()
     plan: RunPlan | None = None
     reasons: tuple[PlanProblem, ...] = ()
+    used: tuple[str, ...] = ()
+    """Runs that have GPUs of the plan, by what the board knows: the launch asks the hosts again."""
     remarks: tuple[str, ...] = ()
-    """What else will bite: GPUs in use, hosts not asked yet."""
+    """What else will bite: processes of no run on its GPUs."""
     image: ImageState | None = None
     """Where the plan's image is; None when nobody was asked."""
     checked: Checked | None = None
@@ -65,32 +68,38 @@ class Preview:
     def warnings(self) -> tuple[str, ...]:
         """What will bite without keeping it from being started."""
         other = self.image.warning if self.image is not None else ""
-        return (*(self.plan.warnings if self.plan else ()), *self.remarks, *([other] if other else []))
+        return (*(self.plan.warnings if self.plan else ()), *self.used, *self.remarks, *([other] if other else []))
 
 
 def preview_of(made: RunPlan | NoPlan, board: Board) -> Preview:
     """The preview of a plan, with what the board knows of its hosts."""
     if isinstance(made, NoPlan):
         return Preview(reasons=made.problems)
-    return Preview(plan=made, remarks=tuple(_in_use(made, board)))
+    runs, strangers = _in_use(made, board)
+    return Preview(plan=made, used=runs, remarks=strangers)
 
 
-def _in_use(made: RunPlan, board: Board) -> Iterator[str]:
-    """GPUs of the plan that somebody has."""
+def _in_use(made: RunPlan, board: Board) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Who has GPUs of the plan: runs, and processes that are of no run."""
+    runs: dict[tuple[str, str], list[int]] = {}
+    strangers: dict[tuple[str, str], list[int]] = {}
     for host in made.hosts:
-        known = board.hosts.get(host)
-        wanted = {g for t in made.tasks_on(host) for g in t.gpus}
-        if known is None or not wanted:
-            continue
-        owners: dict[str, list[int]] = {}
-        for lane in known.lanes():
-            owner = known.owner(lane)
-            if lane.index in wanted and (owner.use or owner.foreign):
-                who = owner.use.run if owner.use else owner.foreign[0].user or owner.foreign[0].name
-                owners.setdefault(who, []).append(lane.index)
-        for who, gpus in owners.items():
-            one = "GPU" if len(gpus) == 1 else "GPUs"
-            yield f"{one} {format_ranks(gpus)} of {host}: {who} has {'it' if len(gpus) == 1 else 'them'}"
+        known, wanted = board.hosts.get(host), made.gpus_on(host)
+        for lane in known.lanes() if known is not None else ():
+            owner = known.owner(lane) if known is not None and lane.index in wanted else GpuOwner()
+            if owner.use is not None:
+                runs.setdefault((host, owner.use.run), []).append(lane.index)
+            elif owner.foreign:
+                process = owner.foreign[0]
+                strangers.setdefault((host, process_words(process.user, process.name)), []).append(lane.index)
+    return (
+        tuple(f"{host}: {_many(gpus)} used by run {run}" for (host, run), gpus in runs.items()),
+        tuple(f"{host}: {_many(gpus)} used by {who}, of no run" for (host, who), gpus in strangers.items()),
+    )
+
+
+def _many(gpus: Sequence[int]) -> str:
+    return f"GPU {gpus[0]} is" if len(gpus) == 1 else f"GPUs {format_ranks(gpus)} are"
 
 
 def status(shown: Preview, look: Palette) -> Line:
@@ -235,7 +244,7 @@ def _ranks(plan: RunPlan, host: str) -> str:
 
 
 def _gpus(plan: RunPlan, host: str) -> str:
-    return format_ranks(dict.fromkeys(g for t in plan.tasks_on(host) for g in t.gpus)) or "-"
+    return format_ranks(plan.gpus_on(host)) or "-"
 
 
 def _path(net: HostNetwork, width: int = 99) -> str:

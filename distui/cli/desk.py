@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from distui.run.code.source import CodeSource
     from distui.run.controller import RunController
     from distui.run.discover import Found
+    from distui.run.gpu_users import GpuUser
     from distui.run.job_record import JobRecord
     from distui.run.preflight import Preflight
     from distui.run.remains import Remains
@@ -236,7 +237,13 @@ class CliDesk(HostDesk):
 
     # Runs.
 
-    async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "") -> LiveRun:
+    async def gpu_users(self, plan: RunPlan) -> tuple[GpuUser, ...]:
+        """See tui.desk."""
+        from distui.run.gpu_users import gpu_users
+
+        return await gpu_users(await self.connector(), plan, self.hosts)
+
+    async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False) -> LiveRun:
         """See tui.desk."""
         from distui.spec.inventory import HostPick
 
@@ -244,7 +251,7 @@ class CliDesk(HostDesk):
         if known != plan.tasks[0].labels.get("distui.launch"):
             again, picks = None, tuple(HostPick(name) for name in plan.hosts)
             sources = await asyncio.to_thread(self._read_sources, job)
-        live = await self.start(plan, self._secrets(job), job, picks, again=again, sources=sources)
+        live = await self.start(plan, self._secrets(job), job, picks, force=force, again=again, sources=sources)
         if rerun_of:
             self._reruns[rerun_of] = live
         return live

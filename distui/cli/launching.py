@@ -8,7 +8,7 @@ import secrets
 import shutil
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, TypedDict
@@ -205,10 +205,11 @@ async def run(connector: Connector, told: Settings, out: Console, order: Order, 
 
     prepared = await wiring.within(told.timeout, prepare(connector, told, out, order))
     refuse_unknown(how.view.ranks, range(prepared.plan.world_size))
-    if not await confirm_plan(connector, out, told, prepared.plan, order.hosts):
+    answer = await confirm_plan(connector, out, told, prepared.plan, order.hosts, force=how.force)
+    if answer == "no":
         out.say("distui: not started")
         return ExitCode.INTERRUPTED
-    ended = await start(connector, told, out, order, prepared, how)
+    ended = await start(connector, told, out, order, prepared, replace(how, force=answer == "share"))
     if how.detach and ended.outcome == "detached" and told.output not in ("json", "ndjson"):
         out.print(prepared.plan.run_id)
     return exit_code(ended, exit_first=how.exit_first)

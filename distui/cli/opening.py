@@ -93,13 +93,14 @@ async def launch(told: Settings, out: Console, order: Order, how: How) -> int:
     async with desk:
         connector = await desk.connector()
         prepared = await prepare(connector, told, out, order)
-        if not await confirm_plan(connector, out, told, prepared.plan, order.hosts):
+        answer = await confirm_plan(connector, out, told, prepared.plan, order.hosts, force=how.force)
+        if answer == "no":
             out.say("distui: not started")
             return ExitCode.INTERRUPTED
         desk.know(prepared.facts)
         live: LiveRun = await desk.start(
             prepared.plan, order.secrets, order.job, order.picks,
-            keep=how.keep, preflight=how.preflight, force=how.force, again=prepared.again,
+            keep=how.keep, preflight=how.preflight, force=answer == "share", again=prepared.again,
             sources=(prepared.code, prepared.build),
         )  # fmt: skip
         code = await show(told, desk, live)

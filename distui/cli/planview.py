@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from distui.cli.console import Console, confirm_async
 from distui.cli.phrases import counted
@@ -74,18 +74,38 @@ async def tell_images(connector: Connector, out: Console, hosts: Sequence[Host],
             out.say(safe(f"distui: {words}"), "yellow")
 
 
+Answer = Literal["no", "yes", "share"]
+"""Whether to start a plan; `share`: though other runs have its GPUs."""
+
+
 async def confirm_plan(
-    connector: Connector, out: Console, told: Settings, plan: RunPlan, hosts: Sequence[Host]
-) -> bool:
-    """Whether to start. Only a terminal is asked; scripts and -y go ahead, told of the plan's warnings."""
+    connector: Connector, out: Console, told: Settings, plan: RunPlan, hosts: Sequence[Host], *, force: bool
+) -> Answer:
+    """Whether to start. Only a terminal is asked, about GPUs that others use too; scripts and -y go ahead, told of
+    the plan's warnings, and share GPUs only with `force`.
+    """
     from distui.plan.render import render_text
 
+    go: Answer = "share" if force else "yes"
     asked = not told["yes"] and not told["no_input"] and sys.stdin.isatty() and out.err.isatty()
+    if asked:
+        out.warn(render_text(plan, width=text_width(out)).rstrip())
+        await tell_images(connector, out, hosts, plan)
+    for text in plan.warnings:  # the plan has them far above the question
+        out.say(f"distui: warning: {text}", "yellow")
     if not asked:
-        for text in plan.warnings:
-            out.say(f"distui: warning: {text}", "yellow")
-        return True
-    out.warn(render_text(plan, width=text_width(out)).rstrip())
-    await tell_images(connector, out, hosts, plan)
-    what = f"{counted(plan.world_size, 'rank')} on {counted(len(plan.hosts), 'host')}"
-    return await confirm_async(out, told, f"Start {plan.run_id}: {what}?", default=True)
+        return go
+    what = f"Start {plan.run_id}: {counted(plan.world_size, 'rank')} on {counted(len(plan.hosts), 'host')}"
+    if not force and await _tell_users(connector, out, hosts, plan):
+        return "share" if await confirm_async(out, told, f"{what}, and share these GPUs?") else "no"
+    return go if await confirm_async(out, told, f"{what}?", default=True) else "no"
+
+
+async def _tell_users(connector: Connector, out: Console, hosts: Sequence[Host], plan: RunPlan) -> bool:
+    """Say which runs have the plan's GPUs; whether there are any."""
+    from distui.run.gpu_users import gpu_users, told
+
+    users = await gpu_users(connector, plan, hosts)
+    for words in told(users):
+        out.warn(f"distui: {words}", "yellow")
+    return bool(users)

@@ -257,3 +257,7 @@ class RunPlan:
     def tasks_on(self, host: str) -> tuple[Task, ...]:
         """The tasks of one host, by index."""
         return tuple(t for t in self.tasks if t.host == host)
+
+    def gpus_on(self, host: str) -> tuple[int, ...]:
+        """The GPUs of one host that the run uses."""
+        return tuple(sorted({gpu for task in self.tasks_on(host) for gpu in task.gpus}))

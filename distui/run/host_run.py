@@ -73,7 +73,7 @@ class HostRun:
     @property
     def gpus(self) -> tuple[int, ...]:
         """The GPUs that the run uses here."""
-        return tuple(sorted({gpu for task in self.tasks for gpu in task.gpus}))
+        return self.plan.gpus_on(self.host)
 
     @property
     def first(self) -> Task:

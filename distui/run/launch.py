@@ -198,7 +198,7 @@ async def _lease_gpus(run: RunController) -> None:
 
 def _raise_shared(held: Sequence[tuple[str, str]]) -> None:
     if held:
-        hint = "wait, take other GPUs (`-H host:1`) or other hosts, or share them with `distui run --force`"
+        hint = "wait, take other GPUs (`-H host:1`) or other hosts, or share them: `distui run --force`, in the app `R`"
         raise LaunchRefused([*(f"{host}: {words}" for host, words in held), hint], ExitCode.CHECK_FAILED)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from distui.plan.labels import TaskLabels
 from distui.run.discover import FoundTask, Runner
 from distui.run.folder import STALE_MINUTES, Claim, who_claims
 from distui.run.lines import safe
@@ -89,17 +90,15 @@ async def free(run_argv: Runner, token: str, *, place: str = PLACE) -> None:
 
 
 def sharers(tasks: Sequence[FoundTask], run: str, gpus: Sequence[int]) -> tuple[str, ...]:
-    """Live tasks of other runs that use one of these GPUs, each in words."""
-    wanted = frozenset(gpus)
-    return tuple(
-        _words(task, sorted(wanted & set(task.labels.gpus)))
-        for task in tasks
-        if task.running and task.labels.run != run and wanted & set(task.labels.gpus)
-    )
+    """Other runs whose live tasks use one of these GPUs, each in words."""
+    runs: dict[str, tuple[TaskLabels, set[int]]] = {}
+    for task in tasks:
+        if task.running and task.labels.run != run and (used := set(gpus) & set(task.labels.gpus)):
+            runs.setdefault(task.labels.run, (task.labels, set()))[1].update(used)
+    return tuple(_words(labels, sorted(used)) for labels, used in runs.values())
 
 
-def _words(task: FoundTask, gpus: Sequence[int]) -> str:
-    labels = task.labels
+def _words(labels: TaskLabels, gpus: Sequence[int]) -> str:
     which = f"GPU{'s' * (len(gpus) != 1)} {', '.join(map(str, gpus))}"
     verb = "are" if len(gpus) != 1 else "is"
     since = f" since {safe(labels.started)}" if labels.started else ""

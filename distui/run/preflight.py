@@ -127,9 +127,8 @@ def shared_row(plan: RunPlan, hosts: Sequence[str], found: Found) -> CheckRow:
     findings = []
     for host in hosts:
         tasks = [task for run in found.runs for task in run.tasks if task.host == host]
-        gpus = [gpu for task in plan.tasks_on(host) for gpu in task.gpus]
-        if words := sharers(tasks, plan.run_id, gpus):
-            do = "wait, or take other GPUs; `distui run --force` shares them"
+        if words := sharers(tasks, plan.run_id, plan.gpus_on(host)):
+            do = "wait, or take other GPUs; `distui run --force` shares them, and so does the app when it is told to"
             findings.append(Finding(SHARED.id, host, "fail", "; ".join(words), "the start is refused", do))
         else:
             findings.append(Finding(SHARED.id, host, "skip" if host in found.unreachable else "ok"))

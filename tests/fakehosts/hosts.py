@@ -91,6 +91,9 @@ class FakeHost:
                 return Completed(argv, 0, self._take(folder, claim, over=over == "over").encode(), b"")
             case ("sh", "-c", _, "distui-lease", _, claim, _, *gpus):
                 return Completed(argv, 0, self._lease(claim, gpus).encode(), b"")
+            case ("sh", "-c", _, "distui-taken", _, _, *gpus):
+                told = [(gpu, *self.leases[gpu].splitlines()[:2]) for gpu in gpus if gpu in self.leases]
+                return Completed(argv, 0, "".join("\t".join(one) + "\n" for one in told).encode(), b"")
             case ("sh", "-c", _, "distui-free", _, token):
                 self.leases = {gpu: claim for gpu, claim in self.leases.items() if claim.splitlines()[2] != token}
             case ("sh", "-c", script) if "$HOME" in script:
@@ -119,8 +122,8 @@ class FakeHost:
 
 
 def verb_of(argv: Sequence[str]) -> str:
-    """Docker's own verb (`ps`, `run` ...), or what else it is: forget, cat, take, lease, free, folder, home, put,
-    reach.
+    """Docker's own verb (`ps`, `run` ...), or what else it is: forget, cat, take, lease, taken, free, folder, home,
+    put, reach.
     """
     match tuple(argv):
         case ("docker", verb, *_):
@@ -129,7 +132,7 @@ def verb_of(argv: Sequence[str]) -> str:
             return "forget"
         case ("python3", "-c", _):
             return "reach"
-        case ("sh", "-c", _, ("distui-take" | "distui-lease" | "distui-free") as what, *_):
+        case ("sh", "-c", _, ("distui-take" | "distui-lease" | "distui-taken" | "distui-free") as what, *_):
             return what.removeprefix("distui-")
         case ("sh", "-c", script, *_):
             return "folder" if "rm -rf" in script else "home"

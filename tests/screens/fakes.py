@@ -52,6 +52,7 @@ from distui.run.events import (
     TaskStarted,
 )
 from distui.run.fanout import Fanout
+from distui.run.gpu_users import GpuUser
 from distui.run.job_record import JobRecord, recorded_job
 from distui.run.preflight import Preflight, name_row
 from distui.run.processes import Outcome, SeenProcess
@@ -239,6 +240,8 @@ class FakeDesk:
         """What the log that is open says next; b"" ends it."""
         self.outcome: Outcome = "ended"
         """What becomes of the next process that is signalled."""
+        self.users: tuple[GpuUser, ...] = ()
+        """Other runs that have GPUs."""
         self.error: Exception | None = None
         """Raised by whatever is asked over the network next."""
 
@@ -346,8 +349,12 @@ class FakeDesk:
     def run_name(self, job: str) -> str:
         return f"{job[:8]}-new"
 
-    async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "") -> FakeLive:
-        self.calls.append(("launch", plan.run_id, plan.hosts, *((rerun_of,) if rerun_of else ())))
+    async def gpu_users(self, plan: RunPlan) -> tuple[GpuUser, ...]:
+        return tuple(user for user in self.users if user.host in plan.hosts)
+
+    async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False) -> FakeLive:
+        more = (*([rerun_of] if rerun_of else []), *(["force"] if force else []))
+        self.calls.append(("launch", plan.run_id, plan.hosts, *more))
         self._fail()
         return self.follow(plan)
 

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import JOB, FakeDesk, facts, screen_text, settle, shot
+from fakes import JOB, FakeDesk, facts, gpu, screen_text, settle, shot
 from textual.widgets import Button, Input
 
 from distui.errors import UsageError
+from distui.facts.host import Gpus
 from distui.plan.model import RunPlan
+from distui.run.gpu_users import GpuUser
 from distui.spec.inventory import Host, Inventory
 from tui.screens.launch import LaunchScreen
 from tui.widgets.form_confirm import LaunchConfirm
@@ -320,6 +322,62 @@ async def test_many_hosts_want_the_name_typed(open_app: Any, desk: FakeDesk) -> 
         await pilot.press(*"llm-pret-new")
         await pilot.pause()
         assert not app.screen.query_one("#yes", Button).disabled
+
+
+USERS = tuple(GpuUser(host, "GPUs 0, 1 are used by run vit-2b1 of bob@desk (job vit)") for host in ("node03", "node04"))
+
+
+@pytest.mark.parametrize(("keys", "started"), [(("S",), True), (("right", "enter"), True), (("enter",), False)])
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_gpus_that_others_use_can_only_be_shared(
+    open_app: Any, desk: FakeDesk, size: tuple[int, int], keys: tuple[str, ...], started: bool
+) -> None:
+    """The question says whose they are; Cancel has the focus, S or the other button shares them, nothing else does."""
+    desk.users = USERS
+    async with open_app(size) as (app, pilot):
+        app.open_run = lambda live: None
+        await opened(app, pilot, desk, marked=("node03", "node04"))
+        await pilot.press("L")
+        await settle(pilot)
+        text = " ".join(screen_text(app).split())
+        shot(app, f"launch-share-{size[0]}")
+        assert "Launch llm-pret-new on GPUs that are in use?" in text
+        assert "! node[03-04]: GPUs 0, 1 are used by run vit-2b1 of bob@desk (job vit)" in text
+        assert [button.id for button in app.screen.query(Button)] == ["cancel", "share"]
+        assert app.focused.id == "cancel"
+        await pilot.press(*keys)
+        await settle(pilot)
+        launched = [call for call in desk.calls if call[0] == "launch"]
+        assert launched == ([("launch", "llm-pret-new", ("node03", "node04"), "force")] if started else [])
+
+
+async def test_sharing_on_many_hosts_wants_the_name_typed(open_app: Any, desk: FakeDesk) -> None:
+    """S does nothing before."""
+    many = [f"h{i}" for i in range(9)]
+    desk.hosts = tuple(Host(name) for name in many)
+    desk.inventory = Inventory(desk.hosts)
+    desk.answers = {name: facts(name, i + 1) for i, name in enumerate(many)}
+    desk.users = (GpuUser("h3", "GPU 0 is used by run x of bob@desk (job y)"),)
+    async with open_app() as (app, pilot):
+        await opened(app, pilot, desk, marked=tuple(many))
+        await pilot.press("L")
+        await settle(pilot)
+        await pilot.press("S")
+        await settle(pilot)
+        assert isinstance(app.screen, LaunchConfirm)
+        assert not [call for call in desk.calls if call[0] == "launch"]
+
+
+async def test_processes_of_no_run_are_said_in_the_question(open_app: Any, desk: FakeDesk) -> None:
+    """They do not keep a run from its GPUs, so they are a warning beside Launch."""
+    cards = tuple(gpu(i, owner="/usr/bin/python train.py" if i < 2 else "") for i in range(8))
+    desk.answers["node03"] = facts("node03", 3, gpu=Gpus(cards))
+    async with open_app() as (app, pilot):
+        await opened(app, pilot, desk, marked=("node03",))
+        await pilot.press("L")
+        await settle(pilot)
+        assert "! node03: GPUs 0-1 are used by python, of no run" in " ".join(screen_text(app).split())
+        assert [button.id for button in app.screen.query(Button)] == ["cancel", "yes"]
 
 
 async def test_without_a_plan_nothing_is_launched(open_app: Any, desk: FakeDesk) -> None:

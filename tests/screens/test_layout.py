@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 from arriving import arrive, opened
 from every_key import Case
-from fakes import FakeDesk
+from fakes import FakeDesk, screen_text, settle
 from rich.cells import cell_len
 from textual.geometry import Region
 from textual.widget import Widget
+from textual.widgets import Button
 
 from tui.bars import Crumbs, KeyBar
 from tui.base import View
 from tui.registry import places
+from tui.screens.confirm import Confirm
 from tui.screens.help import HelpScreen
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
@@ -90,3 +92,19 @@ def check_size(case: Case, size: tuple[int, int], name: str) -> None:
     assert {cell_len(row) for row in rows} == {size[0]}, (name, [row for row in rows if cell_len(row) != size[0]])
     assert not overlaps(case.screen), name
     assert not outside(case), name
+
+
+@pytest.mark.parametrize("size", [*SIZES, (80, 12)], ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_a_long_question_keeps_its_buttons(size: tuple[int, int], open_app: Any) -> None:
+    """Its lines scroll by keys above them, and nothing covers them."""
+    lines = tuple(f"line {number}" for number in range(60))
+    async with open_app(size) as (app, pilot):
+        app.push_screen(Confirm("Really?", lines, "Do it"))
+        await settle(pilot)
+        assert all(app.screen.region.contains_region(button.region) for button in app.screen.query(Button))
+        assert overlaps(app.screen) == []
+        await pilot.press(*["pagedown"] * 10)
+        await settle(pilot)
+        text = screen_text(app)
+        assert "line 59" in text and "line 0\n" not in text
+        assert "Really?" in text and "Do it" in text

@@ -8,6 +8,7 @@ from typing import Any
 from fakes import JOB, NOW, FakeDesk, FakeLive, launching, screen_text, settle, shot
 from training import failing_loudly, opened, settled
 
+from distui.run.gpu_users import GpuUser
 from distui.run.job_record import record_job
 from distui.spec.inventory import HostPick
 from tui.screens.run import RunScreen
@@ -63,6 +64,23 @@ async def test_run_again(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
         await settle(pilot)
         assert "did not record its job" in " ".join(text.split())
     assert ("launch", "llm-pret-new", ("node01", "node02"), "llm-7f3") in desk.calls
+
+
+async def test_run_again_on_gpus_that_others_use(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
+    """R meets a run that has them: it says whose, and S shares them."""
+    desk.users = (GpuUser("node02", "GPU 5 is being taken by a launch of bob@desk since 12:00"),)
+    await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
+    async with open_app((80, 24)) as (app, pilot):
+        await opened(pilot, live)
+        await pilot.press("R")
+        await settle(pilot)
+        text = " ".join(screen_text(app).split())
+        shot(app, "run-again-share")
+        assert "again on GPUs that are in use?" in text
+        assert "! node02: GPU 5 is being taken by a launch of bob@desk since 12:00" in text
+        await pilot.press("S")
+        await settle(pilot)
+    assert ("launch", "llm-pret-new", ("node01", "node02"), "llm-7f3", "force") in desk.calls
 
 
 async def test_run_again_is_what_was_started(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from distui.cli import planview
+from distui.cli.console import Console
+from distui.errors import SessionLost
 from distui.facts.host import Gpu, Gpus
 from distui.run.discover import find_runs
 from distui.run.folder import Claim
+from distui.run.gpu_users import gpu_users, launches, told
 from distui.run.lease import Lease, free, lease
 from distui.run.preflight import shared_row
 from distui.session import Completed
@@ -156,3 +162,82 @@ async def test_the_preflight_says_it_before(cluster: Cluster) -> None:
 
     assert [f.verdict for f in row.findings] == ["ok", "fail"]
     assert "GPU 0 is used by run other of ann@desk" in row.findings[1].saw
+
+
+async def test_who_has_the_gpus_before_the_start(cluster: Cluster) -> None:
+    """Runs that live and launches under way, equal ones of several hosts once; a host that is gone tells nobody."""
+    other, mine, hosts = plan_of(cluster, "other"), plan_of(cluster, "mine"), [Host("h1"), Host("h2")]
+    assert await gpu_users(cluster.connector, mine, hosts) == ()
+    for task, host in zip(other.tasks, cluster.hosts, strict=True):
+        host.files[task.env_file] = b""
+        assert host.engine.run(task.start).ok
+    cluster.hosts[1].leases["0"] = BOB.text
+
+    words = told(await gpu_users(cluster.connector, mine, hosts))
+    assert [text.partition(" (")[0] for text in words] == [
+        "h[1-2]: GPU 0 is used by run other of ann@desk",
+        "h2: GPU 0 is being taken by a launch of bob@desk since 1970-01-01 00:01:00 UTC",
+    ]
+    cluster.connector.down["h1"] = SessionLost("h1", "h1: no answer")
+    assert {user.host for user in await gpu_users(cluster.connector, mine, hosts)} == {"h2"}
+    assert await gpu_users(cluster.connector, other, hosts[:1]) == (), "its own tasks are nobody else's"
+
+
+@pytest.mark.parametrize(
+    ("force", "yes", "asked", "answer"),
+    [
+        (False, True, "Start mine: 2 ranks on 2 hosts, and share these GPUs?", "share"),
+        (False, False, "Start mine: 2 ranks on 2 hosts, and share these GPUs?", "no"),
+        (True, True, "Start mine: 2 ranks on 2 hosts?", "share"),
+    ],
+)
+async def test_a_terminal_is_asked_about_them(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, force: bool, yes: bool, asked: str, answer: str
+) -> None:
+    """What the plan warns of and who has the GPUs stand right above the question; --force asks only for the start."""
+    asks: list[str] = []
+
+    async def confirm(console: Any, told: Any, question: str, **_: Any) -> bool:
+        asks.append(question)
+        return yes
+
+    monkeypatch.setattr(planview, "confirm_async", confirm)
+    monkeypatch.setattr("sys.stdin", Tty())
+    monkeypatch.setattr(planview, "tell_images", no_images)
+    plan = replace(plan_of(cluster, "mine"), warnings=("h1: GPU 0 is busy: python (pid 17, bob) holds 9 MiB",))
+    cluster.hosts[1].leases["0"] = ANN.text
+    err = Tty()
+    settings: Any = {"yes": False, "no_input": False}
+    out = Console(io.StringIO(), err, False, False, 100)
+    found = await planview.confirm_plan(cluster.connector, out, settings, plan, [Host("h1"), Host("h2")], force=force)
+
+    assert (asks, found) == ([asked], answer)
+    last = err.getvalue().splitlines()[-2:]
+    assert ("h2: GPU 0 is being taken by a launch of ann@desk" in last[-1]) == (not force)
+    assert "distui: warning: h1: GPU 0 is busy: python (pid 17, bob)" in "".join(last)
+
+
+class Tty(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+async def no_images(*_: Any) -> None:
+    """Nothing is said of images."""
+
+
+async def test_launches_under_way_are_seen_without_touching_them(tmp_path: Path) -> None:
+    """By the directories of their leases: whose and since when, also when the file in it is not whole."""
+    await lease(here, ANN, (1, 2), place=str(tmp_path))
+    (tmp_path / "distui-gpu-3").mkdir()
+    (tmp_path / "distui-gpu-4").mkdir()
+    then = time.time() - 60 * 12
+    os.utime(tmp_path / "distui-gpu-4", (then, then))
+
+    assert await launches(here, (0, 2, 3, 4), place=str(tmp_path)) == (
+        "GPU 2 is being taken by a launch of ann@desk since 1970-01-01 00:00:00 UTC",
+        "GPU 3 is being taken by a launch of somebody unknown",
+    ), "a stale one that this user could remove holds nothing"
+    assert len(held(tmp_path)) == 4

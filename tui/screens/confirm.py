@@ -15,6 +15,8 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
+from distui.run import gpu_users
+from distui.run.gpu_users import GpuUser
 from distui.run.lines import safe
 from tui.base import look_of
 from tui.theme import Palette
@@ -26,9 +28,10 @@ BOX = """
     width: 76; max-width: 100%; height: auto; max-height: 100%; background: $panel; padding: 1 3;
 }}
 {kind}.-h0 > Vertical {{ padding: 0 1; }}
-{kind} .title {{ text-style: bold; height: auto; }}
+{kind} .title {{ text-style: bold; height: auto; dock: top; }}
 {kind} .lines {{ height: auto; max-height: 1fr; margin: 1 0; color: $muted; }}
 {kind}.-h0 .lines {{ margin: 0; }}
+{kind} .end {{ height: auto; dock: bottom; }}
 {kind} Horizontal {{ height: 1; align-horizontal: right; }}
 {kind} Button {{
     border: none; height: 1; min-width: 10; margin: 0 0 0 2; background: $rule !important; color: $foreground;
@@ -68,10 +71,30 @@ def told(lines: Sequence[str], look: Palette) -> Group:
     return Group(*parts)
 
 
+SHARE = ("share", "S  Share them")
+"""The answer that starts a run on GPUs that others use."""
+
+
+def launch_buttons(yes: str, users: Sequence[GpuUser]) -> tuple[tuple[str, str], ...]:
+    """Under the question before a start: while others have its GPUs it can only share them."""
+    return (("cancel", "Cancel"), SHARE if users else ("yes", yes))
+
+
+def users_lines(users: Sequence[GpuUser]) -> tuple[str, ...]:
+    """Who has the GPUs, and what sharing them means."""
+    if not users:
+        return ()
+    effect = "Sharing takes memory and speed from both; nothing is stopped for it."
+    return (*(f"! {words}" for words in gpu_users.told(users)), effect, "")
+
+
 class Dialog(ModalScreen[str]):
     """A question with buttons in a row; `esc`, `n` and `q` answer nothing. Dismisses with a button's id, or ""."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("S", "press('share')", show=False),
+        Binding("pagedown,ctrl+d,ctrl+f", "page(1)", show=False),
+        Binding("pageup,ctrl+u,ctrl+b", "page(-1)", show=False),
         Binding("escape,n,q", "answer('')", show=False),
         Binding("right,l,down,j", "app.focus_next", show=False),
         Binding("left,h,up,k", "app.focus_previous", show=False),
@@ -91,9 +114,15 @@ class Dialog(ModalScreen[str]):
             yield Static(self.asked, classes="title", markup=False)
             with VerticalScroll(classes="lines", can_focus=False):
                 yield Static(told(self.lines, look_of(self)))
-            with Horizontal():
-                for name, label in self.buttons:
-                    yield Button(label, id=name, compact=True)
+            with Vertical(classes="end"):
+                yield from self.compose_more()
+                with Horizontal():
+                    for name, label in self.buttons:
+                        yield Button(label, id=name, compact=True)
+
+    def compose_more(self) -> ComposeResult:
+        """What a question has above its buttons."""
+        yield from ()
 
     def on_mount(self) -> None:
         """The first button has the focus: the harmless one."""
@@ -104,13 +133,23 @@ class Dialog(ModalScreen[str]):
         name = event.button.id or ""
         self.dismiss("" if name == "cancel" else name)
 
+    def action_page(self, step: int) -> None:
+        """Through lines that have not all room."""
+        lines = self.query_one(".lines", VerticalScroll)
+        lines.scroll_relative(y=step * lines.size.height, animate=False)
+
+    def action_press(self, name: str) -> None:
+        """A button by its key, where this question has it."""
+        for button in self.query(f"#{name}").results(Button):
+            button.press()
+
     def action_answer(self, word: str) -> None:
         """Answer by key."""
         self.dismiss(word)
 
 
 class Confirm(Dialog):
-    """Yes or no; dismisses with `yes` or ""."""
+    """Yes or no; dismisses with `yes`, `share` where others have the GPUs that would be used, or ""."""
 
-    def __init__(self, title: str, lines: tuple[str, ...], yes: str) -> None:
-        super().__init__(title, lines, (("cancel", "Cancel"), ("yes", yes)))
+    def __init__(self, title: str, lines: tuple[str, ...], yes: str, users: Sequence[GpuUser] = ()) -> None:
+        super().__init__(title, (*users_lines(users), *lines), launch_buttons(yes, users))

@@ -20,6 +20,7 @@ from tui.before_lines import Checked
 from tui.desk import JobFile
 from tui.job_form import FIELDS
 from tui.paint import Line
+from tui.screens import run_change
 from tui.screens.launch_draft import LaunchDraft
 from tui.theme import Palette
 from tui.widgets.form_confirm import LaunchConfirm
@@ -285,13 +286,13 @@ class LaunchScreen(LaunchDraft):
     async def _launch(self) -> None:
         plan = await self._ready()
         job = self.job
-        if (
-            job is None
-            or plan is None
-            or await self.app.push_screen_wait(LaunchConfirm(job, plan, self.preview)) != "yes"
-        ):
+        if job is None or plan is None:
             return
-        live = await self.desk.launch(job, plan)
+        users = await run_change.gpu_users(self, plan)
+        answer = await self.app.push_screen_wait(LaunchConfirm(job, plan, self.preview, users))
+        if not answer:
+            return
+        live = await self.desk.launch(job, plan, force=answer == "share")
         self.run_id = ""
         app_of(self).open_run(live)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from distui.errors import UsageError
 from distui.plan.code import code_words
 from distui.plan.model import NoPlan, RunPlan
+from distui.run.gpu_users import GpuUser
 from distui.run.rank_rows import numbers
 from distui.run.remains import Remain
 from distui.spec.inventory import HostPick
@@ -18,6 +19,10 @@ from tui.base import View, app_of
 from tui.desk import LiveRun
 from tui.paint import cut
 from tui.run_words import byte_size
+from tui.screens.confirm import Confirm
+
+SLOW = 0.5
+"""Seconds after which it is said what is waited for."""
 
 
 def targets(live: LiveRun) -> list[str]:
@@ -70,8 +75,24 @@ async def rerun(view: View, live: LiveRun) -> None:
     plan = await asyncio.to_thread(view.desk.preview, job, picks, run_id=name)  # the job's code is read anew
     if isinstance(plan, NoPlan):
         raise UsageError("it can't run again now", hint="; ".join(str(problem) for problem in plan.problems))
-    if await app_of(view).confirm(f"Run {plan.job} again?", list(_words(plan, job, words)), "Run"):
-        app_of(view).open_run(await view.desk.launch(job, plan, rerun_of=live.plan.run_id))
+    users = await gpu_users(view, plan)
+    asked = f"Run {plan.job} again" + (" on GPUs that are in use?" if users else "?")
+    answer = await view.app.push_screen_wait(Confirm(asked, tuple(_words(plan, job, words)), "Run", users))
+    if answer:
+        live = await view.desk.launch(job, plan, rerun_of=live.plan.run_id, force=answer == "share")
+        app_of(view).open_run(live)
+
+
+async def gpu_users(view: View, plan: RunPlan) -> tuple[GpuUser, ...]:
+    """Who has the plan's GPUs at this moment."""
+    hosts = [host for host in plan.hosts if plan.gpus_on(host)]
+    if not hosts:
+        return ()
+    asking = view.set_timer(SLOW, lambda: app_of(view).tell(f"asking {fold(hosts)} who uses the GPUs"))
+    try:
+        return await view.desk.gpu_users(plan)
+    finally:
+        asking.stop()
 
 
 def _as_started(view: View, plan: RunPlan) -> tuple[Job, Sequence[HostPick], str]:
@@ -114,7 +135,7 @@ def _words(plan: RunPlan, job: Job, what: str) -> Iterator[str]:
     yield ""
     for host in plan.hosts:
         ranks = [r for t in plan.tasks_on(host) for r in t.ranks]
-        gpus = sorted({g for t in plan.tasks_on(host) for g in t.gpus})
+        gpus = plan.gpus_on(host)
         yield f"{host}   {_ranks(ranks)}" + (f"   GPUs {numbers(gpus, 1)}" if gpus else "")
     if plan.tasks and plan.tasks[0].engine != "process":  # there it is a script of ours, not a command to read
         yield ""

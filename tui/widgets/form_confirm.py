@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.widgets import Button, Input, Static
+from textual.widgets import Button, Input
 
 from distui.doctor.images import how_it_comes
 from distui.plan.code import code_words
 from distui.plan.labels import format_ranks
 from distui.plan.model import RunPlan
 from distui.plan.render import visible
+from distui.run.gpu_users import GpuUser
 from distui.spec.job import Job
 from distui.spec.names import fold
-from tui.base import look_of
 from tui.plan_lines import Preview, folded_warnings
-from tui.screens.confirm import BOX, Dialog, told
+from tui.screens.confirm import BOX, Dialog, launch_buttons, users_lines
 
 MANY_HOSTS = 8
 """Above this many hosts the run's name must be typed."""
 
 
-def targets(job: Job, plan: RunPlan, shown: Preview) -> tuple[str, ...]:
-    """What a launch touches: hosts, GPUs, image and where it is pulled, command, what else was remarked."""
-    gpus = {host: format_ranks(dict.fromkeys(g for t in plan.tasks_on(host) for g in t.gpus)) for host in plan.hosts}
+def targets(job: Job, plan: RunPlan, shown: Preview, users: Sequence[GpuUser]) -> tuple[str, ...]:
+    """What a launch touches: who has its GPUs now, hosts, GPUs, image and where it is pulled, command, remarks."""
     by_gpus: dict[str, list[str]] = {}
-    for host, found in gpus.items():
-        by_gpus.setdefault(found, []).append(host)
+    for host in plan.hosts:
+        by_gpus.setdefault(format_ranks(plan.gpus_on(host)), []).append(host)
     command = job.command if isinstance(job.command, str) else shlex.join(job.command)
+    remarks = [words for words in shown.warnings if words not in shown.used]
     lines = [
+        *users_lines(users),
         f"hosts    {fold(plan.hosts)} ({len(plan.hosts)})",
         *(f"GPUs     {found or 'none'} on {fold(hosts)}" for found, hosts in by_gpus.items()),
         f"ranks    {plan.world_size} in {len(plan.tasks)} tasks, launcher {plan.launcher}, backend {plan.backend}",
@@ -40,7 +40,7 @@ def targets(job: Job, plan: RunPlan, shown: Preview) -> tuple[str, ...]:
         *([f"code     {code_words(plan.code)}"] if plan.code is not None else []),
         f"command  {command[:400]}",
         *(f"! {words}" for words in _preflight(plan, shown)),
-        *(f"! {words}" + (f", {more}" if more else "") for words, more in folded_warnings(shown.warnings)),
+        *(f"! {words}" + (f", {more}" if more else "") for words, more in folded_warnings(remarks)),
     ]
     return tuple(visible(line) for line in lines)
 
@@ -62,41 +62,40 @@ def _preflight(plan: RunPlan, shown: Preview) -> Iterator[str]:
 
 
 class LaunchConfirm(Dialog):
-    """Dismisses with `yes`, `cancel` or ""."""
+    """Dismisses with `yes`, with `share` where others have its GPUs, or ""."""
 
     DEFAULT_CSS = BOX.format(kind="LaunchConfirm") + (
         "LaunchConfirm Input { height: 1; border: none; background: $surface; margin: 0 0 1 0; }"
         "LaunchConfirm Input:focus { border: none; }"
     )
 
-    def __init__(self, job: Job, plan: RunPlan, shown: Preview) -> None:
-        lines = targets(job, plan, shown)
-        super().__init__(f"Launch {plan.run_id}?", lines, (("cancel", "Cancel"), ("yes", "Launch")))
+    def __init__(self, job: Job, plan: RunPlan, shown: Preview, users: Sequence[GpuUser]) -> None:
+        lines, asked = targets(job, plan, shown, users), f"Launch {plan.run_id}"
+        asked += " on GPUs that are in use?" if users else "?"
+        super().__init__(asked, lines, launch_buttons("Launch", users))
         self.wanted = plan.run_id if len(plan.hosts) > MANY_HOSTS else ""
 
-    def compose(self) -> ComposeResult:
-        """See Dialog; the name's field comes before the buttons."""
-        with Vertical():
-            yield Static(self.asked, classes="title", markup=False)
-            with VerticalScroll(classes="lines", can_focus=False):
-                yield Static(told(self.lines, look_of(self)))
-            if self.wanted:
-                yield Input(placeholder=f"type {self.wanted} to launch on so many hosts", compact=True)
-            with Horizontal():
-                for name, label in self.buttons:
-                    yield Button(label, id=name, compact=True)
+    def compose_more(self) -> ComposeResult:
+        """The name's field."""
+        if self.wanted:
+            yield Input(placeholder=f"type {self.wanted} to launch on so many hosts", compact=True)
 
     def on_mount(self) -> None:
         """Launch waits for the name."""
         if self.wanted:
-            self.query_one("#yes", Button).disabled = True
+            self._go.disabled = True
+
+    @property
+    def _go(self) -> Button:
+        """The button that launches."""
+        return self.query(Button).last()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """The name makes Launch possible."""
         event.stop()
-        self.query_one("#yes", Button).disabled = event.value.strip() != self.wanted
+        self._go.disabled = event.value.strip() != self.wanted
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Enter goes on to the button, it never launches by itself."""
         event.stop()
-        self.query_one("#yes" if event.value.strip() == self.wanted else "#cancel", Button).focus()
+        (self._go if event.value.strip() == self.wanted else self.query_one("#cancel", Button)).focus()
