@@ -20,12 +20,13 @@ from textual.worker import WorkerFailed
 
 from distui.errors import DistuiError
 from distui.run.board import Board
+from distui.run.history import RunRow
 from tui import clipboard, history
 from tui import theme as themes
 from tui.actions import Action, bindings
 from tui.bars import TopBar
 from tui.base import View, ViewName, work
-from tui.desk import Desk, HostNews, LiveRun, RunRow
+from tui.desk import Desk, HostNews, LiveRun
 from tui.glyphs import ASCII, UNICODE, AsciiSigns, Glyphs
 from tui.keys import actions_here
 from tui.leaving import Leaving

@@ -29,7 +29,8 @@ from tui.theme import Palette
 if TYPE_CHECKING:
     from distui.run.board import Board
     from distui.run.discover import Found
-    from tui.desk import Desk, JobFile, LiveRun, RunRow
+    from distui.run.history import RunRow
+    from tui.desk import Desk, JobFile, LiveRun
     from tui.leaving import Leaving
 
 WIDTHS = [(0, "-w0"), (80, "-w80"), (100, "-w100"), (120, "-w120"), (180, "-w180")]

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from distui.plan.model import NoPlan, RunPlan
     from distui.run.containers import HostContainer
     from distui.run.discover import Found
-    from distui.run.events import Event, Failure, HostSampled, StopReason
+    from distui.run.events import Event, HostSampled, StopReason
     from distui.run.gpu_users import GpuUser
+    from distui.run.history import RunRow
     from distui.run.job_record import JobRecord
     from distui.run.preflight import Preflight
     from distui.run.processes import Outcome, SeenProcess
@@ -60,31 +61,6 @@ class Draft:
 
     job: Job | None
     problems: tuple[Problem, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    """One run in the history: recorded here, found on the hosts, or both."""
-
-    run: str
-    job: str
-    state: str
-    """A `RunState.summary`, or `running`, `partial`, `failed`, `ended` as found on the hosts."""
-    hosts: tuple[str, ...]
-    ranks: int
-    owner: str = ""
-    started: float | None = None
-    took: float | None = None
-    exit: int | None = None
-    failure: Failure | None = None
-    live: bool = False
-    """Whether tasks of it are still on a host."""
-    recorded: bool = False
-    """Whether this machine has its folder."""
-    size: int = 0
-    """Bytes of its folder here."""
-    attempt: int = 1
-    attempts: int = 1
 
 
 class LiveRun(Protocol):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distui.plan.labels import format_ranks
+from distui.run.history import RunRow
 from distui.spec.job import Job
-from tui.desk import JobFile, RunRow
+from tui.desk import JobFile
 from tui.glyphs import Glyphs
 from tui.host_lines import title
 from tui.job_form import command_text, gpus_text, hosts_text

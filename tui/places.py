@@ -17,7 +17,8 @@ from tui.typed import Typed
 
 if TYPE_CHECKING:
     from distui.run.board import Board
-    from tui.desk import Desk, JobFile, LiveRun, RunRow
+    from distui.run.history import RunRow
+    from tui.desk import Desk, JobFile, LiveRun
 
 
 class Places(PacedApp, Typed):

@@ -7,7 +7,7 @@ import time
 from rich.style import Style
 
 from distui.run.events import Failure
-from tui.desk import RunRow
+from distui.run.history import RunRow
 from tui.theme import Palette
 
 _STATES = {

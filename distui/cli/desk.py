@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,7 @@ from distui.cli.planview import recorded_plan
 from distui.cli.settings import Settings
 from distui.errors import UsageError
 from distui.facts.host import HostFacts
+from distui.run import history
 
 if TYPE_CHECKING:
     from distui.doctor.images import Images
@@ -35,13 +37,14 @@ if TYPE_CHECKING:
     from distui.run.controller import RunController
     from distui.run.discover import Found
     from distui.run.gpu_users import GpuUser
+    from distui.run.history import RunRow
     from distui.run.job_record import JobRecord
     from distui.run.preflight import Preflight
     from distui.run.remains import Remains
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
     from distui.spec.job import Job
-    from tui.desk import Draft, HostNews, JobFile, LiveRun, RunRow
+    from tui.desk import Draft, HostNews, JobFile, LiveRun
 
     Sources = tuple[CodeSource | None, BuildSource | None]
     """What the plan's `code` and `build` stand for."""
@@ -320,7 +323,7 @@ class CliDesk(HostDesk):
         place = self._locate(run)
         if place.stored is not None:
             await listing.not_followed(place.stored)
-            if listing.stored_row(place.stored).state in listing.ENDED:
+            if history.stored_row(place.stored).state in history.ENDED:
                 return self.replay(run)
         async with self._connect(place.hosts) as connector:
             live = await attaching.take_up(self.told, connector, place)
@@ -354,36 +357,18 @@ class CliDesk(HostDesk):
 
         found = await find_runs(await self.connector(), self.hosts)
         recorded = await asyncio.to_thread(self._recorded)
-        rows = listing.joined(found, [row for row, _ in recorded])
-        sizes = {row.run: size for row, size in recorded}
-        return tuple(self._row(row, sizes, found) for row in rows), found
+        return tuple(self._as_followed(row) for row in history.joined(found, recorded)), found
 
-    def _recorded(self) -> list[tuple[listing.RunRow, int]]:
+    def _recorded(self) -> list[RunRow]:
         stored = wiring.store(self.told).all()
-        return [(listing.stored_row(one), _files(one.path)[1]) for one in stored]
+        return [replace(history.stored_row(one), size=_files(one.path)[1]) for one in stored]
 
-    def _row(self, row: listing.RunRow, sizes: Mapping[str, int], found: Found) -> RunRow:
-        from distui.run.recorded import failure_of
-        from tui.desk import RunRow
-
+    def _as_followed(self, row: RunRow) -> RunRow:
+        """What this desk follows it knows better than labels and records do."""
         followed = self._keeper.living.get(row.run)
-        return RunRow(
-            run=row.run,
-            job=row.job,
-            state=followed.state.summary if followed is not None else row.state,
-            hosts=row.hosts,
-            ranks=row.ranks,
-            owner=row.owner,
-            started=row.started,
-            took=row.took,
-            exit=row.exit,
-            failure=failure_of(row.failure),
-            live=followed is not None or found.get(row.run) is not None or (row.live and not row.here),
-            recorded=row.here,
-            size=sizes.get(row.run, 0),
-            attempt=followed.state.attempt if followed is not None else row.attempt,
-            attempts=row.attempts,
-        )
+        if followed is None:
+            return row
+        return replace(row, state=followed.state.summary, live=True, attempt=followed.state.attempt)
 
     async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
         """See tui.desk."""
@@ -392,7 +377,7 @@ class CliDesk(HostDesk):
         place = self._locate(run)
         async with self._connect(place.hosts) as connector:
             live = await attaching.take_up(self.told, connector, place)
-            beside = place.stored is not None and listing.is_followed(place.stored)
+            beside = place.stored is not None and place.stored.is_followed
             if beside or place.stored is None:
                 seconds = live.plan.stop_grace if grace is None else grace
                 report = await stop_found(
@@ -430,7 +415,7 @@ class CliDesk(HostDesk):
         from distui.run.adopt import stop_found
 
         place = self._locate(run)
-        if run in self._keeper.living or (place.stored is not None and listing.is_followed(place.stored)):
+        if run in self._keeper.living or (place.stored is not None and place.stored.is_followed):
             raise UsageError(f"run {run} is followed on this machine", hint="stop it first")
         async with self._connect(place.hosts) as connector:
             found, unreachable = await listing.find(self.told, connector, place)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from distui.cli import runs
 from distui.cli.loglines import LogOut
 from distui.run.docker_frames import stamp_at
 from distui.run.events import LogLine
@@ -57,7 +56,7 @@ async def show(stored: StoredRun, out: LogOut, *, follow: bool) -> None:
             reader.seek_tail(out.wanted.tail)
             await _copy(reader, out, to_end=not follow)
         while follow and not out.closed:
-            over = not runs.is_followed(stored)  # asked before reading: what came until then is read
+            over = not stored.is_followed  # asked before reading: what came until then is read
             for reader in readers:
                 await _copy(reader, out, to_end=over)
             if over:

@@ -100,6 +100,13 @@ def failure_of(value: Mapping[str, Any] | None) -> Failure | None:
     )
 
 
+def told_failure(value: Mapping[str, Any] | None) -> Failure | None:
+    """As `failure_of`; None also for what can't be read."""
+    with contextlib.suppress(*_UNREADABLE):
+        return failure_of(value)
+    return None
+
+
 def progress_of(at: float, value: Mapping[str, Any] | None) -> Progressed | None:
     """The `progress` object of an event or a result as a value."""
     if not value:

@@ -165,6 +165,21 @@ class StoredRun:
         """The last `result` event, None while the run has none."""
         return next((e for e in reversed(list(self.events())) if e.get("type") == "result"), None)
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether a process of this machine follows the run now."""
+        try:
+            lock = os.open(self.path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
     @contextlib.contextmanager
     def followed(self) -> Iterator[None]:
         """Hold the run's lock. Raises UsageError when another distui on this machine follows the run."""

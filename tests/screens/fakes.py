@@ -53,6 +53,7 @@ from distui.run.events import (
 )
 from distui.run.fanout import Fanout
 from distui.run.gpu_users import GpuUser
+from distui.run.history import RunRow
 from distui.run.job_record import JobRecord, recorded_job
 from distui.run.preflight import Preflight, name_row
 from distui.run.processes import Outcome, SeenProcess
@@ -63,7 +64,7 @@ from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job
 from distui.spec.read_job import read_job
 from tui.app import DistuiApp
-from tui.desk import Draft, HostNews, JobFile, RunRow
+from tui.desk import Draft, HostNews, JobFile
 
 NODES = ("node01", "node02", "node03", "node04", "node05", "gw1")
 JOB = """\

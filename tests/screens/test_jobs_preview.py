@@ -7,7 +7,7 @@ from typing import Any
 from fakes import NOW, FakeDesk, screen_text, settle
 
 from distui.run.events import Failure
-from tui.desk import RunRow
+from distui.run.history import RunRow
 from tui.paint import cut_left
 
 TF = """\

@@ -18,6 +18,7 @@ from distui.cli.loglines import Wanted, parse_grep, parse_since
 from distui.errors import UsageError
 from distui.facts.host import Trouble
 from distui.plan.serialize import to_json
+from distui.run import history
 from distui.run.discover import Found, FoundState
 from distui.run.events import AttemptEnded, Failure, LogLine, RankChanged, RunEnded, RunOpened, RunOutcome
 from distui.run.store import Journal, RunStore, StoredRun
@@ -88,9 +89,9 @@ def test_ps_survives_torn_files(cli: Any, store: RunStore) -> None:
 
 def test_a_run_without_an_end_is_gone_or_unknown(store: RunStore) -> None:
     """No result here and none of its hosts knows it: gone. A host that did not answer: unknown."""
-    row = runs.stored_row(record(store))
-    assert runs.joined(Found((), {}), [row])[0].state == "gone"
-    assert runs.joined(Found((), {"h1": Trouble("timeout", "late")}), [row])[0].state == "unknown"
+    row = history.stored_row(record(store))
+    assert history.joined(Found((), {}), [row])[0].state == "gone"
+    assert history.joined(Found((), {"h1": Trouble("timeout", "late")}), [row])[0].state == "unknown"
 
 
 def test_show_tells_ranks_and_the_first_failure(cli: Any, store: RunStore) -> None:
@@ -172,14 +173,14 @@ def test_a_followed_run_is_not_attached_twice(cli: Any, store: RunStore, monkeyp
     lock = os.open(stored.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     try:
-        assert runs.is_followed(stored)
+        assert stored.is_followed
         attached = cli("attach", "r1")
         assert attached.code == 2
         assert "`distui logs -f r1`" in attached.err
         assert cli("rm", "r1").code == 2
     finally:
         os.close(lock)
-    assert not runs.is_followed(stored)
+    assert not stored.is_followed
 
 
 async def test_one_that_is_leaving_is_waited_for(store: RunStore) -> None:
@@ -229,7 +230,7 @@ def test_every_run_named_is_ended_whatever_is_wrong_with_another(cli: Any, home:
 def test_every_state_a_run_may_have_can_be_asked_for() -> None:
     """`ps --state` knows the words of outcomes, of runs found on hosts, of those that are gone or between attempts."""
     known = {*get_args(RunOutcome), *get_args(FoundState), "gone", "unknown", "retrying"}
-    assert set(runs.STATES) == known
+    assert set(history.STATES) == known
 
 
 def two_attempts(store: RunStore) -> StoredRun:
@@ -274,10 +275,10 @@ def test_a_run_between_two_attempts_is_retrying(cli: Any, store: RunStore) -> No
     journal.write([AttemptEnded(3.0, 1, 3, FAILED.failure, 2.0, "")])
     journal.close()
     with stored.followed():
-        row = runs.stored_row(stored)
-        assert (row.state, row.live) == ("retrying", True)
-        assert runs.joined(Found((), {}), [row])[0].state == "retrying"
-    assert runs.joined(Found((), {}), [runs.stored_row(stored)])[0].state == "gone"
+        row = history.stored_row(stored)
+        assert (row.state, row.may_live) == ("retrying", True)
+        assert history.joined(Found((), {}), [row])[0].state == "retrying"
+    assert history.joined(Found((), {}), [history.stored_row(stored)])[0].state == "gone"
 
 
 def test_followed_logs_go_on_with_the_next_attempt(store: RunStore) -> None:

@@ -14,9 +14,10 @@ from distui.facts.troubles import SharedTrouble, shared
 from distui.plan.compare import compare
 from distui.plan.render import render_text
 from distui.run.found_text import found_text
+from distui.run.history import RunRow
 from distui.spec.names import fold
 from tui.base import FILTER, Action, View, ViewName, app_of, bindings
-from tui.desk import LiveRun, RunRow
+from tui.desk import LiveRun
 from tui.paint import Line
 from tui.run_words import byte_size, failure_words, started_words, state_style, state_words, took_words
 from tui.screens import run_change

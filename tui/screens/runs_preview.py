@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from distui.run.discover import Found
+from distui.run.history import RunRow
 from distui.spec.names import fold
-from tui.desk import RunRow
 from tui.glyphs import Glyphs
 from tui.paint import Line
 from tui.run_words import byte_size, state_words, took_words

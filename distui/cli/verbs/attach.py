@@ -12,6 +12,7 @@ from distui.cli.options import RUN, verb
 from distui.cli.order import FOLLOW_OPTIONS, with_options
 from distui.cli.phrases import duration
 from distui.cli.ranks import refuse_unknown
+from distui.run import history
 
 if TYPE_CHECKING:
     from distui.cli.printer import LogView
@@ -71,8 +72,8 @@ def ended_before(out: consoles.Console, place: runs.Place) -> int | None:
     """The exit code of a run that has ended and is recorded here; None when it may go on."""
     if place.stored is None:
         return None
-    row = runs.stored_row(place.stored)
-    if row.state not in runs.ENDED or row.exit is None:
+    row = history.stored_row(place.stored)
+    if row.state not in history.ENDED or row.exit is None:
         return None
     took = f" after {duration(row.took)}" if row.took is not None else ""
     out.say(f"distui: {row.run} has ended: {row.state}{took}; `distui logs {row.run}` prints its logs")

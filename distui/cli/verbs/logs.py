@@ -11,6 +11,7 @@ from distui.cli import runs, settings, wiring
 from distui.cli.options import RANKS, RUN, verb
 from distui.cli.ranks import refuse_unknown
 from distui.errors import ExitCode, NotFound, UsageError
+from distui.run import history
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
@@ -83,7 +84,7 @@ def command(
 def _earlier(place: runs.Place, attempt: int) -> StoredRun | None:
     """What is kept here of an earlier attempt; None for the newest one. Raises UsageError when there is no such one."""
     kept = place.stored.earlier() if place.stored is not None else ()
-    newest = runs.stored_row(place.stored).attempt if place.stored is not None else None
+    newest = history.stored_row(place.stored).attempt if place.stored is not None else None
     if attempt == newest or (newest is None and attempt == 1):
         return None
     if place.stored is None or attempt not in kept:
@@ -134,11 +135,11 @@ def _is_complete_here(place: runs.Place) -> bool:
 
     if place.stored is None:
         return False
-    if runs.is_followed(place.stored):
+    if place.stored.is_followed:
         return True
     result = summary(place.stored)["result"] or {}
     # What a run leaves on its hosts has a log that could not be kept whole here.
-    return result.get("state") in runs.ENDED and not result.get("leftovers")
+    return result.get("state") in history.ENDED and not result.get("leftovers")
 
 
 async def _from_here(place: runs.Place, lines: LogOut, error: NotFound) -> int:

@@ -13,6 +13,7 @@ from distui.cli import runs, settings, wiring
 from distui.cli.options import verb
 from distui.cli.phrases import duration
 from distui.errors import ExitCode
+from distui.run import history
 
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
@@ -24,7 +25,9 @@ HEADER = ("RUN", "JOB", "STATE", "HOSTS", "RANKS", "STARTED", "TOOK", "FIRST FAI
 
 @verb("ps")
 @click.option("-a", "--all", "all_", is_flag=True, help="Ended runs too, as recorded on this machine.")
-@click.option("--state", type=click.Choice(runs.STATES), metavar="STATE", help="Only runs in this state, ended or not.")
+@click.option(
+    "--state", type=click.Choice(history.STATES), metavar="STATE", help="Only runs in this state, ended or not."
+)
 @click.option("-n", "--last", type=click.IntRange(1), metavar="N", help="At most N runs.")
 @click.pass_context
 def command(ctx: click.Context, all_: bool, state: str | None, last: int | None) -> int:
@@ -37,10 +40,12 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
 
     told = settings.of(ctx)
     out = consoles.of(told)
-    recorded = [runs.stored_row(s) for s in wiring.store(told).all()]
+    recorded = [history.stored_row(s) for s in wiring.store(told).all()]
     hosts = _hosts(told, recorded)
     found = wiring.run_async(_find(told, hosts), limit=told.timeout)
-    rows = [r for r in runs.joined(found, recorded) if (all_ or state or r.live) and state in (None, r.state)][:last]
+    rows = [r for r in history.joined(found, recorded) if (all_ or state or r.may_live) and state in (None, r.state)][
+        :last
+    ]
     for one in shared(found.unreachable):
         hint = f"\n  try: {one.hint}" if one.hint and told.verbose else ""
         out.warn(f"distui: {one.message}{hint}", "yellow")
@@ -48,7 +53,7 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
         out.say("distui: no hosts to ask (no hosts.yaml, no -H), and no runs are recorded here", "dim")
     show(out, told, rows, found)
     for row in rows:
-        if row.on_hosts and row.state in ("failed", "succeeded", "ended"):
+        if row.live and row.state in ("failed", "succeeded", "ended"):
             read = (
                 f"`distui rm {row.run}` removes it"
                 if row.collected
@@ -58,14 +63,14 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     return ExitCode.UNREACHABLE if hosts and len(found.unreachable) == len(hosts) else ExitCode.OK
 
 
-def _hosts(told: Settings, recorded: Sequence[runs.RunRow]) -> tuple[Host, ...]:
+def _hosts(told: Settings, recorded: Sequence[history.RunRow]) -> tuple[Host, ...]:
     """The hosts to ask: those of the inventory, and those that runs without an end here were started on."""
     found = wiring.maybe_inventory(told)
     hosts = {h.name: h for h in wiring.hosts_of(found, wiring.picks(found, told))} if found else {}
     if not told.hosts and not told.labels:
         store = wiring.store(told)
         for row in recorded:
-            if row.state not in runs.ENDED:
+            if row.state not in history.ENDED:
                 hosts |= {h.name: h for h in wiring.saved_hosts(store.need(row.run)) if h.name not in hosts}
     return tuple(hosts.values())
 
@@ -79,7 +84,7 @@ async def _find(told: Settings, hosts: Sequence[Host]) -> Found:
         return await find_runs(connector, hosts)
 
 
-def show(out: consoles.Console, told: Settings, rows: Sequence[runs.RunRow], found: Found) -> None:
+def show(out: consoles.Console, told: Settings, rows: Sequence[history.RunRow], found: Found) -> None:
     """The list, in the form asked for."""
     if told.json:
         lost = [{"name": n, "error": {"code": t.code, "message": t.message}} for n, t in found.unreachable.items()]
@@ -94,7 +99,7 @@ def show(out: consoles.Console, told: Settings, rows: Sequence[runs.RunRow], fou
         out.print("\n".join(consoles.table(HEADER, [_cells(r) for r in rows], width=out.width)))
 
 
-def _cells(row: runs.RunRow) -> tuple[str, ...]:
+def _cells(row: history.RunRow) -> tuple[str, ...]:
     from distui.run.lines import safe
     from distui.spec.names import fold
 
@@ -103,7 +108,7 @@ def _cells(row: runs.RunRow) -> tuple[str, ...]:
     return tuple(map(safe, cells))
 
 
-def attempt(row: runs.RunRow) -> str:
+def attempt(row: history.RunRow) -> str:
     """`, attempt 2 of 3` where the job allows several."""
     return f", attempt {row.attempt} of {row.attempts}" if row.attempts > 1 else ""
 
@@ -116,7 +121,7 @@ def when(at: float | None) -> str:
     return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%b %d %H:%M", then)
 
 
-def took(row: runs.RunRow) -> str:
+def took(row: history.RunRow) -> str:
     """How long it took, or has been running."""
     if row.took is not None:
         return duration(row.took)
@@ -125,11 +130,10 @@ def took(row: runs.RunRow) -> str:
     return duration(max(0.0, time.time() - row.started))
 
 
-def failure(row: runs.RunRow) -> str:
+def failure(row: history.RunRow) -> str:
     """The first failure in a few words: `r13 node02 exit 1: CUDA out of memory`."""
-    if not row.failure:
-        return ""
     told = row.failure
-    rank = f"{told.get('name') or 'r' + str(told['rank'])} " if told.get("rank") is not None else ""
-    why = told.get("cause") or ""
-    return f"{rank}{told.get('host', '')} {told.get('words', '')}" + (f": {why}" if why else "")
+    if told is None:
+        return ""
+    rank = f"{told.name or f'r{told.rank}'} " if told.rank is not None else ""
+    return f"{rank}{told.host} {told.words}" + (f": {told.cause}" if told.cause else "")

@@ -37,7 +37,7 @@ def command(ctx: click.Context, names: tuple[str, ...], purge: bool) -> int:
 
 def _remove(told: Settings, out: Console, name: str, *, purge: bool) -> int:
     place = runs.locate(told, name)
-    if place.stored is not None and runs.is_followed(place.stored):
+    if place.stored is not None and place.stored.is_followed:
         raise UsageError(f"run {name} is followed on this machine", hint=f"`distui stop {name}` first")
     code = wiring.run_async(_remove_remote(told, out, place), limit=told.timeout) if place.hosts else ExitCode.OK
     if purge and place.stored is not None and code == ExitCode.OK:

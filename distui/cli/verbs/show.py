@@ -16,6 +16,7 @@ from distui.cli.settings import Settings
 from distui.cli.verbs.ps import attempt, took, when
 from distui.cli.words import progress_words
 from distui.errors import NotFound
+from distui.run import history
 from distui.run.events import Progressed, progress_json
 from distui.run.recorded import stored_progress
 
@@ -54,12 +55,12 @@ def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> in
         out.print(_report(place).rstrip("\n"))
         return 0
     found = wiring.run_async(_find(told, out, place), limit=told.timeout)
-    recorded = runs.stored_row(place.stored) if place.stored is not None else None
+    recorded = history.stored_row(place.stored) if place.stored is not None else None
     if found is None and recorded is None:
         raise runs.not_found(told, run, f"none of {len(place.hosts)} hosts has it")
-    row = runs.found_row(found, recorded) if found is not None else recorded
+    row = history.found_row(found, recorded) if found is not None else recorded
     assert row is not None
-    if found is None and row.state not in (*runs.ENDED, "retrying"):
+    if found is None and row.state not in (*history.ENDED, "retrying"):
         row = replace(row, state="gone")
     ranks = merged(found, place)
     progress = stored_progress(place.stored) if place.stored is not None else None
@@ -95,7 +96,7 @@ def _report(place: runs.Place) -> str:
 async def _find(told: Settings, out: Console, place: runs.Place) -> FoundRun | None:
     from distui.facts.troubles import shared
 
-    if not place.hosts or (place.stored is not None and runs.stored_row(place.stored).state in runs.ENDED):
+    if not place.hosts or (place.stored is not None and history.stored_row(place.stored).state in history.ENDED):
         return None
     async with wiring.connected(told, place.hosts) as connector:
         found, unreachable = await runs.find(told, connector, place)
@@ -151,7 +152,7 @@ def _rank_json(row: RankRow) -> dict[str, Any]:
     }
 
 
-def _show(out: Console, row: runs.RunRow, ranks: Sequence[RankRow], progress: Progressed | None) -> None:
+def _show(out: Console, row: history.RunRow, ranks: Sequence[RankRow], progress: Progressed | None) -> None:
     from distui.run.lines import safe
     from distui.spec.names import fold
 
@@ -175,18 +176,14 @@ def _show(out: Console, row: runs.RunRow, ranks: Sequence[RankRow], progress: Pr
     out.print("\n".join(map(safe, lines)))
 
 
-def _failure_lines(row: runs.RunRow) -> list[str]:
-    if not row.failure:
-        return []
-    from distui.run.events import rank_words
-
+def _failure_lines(row: history.RunRow) -> list[str]:
     told = row.failure
-    who = str(told.get("host"))
-    if told.get("rank") is not None:
-        who = f"{rank_words(told['rank'], told.get('name', ''))} on {who}"
-    lines = [f"{'first':<8} {who} failed first: {told.get('words')}"]
-    lines += [f"{key:<8} {told[source]}" for key, source in (("cause", "cause"), ("try", "hint")) if told.get(source)]
-    return lines + [f"{'':<8} | {line}" for line in told.get("excerpt") or ()]
+    if told is None:
+        return []
+    who = f"{told.who} on {told.host}" if told.who else told.host
+    lines = [f"{'first':<8} {who} failed first: {told.words}"]
+    lines += [f"{key:<8} {words}" for key, words in (("cause", told.cause), ("try", told.hint)) if words]
+    return lines + [f"{'':<8} | {line}" for line in told.excerpt]
 
 
 def _show_plan(out: Console, told: Settings, place: runs.Place) -> None:

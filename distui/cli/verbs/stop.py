@@ -67,7 +67,7 @@ async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float
     async with wiring.connected(told, place.hosts) as connector:
         found, unreachable = await runs.find(told, connector, place)
         if found is None and not unreachable and place.stored is not None:
-            if runs.is_followed(place.stored):
+            if place.stored.is_followed:
                 return await _between_attempts(out, place.stored)
             if not await sweep_run(connector, out, place.run, place.hosts, recorded_token(place.stored)):
                 out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")
@@ -75,7 +75,7 @@ async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float
         live = await take_up(told, connector, place)
         if not await _agreed(told, out, live, word):
             return ExitCode.INTERRUPTED
-        if place.stored is not None and runs.is_followed(place.stored):
+        if place.stored is not None and place.stored.is_followed:
             return await _beside(connector, out, place, live, grace)
         code = await _own(told, connector, out, place, live, grace)
         up = [host for host in place.hosts if host.name not in unreachable]

@@ -46,7 +46,7 @@ async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> i
     from distui.cli.launching import owner
     from distui.cli.printer import LogView, printer
 
-    if place.stored is not None and runs.is_followed(place.stored):
+    if place.stored is not None and place.stored.is_followed:
         return await _beside(out, place, goal)
     if (code := ended_before(out, place)) is not None:
         return code
@@ -65,7 +65,7 @@ async def _beside(out: Console, place: runs.Place, goal: str) -> int:
 
     stored = place.stored
     assert stored is not None
-    while runs.is_followed(stored):
+    while stored.is_followed:
         if goal == "running" and _all_running(place):
             return ExitCode.OK
         await sleep(0.2)

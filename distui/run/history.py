@@ -1,0 +1,128 @@
+"""Runs as rows of a list: what is recorded on this machine, joined with what the hosts tell."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from distui.facts.host import Trouble
+    from distui.run.discover import Found, FoundRun
+    from distui.run.events import Failure
+    from distui.run.store import StoredRun
+
+ENDED = frozenset({"succeeded", "failed", "stopped", "launch_failed"})
+"""Outcomes after which nothing of a run lives."""
+
+STATES = (
+    "running", "partial", "retrying", "ended", "succeeded", "failed", "stopped", "launch_failed", "detached", "unknown",
+    "gone",
+)  # fmt: skip
+"""Every word that `joined` may give as a state."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run: recorded here, found on the hosts, or both. Times are UTC seconds, `took` is seconds."""
+
+    run: str
+    job: str
+    state: str
+    """One of STATES, or the `RunState.summary` of a run that this process follows."""
+    hosts: tuple[str, ...]
+    ranks: int
+    owner: str = ""
+    started: float | None = None
+    took: float | None = None
+    exit: int | None = None
+    failure: Failure | None = None
+    live: bool = False
+    """Whether its tasks were just seen on a host, running or ended, or this process follows it."""
+    recorded: bool = False
+    """Whether this machine has its folder."""
+    log_dir: str = ""
+    size: int = 0
+    """Bytes of its folder here, where somebody counted them."""
+    attempt: int = 1
+    attempts: int = 1
+    collected: bool = False
+    """Whether its end is recorded here, with its logs."""
+
+    @property
+    def may_live(self) -> bool:
+        """Whether something of it may still be on a host, for all that is known."""
+        return self.live or (self.state != "gone" and self.state not in ENDED)
+
+
+def stored_row(stored: StoredRun) -> RunRow:
+    """A run as this machine recorded it."""
+    from distui.run.recorded import told_failure  # here: `distui ps --help` needs only the words above
+    from distui.run.summary import summary
+
+    told = summary(stored)
+    result = told["result"] or {}
+    resting = told.get("paused") and stored.is_followed
+    return RunRow(
+        run=stored.run_id,
+        job=told["job"],
+        state="retrying" if resting else str(result.get("state", "unknown")),
+        hosts=tuple(told["hosts"]),
+        ranks=told["ranks"],
+        owner=told["owner"],
+        started=_seconds(told["opened"]) if told["opened"] else None,
+        took=result.get("took_s"),
+        exit=result.get("exit"),
+        failure=told_failure(result.get("first_failure")),
+        recorded=True,
+        log_dir=str(stored.log_dir),
+        attempt=told["attempt"],
+        attempts=told["attempts"],
+    )
+
+
+def _seconds(stamp: str) -> float | None:
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(stamp).timestamp()
+    return None
+
+
+def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
+    """A run as its hosts tell it, with what is recorded here."""
+    runs = found.state in ("running", "partial")
+    return RunRow(
+        run=found.run,
+        job=found.job,
+        state=found.state,
+        hosts=found.hosts,
+        ranks=found.world_size,
+        owner=found.owner,
+        started=found.started,
+        took=recorded.took if recorded and not runs else None,
+        exit=None if runs else int(any(task.exit for task in found.tasks)),
+        failure=recorded.failure if recorded else None,
+        live=True,
+        recorded=recorded is not None,
+        log_dir=recorded.log_dir if recorded else "",
+        size=recorded.size if recorded else 0,
+        attempt=found.attempt,
+        attempts=found.attempts,
+        collected=recorded is not None and recorded.state in ENDED,
+    )
+
+
+def joined(found: Found, recorded: Sequence[RunRow]) -> list[RunRow]:
+    """All runs, those on the hosts first; what a host that is out of reach may hold stays `unknown`."""
+    by_name = {r.run: r for r in recorded}
+    rows = [found_row(run, by_name.get(run.run)) for run in found.runs]
+    seen = {r.run for r in rows}
+    rest = [_settled(r, found.unreachable) for r in recorded if r.run not in seen]
+    return [*rows, *rest]
+
+
+def _settled(row: RunRow, unreachable: Mapping[str, Trouble]) -> RunRow:
+    """A run without a result that none of its hosts knows any more is gone, unless a host did not answer."""
+    open_ended = row.state not in ENDED and row.state != "retrying"
+    return replace(row, state="gone") if open_ended and not set(row.hosts) & set(unreachable) else row
