@@ -16,8 +16,11 @@ from collections.abc import Sequence
 REMOTE_COMMAND = "exec sh -c 'IFS= read -r s && eval \"$s\"'"
 """Fixed text for the login shell. `read` takes bytes one at a time from a pipe, so it leaves the rest unread."""
 
-_MORE_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/snap/bin"
-"""Appended to PATH: non-interactive logins often lack the places of docker and nvidia-smi."""
+_MORE_PATH = (
+    "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/opt/bin:/snap/bin:/run/current-system/sw/bin"
+)
+"""Appended to PATH: non-interactive logins often lack the places of docker and nvidia-smi. Wherever the probe finds
+an engine a run does, too."""
 
 _NOISE_KEPT = 2048
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 from distui.facts.host import Gpu
 from distui.facts.values import loads
-from distui.plan.model import Task
 from distui.plan.mounts import bind
 from distui.plan.rendezvous import resolve_volume
 from distui.spec.inventory import EngineName
@@ -234,8 +233,3 @@ def load(engine_command: Argv) -> Argv:
 def tag(engine_command: Argv, image: str, name: str) -> Argv:
     """Gives an image another name."""
     return (*engine_command, "tag", image, name)
-
-
-def names(tasks: Sequence[Task]) -> tuple[str, ...]:
-    """Container names of tasks."""
-    return tuple(t.container for t in tasks)

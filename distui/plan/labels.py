@@ -109,8 +109,8 @@ def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
 
     return TaskLabels(
         run=run,
-        task=_int(text("task"), 0),
-        ranks=parse_ranks(text("rank")),
+        task=(task := _int(text("task"), 0)),
+        ranks=parse_ranks(text("rank")) or (task,),
         host=text("host"),
         job=text("job"),
         owner=text("owner"),
@@ -137,7 +137,7 @@ def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
         progress=text("progress"),
         name=text("name"),
         done_when=text("done_when"),
-        rendezvous_file=text("rendezvous_file"),
+        rendezvous_file=_own_file(text("rendezvous_file"), run),
     )
 
 
@@ -146,7 +146,19 @@ def _is_name(text: str) -> bool:
     return text not in (".", "..") and len(text) < 256 and not _NO_NAME.search(text)
 
 
+def _own_file(path: str, run: str) -> str:
+    """The path, where it can be the run's own: it is removed with the run, by a login that may do much."""
+    folder, _, name = path.rpartition("/")
+    return (
+        path if folder.startswith("/") and ".." not in folder.split("/") and name.startswith(f"distui-{run}-") else ""
+    )
+
+
 _NO_NAME = re.compile(r"[/\x00-\x1f\x7f]")
+
+
+_MOST_RANKS = 65_536
+"""As many as a job may have: a stranger's label is not to fill our memory."""
 
 
 def format_ranks(ranks: Iterable[int]) -> str:
@@ -161,15 +173,17 @@ def format_ranks(ranks: Iterable[int]) -> str:
 
 
 def parse_ranks(text: str) -> tuple[int, ...]:
-    """The reverse of `format_ranks`; what can't be read is left out."""
+    """The reverse of `format_ranks`; what can't be read is left out, and so is what follows the 65,536th."""
     ranks: list[int] = []
     for span in text.split(","):
+        if len(ranks) > _MOST_RANKS:
+            break
         low, dash, high = span.partition("-")
         first = _int(low, -1)
         last = _int(high, -1) if dash else first
-        if 0 <= first <= last < first + 65536:
+        if 0 <= first <= last < first + _MOST_RANKS:
             ranks.extend(range(first, last + 1))
-    return tuple(ranks)
+    return tuple(ranks[:_MOST_RANKS])
 
 
 def _int(text: str, default: int) -> int:

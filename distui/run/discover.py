@@ -17,6 +17,7 @@ from distui.plan import docker, process
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.limit import reached
 from distui.plan.plan import run_folder as planned_folder
+from distui.run.lines import safe
 from distui.session import Completed, Connector
 from distui.spec.inventory import EngineName, Host
 
@@ -194,6 +195,9 @@ async def inspected(
 
 def refused(host: str, done: Completed) -> HostCommandError:
     """The engine's refusal in words."""
+    if done.truncated:
+        words = f"{host}: the engine prints without end, beginning with {safe(done.text.lstrip()[:60])!r}"
+        return HostCommandError(host, words, hint=f"see what `docker` is on {host}", code="rubbish")
     trouble = classify(done.error_text, done.status)
     return HostCommandError(host, trouble.message, hint=trouble.hint, code=trouble.code)
 

@@ -91,7 +91,8 @@ class HostRun:
         if not found:
             return ""
         labels = found[0].labels
-        return f"of {labels.owner or '?'}, job {labels.job or '?'}, {len(found)} task(s), {found[0].status}"
+        since = f", since {safe(labels.started)}" if labels.started else ""
+        return f"of {labels.owner or '?'}, job {labels.job or '?'}{since}, {len(found)} task(s), {found[0].status}"
 
     async def found(self) -> tuple[FoundTask, ...]:
         """This host's tasks of the run that its engine knows of, whatever their state.
@@ -305,8 +306,9 @@ class HostRun:
             run_dir = await self.run_dir()
             await asyncio.gather(*(self._stop_process(run_dir, task.index, grace) for task in tasks))
             return
-        names, command = docker.names(tasks), self.first.engine_command
-        argv = docker.stop(command, names, grace) if grace > 0 else docker.kill(command, names)
+        # By the engine's ids where they are known: somebody may have renamed a container.
+        refs, command = [self.ids.get(t.index, t.container) for t in tasks], self.first.engine_command
+        argv = docker.stop(command, refs, grace) if grace > 0 else docker.kill(command, refs)
         done = await self.link.run(argv, timeout=grace + 60, idempotent=True)
         if not done.ok and not _already_over(done.error_text):
             raise self._refused("can't stop the run", done)

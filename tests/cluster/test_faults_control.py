@@ -6,6 +6,7 @@ Closed terminals, SIGHUP, small windows and full disks are in test_tui.py, test_
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import sys
@@ -203,6 +204,7 @@ def test_two_machines_start_one_name_at_one_instant(
         assert sorted(d.returncode for d in done) == [0, 3], [d.stderr for d in done]
         lost = max(done, key=lambda d: d.returncode)
         assert f"a run named race{turn} is" in lost.stderr
+        assert re.search(r"\(of root@\S+,? .*since \d{4}-\d\d-\d\d", lost.stderr), lost.stderr
         assert "Traceback" not in lost.stderr
     counts = [len(host.containers()) for host in lab.hosts]
     assert counts == [RACES, RACES, 0]

@@ -233,7 +233,9 @@ def test_an_admin_ends_a_rank_with_docker(lab: Any, start: Callable[..., Any], f
 def other(lab: Any, tmp_path: Path) -> Path:
     """Somebody else: another login on the hosts, with a home of their own there and here."""
     folder = Path(lab.ssh_home(tmp_path / "other"))
-    (folder / "hosts.yaml").write_text("version: 1\ndefaults: {user: trainer}\nhosts:\n  h[1-3]: {}\n")
+    (folder / "hosts.yaml").write_text("version: 1\nhosts:\n  h[1-3]: {}\n")
+    config = folder / ".ssh/config"
+    config.write_text(config.read_text().replace("User root", "User trainer"))
     return folder
 
 

@@ -170,6 +170,39 @@ def test_a_cascade_names_the_rank_that_was_killed(lab: Any, start: Callable[...,
     assert_clean(lab)
 
 
+LOST_PEER = """
+import os, socket, sys, time
+rank, at = int(os.environ["RANK"]), ("127.0.0.1", 29777)
+if rank == 3:
+    server = socket.create_server(at)
+    peer, _ = server.accept()
+    peer.recv(1)
+    raise ValueError("bad batch 17")
+elif rank == 2:
+    for _ in range(600):
+        try:
+            peer = socket.create_connection(at)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.1)
+    peer.sendall(b"x")
+    if not peer.recv(1):
+        raise ConnectionError("Connection closed by peer [127.0.0.1]:29777")
+"""
+
+
+def test_a_traceback_is_named_before_what_it_brought_about(lab: Any, start: Callable[..., Any]) -> None:
+    """Of four ranks one raises, its peer sees its connection closed and raises too, the others have ended well."""
+    done = start("", "-o", "ndjson", ranks={"per_host": 2}, command=["python3", "-c", LOST_PEER]).finish()
+    result = json.loads(done.stdout.splitlines()[-1])
+
+    assert done.returncode == 1, done.stderr
+    first = result["first_failure"]
+    assert (first["rank"], first["host"], first["exit"]) == (3, "h2", 1)
+    assert "ValueError: bad batch 17" in "\n".join(first["excerpt"])
+    assert_clean(lab)
+
+
 def test_a_rendezvous_that_never_completes(lab: Any, start: Callable[..., Any]) -> None:
     """A firewall drops the port: found before the start, by who can't reach whom; without that check, in words."""
     lab.host("h1").fault("cutport", 29555)

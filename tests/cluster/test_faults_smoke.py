@@ -93,8 +93,9 @@ def test_a_container_removed_by_somebody_else(lab: Any, start: Callable[..., Any
 def test_a_stop_from_another_machine_is_no_failure(
     lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path
 ) -> None:
-    """Whoever follows the run is told who stopped it, and exits 143."""
+    """Whoever follows the run is told who stopped it, and exits 143. A renamed container is stopped all the same."""
     program = start("sleep 300", "--name", "away")
+    lab.host("h2").exec("docker", "rename", "distui-away-1", "renamed")
     other = lab.ssh_home(tmp_path / "other")
     (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
     stopped = lab.distui("stop", "away", "-y", home=other)
@@ -175,11 +176,14 @@ def test_a_full_disk_on_a_host_stops_the_start(lab: Any, start: Callable[..., An
 
 
 def test_a_kept_run_is_stopped(lab: Any, home: Path, start: Callable[..., Any]) -> None:
-    """--keep leaves ended containers whose logs are read; `distui stop` still ends, and removes them."""
+    """--keep leaves ended containers whose logs are read; `distui stop` still ends, and removes them; one that somebody
+    else has removed meanwhile is simply gone.
+    """
     kept = start("echo hello", "--keep", "--name", "kept", wait=False).finish(timeout=60)
     assert kept.returncode == 0, kept.stderr
     assert [h.containers() for h in lab.hosts[:2]] == [["distui-kept-0"], ["distui-kept-1"]]
 
+    lab.host("h2").exec("docker", "rm", "distui-kept-1")
     stopped = lab.distui("stop", "kept", "-y", home=home, timeout=60)
     assert stopped.returncode == 0, stopped.stderr
     assert_clean(lab)

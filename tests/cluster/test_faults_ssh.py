@@ -297,17 +297,25 @@ def test_forty_names_on_a_server_that_takes_two_logins_at_a_time(lab: Any, home:
 
 
 def test_a_slow_noisy_shell_and_a_session_in_another_language(lab: Any, home: Path, start: Callable[..., Any]) -> None:
-    """A .bashrc that talks and takes over a second a command, PATH without docker, German words: the same run."""
+    """A .bashrc that talks and takes over a second a command; docker and nvidia-smi not on PATH, German words: the
+    same run.
+    """
     h1, h2 = lab.host("h1"), lab.host("h2")
     h1.exec("cp /home/noisy/.bashrc /home/noisy/.bashrc.lab; echo 'sleep 1; echo ready' >>/home/noisy/.bashrc")
-    h2.fault("ssh-setenv", "PATH=/bin LC_ALL=de_DE.UTF-8 LANG=de_DE.UTF-8")
+    h2.exec("mkdir /opt/bin && mv /usr/bin/docker /usr/bin/nvidia-smi /opt/bin")
+    h2.fault("ssh-setenv", "PATH=/usr/bin:/bin LC_ALL=de_DE.UTF-8 LANG=de_DE.UTF-8")
     aliases(home, h1="User noisy")
     try:
+        lacking = lab.ssh("h2", "command -v docker nvidia-smi", home=home)
         program = start(TICKS % 100, "-o", "ndjson", "--log-to", "none", wait=False)
         *_, result = rest_of(program)
+        found = json.loads(lab.distui("probe", "h2", "--json", home=home).stdout)["hosts"][0]
     finally:
         h1.exec("mv /home/noisy/.bashrc.lab /home/noisy/.bashrc")
+        h2.exec("mv /opt/bin/docker /opt/bin/nvidia-smi /usr/bin && rmdir /opt/bin")
 
+    assert lacking.returncode != 0
+    assert (len(found["gpus"]), found["docker"]["problem"]) == (2, None)
     assert (result["state"], result["leftovers"]) == ("succeeded", []), program.stderr.read()
     assert_complete(result, 100)
     assert_clean(lab)

@@ -223,28 +223,93 @@ ODD = [
     *("~", "$HOME", "a b", "", "\u202eevil", "\u4e2d\xe9", "x" * 10_000, "| cat /etc/passwd", "&& exit 1", "#no", "*"),
 ]  # fmt: skip
 
+PLACE = "-rf $(touch owned) `x` 'a' \"b\" %s ~ * \u202e\u4e2d\xe9"
+"""A folder on the hosts, and what it is in the container."""
+
 HEX = """
 import os, sys
 print("ARGV", *(word.encode().hex() or "-" for word in sys.argv[1:]))
 print("ENV", os.environ["ODD"].encode().hex())
+print("CWD", os.getcwd().encode().hex())
 """
 
 
 @pytest.mark.parametrize("engine", ["docker", "process"])
 def test_odd_words_reach_the_rank_byte_for_byte(lab: Any, home: Path, distui: Distui, engine: str) -> None:
-    """Quotes, `$()`, newlines, dashes, 10,000 characters: no shell on the way sees them, whatever the engine."""
+    """Quotes, `$()`, newlines, dashes, 10,000 characters: no shell on the way sees them, whatever the engine. So in
+    arguments, values, mounts, folders and labels.
+    """
     value = "".join(word for word in ODD if "\n" not in word)
-    write(home, "python3", "-c", HEX, *ODD, env={"ODD": value})
+    there = lab.share / PLACE
+    there.mkdir()
+    own: dict[str, Any] = {"workdir": f"/mnt/pytorch/{PLACE}"}
+    if engine == "docker":
+        own = {"volumes": [f"/mnt/pytorch/{PLACE}:/w/{PLACE}"], "workdir": f"/w/{PLACE}"}
+        own |= {"docker_args": ["--label", f"odd={value}"]}
+    write(home, "python3", "-c", HEX, *ODD, env={"ODD": value}, **own)
     (home / "hosts.yaml").write_text(f"version: 1\nhosts:\n  h[1-3]: {{docker: {engine}}}\n")
-    done = distui("run", "job.yaml", "--headless", "-y", "--name", "words", "--log-to", "none")
+    flags = ("--headless", "-y", "--keep", "--log-to", "none")
+    done = distui("run", "job.yaml", *flags, "--name", "words")
+    label = lab.host("h1").exec("docker inspect -f '{{.Config.Labels.odd}}' distui-words-0", check=False).stdout
+    stopped = distui("stop", "words", "-y")
+    there.rmdir()
 
     assert done.returncode == 0, done.stderr
+    assert stopped.returncode == 0, stopped.stderr
     for rank in range(2):
-        argv, env = log_of(home, "words", rank).decode().splitlines()
+        argv, env, cwd = log_of(home, "words", rank).decode().splitlines()
         assert argv == "ARGV " + " ".join(word.encode().hex() or "-" for word in ODD)
         assert env == "ENV " + value.encode().hex()
+        assert cwd == "CWD " + own["workdir"].encode().hex()
+    assert label == (f"{value}\n" if engine == "docker" else label)
     assert [host.exec("test -e /tmp/owned", check=False).returncode for host in lab.hosts] == [1, 1, 1]
     assert_clean(lab)
+
+
+RUBBISH = r"""#!/bin/sh
+while :; do printf '\033]0;EVILTITLE\007 {"x": [ 99999999999999999999 ../../x\n'; done
+"""
+
+
+def test_hosts_that_answer_rubbish_without_end(lab: Any, home: Path, distui: Distui) -> None:
+    """An nvidia-smi and a docker that never stop, a host name that steers terminals, labels that are ways: bounded,
+    told by host, nothing of it reaches the terminal, and nobody's file is touched.
+    """
+    h1, h2, h3 = lab.hosts
+    for host, name in (h1, "nvidia-smi"), (h2, "docker"):
+        script = f"mv /usr/bin/{name} /usr/bin/{name}.real; cat >/usr/bin/{name}; chmod 755 /usr/bin/{name}"
+        host.exec(script, input=RUBBISH)
+    named = "import socket; socket.sethostname(b'\\x1b]0;EVILTITLE\\x07')"
+    h3.exec("python3", "-c", named)
+    h3.exec("touch /root/precious")
+    evil = {"run": "evil", "task": "0", "host": "../../../..", "job": "\x1b]0;EVILTITLE\x07", "tasks": "1"}
+    evil |= {"rendezvous_file": "/root/precious", "world_size": "99999999999999999999", "rank": "0-999999999"}
+    flags = [word for key, value in evil.items() for word in ("--label", f"distui.{key}={value}")]
+    h3.exec("docker", "run", "-d", "--name", "stranger", *flags, "lab/python:1", "sleep", "300")
+    way = ("--label", "distui.run=../../../../root", "--label", "distui.task=0")
+    h3.exec("docker", "run", "-d", "--name", "way", *way, "lab/python:1", "sleep", "300")
+    try:
+        with terminal(lab, home, "probe") as (probe, seen, _):
+            probe.wait(60)
+        with terminal(lab, home, "ps") as (listing, printed, _):
+            listing.wait(60)
+    finally:
+        for host, name in (h1, "nvidia-smi"), (h2, "docker"):
+            host.exec(f"mv /usr/bin/{name}.real /usr/bin/{name}")
+        refused = distui("stop", "../../../../root", "-y")
+        stopped = distui("stop", "evil", "-y", "--grace", "1s")
+        precious = h3.exec("test -e /root/precious", check=False).returncode
+        h3.exec("hostname h3; rm -f /root/precious; docker rm -f stranger way; true")
+
+    assert (probe.returncode, listing.returncode) == (0, 0), seen + printed
+    assert b"nvidia-smi does not answer" in seen
+    assert b"the container engine does not answer" in seen
+    assert re.search(rb"h3 +up .* 2xH100-80GB 0% .* docker 20", seen)
+    assert not any(evil in shown for evil in EVIL for shown in (seen, printed)), seen + printed
+    assert re.findall(rb"^(\w+) .* running", printed, re.M) == [b"evil"]
+    assert b"h2: the engine prints without end" in printed
+    assert (refused.returncode, stopped.returncode) == (2, 0), (refused.stderr, stopped.stderr)
+    assert precious == 0
 
 
 CANARY = "canary-5e1f-hunter2"

@@ -316,6 +316,17 @@ def test_labels_of_a_stranger_are_no_way_to_another_folder(tmp_path: Path) -> No
         assert labels.task_from_labels(base | {PREFIX + "run": bad}) is None
         with pytest.raises(NotFound):
             RunStore(tmp_path).adopt(bad)
+    bomb = labels.task_from_labels(base | {PREFIX + "rank": "0-65535," * 1000, PREFIX + "task": "3"})
+    assert bomb is not None
+    assert len(bomb.ranks) == 65_536
+    none = labels.task_from_labels(base | {PREFIX + "rank": "0-999999999", PREFIX + "task": "3"})
+    assert none is not None
+    assert none.ranks == (3,), "a task always has a rank to show its log by"
+    files = {"/shared/distui-r-1-5e1f": True, "/root/.ssh/authorized_keys": False, "/a/../distui-r-1-x": False}
+    for path, ours in (files | {"distui-r-1-x": False, "/distui-r-1-x/": False, "/shared/distui-s-1-x": False}).items():
+        told = labels.task_from_labels(base | {PREFIX + "rendezvous_file": path})
+        assert told is not None
+        assert told.rendezvous_file == (path if ours else "")
 
 
 def test_a_frame_without_end_is_refused() -> None:
