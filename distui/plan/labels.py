@@ -43,6 +43,8 @@ class TaskLabels:
     on_fail: Literal["stop", "wait"] = "stop"
     stall_after: float = 120.0
     started: str = ""
+    boot: str = ""
+    """The host's boot id when the plan was made: with another one the host was restarted since."""
     progress: str = ""
     name: str = ""
     """What the task is called where its rank is more than a number: `worker/1`."""
@@ -86,6 +88,7 @@ def to_labels(t: TaskLabels) -> dict[str, str]:
         "on_fail": t.on_fail,
         "stall_after": f"{t.stall_after:g}",
         "started": t.started,
+        "boot": t.boot,
         "progress": t.progress,
         "name": t.name,
         "done_when": t.done_when,
@@ -134,6 +137,7 @@ def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
         on_fail="wait" if text("on_fail") == "wait" else "stop",
         stall_after=_float(text("stall_after"), 120.0),
         started=text("started"),
+        boot=text("boot"),
         progress=text("progress"),
         name=text("name"),
         done_when=text("done_when"),

@@ -375,6 +375,7 @@ def _labels(
         on_fail=job.on_fail,
         stall_after=job.stall_after,
         started=who.started,
+        boot=seat.place.facts.boot_id or "",
         progress=job.progress or "",
         done_when=tf.done_when(job) or "",
         rendezvous_file=draft.meeting.host_file or "",

@@ -20,6 +20,7 @@ async def finish(run: RunController) -> RunEnded:
     retried = known.failed and known.judged() != ExitCode.OK and why_last(run, known.failure()) is None
     leftovers = await clean_up(run, keep=run.keep and not retried)
     known.missed(index for host in run.hosts.values() for index in host.missing)
+    await run.watch.ends.explain_last()
     failure = known.failure() if known.failed else None
     await run.watch.ends.announce(failure)
     if failure is not None and (words := known.uncertain()):

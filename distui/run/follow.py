@@ -22,7 +22,7 @@ from distui.run.follow_container import ContainerReader
 from distui.run.follow_file import PodmanReader, ProcessReader
 from distui.run.followed import Back, Emit, FollowEvent, FollowTarget, Lost, Note, Sampled
 from distui.run.frames import NoHelper
-from distui.run.link import HostLink
+from distui.run.link import ASK_BOOT, HostLink
 from distui.run.pause import Pause, rest
 from distui.run.samples import Sampler
 from distui.session import Session
@@ -34,9 +34,6 @@ _TELL_AFTER = 1.0
 """Seconds without a connection before it is told; a reconnection on a good network takes less."""
 _SHORT_LIFE, _DEATHS = 10.0, 3
 """A helper that ends within so many seconds, more often than that in a row, is not started again."""
-
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
-"""Another one after each boot of a host."""
 
 _CLOCK_STEP = 0.5
 """Seconds by which the wall clock must fall behind the boot clock to count as set back (FOLLOW §4)."""
@@ -191,7 +188,7 @@ class HostFollower:
             )
         except NoHelper as error:
             feed = await open_channels(session, self._engine, str(error))
-            self._booted((await session.run(("cat", BOOT_ID))).text.strip())
+            self._booted((await session.run(ASK_BOOT)).text.strip())
             await self._say(f"{session.host} is followed without python3 and without figures: {feed.why}")
             return feed
 

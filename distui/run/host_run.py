@@ -24,7 +24,7 @@ from distui.run.discover import FoundTask, home_of, list_tasks, run_folder
 from distui.run.fetch import HostFetch
 from distui.run.image_push import Engine
 from distui.run.lines import safe
-from distui.run.link import HostLink
+from distui.run.link import ASK_BOOT, HostLink
 from distui.session import Completed, Connector
 
 _REMOVE_FOLDER = """
@@ -384,6 +384,10 @@ class HostRun:
         """Who stopped the run from elsewhere, in words; empty when nobody said so."""
         done = await self._again(("cat", f"{await self.run_dir()}/stopped"))
         return done.text.strip() if done.ok else ""
+
+    async def boot_id(self) -> str:
+        """The host's boot by now, "" when it can't be read; a host that does not answer now is not waited for."""
+        return (await self.link.run(ASK_BOOT, timeout=10, idempotent=True, give_up=0.0)).text.strip()
 
     async def say_stopped(self, who: str) -> None:
         """Leave word on the host that `who` stops this run, for whoever follows it."""

@@ -70,7 +70,7 @@ class Known:
 
     def bad(self) -> frozenset[int]:
         """Tasks that have ended badly by themselves."""
-        return frozenset(e.task.index for e in self.evidence())
+        return frozenset(t.task.index for t in self.failed_tracks())
 
     def all_succeeded(self) -> bool:
         """Whether every task had ended with status 0 before any stop."""
@@ -193,10 +193,14 @@ class Known:
         slack = STOP_SLACK if self.stopped_by else 0.0
         return stopped_by_us(track.exit, track.exit_at, self.stop_began, self.doubt(track.task.host) + slack)
 
-    def evidence(self) -> list[Evidence]:
+    def failed_tracks(self) -> list[TaskTrack]:
         """The tasks that ended badly by themselves."""
+        return [t for t in self.tracks.values() if t.exit is not None and t.exit.bad and not self.ours(t)]
+
+    def evidence(self) -> list[Evidence]:
+        """What the tasks that ended badly by themselves give to judge by."""
         return [
             Evidence(t.task, t.exit, t.exit_at, self.doubt(t.task.host), t.tails())
-            for t in self.tracks.values()
-            if t.exit is not None and t.exit.bad and not self.ours(t)
+            for t in self.failed_tracks()
+            if t.exit is not None
         ]

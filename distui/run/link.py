@@ -20,6 +20,9 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 15.0
 REFUSED_WAIT = 60.0
 """After a refused login or host key, and while sshd >= 9.8 refuses our whole address for such tries (FAULTS 21)."""
 
+ASK_BOOT = ("cat", "/proc/sys/kernel/random/boot_id")
+"""Asks a host which boot this is: another id after each."""
+
 _TRIES = 5
 """How often an idempotent command is sent when the connection breaks under it each time."""
 

@@ -100,7 +100,7 @@ class Watch:
             run_id=self._plan.run_id,
             targets=targets,
             disks=worth_watching(facts.disks if facts else ()),
-            boot_id=(facts.boot_id if facts else None) or "",
+            boot_id=self.hosts.boot_id(host.host),
         )
 
     async def _target(self, host: HostRun, task: Task, *, adopted: bool) -> FollowTarget:
@@ -129,8 +129,10 @@ class Watch:
                 await self._sampled(host, event)
             case Lost():
                 await self.hosts.lost(host, event)
+                await self.ends.explain(host)
             case Back():
                 await self.hosts.back(host, event)
+                await self.ends.explain(host)
             case Note():
                 await self._emit(Notice(self._clock(), "warning", event.text, host))
 

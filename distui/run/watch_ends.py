@@ -36,14 +36,13 @@ class WatchedEnds:
         if track.exit is not None:
             return
         known = self._known
-        words = self._hosts.explains(track, event) or event.error
-        words = words or ("nobody saw how it ended: its supervisor is gone" if event.state == "lost" else "")
+        words = event.error or ("nobody saw how it ended: its supervisor is gone" if event.state == "lost" else "")
         offset = known.offset_ms(track.task.host)
         track.exit_at = corrected(event.finished_at, offset, otherwise=known.clock())
-        words = words or self._hosts.engine_explains(track, event)
         track.exit = Exit(event.code, bool(event.oom), words, event.finished_at)
         track.never_started = event.state == "never_started"
         track.phase = "exited"
+        self._explain(track)
         if self._over_limit(event):
             await self._end_by_limit(track)
         elif event.code in STOP_CODES and not event.oom:
@@ -69,6 +68,8 @@ class WatchedEnds:
         if track.exit is None:
             track.exit = Exit(None, error=words)
             track.exit_at = known.clock()
+            self._explain(track)
+            words = track.exit.error
             await self._maybe_stopped(track)
             track.before_stop = known.stop_began is None
             state: RankPhase = "removed" if track.before_stop else "stopped"
@@ -81,6 +82,30 @@ class WatchedEnds:
                 track.exit = replace(track.exit, error=words)
             await self._emit(Notice(known.clock(), "warning", f"{task.name}: {words}", task.host))
         known.changed.set()
+
+    async def explain(self, host: str) -> None:
+        """Something became known of a host after tasks had ended there: it may be what ended them."""
+        for track in self._known.failed_tracks():
+            if track.task.host == host and self._explain(track):
+                await self._say_ended(track)
+
+    async def explain_last(self) -> None:
+        """Before the verdict: look whether hosts were restarted. One that shuts down stops its containers first."""
+        failed = self._known.failed_tracks()
+        await self._hosts.ask_boots(failed)
+        for host in {track.task.host for track in failed}:
+            await self.explain(host)
+
+    def _explain(self, track: TaskTrack) -> bool:
+        """Note what happened to its host as what ended a task, where it explains that; whether it is news."""
+        assert track.exit is not None
+        words = self._hosts.restart_explains(track)
+        if not words and track.exit.error in ("", KILLED):
+            words = self._hosts.engine_explains(track)
+        news = words not in ("", track.exit.error)
+        if news:
+            track.exit = replace(track.exit, error=words)
+        return news
 
     def _over_limit(self, event: Exited) -> bool:
         """Whether the job's `max_duration` ended the task, and not a stop."""
@@ -123,6 +148,8 @@ class WatchedEnds:
             state, words = "stopped", f"stopped by {known.stopped_by or 'distui'} (exit {exit.code})"
         elif track.never_started:
             state = "never_started"
+        elif track.phase == "removed" and exit.code is None:
+            state = "removed"
         elif exit.code is not None and exit.code > 128:
             state = "killed"
         for rank in task.ranks:

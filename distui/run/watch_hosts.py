@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from distui.errors import DistuiError
+from distui.plan.labels import task_from_labels
 from distui.run import elastic
 from distui.run.events import Event, HostChanged, Notice, RankChanged, RankPhase
-from distui.run.followed import Back, Exited, FollowEvent, Lost
+from distui.run.followed import Back, FollowEvent, Lost
 from distui.run.host_run import HostRun
 from distui.run.known import Known
 from distui.run.track import TaskTrack
@@ -71,27 +72,42 @@ class WatchedHosts:
         if event.rebooted:  # its engine may not be back yet
             self._rebooted.add(host)
             self._boot_untold.add(host)
-        if missing or known.lost_since.pop(host, None) is None:
+        lost = host in known.lost_since
+        if missing or not (lost or host in self._boot_untold):
             return
         reason = "it was restarted" if host in self._boot_untold else ""
         self._boot_untold.discard(host)
         await self._emit(HostChanged(known.clock(), host, "back", reason))
-        await self._mark(host, "running", "")
+        if lost:
+            del known.lost_since[host]
+            await self._mark(host, "running", "")
         known.changed.set()
 
-    def explains(self, track: TaskTrack, event: Exited) -> str:
-        """What happened to its host that ended a task, in words; "" when nothing did.
+    def boot_id(self, host: str) -> str:
+        """The host's boot when its tasks were planned, by their labels; "" where nobody noted it."""
+        labels = task_from_labels(self.runs[host].first.labels)
+        return labels.boot if labels is not None else ""
 
-        A boot ends everything; Docker then gives 255 for what it had to give up, or what its own stop left.
-        """
-        ended = event.state == "lost" or event.code in (*STOP_CODES, _GIVEN_UP)
-        return "its host was restarted" if ended and track.task.host in self._rebooted else ""
+    def restart_explains(self, track: TaskTrack) -> str:
+        """What a boot of its host says of a task's end, when it may have made it."""
+        return "its host was restarted" if track.task.host in self._rebooted and _as_a_boot(track) else ""
 
-    def engine_explains(self, track: TaskTrack, event: Exited) -> str:
-        """A daemon that stops or starts again stops its containers, unless live-restore is on; "" when it did not."""
+    def engine_explains(self, track: TaskTrack) -> str:
+        """A daemon that stops or starts again stops its containers, unless live-restore is on."""
+        assert track.exit is not None
         lost = self._engine_lost.get(track.task.host)
         near = lost is not None and track.exit_at >= lost - ENGINE_SLACK
-        return "its container engine was stopped or restarted" if near and event.code in STOP_CODES else ""
+        return "its container engine was stopped or restarted" if near and track.exit.code in STOP_CODES else ""
+
+    async def ask_boots(self, tracks: Iterable[TaskTrack]) -> None:
+        """Look whether hosts that answer now were restarted since the start, where that may have ended these tasks."""
+        hosts = {t.task.host for t in tracks if _as_a_boot(t)} - self._rebooted
+        await asyncio.gather(*(self._ask_boot(host) for host in hosts if self.boot_id(host)))
+
+    async def _ask_boot(self, host: str) -> None:
+        with contextlib.suppress(DistuiError):
+            if await self.runs[host].boot_id() not in ("", self.boot_id(host)):
+                self._rebooted.add(host)
 
     async def stopped_elsewhere(self) -> str:
         """Who stopped the run from another machine, after asking all hosts at once; empty when nobody did."""
@@ -122,3 +138,10 @@ class WatchedHosts:
             if track.task.host == host and track.exit is None:
                 for rank in track.task.ranks:
                     await self._emit(RankChanged(self._known.clock(), rank, host, state, words=words))
+
+
+def _as_a_boot(track: TaskTrack) -> bool:
+    """Whether a task ended as a boot ends one: unseen, given up by Docker (255), or stopped by it."""
+    exit = track.exit
+    assert exit is not None
+    return not (exit.oom or track.never_started) and (exit.code is None or exit.code in (*STOP_CODES, _GIVEN_UP))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -460,4 +461,21 @@ def test_a_host_that_starts_anew_takes_its_rank_along(lab: Any, start: Callable[
     first = result["first_failure"]
     assert (first["rank"], first["exit"]) == (1, 255)
     assert first["words"] == "exit 255: its host was restarted"
+    assert_clean(lab)
+
+
+def test_whoever_attaches_after_a_restart_is_told(
+    lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path
+) -> None:
+    """The containers remember the boot that they were planned in, so another machine can tell, too."""
+    started = start("sleep 300", "-d", "--name", "later", wait=False).finish(timeout=60)
+    assert started.returncode == 0, started.stderr
+    lab.host("h2").fault("crash")
+    lab.host("h2").fault("poweron")
+    other = lab.ssh_home(tmp_path / "other")
+    shutil.copy(home / "hosts.yaml", other)
+    attached = lab.distui("attach", "later", "--headless", home=other, timeout=60)
+
+    assert attached.returncode == 1, attached.stderr
+    assert "exit 255: its host was restarted" in attached.stderr
     assert_clean(lab)

@@ -31,7 +31,7 @@ from distui.run.events import (
 from distui.run.followed import Back, Drained, Exited, Lost, Note, Removed
 from distui.run.resume import ResumePoint
 from distui.session import Completed
-from fakehosts.runs import Cluster, use_fake_follower
+from fakehosts.runs import Cluster, facts_of, use_fake_follower
 
 
 @pytest.fixture
@@ -213,6 +213,22 @@ async def test_a_reader_that_goes_away_ends_the_controller(cluster: Cluster, mon
                 cluster.hosts[0].news.put_nowait(Note(f"note {number}"))
             await until(controller._outbox.full)
     assert [c.status for h in cluster.hosts for c in h.containers] == ["running", "running"]
+
+
+@pytest.mark.parametrize(("boot", "words"), [("b2", ": its host was restarted"), ("b1", "")])
+async def test_a_boot_that_nobody_saw_is_found_before_the_verdict(cluster: Cluster, boot: str, words: str) -> None:
+    """The containers of a host that shuts down end first; the run may be over when the host is back."""
+    host = cluster.hosts[1]
+    host.files["/proc/sys/kernel/random/boot_id"] = f"{boot}\n".encode()
+    facts = {name: facts_of(name, 11 + n, boot_id="b1") for n, name in enumerate(cluster.names)}
+
+    async def end() -> None:
+        await until(running(cluster))
+        host.containers[0].end(143)
+
+    ended = await cluster.run(cluster.plan(facts=facts), end())
+    assert ended.failure is not None
+    assert (ended.failure.rank, ended.failure.words) == (1, f"killed by SIGTERM (terminated), exit 143{words}")
 
 
 # lost and back

@@ -216,6 +216,33 @@ async def test_a_boot_explains_the_ends_it_makes(make: Any, rebooted: bool, exit
     assert watched.of(HostChanged)[-1].reason == ("it was restarted" if rebooted else "")
 
 
+@pytest.mark.parametrize(
+    ("later", "words"),
+    [
+        (Back("host", rebooted=True), "its host was restarted"),
+        (Lost("engine", "no answer"), "its container engine was stopped or restarted"),
+        (Back("host"), "by `docker stop` or `docker kill` there, not by distui"),
+    ],
+)
+async def test_what_is_known_only_after_an_end_explains_it_too(make: Any, later: FollowEvent, words: str) -> None:
+    """A host that shuts down stops its containers before it is gone, and so does an engine."""
+    watched = make(plan_for("h1"))
+    ended = Exited(0, 143, "exited", finished_at=99.0, signalled=True)
+    await watched.tell(("h1", ended), ("h1", Drained(0, ResumePoint())), ("h1", Lost("host", "gone")), ("h1", later))
+    last = watched.of(RankChanged)[-1]
+    assert (last.state, last.words) == ("killed", f"killed by SIGTERM (terminated), exit 143: {words}")
+    assert watched.known.failure().words == last.words
+
+
+async def test_a_task_that_is_gone_after_a_boot_went_with_it(make: Any) -> None:
+    """Folders of processes may be on a disk that is empty after a boot: nobody removed them."""
+    watched = make(plan_for("h1"))
+    await watched.tell(("h1", Back("host", rebooted=True)), ("h1", Removed(0)))
+    last = watched.of(RankChanged)[-1]
+    assert (last.state, last.words) == ("removed", "its host was restarted")
+    assert [(e.state, e.reason) for e in watched.of(HostChanged)] == [("back", "it was restarted")]
+
+
 async def test_a_lost_host_whose_tasks_are_over_is_not_waited_for(make: Any) -> None:
     """Nothing more is expected of it."""
     watched = make(plan_for("h1"))
