@@ -375,7 +375,7 @@ def _labels(
         on_fail=job.on_fail,
         stall_after=job.stall_after,
         started=who.started,
-        boot=seat.place.facts.boot_id or "",
+        boot=(seat.place.facts.boot_id or "") if digest else "",  # the hash is none of a moment
         progress=job.progress or "",
         done_when=tf.done_when(job) or "",
         rendezvous_file=draft.meeting.host_file or "",

@@ -80,6 +80,12 @@ class HostRun:
         """Any task of this host: all share engine and run folder."""
         return self.tasks[0]
 
+    @property
+    def planned_boot(self) -> str:
+        """The host's boot when the run was planned, by its labels; "" where nobody noted it."""
+        labels = task_from_labels(self.first.labels)
+        return labels.boot if labels is not None else ""
+
     async def connect(self) -> None:
         """Connect once; raises HostError at once when that fails, where the link would go on trying."""
         session = await self._connector.connect(self.host)
@@ -385,9 +391,15 @@ class HostRun:
         done = await self._again(("cat", f"{await self.run_dir()}/stopped"))
         return done.text.strip() if done.ok else ""
 
-    async def boot_id(self) -> str:
-        """The host's boot by now, "" when it can't be read; a host that does not answer now is not waited for."""
-        return (await self.link.run(ASK_BOOT, timeout=10, idempotent=True, give_up=0.0)).text.strip()
+    async def restarted(self) -> bool:
+        """Whether the host was restarted since the run was planned, as far as known.
+
+        A host that does not answer now is not waited for.
+        """
+        if not self.planned_boot:
+            return False
+        told = await self.link.run(ASK_BOOT, timeout=10, idempotent=True, give_up=0.0)
+        return told.text.strip() not in ("", self.planned_boot)
 
     async def say_stopped(self, who: str) -> None:
         """Leave word on the host that `who` stops this run, for whoever follows it."""

@@ -62,7 +62,7 @@ def _check_code(run: RunController) -> None:
 async def _prepare(run: RunController) -> None:
     """Everything before the first change on a host."""
     await _connect(run)
-    await _check_names(run)
+    await _check_hosts(run)
     if run.preflight:
         await _check_reach(run)
         await check_mounts(run)
@@ -101,10 +101,14 @@ async def _connect(run: RunController) -> None:
     raise_errors(await each(run.hosts.values(), connect), ExitCode.UNREACHABLE)
 
 
-async def _check_names(run: RunController) -> None:
-    """A run of the same name on a host is somebody's: refuse, and say whose."""
+async def _check_hosts(run: RunController) -> None:
+    """Refuse a run's name that somebody has on a host, and say who; and a host that may not be any more as planned."""
     await phase(run, "check", "run name, addresses and ports")
-    results = await each(run.hosts.values(), HostRun.holder)
+    hosts = run.hosts.values()
+    results, restarted = await asyncio.gather(each(hosts, HostRun.holder), each(hosts, HostRun.restarted))
+    raise_errors(restarted, ExitCode.CHECK_FAILED)
+    if words := [f"{host}: it was restarted since it was probed" for host, is_new in restarted.items() if is_new]:
+        raise LaunchRefused([*words, "probe and launch again"], ExitCode.CHECK_FAILED)
     raise_errors(results, ExitCode.CHECK_FAILED)
     held = [f"{host}: a run named {run.plan.run_id} is there already ({who})" for host, who in results.items() if who]
     if held:

@@ -100,7 +100,7 @@ class Watch:
             run_id=self._plan.run_id,
             targets=targets,
             disks=worth_watching(facts.disks if facts else ()),
-            boot_id=self.hosts.boot_id(host.host),
+            boot_id=host.planned_boot,
         )
 
     async def _target(self, host: HostRun, task: Task, *, adopted: bool) -> FollowTarget:

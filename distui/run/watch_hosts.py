@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from distui.errors import DistuiError
-from distui.plan.labels import task_from_labels
 from distui.run import elastic
 from distui.run.events import Event, HostChanged, Notice, RankChanged, RankPhase
 from distui.run.followed import Back, FollowEvent, Lost
@@ -83,11 +82,6 @@ class WatchedHosts:
             await self._mark(host, "running", "")
         known.changed.set()
 
-    def boot_id(self, host: str) -> str:
-        """The host's boot when its tasks were planned, by their labels; "" where nobody noted it."""
-        labels = task_from_labels(self.runs[host].first.labels)
-        return labels.boot if labels is not None else ""
-
     def restart_explains(self, track: TaskTrack) -> str:
         """What a boot of its host says of a task's end, when it may have made it."""
         return "its host was restarted" if track.task.host in self._rebooted and _as_a_boot(track) else ""
@@ -102,12 +96,12 @@ class WatchedHosts:
     async def ask_boots(self, tracks: Iterable[TaskTrack]) -> None:
         """Look whether hosts that answer now were restarted since the start, where that may have ended these tasks."""
         hosts = {t.task.host for t in tracks if _as_a_boot(t)} - self._rebooted
-        await asyncio.gather(*(self._ask_boot(host) for host in hosts if self.boot_id(host)))
+        await asyncio.gather(*(self._ask_boot(self.runs[host]) for host in hosts))
 
-    async def _ask_boot(self, host: str) -> None:
+    async def _ask_boot(self, host: HostRun) -> None:
         with contextlib.suppress(DistuiError):
-            if await self.runs[host].boot_id() not in ("", self.boot_id(host)):
-                self._rebooted.add(host)
+            if await host.restarted():
+                self._rebooted.add(host.host)
 
     async def stopped_elsewhere(self) -> str:
         """Who stopped the run from another machine, after asking all hosts at once; empty when nobody did."""

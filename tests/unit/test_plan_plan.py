@@ -228,6 +228,7 @@ def test_the_hash_is_of_the_content_not_of_the_run() -> None:
     job = dataclasses.replace(JOB, rendezvous=Rendezvous("tcp"))
     first = good(job)
     assert good(job, run_id="other-1", attempt=2, started="now").hash == first.hash
+    assert good(job, facts={name: dataclasses.replace(f, boot_id="b") for name, f in FACTS.items()}).hash == first.hash
     assert good(dataclasses.replace(job, env={"A": "1"})).hash != first.hash
     assert good(dataclasses.replace(job, on_fail="wait")).hash != first.hash
     assert good(job, picks=PICKS[::-1]).hash != first.hash

@@ -219,11 +219,12 @@ async def test_a_reader_that_goes_away_ends_the_controller(cluster: Cluster, mon
 async def test_a_boot_that_nobody_saw_is_found_before_the_verdict(cluster: Cluster, boot: str, words: str) -> None:
     """The containers of a host that shuts down end first; the run may be over when the host is back."""
     host = cluster.hosts[1]
-    host.files["/proc/sys/kernel/random/boot_id"] = f"{boot}\n".encode()
+    host.files["/proc/sys/kernel/random/boot_id"] = b"b1\n"
     facts = {name: facts_of(name, 11 + n, boot_id="b1") for n, name in enumerate(cluster.names)}
 
     async def end() -> None:
         await until(running(cluster))
+        host.files["/proc/sys/kernel/random/boot_id"] = f"{boot}\n".encode()
         host.containers[0].end(143)
 
     ended = await cluster.run(cluster.plan(facts=facts), end())

@@ -12,7 +12,7 @@ from distui.run.events import PhaseBegun, RankChanged, StopAsked, TaskStarted
 from distui.run.folder import Claim
 from distui.session import Completed
 from fakehosts.hosts import FakeHost
-from fakehosts.runs import Cluster, use_fake_follower
+from fakehosts.runs import Cluster, facts_of, use_fake_follower
 
 STARTING = {"put", "run"}
 """Verbs that change a host."""
@@ -339,6 +339,17 @@ async def test_leaving_in_the_middle_of_a_start_undoes_it(cluster: Cluster) -> N
             asyncio.get_running_loop().call_later(0.05, cluster.hosts[1].gates["run"].set)
     assert "run" in cluster.hosts[1].verbs()
     assert cluster.left() == []
+
+
+async def test_a_host_that_was_restarted_since_it_was_probed_is_refused(cluster: Cluster) -> None:
+    """Its GPUs, mounts and addresses may not be what the plan takes them for; nothing is started anywhere."""
+    cluster.hosts[1].files["/proc/sys/kernel/random/boot_id"] = b"b2\n"
+    facts = {name: facts_of(name, 11 + n, boot_id="b1") for n, name in enumerate(cluster.names)}
+    ended = await cluster.run(cluster.plan(facts=facts))
+
+    assert (ended.outcome, ended.exit, ended.leftovers) == ("launch_failed", 3, ())
+    assert "h2: it was restarted since it was probed" in cluster.said()
+    assert not any("run" in h.verbs() for h in cluster.hosts)
 
 
 # two launches with one name
