@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from distui.facts.values import loads
 
+_PROCESSORS = {"x86_64": ("amd64", "386"), "aarch64": ("arm64", "arm"), "ppc64le": ("ppc64le",), "s390x": ("s390x",)}
+"""`uname -m` -> the architectures of images that such a processor runs."""
+
 BUILD_LABEL = "distui.build"
 """On images that distui built: the hash of what they were built from."""
 
@@ -26,6 +29,7 @@ class ImageFacts:
     build: str = ""
     """Hash of what distui built it from; empty for every other image."""
     platform: str = ""
+    """Such as linux/amd64; empty when the engine does not tell."""
 
     @property
     def identity(self) -> str:
@@ -34,6 +38,14 @@ class ImageFacts:
         Two builds of one context never have the same id, since the time is in it.
         """
         return f"build:{self.build}" if self.build else self.id
+
+    def is_for_another(self, machine: str | None) -> bool:
+        """Whether it is made for another processor than that of a machine, as `uname -m` names it.
+
+        False for a processor whose name in images is not known here.
+        """
+        own = _PROCESSORS.get(machine or "", ())
+        return bool(own and self.platform) and self.platform.rpartition("/")[2] not in own
 
 
 def read_images(text: str) -> tuple[ImageFacts, ...]:

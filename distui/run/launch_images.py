@@ -50,6 +50,7 @@ async def _fetch(run: RunController, hosts: Sequence[HostRun]) -> None:
     ids = await each(pulled, HostRun.image)
     raise_errors(ids, ExitCode.CHECK_FAILED)
     await _compare_ids(run, present | ids)
+    await _compare_processors(run, present | ids)
 
 
 async def _pull(run: RunController, hosts: Sequence[HostRun]) -> None:
@@ -150,6 +151,15 @@ async def _compare_ids(run: RunController, found: Mapping[str, object]) -> None:
         shown = ", ".join(f"{host} {value.partition(':')[2][:12]}" for host, value in ids.items())
         text = f"image {run.plan.image} is not the same on all hosts: {shown}"
         await run.emit(Notice(run.clock(), "warning", text))
+
+
+async def _compare_processors(run: RunController, found: Mapping[str, object]) -> None:
+    """An image for another processor only starts where somebody has set up an emulation of it, which is slow."""
+    for host, image in found.items():
+        facts = run.facts.get(host)
+        if facts is not None and isinstance(image, ImageFacts) and image.is_for_another(facts.arch):
+            text = f"image {run.plan.image} is made for {safe(image.platform)}, and the host is {facts.arch}"
+            await run.emit(Notice(run.clock(), "warning", text, host))
 
 
 async def _check_entrypoint(run: RunController, host: HostRun) -> None:

@@ -115,11 +115,51 @@ def test_a_daemon_that_hangs(lab: Any, home: Path, start: Callable[..., Any]) ->
 # images, runtimes, ports, disks: found before anything is started
 
 
+ARM = """
+import hashlib, io, json, sys, tarfile
+def archive(**files):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, data in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    return out.getvalue()
+layer = archive(x=b"x")
+roots = {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest()]}
+config = {"architecture": "s390x", "os": "linux", "config": {}, "rootfs": roots}
+manifest = [{"Config": "config", "RepoTags": ["lab/twice:1"], "Layers": ["layer"]}]
+files = {"config": json.dumps(config), "manifest.json": json.dumps(manifest)}
+sys.stdout.buffer.write(archive(layer=layer, **{name: text.encode() for name, text in files.items()}))
+"""
+"""Writes an image for a processor that the host does not have."""
+
+REGISTRY = """
+import http.server
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(401)
+        self.send_header("Www-Authenticate", 'Basic realm="lab"')
+        self.end_headers()
+    do_HEAD = do_GET
+http.server.HTTPServer(("127.0.0.1", 5000), Handler).serve_forever()
+"""
+"""A registry that wants a login."""
+
+
 def test_what_a_host_lacks_is_found_before_the_start(lab: Any, start: Callable[..., Any]) -> None:
-    """An image, a registry, another image of the same name, a GPU runtime, a port: by host, and nothing is started."""
+    """An image, a registry, a login there, an image that is another one for another processor, a GPU runtime, a port:
+    by host, and nothing is started.
+    """
     missing = start("true", image="nobody/knows:1", pull="never").finish()
     registry = start("true", image="10.9.9.9:5000/me:1").finish()
-    lab.host("h2").exec("echo x >/tmp/x && tar -C /tmp -c x | docker import - lab/twice:1 && rm /tmp/x")
+    h2 = lab.host("h2")
+    h2.exec("cat >/run/registry.py; python3 /run/registry.py >/dev/null 2>&1 & echo $! >/run/registry", input=REGISTRY)
+    up = "import socket; socket.create_connection(('127.0.0.1', 5000))"
+    until(lambda: not h2.exec("python3", "-c", up, check=False).returncode)
+    login = start("true", image="127.0.0.1:5000/me/private:1").finish()
+    h2.exec("kill $(cat /run/registry); rm /run/registry*")
+    h2.exec("python3 - | docker load", input=ARM)
     lab.host("h1").exec("docker", "tag", "lab/python:1", "lab/twice:1")
     twice = start("true", image="lab/twice:1").finish()
     for host in lab.hosts[:2]:
@@ -135,23 +175,72 @@ def test_what_a_host_lacks_is_found_before_the_start(lab: Any, start: Callable[.
     assert "image nobody/knows:1 is not on h1, h2, and the job says `pull: never`" in missing.stderr
     assert registry.returncode == 3, registry.stderr
     assert "can't pull 10.9.9.9:5000/me:1 on h2: the image can't be pulled" in registry.stderr
+    assert login.returncode == 3, login.stderr
+    assert "can't pull 127.0.0.1:5000/me/private:1 on h2: the registry refuses this host" in login.stderr
+    assert "docker login" in login.stderr
     assert re.search(r"lab/twice:1 is not the same on all hosts: h1 \w{12}, h2 \w{12}", twice.stderr), twice.stderr
+    assert "h2: image lab/twice:1 is made for linux/s390x, and the host is" in twice.stderr
     assert taken.returncode == 3, taken.stderr
     assert "h1: port 29555 is taken" in taken.stderr
     assert hook.returncode == 3, hook.stderr
     assert re.search(r"h2: GPUs \d asked, but docker there has no NVIDIA runtime", hook.stderr), hook.stderr
-    assert all("running" not in done.stderr for done in (missing, registry, taken, hook))
+    assert all("running" not in done.stderr for done in (missing, registry, login, taken, hook))
     assert_clean(lab)
 
 
 def test_a_port_that_somebody_takes_after_the_check(lab: Any, start: Callable[..., Any]) -> None:
-    """Rank 0's own error is put in words."""
+    """Rank 0's own error is put in words; a published port is the engine's, and what it had made is removed."""
     script = "import socket; a = socket.create_server(('', 29444)); socket.create_server(('', 29444))"
     done = start("", command=["python3", "-c", script], hosts="h1").finish()
+    lab.host("h2").exec("docker", "run", "-d", "--name", "web", "-p", "29666:80", "lab/python:1", "sleep", "300")
+    published = start("sleep 300", network="bridge", docker_args=["-p", "29666:80"]).finish()
+    lab.host("h2").exec("docker", "rm", "-f", "web")
 
     assert done.returncode == 1, done.stderr
     assert "cause  the port is already in use" in done.stderr
     assert "master_port" in done.stderr
+    assert published.returncode == 5, published.stderr
+    assert "rank1 on h2: a port is taken on the host" in published.stderr
+    assert "NOT STARTED" in published.stderr
+    assert_clean(lab)
+
+
+def test_gpus_that_somebody_s_process_uses(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """Passed over where another is free; else told with host, user, pid and memory, and refused if the job says so."""
+    h2 = lab.host("h2")
+    h2.fault("gpu-used", 0, 40000)
+    pid = h2.out("setpriv --reuid=trainer sleep 300 >/dev/null 2>&1 & echo $!")
+    h2.exec(f"sed -i 's/\\b4242\\b/{pid}/' /etc/lab/*.csv")
+    over = start("echo gpu=$NVIDIA_VISIBLE_DEVICES", "--log-to", "none", "-o", "json", **GPUS).finish()
+    warned = start("true", gpus_per_host="all").finish()
+    refused = start("true", gpus_per_host="all", preflight=["gpus_idle"]).finish()
+    h2.exec("kill", pid)
+
+    assert over.returncode == 0, over.stderr
+    log = Path(json.loads(over.stdout)["log_dir"]) / "rank-00001.log"
+    assert log.read_text() == "gpu=1\n"
+    words = f"h2: GPU 0 is busy: /opt/other/train.py (pid {pid}, trainer) holds 40000 MiB"
+    assert warned.returncode == 0, warned.stderr
+    assert f"warning: {words}" in warned.stderr
+    assert refused.returncode == 3, refused.stderr
+    assert words in refused.stderr
+    assert_clean(lab)
+
+
+def test_a_daemon_at_another_socket(lab: Any, start: Callable[..., Any]) -> None:
+    """DOCKER_HOST of the login says where it listens: started, followed and cleaned up there."""
+    h2 = lab.host("h2")
+    h2.exec("mv /run/docker.sock /run/elsewhere.sock")
+    h2.fault("ssh-setenv", "DOCKER_HOST=unix:///run/elsewhere.sock")
+    try:
+        done = start(TICKS % 50, "-o", "json").finish()
+    finally:
+        h2.exec("mv /run/elsewhere.sock /run/docker.sock")
+
+    assert done.returncode == 0, done.stderr
+    text = (Path(json.loads(done.stdout)["log_dir"]) / "rank-00001.log").read_text()
+    assert text == "".join(f"tick {i} of 1\n" for i in range(50))
+    assert_clean(lab)
 
 
 def test_a_disk_that_the_log_fills(lab: Any, start: Callable[..., Any]) -> None:

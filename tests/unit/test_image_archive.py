@@ -152,6 +152,24 @@ def test_inspect_of_docker_and_podman() -> None:
             read_image(wrong)
 
 
+@pytest.mark.parametrize(
+    ("platform", "machine", "another"),
+    [
+        ("linux/amd64", "x86_64", False),
+        ("linux/386", "x86_64", False),
+        ("linux/arm64", "x86_64", True),
+        ("linux/arm64", "aarch64", False),
+        ("linux/amd64", "aarch64", True),
+        ("linux/amd64", "mips64", False),
+        ("linux/amd64", None, False),
+        ("", "x86_64", False),
+    ],
+)
+def test_an_image_for_another_processor(platform: str, machine: str | None, another: bool) -> None:
+    """By the names of `uname -m` and of images; what is not known is not told."""
+    assert ImageFacts("sha256:ab", platform=platform).is_for_another(machine) is another
+
+
 def test_shared_layers_are_a_common_beginning() -> None:
     """A layer above another one is another layer; the size is that of an image which ends there."""
     images = (
