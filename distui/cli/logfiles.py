@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from math import inf
+from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,9 +19,12 @@ from distui.run.docker_frames import stamp_at
 from distui.run.events import LogLine
 from distui.run.lines import WholeLines, text_of
 from distui.run.store import StoredRun
-from distui.run.times import times_in, times_of
+from distui.run.timeline import Timeline
+from distui.run.times import Stamps, times_in, times_of
 
 CHUNK = 1 << 20
+PART = 1 << 16
+"""Bytes of each file that are read at once when several are merged."""
 POLL_SECONDS = 0.1
 
 
@@ -45,27 +52,39 @@ def rank_files(stored: StoredRun) -> list[RankFile]:
     return [*ranks, *(n for n in nodes if n.path.exists() or plan.get("launcher") == "torchrun")]
 
 
-async def show(stored: StoredRun, out: LogOut, *, follow: bool) -> None:
-    """Write the wanted lines of every rank; with `follow` go on until the run is over or stdout closed."""
-    files = [f for f in rank_files(stored) if out.wanted.rank(f.rank)]
+async def show(stored: StoredRun, out: LogOut, *, follow: bool, merge: bool = False) -> None:
+    """Write the wanted lines rank after rank, with `merge` in the order they were said; with `follow` go on until the
+    run is over or stdout closed.
+    """
+    await show_files(rank_files(stored), out, merge=merge, over=(lambda: not stored.is_followed) if follow else None)
+
+
+async def show_files(
+    files: Sequence[RankFile], out: LogOut, *, merge: bool = False, over: Callable[[], bool] | None = None
+) -> None:
+    """The same from these files; without `over` what there is by now, else until that says that no more comes."""
+    files = [f for f in files if out.wanted.rank(f.rank)]
     ranks = [f for f in files if f.rank is not None]
     out.open({f.rank or 0: f.host for f in ranks}, {f.rank or 0: f.name for f in ranks if f.name})
-    readers = [_Reader(f, timed=bool(out.writer.timestamps or out.wanted.since)) for f in files]
+    readers = [_Reader(f, timed=merge or out.writer.timestamps or out.wanted.needs_times) for f in files]
+    merged = _Merge(readers, out) if merge else None
     try:
         for reader in readers:
             reader.seek_tail(out.wanted.tail)
-            await _copy(reader, out, to_end=not follow)
-        while follow and not out.closed:
-            over = not stored.is_followed  # asked before reading: what came until then is read
-            for reader in readers:
-                await _copy(reader, out, to_end=over)
-            if over:
+        while not out.closed:
+            ended = over is None or over()  # asked before reading: what came until then is read
+            if merged is not None:
+                await merged.copy(to_end=ended)
+            else:
+                for reader in readers:
+                    await _copy(reader, out, to_end=ended)
+            if ended:
                 break
             await asyncio.sleep(POLL_SECONDS)
     finally:
         for reader in readers:
             reader.close()
-    await out.outlet.drain()
+    await out.drain()
 
 
 async def _copy(reader: _Reader, out: LogOut, *, to_end: bool) -> None:
@@ -73,6 +92,43 @@ async def _copy(reader: _Reader, out: LogOut, *, to_end: bool) -> None:
         if out.closed:
             return
         await out.lines(reader.file.rank, reader.file.host, lines)
+        await asyncio.sleep(0)
+
+
+class _Merge:
+    """Writes the lines of several files in the order they were said. Of each, at most a part waits in memory."""
+
+    def __init__(self, readers: Sequence[_Reader], out: LogOut) -> None:
+        self._out = out
+        self._order: Timeline[tuple[RankFile, LogLine]] = Timeline()
+        self._readers = {self._order.source(reader.file.rank): reader for reader in readers}
+        self._counts = dict.fromkeys(self._readers, 0)
+        self._stamps = Stamps()
+
+    async def copy(self, *, to_end: bool) -> None:
+        """What the files have by now, but for what may still be overtaken; with `to_end` all."""
+        parts = {source: reader.lines(to_end=to_end, size=PART) for source, reader in self._readers.items()}
+        for source in parts:
+            source.more = True
+        while parts:  # on with the file that is furthest behind: the others wait for it
+            source = min(parts, key=lambda s: s.latest)
+            lines = next(parts[source], None)
+            if lines is None:
+                source.more = False
+                del parts[source]
+            else:
+                file = self._readers[source].file
+                times = self._stamps.parse_all([line.stamp.encode() for line in lines])
+                self._order.take(source, self._counts[source], [(file, line) for line in lines], times)
+                self._counts[source] += len(lines)
+            await self._write(inf if to_end and not parts else self._order.horizon(time.time()))
+            if self._out.closed:
+                return
+
+    async def _write(self, horizon: float) -> None:
+        said = [line for *_, line in self._order.ready(horizon)]
+        for file, lines in groupby(said, key=itemgetter(0)):
+            await self._out.lines(file.rank, file.host, [line for _, line in lines])
         await asyncio.sleep(0)
 
 
@@ -88,17 +144,17 @@ class _Reader:
         self._line = 0
         """The number of the next line."""
 
-    def lines(self, *, to_end: bool) -> Iterator[Sequence[LogLine]]:
-        """Lines that are complete by now; with `to_end` also a last one without newline."""
+    def lines(self, *, to_end: bool, size: int = 0) -> Iterator[Sequence[LogLine]]:
+        """Lines that are complete by now; with `to_end` also a last one without newline. `size`: bytes read at once."""
         moved = self._moved()
-        yield from self._read_on(to_end=to_end or moved)
+        yield from self._read_on(size, to_end=to_end or moved)
         if moved:  # the run's next attempt has begun, with a file of its own
             self.close()
-            yield from self._read_on(to_end=to_end)
+            yield from self._read_on(size, to_end=to_end)
 
-    def _read_on(self, *, to_end: bool) -> Iterator[Sequence[LogLine]]:
+    def _read_on(self, size: int, *, to_end: bool) -> Iterator[Sequence[LogLine]]:
         handle = self._handle()
-        while handle is not None and (data := handle.read(CHUNK)):
+        while handle is not None and (data := handle.read(size or CHUNK)):
             yield self._dated(self._lines.feed(data))
         if to_end:
             yield self._dated(self._lines.rest())

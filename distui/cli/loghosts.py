@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from distui.cli.attaching import Live
 from distui.cli.console import Console
+from distui.cli.logfiles import show_files
 from distui.cli.loglines import LogOut
+from distui.cli.logsave import into_folder
+from distui.cli.printer import LogView
 from distui.errors import HostError, UsageError
 from distui.plan import docker, process
 from distui.plan.torchrun import split_pieces
@@ -47,11 +53,20 @@ def _ranks(live: Live) -> dict[int, str]:
 # What there is by now
 
 
-async def show(connector: Connector, live: Live, out: LogOut, console: Console, *, stamps: bool) -> bool:
-    """Write what the run has printed so far, rank after rank; False when a host could not be read."""
-    if out.wanted.needs_engine and any(t.engine == "process" for t in live.plan.tasks):
-        raise UsageError("runs without containers keep neither times nor streams of their lines: no --since, --stderr")
-    out.open(_ranks(live), live.plan.rank_names)
+async def show(
+    connector: Connector, live: Live, out: LogOut, console: Console, *, stamps: bool, merge: bool = False
+) -> bool:
+    """Write what the run has printed so far, rank after rank, with `merge` in the order it was said; False when a host
+    could not be read.
+    """
+    if (out.wanted.needs_engine or merge) and any(t.engine == "process" for t in live.plan.tasks):
+        raise UsageError(
+            "runs without containers keep neither times nor streams of their lines: no --since, --until, --stderr, "
+            "--merge until they were followed here"
+        )
+    if merge:
+        return await _show_merged(connector, live, out, console)
+    out.open(_ranks(live), live.plan.rank_names, hold=True)
     good = True
     for task in live.plan.tasks:
         try:
@@ -61,7 +76,21 @@ async def show(connector: Connector, live: Live, out: LogOut, console: Console, 
             good = False
         if out.closed:
             break
-    await out.outlet.drain()
+    await out.go_live()
+    await out.drain()
+    return good
+
+
+async def _show_merged(connector: Connector, live: Live, out: LogOut, console: Console) -> bool:
+    """Fetched whole into a folder first, since one host after the other is asked; the times there become ours."""
+    clocks = {host: (facts.clock_offset_ms or 0.0) / 1000 for host, facts in live.facts.items()}
+    plain, wanted = LogView(prefix=False), replace(out.wanted, since="", until="", grep=None)
+    with TemporaryDirectory(prefix="distui-") as folder:
+        with into_folder(Path(folder), plain, wanted, clocks=clocks) as spool:
+            good = await show(connector, live, spool, console, stamps=True)
+        files = [replace(f, name=live.plan.rank_names.get(f.rank, "") if f.rank is not None else "")
+                 for f in spool.files.values()]  # fmt: skip
+        await show_files(files, out, merge=True)
     return good
 
 
@@ -122,7 +151,7 @@ async def follow(connector: Connector, live: Live, out: LogOut, console: Console
     try:
         await asyncio.gather(*running)
         await out.go_live()
-        await out.outlet.drain()
+        await out.drain()
     finally:
         for task in (settle, *running):
             task.cancel()

@@ -15,7 +15,7 @@ from distui.errors import UsageError
 from distui.run.events import LogLine
 
 
-def parse_since(text: str, now: datetime) -> str:
+def parse_moment(flag: str, text: str, now: datetime) -> str:
     """`5m` or a time in RFC 3339 as a stamp that compares with the engine's stamps. Raises UsageError."""
     try:
         at = now - timedelta(seconds=seconds(text))
@@ -23,7 +23,7 @@ def parse_since(text: str, now: datetime) -> str:
         try:
             at = datetime.fromisoformat(text)
         except ValueError as exc:
-            raise UsageError(f"--since {text[:40]}: write 5m, 2h30m or 2026-01-31T12:00:00Z") from exc
+            raise UsageError(f"{flag} {text[:40]}: write 5m, 2h30m or 2026-01-31T12:00:00Z") from exc
         at = at if at.tzinfo else at.astimezone()
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
 
@@ -44,6 +44,7 @@ class Wanted:
 
     ranks: frozenset[int] | None = None
     since: str = ""
+    until: str = ""
     grep: re.Pattern[str] | None = None
     stderr_only: bool = False
     tail: int | None = None
@@ -53,17 +54,24 @@ class Wanted:
         return self.ranks is None or rank in self.ranks
 
     def line(self, line: LogLine) -> bool:
-        """Whether this line is. A line without a stamp counts as new."""
+        """Whether this line is. One without a stamp counts as new for `since`, and as old for `until`."""
         if self.stderr_only and line.stream != "stderr":
             return False
         if self.since and line.stamp and line.stamp < self.since:
             return False
+        if self.until and line.stamp > self.until:
+            return False
         return self.grep is None or self.grep.search(line.text) is not None
+
+    @property
+    def needs_times(self) -> bool:
+        """Whether the moment of each line decides."""
+        return bool(self.since or self.until)
 
     @property
     def needs_engine(self) -> bool:
         """Whether only an engine can tell, when it is asked for the log: processes keep neither stamps nor streams."""
-        return self.stderr_only or bool(self.since)
+        return self.stderr_only or self.needs_times
 
 
 @dataclass(slots=True)
@@ -93,13 +101,21 @@ class LogOut:
         if self._held is not None:
             self._held.setdefault((rank, host), deque(maxlen=self.wanted.tail)).extend(kept)
         elif kept:
-            await self.outlet.write(self.writer.bytes(rank, host, kept))
+            await self.write(rank, host, kept)
+
+    async def write(self, rank: int | None, host: str, lines: Sequence[LogLine]) -> None:
+        """Lines that are wanted, to where they go."""
+        await self.outlet.write(self.writer.bytes(rank, host, lines))
+
+    async def drain(self) -> None:
+        """Wait until all is written."""
+        await self.outlet.drain()
 
     async def go_live(self) -> None:
         """Write what was held back; from now on lines are written as they come."""
         held, self._held = self._held, None
         for (rank, host), kept in sorted((held or {}).items(), key=lambda item: (item[0][0] is None, item[0])):
-            await self.outlet.write(self.writer.bytes(rank, host, kept))
+            await self.write(rank, host, list(kept))
 
 
 def log_out(fd: int, view: LogView, wanted: Wanted, *, colour: bool) -> LogOut:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.cli import logfiles
-from distui.run.events import RunEnded, RunOpened
+from distui.cli import logfiles, loghosts
+from distui.cli.loglines import LogOut, Wanted
+from distui.cli.outlet import Outlet
+from distui.cli.printer import LineWriter, LogView
+from distui.run.events import LogLine, RunEnded, RunOpened
 from distui.run.lines import LONGEST, WholeLines
 from distui.run.store import Journal, RunStore, StoredRun
 from distui.run.times import pack, times_of
+from fakehosts.runs import facts_of, plan_for
 
 NOON = 1_795_176_000.0  # 2026-11-20T12:00:00Z
 
@@ -98,3 +104,97 @@ def test_a_line_beyond_all_measure_is_printed_in_part() -> None:
     assert first == b"y" * LONGEST + b" ... and 4194304 bytes more in the log file"
     assert second == b"next"
     assert lines.rest() == []
+
+
+# of several ranks
+
+
+@pytest.fixture
+def pair(home: Path) -> StoredRun:
+    """An ended run of two ranks that took turns from noon on, a quarter of a second apart."""
+    made = RunStore(home / ".local/state/distui").create("r2")
+    tasks = [{"index": rank, "ranks": [rank], "host": f"h{rank}"} for rank in (0, 1)]
+    made.write_plan({"run_id": "r2", "job": "smoke", "tasks": tasks})
+    journal = Journal(made)
+    ranks: dict[int, tuple[int, ...]] = {0: (0,), 1: (1,)}
+    journal.write([RunOpened(1.0, "r2", "smoke", "env", None, {0: "h0", 1: "h1"}, ranks)])
+    journal.write([RunEnded(9.0, "succeeded", 0)])
+    journal.close()
+    for rank in (0, 1):
+        made.rank_log(rank).write_text("".join(f"{rank}.{n}\n" for n in range(4)))
+        times_of(made.rank_log(rank)).write_bytes(pack([NOON + rank / 4 + n / 2 for n in range(4)]))
+    return made
+
+
+TURNS = [f"{rank}.{n}" for n in range(4) for rank in (0, 1)]
+
+
+@pytest.mark.parametrize("part", [3, 1 << 16])
+def test_all_ranks_in_the_order_of_time(cli: Any, pair: StoredRun, monkeypatch: pytest.MonkeyPatch, part: int) -> None:
+    """--merge, however much is read at once; prefixes, -n of each rank, --rank and --grep as without it."""
+    monkeypatch.setattr(logfiles, "PART", part)
+    assert cli("logs", "r2", "--merge", "--no-prefix").out.split() == TURNS
+    assert cli("logs", "r2", "--merge", "-n", "1").out.splitlines() == ["000 h0 | 0.3", "001 h1 | 1.3"]
+    assert cli("logs", "r2", "--merge", "-n", "2", "--no-prefix").out.split() == TURNS[4:]
+    assert cli("logs", "r2", "--merge", "--grep", "[.]2", "--no-prefix").out.split() == ["0.2", "1.2"]
+    assert cli("logs", "r2", "--merge", "-f", "--no-prefix").out.split() == TURNS
+    assert cli("logs", "r2", "--no-prefix").out.split() == sorted(TURNS)
+
+
+def test_up_to_a_moment(cli: Any, pair: StoredRun) -> None:
+    """--until, alone and after --since; words that are no time are refused with the flag's name."""
+    some = cli("logs", "r2", "--merge", "--no-prefix", "--until", "2026-11-20T12:00:00.5Z")
+    assert some.out.split() == TURNS[:3]
+    both = ("--since", "2026-11-20T12:00:00.5Z", "--until", "2026-11-20T12:00:01Z")
+    assert cli("logs", "r2", "--no-prefix", *both).out.split() == ["0.1", "0.2", "1.1"]
+    wrong = cli("logs", "r2", "--until", "tomorrow")
+    assert wrong.code == 2
+    assert "--until tomorrow" in wrong.err
+
+
+def test_saved_logs(cli: Any, pair: StoredRun) -> None:
+    """A file for each rank, or with --merge one of all; nothing on stdout, and nothing is overwritten."""
+    done = cli("logs", "r2", "--save", "kept/all")
+    assert (done.code, done.out) == (0, ""), done.err
+    assert "kept/all" in done.err
+    kept = Path("kept/all")
+    assert {p.name: p.read_text() for p in kept.iterdir()} == {
+        f"rank-{rank:05d}.log": pair.rank_log(rank).read_text() for rank in (0, 1)
+    }
+    assert cli("logs", "r2", "--merge", "--save", "kept/one.log", "--rank", "1", "-t").code == 0
+    assert Path("kept/one.log").read_text().splitlines()[0] == "001 h1 | 2026-11-20T12:00:00.250000000Z 1.0"
+
+    for words in (("--save", "kept/all"), ("--merge", "--save", "kept/one.log"), ("--merge", "--save", "no/such/f")):
+        refused = cli("logs", "r2", *words)
+        assert refused.code == 2, words
+        assert "exists" in refused.err or "can't write" in refused.err
+
+
+def test_what_was_not_saved_leaves_nothing(cli: Any, pair: StoredRun) -> None:
+    """A rank that is not there: no empty file, no empty folder."""
+    for words in (("--merge", "--save", "one.log"), ("--save", "all")):
+        assert cli("logs", "r2", "--rank", "9", *words).code == 2
+    assert not Path("one.log").exists()
+    assert not Path("all").exists()
+
+
+async def test_hosts_that_have_different_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What only the hosts have is fetched, and put in order on our clock: h1's is five seconds ahead."""
+    plan = plan_for("h1", "h2")
+    facts = {"h1": replace(facts_of("h1"), clock_offset_ms=5000.0), "h2": facts_of("h2")}
+    live: Any = SimpleNamespace(plan=plan, facts=facts)
+    said = {"h1": [("05.5", "second"), ("07.5", "fourth")], "h2": [("00.0", "first"), ("01.0", "third")]}
+
+    async def show_task(connector: Any, live: Any, task: Any, out: Any, *, stamps: bool) -> None:
+        lines = [LogLine("stdout", text, f"2026-11-20T12:00:{at}00000000Z") for at, text in said[task.host]]
+        await out.lines(task.ranks[0], task.host, lines)
+
+    class Kept(LogOut):
+        async def write(self, rank: int | None, host: str, lines: Any) -> None:
+            told.extend((rank, line.text, line.stamp[17:21]) for line in lines)
+
+    told: list[tuple[int | None, str, str]] = []
+    monkeypatch.setattr(loghosts, "_show_task", show_task)
+    out = Kept(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(until="2026-11-20T12:00:02.000000000Z"))
+    assert await loghosts.show(None, live, out, None, stamps=False, merge=True)  # type: ignore[arg-type]
+    assert told == [(1, "first", "00.0"), (0, "second", "00.5"), (1, "third", "01.0")]

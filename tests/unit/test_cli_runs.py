@@ -14,7 +14,7 @@ from typing import Any, get_args
 import pytest
 
 from distui.cli import logfiles, runs
-from distui.cli.loglines import Wanted, parse_grep, parse_since
+from distui.cli.loglines import Wanted, parse_grep, parse_moment
 from distui.errors import UsageError
 from distui.facts.host import Trouble
 from distui.plan.serialize import to_json
@@ -207,11 +207,11 @@ def test_rm_purge_deletes_the_folder_when_told_twice(cli: Any, store: RunStore) 
 def test_since_compares_with_the_engine_s_stamps() -> None:
     """A duration or a time becomes a stamp of the engine's form; lines without a stamp count as new."""
     now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    assert parse_since("5m", now) == "2026-01-02T02:59:05.000000000Z"
-    assert parse_since("2026-01-02T00:00:00+01:00", now) == "2026-01-01T23:00:00.000000000Z"
+    assert parse_moment("--since", "5m", now) == "2026-01-02T02:59:05.000000000Z"
+    assert parse_moment("--since", "2026-01-02T00:00:00+01:00", now) == "2026-01-01T23:00:00.000000000Z"
     with pytest.raises(UsageError):
-        parse_since("yesterday", now)
-    wanted = Wanted(since=parse_since("5m", now), grep=parse_grep("x"))
+        parse_moment("--since", "yesterday", now)
+    wanted = Wanted(since=parse_moment("--since", "5m", now), grep=parse_grep("x"))
     assert wanted.line(LogLine("stdout", "x", "2026-01-02T03:00:00.000000001Z"))
     assert not wanted.line(LogLine("stdout", "x", "2026-01-02T02:00:00.000000001Z"))
     assert wanted.line(LogLine("stdout", "x"))

@@ -20,10 +20,9 @@ from operator import itemgetter
 
 from distui.run.lines import safe
 from distui.run.severity import severity
+from distui.run.timeline import Placed, Source, Timeline
 from tui.logs.buffer import LogBuffer
 
-WINDOW_S = 0.5
-"""How long a line waits for earlier ones of other ranks."""
 FOLD_S = 2.0
 """Equal lines that are closer than this are one."""
 LATE_S = 120.0
@@ -120,10 +119,14 @@ class _Reader:
     """How far one rank's log was read into the merge."""
 
     buffer: LogBuffer
+    source: Source[str]
     line: int = 0
     cuts: int = 0
-    latest: float = float("-inf")
-    waiting: list[tuple[float, int, int, str]] = field(default_factory=list)
+
+    @property
+    def more(self) -> bool:
+        """Whether it has lines that were not read."""
+        return self.line < self.buffer.ended
 
 
 class MergedLog:
@@ -149,19 +152,24 @@ class MergedLog:
         """Changes when rows before the last ones changed: caches of rows are void."""
         self.trimmed = 0
         """Rows dropped from the front to bound memory; the files have them."""
-        self.timed = True
-        """Whether every line so far had a time."""
         self.members = 0
         self._open: dict[str, Group] = {}
         self._open_limit = OPEN_LINES
-        self._queue: deque[tuple[float, int, int, str]] = deque()
+        self._order: Timeline[str] = Timeline()
+        self._queue: deque[Placed[str]] = deque()
         self._readers: list[_Reader] = []
         self._begun = False
 
     def _begin(self) -> None:
         self._begun = True
         for buffer in self.buffers.values():
-            self._readers.append(_Reader(buffer, max(0, buffer.count - self.first), buffer.cuts))
+            source = self._order.source(buffer.rank)
+            self._readers.append(_Reader(buffer, source, max(0, buffer.count - self.first), buffer.cuts))
+
+    @property
+    def timed(self) -> bool:
+        """Whether every line so far had a time."""
+        return self._order.timed
 
     @property
     def from_start(self) -> bool:
@@ -189,7 +197,8 @@ class MergedLog:
             self._begin()
         until = time.perf_counter() + budget
         behind = self._read_all(until)
-        self._queue.extend(self._ready(float("inf") if flush and not behind else self._horizon(now)))
+        horizon = float("inf") if flush and not behind else self._order.horizon(now)
+        self._queue.extend(self._order.ready(horizon))
         while self._queue:
             self._place(*self._queue.popleft())
             if not self.members % 64 and time.perf_counter() >= until:
@@ -201,7 +210,9 @@ class MergedLog:
         """A chunk of every rank that has more; those not reached in time are first in the next call."""
         while time.perf_counter() < until and sum(self._read(reader) for reader in self._turn(until)):
             pass
-        return any(reader.line < reader.buffer.ended for reader in self._readers)
+        for reader in self._readers:
+            reader.source.more = reader.more
+        return any(reader.more for reader in self._readers)
 
     def _turn(self, until: float) -> Iterator[_Reader]:
         for _ in range(len(self._readers)):
@@ -216,40 +227,12 @@ class MergedLog:
         if reader.cuts != buffer.cuts:
             reader.cuts, reader.line = buffer.cuts, min(reader.line, buffer.ended)
         count = min(CHUNK, buffer.ended - reader.line)
-        if count <= 0 or len(reader.waiting) > 64 * CHUNK:
+        if count <= 0 or len(reader.source.waiting) > 64 * CHUNK:
             return False
         texts, times = buffer.text(reader.line, count), buffer.times(reader.line, count)
-        rank = buffer.rank if buffer.rank is not None else -1
-        for i, (text, at) in enumerate(zip(texts, times, strict=False)):
-            if at is None:
-                at = self._untimed(reader, reader.line + i)
-            reader.latest = max(reader.latest, at)
-            reader.waiting.append((at, rank, reader.line + i, text))
+        self._order.take(reader.source, reader.line, texts, times)
         reader.line += len(texts)
-        return bool(texts) and reader.line < buffer.ended
-
-    def _untimed(self, reader: _Reader, line: int) -> float:
-        """A line without a time is as old as the one before; a log without any goes line by line beside the others."""
-        if self.timed and reader.latest > 0:
-            return reader.latest
-        self.timed = False
-        return float(line)
-
-    def _horizon(self, now: float) -> float:
-        """Up to when no earlier line can come: half a second ago, but no later than where a rank with more stands."""
-        unread = [r.latest for r in self._readers if r.line < r.buffer.ended]
-        newest = max((r.latest for r in self._readers), default=0.0)
-        return min([now - WINDOW_S if self.timed else newest, *unread])
-
-    def _ready(self, horizon: float) -> list[tuple[float, int, int, str]]:
-        ready: list[tuple[float, int, int, str]] = []
-        for reader in self._readers:
-            kept = [item for item in reader.waiting if item[0] > horizon]
-            if len(kept) < len(reader.waiting):
-                ready += [item for item in reader.waiting if item[0] <= horizon]
-                reader.waiting = kept
-        ready.sort(key=itemgetter(0, 1, 2))
-        return ready
+        return bool(texts) and reader.more
 
     # Placing
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +17,8 @@ from distui.run import history
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
-    from distui.cli.loglines import LogOut
+    from distui.cli.loglines import LogOut, Wanted
+    from distui.cli.printer import LogView
     from distui.cli.settings import Settings
     from distui.run.store import StoredRun
 
@@ -27,9 +30,12 @@ if TYPE_CHECKING:
 @click.option("-n", "--tail", type=click.IntRange(0), metavar="N", help="The last N lines of each rank.")
 @click.option("-t", "--timestamps", is_flag=True, help="When each line was printed (UTC).")
 @click.option("--since", metavar="WHEN", help="Lines since 5m, 2h or 2026-01-31T12:00:00Z.")
+@click.option("--until", metavar="WHEN", help="Lines up to then.")
 @click.option("--grep", metavar="RX", help="Lines that match a regular expression.")
 @click.option("--stderr", "stderr_only", is_flag=True, help="Only what went to stderr.")
 @click.option("--no-prefix", is_flag=True, help="Lines without rank and host in front.")
+@click.option("--merge/--no-merge", help="All ranks in one, in the order the lines were said, on one clock.")
+@click.option("--save", metavar="PATH", help="Into a folder, a file for each rank; with --merge into one file.")
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="An earlier attempt of a run with retries.")
 @click.pass_context
 def command(
@@ -40,45 +46,67 @@ def command(
     tail: int | None,
     timestamps: bool,
     since: str | None,
+    until: str | None,
     grep: str | None,
     stderr_only: bool,
     no_prefix: bool,
+    merge: bool,
+    save: str | None,
     attempt: int | None,
 ) -> int:
     """Print the logs of a run: rank after rank, or with -f as the lines come.
 
     An ended run, or one that this machine follows, is read from its files here; any other from its hosts, whoever
     started it. Files here hold a rank's output byte by byte and the time of each line on this machine's clock, but do
-    not tell stdout from stderr: --stderr asks the hosts, whose times are their own. Ctrl-C leaves; the run is not
-    touched.
+    not tell stdout from stderr: --stderr asks the hosts, whose times are their own; --merge corrects them. Ctrl-C
+    leaves; the run is not touched.
     """
     from datetime import UTC, datetime
 
     from distui.cli import words
-    from distui.cli.loglines import Wanted, log_out, parse_grep, parse_since
+    from distui.cli.loglines import Wanted, parse_grep, parse_moment
     from distui.cli.printer import LogView
 
     told = settings.of(ctx)
-    out = consoles.of(told)
+    out, now = consoles.of(told), datetime.now(UTC)
     wanted = Wanted(
         ranks=ranks,
-        since=parse_since(since, datetime.now(UTC)) if since else "",
+        since=parse_moment("--since", since, now) if since else "",
+        until=parse_moment("--until", until, now) if until else "",
         grep=parse_grep(grep),
         stderr_only=stderr_only,
         tail=tail,
     )
     view = LogView(prefix=not no_prefix, timestamps=timestamps)
-    lines = log_out(out.out.fileno(), view, wanted, colour=out.out_colour)
     place = runs.locate(told, run)
-    if attempt is not None and (earlier := _earlier(place, attempt)) is not None:
-        return wiring.run_async(_of_attempt(earlier, lines), limit=told.timeout)
-    try:
-        return wiring.run_async(_logs(told, out, place, lines, follow=follow), limit=told.timeout)
-    except KeyboardInterrupt:
-        out.say("")
-        for text, style in words.still_running(run) if follow else ():
-            out.say(text, style)
-        return ExitCode.INTERRUPTED
+    earlier = _earlier(place, attempt) if attempt is not None else None
+    with _way(told, out, view, wanted, save=save, merge=merge) as lines:
+        if earlier is not None:
+            return wiring.run_async(_of_attempt(earlier, lines, merge=merge), limit=told.timeout)
+        try:
+            return wiring.run_async(_logs(told, out, place, lines, follow=follow, merge=merge), limit=told.timeout)
+        except KeyboardInterrupt:
+            out.say("")
+            for text, style in words.still_running(run) if follow else ():
+                out.say(text, style)
+            return ExitCode.INTERRUPTED
+
+
+@contextmanager
+def _way(
+    told: Settings, out: Console, view: LogView, wanted: Wanted, *, save: str | None, merge: bool
+) -> Iterator[LogOut]:
+    """Where the lines go: to stdout, or into files of which it is said where they are."""
+    from distui.cli.loglines import log_out
+    from distui.cli.logsave import into_file, into_folder
+
+    if save is None:
+        yield log_out(out.out.fileno(), view, wanted, colour=out.out_colour)
+        return
+    path = told.cwd / save
+    with into_file(path, view, wanted) if merge else into_folder(path, view, wanted) as lines:
+        yield lines
+    out.say(f"distui: the logs are in {path}" if path.exists() else "distui: there are no such lines")
 
 
 def _earlier(place: runs.Place, attempt: int) -> StoredRun | None:
@@ -93,39 +121,44 @@ def _earlier(place: runs.Place, attempt: int) -> StoredRun | None:
     return place.stored.attempt(attempt)
 
 
-async def _of_attempt(stored: StoredRun, lines: LogOut) -> int:
+async def _of_attempt(stored: StoredRun, lines: LogOut, *, merge: bool) -> int:
     """An attempt that failed: its files here are all there is of it."""
     from distui.cli import logfiles
 
     if lines.wanted.stderr_only:
         raise UsageError("the files of an earlier attempt do not tell streams apart", hint="leave out --stderr")
     refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(stored)])
-    await logfiles.show(stored, lines, follow=False)
+    await logfiles.show(stored, lines, follow=False, merge=merge)
     return ExitCode.OK
 
 
-async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, *, follow: bool) -> int:
+async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, *, follow: bool, merge: bool) -> int:
     from distui.cli import logfiles, loghosts
     from distui.cli.attaching import take_up
 
-    stamps = bool(lines.writer.timestamps)
+    stamps = bool(lines.writer.timestamps or lines.wanted.until)
     if _is_complete_here(place) and not lines.wanted.stderr_only:
         assert place.stored is not None
         refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(place.stored)])
-        await logfiles.show(place.stored, lines, follow=follow)
+        await logfiles.show(place.stored, lines, follow=follow, merge=merge)
         return ExitCode.OK
     async with wiring.connected(told, place.hosts) as connector:
         try:
             live = await take_up(told, connector, place)
         except NotFound as exc:
-            return await _from_here(place, lines, exc)
+            return await _from_here(place, lines, exc, merge=merge)
         refuse_unknown(lines.wanted.ranks, [r for t in live.plan.tasks for r in t.ranks])
         for name in live.unreachable:
             out.warn(f"distui: {name} did not answer; its ranks are missing here", "yellow")
+        if follow and merge:
+            raise UsageError(
+                f"{place.run} is not followed on this machine, and -f gives its lines as they come, not in order",
+                hint=f"leave out -f or --merge, or follow it here first: `distui attach {place.run}`",
+            )
         if follow:
             await loghosts.follow(connector, live, lines, out)
             return ExitCode.OK
-        good = await loghosts.show(connector, live, lines, out, stamps=stamps)
+        good = await loghosts.show(connector, live, lines, out, stamps=stamps, merge=merge)
     return ExitCode.OK if good and not live.unreachable else ExitCode.CONTACT_LOST
 
 
@@ -142,7 +175,7 @@ def _is_complete_here(place: runs.Place) -> bool:
     return result.get("state") in history.ENDED and not result.get("leftovers")
 
 
-async def _from_here(place: runs.Place, lines: LogOut, error: NotFound) -> int:
+async def _from_here(place: runs.Place, lines: LogOut, error: NotFound, *, merge: bool) -> int:
     """The hosts know the run no more: what is here is all there is."""
     from distui.cli import logfiles
 
@@ -153,5 +186,5 @@ async def _from_here(place: runs.Place, lines: LogOut, error: NotFound) -> int:
             f"the containers of {place.run} are gone, and its files here do not tell stderr from stdout",
             hint="leave out --stderr",
         )
-    await logfiles.show(place.stored, lines, follow=False)
+    await logfiles.show(place.stored, lines, follow=False, merge=merge)
     return ExitCode.OK
