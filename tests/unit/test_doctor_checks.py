@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from distui.doctor.checks import check_hosts, counts, problems
+from distui.doctor.choice import NAMES, choice
 from distui.doctor.finding import CheckRow, Finding, report_text, to_json
 from distui.doctor.reach import Reached, ReachProblem, ReachReport
 from distui.doctor.reach_check import endpoints, reach_row, reach_table
@@ -197,3 +198,44 @@ def test_the_verb_ends_3_when_a_check_failed(cli: Any, fake_hosts: Any) -> None:
     assert done.code == 3
     assert "FAIL  n1  ssh login" in done.out
     assert json.loads(cli("doctor", "-H", "n1", "--json").out)["ok"] is False
+
+
+def test_every_check_can_be_named() -> None:
+    """The names of --only and --skip are those of the rows, each once."""
+    reach = ReachReport((), 2, (), {"n1": {"n2": Reached()}, "n2": {"n1": Reached()}})
+    rows = check_hosts({"n1": healthy(), "n2": healthy()}, images={"img:1": {"n1": "sha256:a"}}, reach=reach)
+    assert sorted(NAMES) == sorted(row.check.id.partition(":")[0] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("only", "skip", "left"),
+    [
+        ((), ("clock,gpus", "image"), set(NAMES) - {"clock", "gpus", "image"}),
+        (("disk", "gpu-heat"), (), {"login", "disk", "gpu_heat"}),
+        (("disk,memory",), ("memory", "login"), {"disk"}),
+    ],
+)
+def test_checks_are_chosen_by_name(only: tuple[str, ...], skip: tuple[str, ...], left: set[str]) -> None:
+    """With --only the login is looked at all the same, unless it is skipped."""
+    rows = check_hosts({"n1": healthy()}, images={"img:1": {"n1": "sha256:a"}})
+    found = {row.check.id.partition(":")[0] for row in choice(only, skip).of(rows)}
+    assert found == left - {"reach"}
+
+
+def test_a_check_of_no_name_is_refused_before_hosts_are_asked(cli: Any, fake_hosts: Any) -> None:
+    """With the nearest name, and all of them; skipping all that --only names is refused too."""
+    connector = fake_hosts()
+    done = cli("doctor", "-H", "n1", "--only", "disc")
+    assert (done.code, connector.asked) == (2, [])
+    assert "--only disc: no check has that name, did you mean 'disk'?" in done.err
+    assert "gpu_runtime" in done.err
+    assert cli("doctor", "-H", "n1", "--only", "disk", "--skip", "disk").code == 2
+
+
+def test_the_verb_shows_only_the_checks_wanted(cli: Any, fake_hosts: Any) -> None:
+    """In the exit code, too: a host that does not answer fails in any case, unless the login is not looked at."""
+    fake_hosts()
+    found = json.loads(cli("doctor", "-H", "n1", "--only", "disk", "--json").out)["findings"]
+    assert {f["check"] for f in found} == {"login", "disk"}
+    assert cli("doctor", "-H", "n1", "--only", "disk").code == 3
+    assert cli("doctor", "-H", "n1", "--skip", "login").code == 0

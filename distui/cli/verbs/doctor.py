@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from distui.cli.console import Console
     from distui.cli.settings import Settings
+    from distui.doctor.choice import Choice
     from distui.doctor.finding import CheckRow
     from distui.doctor.reach import ReachReport
     from distui.facts.host import ProbeResult
@@ -32,6 +33,8 @@ _COLOURS = {"FAIL": "red", "warn": "yellow"}
 @verb("doctor")
 @click.argument("sets", metavar="[SET]...", nargs=-1)
 @click.option("--job", metavar="JOB", help="Also look whether the job's image is there.")
+@click.option("--only", multiple=True, metavar="CHECK", help="Only these checks (and login), by their names in --json.")
+@click.option("--skip", multiple=True, metavar="CHECK", help="All but these checks.")
 @click.option("--all", "all_", is_flag=True, help="Say what is well, too.")
 @click.option(
     "--smoke", is_flag=True, help="Also an all-reduce of 8 MB between neighbours, in --job's image; asks first."
@@ -43,6 +46,8 @@ def command(
     ctx: click.Context,
     sets: tuple[str, ...],
     job: str | None,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
     all_: bool,
     smoke: bool,
     bundle: str | None,
@@ -53,9 +58,11 @@ def command(
     --smoke does start containers, two for each pair of neighbours, and removes them. Exit code 0 when nothing failed
     (warnings may be), 3 when a check failed.
     """
+    from distui.doctor.choice import choice
+
     told = settings.of(ctx)
     out = consoles.of(told)
-    chosen = _job(told, job)
+    wanted, chosen = choice(only, skip), _job(told, job)
     if smoke:
         told.refuse_readonly("--smoke")
         if chosen is None:
@@ -66,7 +73,7 @@ def command(
         raise UsageError(f"{bundle} exists", hint="give another name")
     found = wiring.inventory(told)
     hosts = wiring.hosts_of(found, wiring.picks(found, told, sets))
-    checked = wiring.run_async(_check(told, out, found, hosts, chosen, smoke=smoke), limit=told.timeout)
+    checked = wiring.run_async(_check(told, out, found, hosts, chosen, wanted, smoke=smoke), limit=told.timeout)
     _show(told, out, checked.rows, all_=all_)
     if bundle is not None:
         _bundle(told, out, bundle, hosts, checked, redact=not include_identifiers)
@@ -110,11 +117,18 @@ def _job(told: Settings, job: str | None) -> Job | None:
 
 
 async def _check(
-    told: Settings, out: Console, inventory: Inventory, hosts: Sequence[Host], job: Job | None, *, smoke: bool
+    told: Settings,
+    out: Console,
+    inventory: Inventory,
+    hosts: Sequence[Host],
+    job: Job | None,
+    wanted: Choice,
+    *,
+    smoke: bool,
 ) -> Checked:
-    from distui.doctor.checks import check_hosts
+    from distui.doctor.checks import IDLE, check_hosts
     from distui.doctor.images import images_present
-    from distui.doctor.reach_check import endpoints
+    from distui.doctor.reach_check import REACH, endpoints
     from distui.facts.host import HostFacts
     from distui.facts.probe import probe_all
     from distui.run.discover import find_runs
@@ -123,13 +137,15 @@ async def _check(
     async with wiring.connected(told, hosts) as connector:
         results = await probe_all(connector, hosts, parallel=told["parallel"])
         up = [host for host in hosts if isinstance(results[host.name], HostFacts)]
-        there = await images_present(connector, up, (job.image,)) if job is not None and job.image else {}
-        found = await find_runs(connector, up)
-        reach = await prove_on(connector, endpoints(up, results), up) if len(up) > 1 else None
+        images = (job.image,) if job is not None and job.image and wanted.wants("image") else ()
+        there = await images_present(connector, up, images) if images else {}
+        found = await find_runs(connector, up if wanted.wants(IDLE.id) else ())
+        proved = len(up) > 1 and wanted.wants(REACH.id)
+        reach = await prove_on(connector, endpoints(up, results), up) if proved else None
         tried = await _smoke(told, out, connector, inventory, results, job) if smoke and job is not None else ()
     ours = [task.id for run in found.runs for task in run.tasks]
     rows = check_hosts(results, images=there, ours=ours, reach=reach)
-    return Checked((*rows, *tried), results, reach)
+    return Checked((*wanted.of(rows), *tried), results, reach)
 
 
 async def _smoke(
