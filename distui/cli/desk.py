@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from distui.doctor.smoke import PairResult
     from distui.facts.host import ProbeResult
     from distui.plan.model import NoPlan, RunPlan
-    from distui.run.attempts import Again
     from distui.run.build.context import BuildSource
     from distui.run.code.source import CodeSource
     from distui.run.controller import RunController
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from distui.run.job_record import JobRecord
     from distui.run.preflight import Preflight
     from distui.run.remains import Remains
+    from distui.run.replan import Again
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
     from distui.spec.job import Job
@@ -209,13 +209,16 @@ class CliDesk(HostDesk):
     def preview(self, job: Job, picks: Sequence[HostPick], *, run_id: str) -> RunPlan | NoPlan:
         """See tui.desk."""
         from distui.plan.plan import plan
+        from distui.run.replan import Replan
 
         who, (code, build) = identity(run_id), self._read_sources(job)
         said, built = code.plan if code else None, build.plan if build else None
-        again = partial(plan, job, self.inventory, tuple(picks), dict(self._facts), code=said, build=built, **who)
-        later = lambda attempt, spent: again(attempt=attempt, spent=spent)  # noqa: E731
-        self._previewed = who["launch"], later, tuple(picks), (code, build)
-        return again()
+        planner = partial(plan, job, self.inventory, tuple(picks), code=said, build=built, **who)
+        known = {pick.name: f for pick in picks if isinstance(f := self._facts.get(pick.name), HostFacts)}
+        hosts = [host for host in self.hosts if host.name in known]
+        again = Replan(planner, self.connector, hosts, known, self.told["parallel"])
+        self._previewed = who["launch"], again, tuple(picks), (code, build)
+        return planner(facts=dict(self._facts))
 
     def _read_sources(self, job: Job) -> Sources:
         from distui.run.build.context import read_build

@@ -28,9 +28,9 @@ from distui.run.events import RunEnded
 if TYPE_CHECKING:
     from distui.facts.host import HostFacts
     from distui.plan.model import NoPlan, RunPlan
-    from distui.run.attempts import Again
     from distui.run.build.context import BuildSource
     from distui.run.code.source import CodeReader, CodeSource
+    from distui.run.replan import Again
     from distui.run.store import StoredRun
     from distui.session import Connector
 
@@ -77,6 +77,7 @@ async def prepare(connector: Connector, told: Settings, out: Console, order: Ord
     from distui.facts.probe import probe_all
     from distui.plan.plan import NoPlan, plan
     from distui.run.build.context import read_build
+    from distui.run.replan import Replan
     from distui.spec.names import fold
 
     code = await asyncio.to_thread(code_reader(told).read, order.job, order.token)
@@ -86,12 +87,16 @@ async def prepare(connector: Connector, told: Settings, out: Console, order: Ord
     wiring.refuse_dead(results)
     said = code.plan if code else None
     built, who = build.plan if build else None, identity(order.run_id)
-    again = partial(plan, order.job, order.inventory, order.picks, results, code=said, build=built, **who)
-    made = again()
+    planner = partial(plan, order.job, order.inventory, order.picks, code=said, build=built, **who)
+    made = planner(facts=results)
     if isinstance(made, NoPlan):
         raise no_plan(made)
     facts = {name: r for name, r in results.items() if isinstance(r, HostFacts)}
-    return Prepared(made, facts, lambda attempt, spent: again(attempt=attempt, spent=spent), code, build)
+
+    async def connected() -> Connector:
+        return connector
+
+    return Prepared(made, facts, Replan(planner, connected, order.hosts, facts, told["parallel"]), code, build)
 
 
 def code_reader(told: Settings) -> CodeReader:

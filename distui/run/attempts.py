@@ -8,22 +8,20 @@ executed) and what somebody wanted (a stop, a limit).
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable
+from collections.abc import Coroutine
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from distui.errors import ExitCode
-from distui.plan.model import NoPlan, RunPlan
+from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.run.events import AttemptEnded, Failure, RunEnded
+from distui.run.replan import Again, NextAttempt
 
 if TYPE_CHECKING:
     from distui.run.controller import RunController
 
-Again = Callable[[int, float], RunPlan | NoPlan]
-"""Plans the run's next attempt: its number, and the seconds that the run has taken so far. With a fresh port and a
-fresh rendezvous file."""
+T = TypeVar("T")
 
 OWN_STOPS = frozenset({"failure", "done"})
 """Stops that nobody asked for: at a failure, and of tasks that outlive the one whose end is the run's."""
@@ -71,38 +69,44 @@ async def run_attempts(run: RunController) -> RunEnded:
     """One attempt after the other, until one does not fail or none is left."""
     while True:
         ended = await run.attempt()
-        plan = await _next_plan(run, ended)
-        if plan is None:
+        again = await _again(run, ended)
+        if again is None:
             return ended
+        number = run.plan.attempt + 1
+        pause = pause_before(number)
+        await run.emit(AttemptEnded(run.clock(), number - 1, run.plan.attempts, ended.failure, pause, _kept_in(run)))
+        following = await _until_asked(run, _after(run, again, pause))
         if run.requests.stop is not None:
             return replace(ended, outcome="stopped", exit=int(run.requests.exit), at=run.clock())
         if run.requests.detach:
-            await run.notice("warning", f"attempt {plan.attempt} is not begun without a distui that stays")
+            await run.notice("warning", f"attempt {number} is not begun without a distui that stays")
             return replace(ended, at=run.clock())
-        if not await _set_aside(run, plan):
+        if following is None or not await _set_aside(run, following.plan):
             return replace(ended, at=run.clock())
-        await run.renew(plan)
+        await run.renew(following)
 
 
-async def _next_plan(run: RunController, ended: RunEnded) -> RunPlan | None:
-    """The plan of the next attempt, after the pause; None when `ended` is how the run ends."""
+async def _again(run: RunController, ended: RunEnded) -> Again | None:
+    """What plans the next attempt; None when `ended` is how the run ends."""
     attempt, attempts = run.plan.attempt, run.plan.attempts
     why = why_last(run, ended.failure) if ended.outcome == "failed" else ""
     if why is None and ended.leftovers:
         why = "not everything could be removed, so no further attempt is made"
-    if why is not None or run.again is None:
-        if why:
-            await run.notice("warning", f"attempt {attempt} of {attempts} failed; {why}")
-        return None
-    plan = run.again(attempt + 1, run.clock() - run.began + pause_before(attempt + 1))
-    if isinstance(plan, NoPlan):
-        reasons = "; ".join(map(str, plan.problems))
-        await run.notice("error", f"there is no plan for attempt {attempt + 1}: {reasons}")
-        return None
-    pause = pause_before(attempt + 1)
-    await run.emit(AttemptEnded(run.clock(), attempt, attempts, ended.failure, pause, _kept_in(run)))
-    await _rest(run, pause)
-    return plan
+    if why:
+        await run.notice("warning", f"attempt {attempt} of {attempts} failed; {why}")
+    return run.again if why is None else None
+
+
+async def _after(run: RunController, again: Again, pause: float) -> NextAttempt | None:
+    """The next attempt, planned after the pause: a host may be on its way back. None, said why, without a plan."""
+    await asyncio.sleep(pause)
+    attempt = run.plan.attempt + 1
+    found = await again(attempt, run.clock() - run.began)
+    if isinstance(found, NextAttempt):
+        return found
+    reasons = "; ".join(map(str, found.problems))
+    await run.notice("error", f"there is no plan for attempt {attempt}: {reasons}")
+    return None
 
 
 def _kept_in(run: RunController) -> str:
@@ -110,20 +114,25 @@ def _kept_in(run: RunController) -> str:
     return str(run.stored.attempt(run.plan.attempt).log_dir)
 
 
-async def _rest(run: RunController, seconds: float) -> None:
-    """The pause, cut short by a stop or a detach; the stop that the attempt made by itself is over."""
+async def _until_asked(run: RunController, work: Coroutine[Any, Any, T]) -> T | None:
+    """Do `work`, given up (None) at a stop or a detach; the stop that the attempt made by itself is over."""
     if run.requests.stop in OWN_STOPS:
         run.requests.stop = None
     if run.requests.stop is None and not run.requests.detach:
         run.requests.changed.clear()
-    until = asyncio.get_running_loop().time() + seconds
     run.stored.stop_asked()  # asked of an attempt that has ended
-    while run.requests.stop is None and not run.requests.detach and asyncio.get_running_loop().time() < until:
-        if run.stored.stop_asked():
-            run.request_stop("user", exit=ExitCode.TERMINATED)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_SECONDS):
-                await run.requests.changed.wait()
+    task = asyncio.ensure_future(work)
+    try:
+        while run.requests.stop is None and not run.requests.detach and not task.done():
+            if run.stored.stop_asked():
+                run.request_stop("user", exit=ExitCode.TERMINATED)
+            asked = asyncio.ensure_future(run.requests.changed.wait())
+            await asyncio.wait((task, asked), timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            asked.cancel()
+        return task.result() if task.done() else None
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def _set_aside(run: RunController, plan: RunPlan) -> bool:

@@ -16,7 +16,7 @@ from types import TracebackType
 from distui.errors import CheckFailed, DistuiError, ExitCode, HostError
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
-from distui.run.attempts import Again, run_attempts
+from distui.run.attempts import run_attempts
 from distui.run.build.context import BuildSource
 from distui.run.code.source import CodeSource
 from distui.run.ending import ended, finish
@@ -35,6 +35,7 @@ from distui.run.host_run import HostRun
 from distui.run.launch import launch
 from distui.run.launch_steps import LaunchRefused
 from distui.run.outbox import Outbox
+from distui.run.replan import Again, NextAttempt
 from distui.run.silence import Silences
 from distui.run.state import RunState, apply
 from distui.run.store import Journal, StoredRun
@@ -251,10 +252,10 @@ class RunController:
             words = f"the value of secret {', '.join(unknown)} is not set here: where ranks print it, it is not hidden"
             await self.notice("warning", words)
 
-    async def renew(self, plan: RunPlan) -> None:
+    async def renew(self, following: NextAttempt) -> None:
         """Let go of the attempt that has ended and get ready for the next."""
         await asyncio.gather(*(h.link.close() for h in self.hosts.values()))
-        self.plan = plan
+        self.plan, self.facts = following.plan, following.facts
         self._prepare()
 
     async def _run(self) -> RunEnded:

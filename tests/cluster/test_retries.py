@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from lab.runs import read_until, rest_of
+
 pytestmark = pytest.mark.cluster
 
 Distui = Callable[..., subprocess.CompletedProcess[str]]
@@ -97,6 +99,22 @@ def test_attempts_used_up(lab: Any, home: Path, distui: Distui) -> None:
     assert "first  rank 0 on h1: exit 12" in done.stderr
     told = json.loads(distui("show", "again-2", "-o", "json").stdout)
     assert (told["state"], told["attempt"], told["attempts"], told["first_failure"]["exit"]) == ("failed", 2, 2, 12)
+    assert_clean(lab)
+
+
+def test_the_next_attempt_takes_a_restarted_host_as_it_is_now(lab: Any, start: Callable[..., Any]) -> None:
+    """It is asked again before the next attempt is planned; the restart is the cause of the first one's failure."""
+    h2 = lab.host("h2")
+    program = start('[ "$DISTUI_ATTEMPT" = 2 ] || sleep 60', "--name", "again-9", "-o", "ndjson", job={"retries": 1})
+    read_until(program, type="phase", phase="follow")
+    h2.fault("crash")
+    read_until(program, type="rank", rank=1, state="lost")
+    h2.fault("poweron")
+    events = rest_of(program)
+
+    (failed,) = (e for e in events if e["type"] == "attempt")
+    assert failed["first_failure"]["words"] == "exit 255: its host was restarted"
+    assert (events[-1]["state"], events[-1]["attempt"]) == ("succeeded", 2), program.stderr.read()
     assert_clean(lab)
 
 

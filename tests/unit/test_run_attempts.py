@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from distui.facts.host import HostDown, HostFacts, ProbeResult, Trouble
 from distui.plan.model import RunPlan
 from distui.plan.plan import NoPlan, PlanProblem
-from distui.run import attempts
+from distui.run import attempts, replan
 from distui.run.attempts import pause_before
 from distui.run.controller import Limits
 from distui.run.discover import find_runs
 from distui.run.events import AttemptEnded, PhaseBegun, RankChanged, RunOpened
 from distui.run.recorded import stored_events
+from distui.run.replan import NextAttempt
 from distui.run.state import RunState, apply
 from distui.run.store import StoredRun
-from distui.session import Completed
+from distui.session import Completed, Connector
 from distui.spec.inventory import Host
-from fakehosts.runs import Cluster, plan_for, use_fake_follower
+from fakehosts.runs import Cluster, facts_of, plan_for, use_fake_follower
 
 
 @pytest.fixture
@@ -35,9 +37,21 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return made
 
 
-def planner(cluster: Cluster, **job: object) -> attempts.Again:
-    """Plans attempt after attempt of one job, and makes each attempt of task 1 end as `exits` says."""
-    return lambda attempt, spent=0.0: plan_for(*cluster.names, attempt=attempt, **job)
+class Planner:
+    """Plans attempt after attempt of one job."""
+
+    def __init__(self, cluster: Cluster, **job: object) -> None:
+        self.cluster, self.job = cluster, job
+
+    @property
+    def first(self) -> RunPlan:
+        """The plan that the run begins with."""
+        return plan_for(*self.cluster.names, **self.job)
+
+    async def __call__(self, attempt: int, spent: float) -> NextAttempt | NoPlan:
+        """See Again."""
+        facts = {name: facts_of(name, 11 + n) for n, name in enumerate(self.cluster.names)}
+        return NextAttempt(plan_for(*self.cluster.names, attempt=attempt, facts=facts, **self.job), facts)
 
 
 def ends(cluster: Cluster, *codes: int) -> None:
@@ -69,10 +83,8 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_the_second_attempt_succeeds(cluster: Cluster) -> None:
     """Exit 0, no failure in the result; both attempts' logs are whole and apart, and nothing is left."""
     ends(cluster, 3, 0)
-    again = planner(cluster, retries=2)
-    first = again(1, 0.0)
-    assert isinstance(first, RunPlan)
-    ended = await cluster.run(first, again=again)
+    again = Planner(cluster, retries=2)
+    ended = await cluster.run(again.first, again=again)
 
     assert (ended.outcome, ended.exit, ended.failure, ended.attempt, ended.attempts) == ("succeeded", 0, None, 2, 3)
     (past,) = cluster.of(AttemptEnded)
@@ -105,8 +117,8 @@ async def test_each_attempt_has_its_own_names(cluster: Cluster) -> None:
 async def test_retries_used_up(cluster: Cluster) -> None:
     """The failure of the last attempt is the run's; events replayed from disk say the same."""
     ends(cluster, 3, 4, 5)
-    again = planner(cluster, retries=2)
-    ended = await cluster.run(again(1, 0.0), again=again)  # type: ignore[arg-type]
+    again = Planner(cluster, retries=2)
+    ended = await cluster.run(again.first, again=again)
 
     assert (ended.outcome, ended.exit, ended.attempt, ended.attempts) == ("failed", 1, 3, 3)
     assert ended.failure is not None
@@ -126,16 +138,16 @@ async def test_retries_used_up(cluster: Cluster) -> None:
 async def test_what_never_ran_is_not_retried(cluster: Cluster, code: int) -> None:
     """A command that can't be executed fails the same way again."""
     ends(cluster, code)
-    again = planner(cluster, retries=2)
-    ended = await cluster.run(again(1, 0.0), again=again)  # type: ignore[arg-type]
+    again = Planner(cluster, retries=2)
+    ended = await cluster.run(again.first, again=again)
     assert (ended.outcome, ended.attempt) == ("failed", 1)
     assert "attempt 1 of 3 failed; the command can't be executed" in cluster.said()
 
 
 async def test_a_stop_is_not_retried(cluster: Cluster) -> None:
     """What somebody stopped stays stopped."""
-    again = planner(cluster, retries=2)
-    made = cluster.controller(again(1, 0.0), again=again)  # type: ignore[arg-type]
+    again = Planner(cluster, retries=2)
+    made = cluster.controller(again.first, again=again)
 
     async def stop() -> None:
         await until(lambda: any(isinstance(e, PhaseBegun) and e.phase == "follow" for e in cluster.events))
@@ -150,8 +162,8 @@ async def test_in_the_pause(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, h
     """A stop (also asked by another process here) or a detach ends the run between two attempts."""
     monkeypatch.setattr(attempts, "FIRST_PAUSE", 30.0)
     ends(cluster, 3)
-    again = planner(cluster, retries=2)
-    made = cluster.controller(again(1, 0.0), again=again)  # type: ignore[arg-type]
+    again = Planner(cluster, retries=2)
+    made = cluster.controller(again.first, again=again)
 
     async def meanwhile() -> None:
         await until(lambda: bool(cluster.of(AttemptEnded)))
@@ -174,8 +186,8 @@ async def test_no_time_for_another(cluster: Cluster, monkeypatch: pytest.MonkeyP
     """--timeout counts for all attempts together."""
     monkeypatch.setattr(attempts, "FIRST_PAUSE", 100.0)
     ends(cluster, 3)
-    again = planner(cluster, retries=2)
-    ended = await cluster.run(again(1, 0.0), again=again, limits=Limits(run=50))  # type: ignore[arg-type]
+    again = Planner(cluster, retries=2)
+    ended = await cluster.run(again.first, again=again, limits=Limits(run=50))
     assert (ended.outcome, ended.attempt) == ("failed", 1)
     assert "the time limit leaves no room for another attempt" in cluster.said()
 
@@ -183,13 +195,13 @@ async def test_no_time_for_another(cluster: Cluster, monkeypatch: pytest.MonkeyP
 async def test_a_later_attempt_that_cannot_start(cluster: Cluster) -> None:
     """The run did run and failed: its first failure stays the result."""
     ends(cluster, 3)
-    again = planner(cluster, retries=1)
+    again = Planner(cluster, retries=1)
 
-    def gone(attempt: int, spent: float) -> RunPlan | NoPlan:
+    async def gone(attempt: int, spent: float) -> NextAttempt | NoPlan:
         cluster.hosts[0].engine.images.clear()
-        return again(attempt, spent)
+        return await again(attempt, spent)
 
-    ended = await cluster.run(again(1, 0.0), again=gone)  # type: ignore[arg-type]
+    ended = await cluster.run(again.first, again=gone)
     assert (ended.outcome, ended.exit, ended.attempt) == ("failed", 1, 2)
     assert ended.failure is not None
     assert ended.failure.exit == 3
@@ -199,11 +211,41 @@ async def test_a_later_attempt_that_cannot_start(cluster: Cluster) -> None:
 async def test_without_a_plan_there_is_no_other_attempt(cluster: Cluster) -> None:
     """The reason is said."""
     ends(cluster, 3)
-    again = planner(cluster, retries=1)
-    none = NoPlan((PlanProblem("h1", "has no free port"),))
-    ended = await cluster.run(again(1, 0.0), again=lambda *_: none)  # type: ignore[arg-type]
+    again = Planner(cluster, retries=1)
+
+    async def none(attempt: int, spent: float) -> NextAttempt | NoPlan:
+        return NoPlan((PlanProblem("h1", "has no free port"),))
+
+    ended = await cluster.run(again.first, again=none)
     assert (ended.outcome, ended.attempt) == ("failed", 1)
     assert "there is no plan for attempt 2: h1: has no free port" in cluster.said()
+
+
+async def test_the_next_attempt_is_planned_for_hosts_as_they_are_by_then(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """h2 was restarted and is taken as it is now; h1 does not answer the probe and is taken as it was known."""
+    known = {"h1": facts_of("h1", 11, boot_id="a1"), "h2": facts_of("h2", 12, boot_id="b1")}
+
+    async def probed(connector: Connector, hosts: Sequence[Host], *, parallel: int) -> dict[str, ProbeResult]:
+        cluster.hosts[1].files["/proc/sys/kernel/random/boot_id"] = b"b2\n"
+        return {"h1": HostDown("h1", Trouble("timeout", "no answer")), "h2": facts_of("h2", 12, boot_id="b2")}
+
+    def planner(*, facts: Mapping[str, HostFacts], attempt: int, spent: float) -> RunPlan | NoPlan:
+        return plan_for("h1", "h2", facts=facts, attempt=attempt, retries=1)
+
+    async def connector() -> Connector:
+        return cluster.connector
+
+    monkeypatch.setattr(replan, "probe_all", probed)
+    ends(cluster, 3, 0)
+    again = replan.Replan(planner, connector, [Host("h1"), Host("h2")], known, 8)
+    ended = await cluster.run(plan_for("h1", "h2", facts=known, retries=1), facts=known, again=again)
+
+    assert (ended.outcome, ended.attempt) == ("succeeded", 2), cluster.said()
+    plan = cluster.store.need("r1").read_plan()
+    assert plan is not None
+    assert [task["labels"]["distui.boot"] for task in plan["tasks"]] == ["a1", "b2"]
 
 
 async def test_an_adopted_run_is_not_retried(cluster: Cluster) -> None:
@@ -259,8 +301,8 @@ def test_pauses_grow_to_a_minute(attempt: int, seconds: float) -> None:
 
 async def test_max_duration_ends_a_run(cluster: Cluster) -> None:
     """Stopped, 124, not retried; what the others did of it is no failure, whoever's end is seen first."""
-    again = planner(cluster, retries=2, max_duration=60.0)
-    made = cluster.controller(again(1, 0.0), again=again)  # type: ignore[arg-type]
+    again = Planner(cluster, retries=2, max_duration=60.0)
+    made = cluster.controller(again.first, again=again)
 
     async def meanwhile() -> None:
         await until(lambda: any(isinstance(e, PhaseBegun) and e.phase == "follow" for e in cluster.events))
@@ -303,13 +345,13 @@ async def test_the_limit_counts_for_all_attempts(cluster: Cluster) -> None:
     """The next attempt is told what was spent; with nothing left there is none."""
     ends(cluster, 3, 0)
     asked: list[float] = []
-    again = planner(cluster, retries=1, max_duration=60.0)
+    again = Planner(cluster, retries=1, max_duration=60.0)
 
-    def note(attempt: int, spent: float) -> RunPlan | NoPlan:
+    async def note(attempt: int, spent: float) -> NextAttempt | NoPlan:
         asked.append(spent)
-        return again(attempt, spent)
+        return await again(attempt, spent)
 
-    ended = await cluster.run(again(1, 0.0), again=note)  # type: ignore[arg-type]
+    ended = await cluster.run(again.first, again=note)
     assert (ended.outcome, ended.attempt) == ("succeeded", 2)
     assert len(asked) == 1
     assert 0 < asked[0] < 20
@@ -320,8 +362,8 @@ async def test_no_attempt_when_the_limit_is_near(cluster: Cluster, monkeypatch: 
     monkeypatch.setattr(attempts, "FIRST_PAUSE", 59.0)
     monkeypatch.setattr(attempts, "LONGEST_PAUSE", 100.0)
     ends(cluster, 3)
-    again = planner(cluster, retries=1, max_duration=30.0)
-    ended = await cluster.run(again(1, 0.0), again=again)  # type: ignore[arg-type]
+    again = Planner(cluster, retries=1, max_duration=30.0)
+    ended = await cluster.run(again.first, again=again)
     assert (ended.outcome, ended.attempt) == ("failed", 1)
     assert "the time limit leaves no room for another attempt" in cluster.said()
 
@@ -347,8 +389,8 @@ async def test_a_full_disk_here_is_no_reason_to_lose_the_result(
 
     monkeypatch.setattr(StoredRun, "set_aside", full)
     ends(cluster, 3)
-    again = planner(cluster, retries=1)
-    ended = await cluster.run(again(1, 0.0), again=again)  # type: ignore[arg-type]
+    again = Planner(cluster, retries=1)
+    ended = await cluster.run(again.first, again=again)
     assert (ended.outcome, ended.exit, ended.failure.exit if ended.failure else None) == ("failed", 1, 3)
     assert "No space left on device; attempt 2 is not begun" in cluster.said()
     assert cluster.left() == []

@@ -1,0 +1,53 @@
+"""The plan of a run's next attempt, from what its hosts are by then: restarted, with a GPU less, at another address."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from distui.facts.host import HostFacts
+from distui.facts.probe import probe_all
+from distui.plan.model import NoPlan, RunPlan
+from distui.session import Connector
+from distui.spec.inventory import Host
+
+
+@dataclass(frozen=True, slots=True)
+class NextAttempt:
+    """A plan and the facts that it was made from."""
+
+    plan: RunPlan
+    facts: Mapping[str, HostFacts]
+
+
+Again = Callable[[int, float], Awaitable[NextAttempt | NoPlan]]
+"""Plans the run's next attempt: its number, and the seconds that the run has taken so far. With a fresh port and a
+fresh rendezvous file."""
+
+
+class Planner(Protocol):
+    """`plan` with everything given that does not change between attempts."""
+
+    def __call__(self, *, facts: Mapping[str, HostFacts], attempt: int, spent: float) -> RunPlan | NoPlan:
+        """See distui.plan.plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replan:
+    """Asks the hosts again and plans with their answers. Awaited as an `Again`."""
+
+    planner: Planner
+    connector: Callable[[], Awaitable[Connector]]
+    hosts: Sequence[Host]
+    known: Mapping[str, HostFacts]
+    """What the first plan was made from: a host that does not answer is planned as it was then, and the launch says
+    what is wrong with it."""
+    parallel: int
+
+    async def __call__(self, attempt: int, spent: float) -> NextAttempt | NoPlan:
+        """See Again."""
+        results = await probe_all(await self.connector(), self.hosts, parallel=self.parallel)
+        facts = {**self.known, **{name: r for name, r in results.items() if isinstance(r, HostFacts)}}
+        plan = self.planner(facts=facts, attempt=attempt, spent=spent)
+        return plan if isinstance(plan, NoPlan) else NextAttempt(plan, facts)
