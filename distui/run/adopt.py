@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from distui.errors import DistuiError, UsageError
-from distui.plan.labels import TaskLabels, task_from_labels
+from distui.plan.labels import TaskLabels, format_ranks, task_from_labels
 from distui.plan.model import RunPlan, Task
 from distui.plan.serialize import from_json
 from distui.run.discover import FoundRun, FoundTask
@@ -118,11 +118,54 @@ async def stop_found(
     connector: Connector, found: FoundRun, plan: RunPlan, *, who: str, grace: float, remove: bool = True
 ) -> StopReport:
     """Stop every task of a run on the hosts that answer, and remove what it left; safe to repeat."""
-    hosts = [HostRun(name, plan, connector) for name in plan.hosts]
+
+    async def stop(host: HostRun) -> tuple[str, ...]:
+        await host.say_stopped(who)
+        await host.stop(_running(host, found), grace)
+        return await host.remove() if remove else ()
+
+    return await _on_hosts(connector, plan, plan.hosts, stop)
+
+
+async def stop_ranks(
+    connector: Connector, found: FoundRun, plan: RunPlan, ranks: Collection[int], *, grace: float
+) -> StopReport:
+    """Stop the tasks of some ranks and leave the rest alone: what becomes of the run is its job's `on_fail`.
+
+    Raises UsageError when a task has ranks that are not among them: they live and end together.
+    """
+    chosen = [task for task in plan.tasks if set(task.ranks) & set(ranks)]
+    for task in chosen:
+        if not set(task.ranks) <= set(ranks):
+            words = f"ranks {format_ranks(task.ranks)} on {task.host} are one task and end together"
+            raise UsageError(words, hint=f"--rank {format_ranks(task.ranks)}")
+
+    async def stop(host: HostRun) -> tuple[str, ...]:
+        await host.stop([task for task in _running(host, found) if task in chosen], grace)
+        return ()
+
+    return await _on_hosts(connector, plan, tuple(dict.fromkeys(task.host for task in chosen)), stop)
+
+
+def _running(host: HostRun, found: FoundRun) -> list[Task]:
+    running = {t.labels.task for t in found.tasks if t.running and t.host == host.host}
+    return [task for task in host.tasks if task.index in running]
+
+
+async def _on_hosts(
+    connector: Connector, plan: RunPlan, names: Sequence[str], work: Callable[[HostRun], Awaitable[tuple[str, ...]]]
+) -> StopReport:
+    """Do something on these hosts of a run side by side; a host that fails keeps none of the others from it."""
+    hosts = [HostRun(name, plan, connector) for name in names]
+
+    async def one(host: HostRun) -> tuple[str, ...]:
+        await host.connect()
+        return await work(host)
+
     try:
-        results = await asyncio.gather(*(_stop(h, found, who, grace, remove) for h in hosts), return_exceptions=True)
+        results = await asyncio.gather(*(one(host) for host in hosts), return_exceptions=True)
     finally:
-        await asyncio.gather(*(h.link.close() for h in hosts))
+        await asyncio.gather(*(host.link.close() for host in hosts))
     errors: dict[str, str] = {}
     left: list[str] = []
     for host, result in zip(hosts, results, strict=True):
@@ -133,11 +176,3 @@ async def stop_found(
         else:
             left += result
     return StopReport(errors, tuple(left))
-
-
-async def _stop(host: HostRun, found: FoundRun, who: str, grace: float, remove: bool) -> tuple[str, ...]:
-    await host.connect()
-    running = {t.labels.task for t in found.tasks if t.running and t.host == host.host}
-    await host.say_stopped(who)
-    await host.stop([task for task in host.tasks if task.index in running], grace)
-    return await host.remove() if remove else ()

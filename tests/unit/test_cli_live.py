@@ -35,6 +35,11 @@ def test_a_detached_run_is_listed_read_and_stopped(cli: Any, demo_home: Path) ->
     assert cli("wait", "far", "--for", "running").code == 0
     assert cli("logs", "far", "-n", "1").out == "000 demo1 | tick\n001 demo2 | tick\n"
     assert cli("rm", "far").code == 2
+    assert cli("kill", "far", "--rank", "7").code == 2
+    one = cli("kill", "far", "--rank", "1")
+    assert (one.code, "rank 1 of far ended" in one.err) == (0, True), one.err
+    (run,) = json.loads(cli("ps", "--json").out)["runs"]
+    assert run["state"] == "partial"
     stopped = cli("stop", "far", "--grace", "5s")
     assert stopped.code == 0, stopped.err
     assert json.loads(cli("ps", "--json").out)["runs"] == []

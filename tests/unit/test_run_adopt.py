@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from distui.errors import HostUnreachable
+from distui.errors import HostUnreachable, UsageError
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
-from distui.run.adopt import ids_of, plan_of, stop_found
+from distui.run.adopt import ids_of, plan_of, stop_found, stop_ranks
 from distui.run.discover import FoundRun, find_runs
 from distui.session import Completed
 from distui.spec.inventory import Host
@@ -130,6 +130,26 @@ async def test_a_stop_that_leaves_removal_to_the_follower(cluster: Cluster) -> N
     await stop_found(cluster.connector, found, plan, who="b", grace=5.0, remove=False)
     assert [c.status for h in cluster.hosts for c in h.containers] == ["exited", "exited"]
     assert all(any(f.endswith("/stopped") for f in h.files) for h in cluster.hosts)
+
+
+async def test_some_ranks_are_stopped_and_the_others_left_alone(cluster: Cluster) -> None:
+    """Only that rank's container ends, it is not removed, and nobody says that the run is stopped."""
+    plan, found = await detached(cluster)
+    report = await stop_ranks(cluster.connector, found, plan, {1}, grace=5.0)
+    assert (dict(report.errors), report.leftovers) == ({}, ())
+    assert [c.status for h in cluster.hosts for c in h.containers] == ["running", "exited"]
+    assert not any(f.endswith("/stopped") for h in cluster.hosts for f in h.files)
+    assert cluster.hosts[0].open_sessions == cluster.hosts[1].open_sessions == 0
+
+
+async def test_ranks_of_one_task_end_together(cluster: Cluster) -> None:
+    """torchrun's ranks of a node can't be stopped one by one: refused before any host is asked to."""
+    plan, found = await detached(cluster)
+    whole = dataclasses.replace(plan, tasks=(dataclasses.replace(plan.tasks[0], ranks=(0, 1, 2)), plan.tasks[1]))
+    with pytest.raises(UsageError, match="ranks 0-2 on h1 are one task") as refused:
+        await stop_ranks(cluster.connector, found, whole, {0, 2}, grace=5.0)
+    assert refused.value.hint == "--rank 0-2"
+    assert [c.status for h in cluster.hosts for c in h.containers] == ["running", "running"]
 
 
 async def test_a_stop_repeated_is_fine(cluster: Cluster) -> None:

@@ -9,9 +9,10 @@ import click
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
 from distui.cli.console import Console, confirm_async
-from distui.cli.options import DURATION, RUN, verb
+from distui.cli.options import DURATION, RANKS, RUN, verb
 from distui.cli.phrases import counted
-from distui.errors import DistuiError, ExitCode
+from distui.cli.ranks import refuse_unknown
+from distui.errors import DistuiError, ExitCode, UsageError
 
 if TYPE_CHECKING:
     from distui.cli.attaching import Live
@@ -23,29 +24,44 @@ DRAIN_SECONDS = 60.0
 """How long another distui on this machine may take to read the logs to their end after a stop."""
 
 
+_SOME = click.option(
+    "--rank",
+    "ranks",
+    type=RANKS,
+    metavar="SET",
+    help="Only these ranks; the job's on_fail says what the others do.",
+)
+
+
 @verb("stop")
 @click.argument("names", metavar="RUN...", type=RUN, nargs=-1, required=True)
 @click.option("--grace", type=DURATION, metavar="DUR", help="Between SIGTERM and SIGKILL [the job's stop_grace].")
+@_SOME
 @click.pass_context
-def command(ctx: click.Context, names: tuple[str, ...], grace: float | None) -> int:
+def command(ctx: click.Context, names: tuple[str, ...], grace: float | None, ranks: frozenset[int] | None) -> int:
     """Stop runs on all their hosts: SIGTERM, after the grace SIGKILL; read the logs to their end, clean up.
 
     Works from any machine that reaches the hosts. Repeating it is safe.
     """
-    return _end(settings.of(ctx), names, grace, "stop")
+    return _end(settings.of(ctx), names, grace, "stop", ranks)
 
 
 @verb("kill")
 @click.argument("names", metavar="RUN...", type=RUN, nargs=-1, required=True)
+@_SOME
 @click.pass_context
-def kill(ctx: click.Context, names: tuple[str, ...]) -> int:
+def kill(ctx: click.Context, names: tuple[str, ...], ranks: frozenset[int] | None) -> int:
     """Kill runs on all their hosts at once with SIGKILL, then clean up as stop does."""
-    return _end(settings.of(ctx), names, 0.0, "kill")
+    return _end(settings.of(ctx), names, 0.0, "kill", ranks)
 
 
-def _end(told: Settings, names: tuple[str, ...], grace: float | None, word: str) -> int:
+def _end(told: Settings, names: tuple[str, ...], grace: float | None, word: str, ranks: frozenset[int] | None) -> int:
     told.refuse_readonly(word)
     out = consoles.of(told)
+    if ranks is not None:
+        if len(names) > 1:
+            raise UsageError("--rank is about one run", hint="name one run")
+        return wiring.run_async(_some(told, out, runs.locate(told, names[0]), ranks, grace, word), limit=told.timeout)
     return max(_end_named(told, out, name, grace, word) for name in names)
 
 
@@ -81,6 +97,31 @@ async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float
         up = [host for host in place.hosts if host.name not in unreachable]
         await sweep_run(connector, out, place.run, up, token_of(live.found.tasks[0].labels))
         return code
+
+
+async def _some(
+    told: Settings, out: Console, place: runs.Place, ranks: frozenset[int], grace: float | None, word: str
+) -> int:
+    """Some ranks; whoever follows the run sees them end as if stopped from outside."""
+    from distui.cli.attaching import take_up
+    from distui.plan.labels import format_ranks
+    from distui.run.adopt import stop_ranks
+
+    async with wiring.connected(told, place.hosts) as connector:
+        live = await take_up(told, connector, place)
+        refuse_unknown(ranks, [rank for task in live.plan.tasks for rank in task.ranks])
+        if not await _agreed(told, out, live, word):
+            return ExitCode.INTERRUPTED
+        seconds = live.plan.stop_grace if grace is None else grace
+        report = await stop_ranks(connector, live.found, live.plan, ranks, grace=seconds)
+    for host, text in report.errors.items():
+        out.warn(f"distui: {host}: {text}", "red")
+    if report.errors:
+        return ExitCode.CONTACT_LOST
+    done = f"rank {format_ranks(sorted(ranks))}" if len(ranks) == 1 else f"ranks {format_ranks(sorted(ranks))}"
+    then = "the others go on" if live.plan.on_fail == "wait" else "whoever follows the run stops the others"
+    out.say(f"distui: {done} of {place.run} ended; with `on_fail: {live.plan.on_fail}` {then}")
+    return ExitCode.OK
 
 
 async def _between_attempts(out: Console, stored: StoredRun) -> int:
