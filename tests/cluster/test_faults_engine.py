@@ -315,6 +315,29 @@ def test_an_admin_ends_a_rank_with_docker(lab: Any, start: Callable[..., Any], f
     assert_clean(lab)
 
 
+def test_docker_by_sudo_alone(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """`docker: sudo -n docker` for a login outside group docker: a run as any other; where sudo wants a password that
+    is told, and nobody is asked.
+    """
+    config = home / ".ssh/config"
+    config.write_text(config.read_text().replace("User root", "User nodocker"))
+    (home / "hosts.yaml").write_text("version: 1\ndefaults: {docker: sudo -n docker}\nhosts:\n  h[1-3]: {}\n")
+    for name in ("h1", "h2"):
+        lab.host(name).fault("sudo")
+    done = start(TICKS % 50, "-o", "json").finish()
+    lab.host("h2").fault("sudo-asks")
+    refused = start("true").finish()
+
+    assert done.returncode == 0, done.stderr
+    for rank in range(2):
+        text = (Path(json.loads(done.stdout)["log_dir"]) / f"rank-0000{rank}.log").read_text()
+        assert text == "".join(f"tick {i} of {rank}\n" for i in range(50))
+    assert refused.returncode == 3, refused.stderr
+    assert "h2: sudo asks for a password" in refused.stderr
+    assert "NOPASSWD" in refused.stderr
+    assert_clean(lab)
+
+
 # two people at once
 
 

@@ -23,7 +23,7 @@ CURE_ORDER = (
     *("poweron", "thaw", "cpu-free", "plug", "ifup", "unblackhole", "uncut", "unshape"),
     *("ssh-cont", "ssh-hostkey-old", "ssh-unset", "ssh-unsetenv", "ssh-allow", "ssh-up"),
     *("docker-cont", "docker-back", "docker-fast", "docker-large", "docker-log-own", "docker-up"),
-    *("gpu-hook", "rank-cont", "unfill", "gpu-ok", "ib-up", "nfs-ok", "hosts-ok"),
+    *("gpu-hook", "rank-cont", "unfill", "gpu-ok", "ib-up", "nfs-ok", "hosts-ok", "sudo-gone"),
 )
 """First what makes the host alive and reachable, then the rest."""
 

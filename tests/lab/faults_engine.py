@@ -67,6 +67,26 @@ def docker_back(host: Host) -> None:
     host.exec("test ! -e /usr/bin/.docker-gone || mv /usr/bin/.docker-gone /usr/bin/docker")
 
 
+@fault("sudo", cure="sudo-gone")
+def sudo(host: Host) -> None:
+    """There is a sudo, which lets everybody be root without a password; `sudo-asks`: not without one."""
+    host.exec("cp $(readlink -f /usr/bin/python3) /usr/bin/.lab-setuid && chmod 4755 /usr/bin/.lab-setuid")
+    host.exec("install -m 755 /.lab/stubs/sudo /usr/bin/sudo")
+
+
+@fault("sudo-asks", cure="sudo-gone")
+def sudo_asks(host: Host) -> None:
+    """sudo wants a password."""
+    sudo(host)
+    host.exec("touch /run/lab-sudo-asks")
+
+
+@fault("sudo-gone")
+def sudo_gone(host: Host) -> None:
+    """No sudo, as the lab's hosts are."""
+    host.exec("rm -f /usr/bin/sudo /usr/bin/.lab-setuid /run/lab-sudo-asks")
+
+
 @fault("docker-slow", cure="docker-fast")
 def docker_slow(host: Host, seconds: str) -> None:
     """`docker run` takes SECONDS longer before it does anything."""
