@@ -11,6 +11,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -351,16 +352,42 @@ def test_a_secret_is_seen_by_nobody_even_when_the_rank_prints_it(lab: Any, home:
     assert_clean(lab)
 
 
-def test_another_user_of_this_machine_reads_nothing(lab: Any, home: Path) -> None:
-    """With the loosest umask: every file is 0600 in folders that are 0700."""
-    write(home, "echo", "hello")
-    home.parent.chmod(0o755)
-    home.chmod(0o755)
+NOBODY = 65534
+
+
+@pytest.fixture
+def open_home(lab: Any) -> Iterator[Path]:
+    """A home folder that every user of this machine may enter."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as top:
+        home = lab.ssh_home(Path(top) / "home")
+        Path(top).chmod(0o755)
+        home.chmod(0o755)
+        (home / "hosts.yaml").write_text("version: 1\nhosts:\n  h[1-3]: {}\n")
+        yield home
+
+
+def readable(home: Path) -> set[str]:
+    """What somebody else may read of it."""
+    argv = ("find", str(home), "-type", "f", "-readable", "-printf", "%P\\n")
+    found = subprocess.run(argv, user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True)
+    return set(found.stdout.splitlines())
+
+
+def test_another_user_of_this_machine_reads_nothing(lab: Any, open_home: Path) -> None:
+    """With the loosest umask: while a run is on and after it, of all files only those that the user wrote; each file
+    of distui is 0600 in folders that are 0700.
+    """
+    home, own = open_home, {"hosts.yaml", "job.yaml"}
+    write(home, "sh", "-c", "echo hello; sleep 2", secrets=["HF_TOKEN"])
     argv = (sys.executable, "-m", "distui.cli.main", "run", "job.yaml", "--headless", "-y", "--name", "mine")
-    with lab.spawn("sh", "-c", 'umask 0; exec "$@"', "sh", *argv, home=home, env={"PYTHONPATH": str(REPO)}) as program:
+    env = {"PYTHONPATH": str(REPO), "HF_TOKEN": CANARY}
+    with lab.spawn("sh", "-c", 'umask 0; exec "$@"', "sh", *argv, home=home, env=env) as program:
+        assert "hello" in program.stdout.readline(), program.stderr.read()
+        during = readable(home)
         done = program.finish(timeout=90)
 
     assert done.returncode == 0, done.stderr
+    assert (during, readable(home)) == (own, own)
     root = home / ".local/state/distui"
     loose = [path for path in root.rglob("*") if path.stat().st_mode & 0o077 and root in path.parents]
     assert [path for path in loose if path.is_file()] == []
