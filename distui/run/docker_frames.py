@@ -3,6 +3,7 @@
 A frame is `u8 stream | 0 0 0 | u32 length | 30-byte stamp | space | bytes` (big-endian), as the Engine API sends it
 with `timestamps=1`. Records are kept as three columns: at 170,000 records a second one object each would cost more
 than the connection. Stamps stay text: they have a fixed width, so they compare as bytes like the times they mean.
+Whole lines that the host's helper has packed (`onhost/pack.py`) come as columns already.
 """
 
 from __future__ import annotations
@@ -10,18 +11,25 @@ from __future__ import annotations
 import calendar
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from distui.run.columns import STAMP, LineColumn, StampColumn
+from distui.run.onhost.pack import HEAD, LINES
 
 STDOUT = 1
 STDERR = 2
 _DAEMON = 3
 """Stream of the daemon's own words: the log can't be read on."""
 
+_STREAMS = bytes((STDOUT, STDERR))
+
 _FRAME = struct.Struct(">BxxxI30sx")
 _SHORT = struct.Struct(">BxxxI")
 _SHORTEST = _FRAME.size - 8
+_PACKED = 1 + STAMP + 8
+"""Bytes in a block for each line besides its text: stream, stamp, time."""
 _FRAME_LIMIT = 64 << 20
 """What is waited for at most. Docker's frames are of 16 KiB."""
 
@@ -43,9 +51,9 @@ class Record(NamedTuple):
 class Batch:
     """Records in the log's own order, as columns of equal length."""
 
-    streams: tuple[int, ...] = ()
-    stamps: tuple[bytes, ...] = ()
-    pieces: tuple[bytes, ...] = ()
+    streams: Sequence[int] = ()
+    stamps: Sequence[bytes] = ()
+    pieces: Sequence[bytes] = ()
 
     def __len__(self) -> int:
         return len(self.pieces)
@@ -53,7 +61,22 @@ class Batch:
     @property
     def data(self) -> bytes:
         """What the program wrote, both streams in the log's order."""
-        return b"".join(self.pieces)
+        return joined(self.pieces)
+
+    @property
+    def size(self) -> int:
+        """Bytes of `data`."""
+        return len(self.pieces.data) if isinstance(self.pieces, LineColumn) else sum(map(len, self.pieces))
+
+    @property
+    def low(self) -> bytes:
+        """The smallest stamp. Raises ValueError when there is none."""
+        return self.stamps.low if isinstance(self.stamps, StampColumn) else min(self.stamps)
+
+    @property
+    def top(self) -> bytes:
+        """The greatest stamp. Raises ValueError when there is none."""
+        return self.stamps.top if isinstance(self.stamps, StampColumn) else max(self.stamps)
 
     def records(self) -> Iterator[Record]:
         """The records one by one."""
@@ -74,6 +97,11 @@ class Batch:
         )
 
 
+def joined(pieces: Sequence[bytes]) -> bytes:
+    """The pieces as they stand one after another."""
+    return pieces.data if isinstance(pieces, LineColumn) else b"".join(pieces)
+
+
 class BadFrame(ValueError):
     """The bytes are not Docker frames: a container with a tty, or not Docker at all."""
 
@@ -91,25 +119,51 @@ class FrameParser:
         """Whether part of a frame is held back."""
         return bool(self._rest)
 
-    def feed(self, data: bytes) -> Batch:
+    def feed(self, data: bytes) -> list[Batch]:
         """The records that `data` completes. Raises BadFrame when these are no frames."""
         buf = self._rest + data if self._rest else data
+        batches, pos, begin = [], 0, -1
+        while begin < pos < len(buf):
+            begin = pos
+            pos, batch = self._blocks(buf, pos) if buf[pos] == LINES else self._records(buf, pos)
+            batches += [batch] if len(batch) else []
+        self._rest = buf[pos:]
+        return batches
+
+    def _blocks(self, buf: bytes, pos: int) -> tuple[int, Batch]:
+        """The whole blocks of lines from `pos` on, in one; and where they end."""
+        columns: list[tuple[bytes, bytes, bytes, bytes]] = []
+        lows, tops, count = [], [], 0
+        while len(buf) - pos >= HEAD.size and buf[pos] == LINES:
+            _, length, lines, low, top = HEAD.unpack_from(buf, pos)
+            begin, end = pos + HEAD.size, pos + 8 + length
+            if begin + lines * _PACKED > end or length > _FRAME_LIMIT or not lines:
+                raise BadFrame(f"a block of {lines} lines in {length} bytes")
+            if end > len(buf):
+                break
+            columns.append(_cut_block(buf, begin, lines, end))
+            lows.append(low)
+            tops.append(top)
+            count, pos = count + lines, end
+        if not columns:
+            return pos, Batch()
+        streams, stamps, times, text = map(b"".join, zip(*columns, strict=True))
+        if text.count(b"\n") != count or not text.endswith(b"\n") or streams.translate(None, _STREAMS):
+            raise BadFrame(f"a block that is not of {count} lines")
+        return pos, Batch(streams, StampColumn(stamps, min(lows), max(tops), times), LineColumn(text, count))
+
+    def _records(self, buf: bytes, pos: int) -> tuple[int, Batch]:
+        """The frames from `pos` on up to a block. Columns: thousands of live tuples would set the collector off."""
         streams: list[int] = []
         stamps: list[bytes] = []
         pieces: list[bytes] = []
-        pos = self._parse(buf, streams, stamps, pieces)
-        self._rest = buf[pos:]
-        return Batch(tuple(streams), tuple(stamps), tuple(pieces))
-
-    def _parse(self, buf: bytes, streams: list[int], stamps: list[bytes], pieces: list[bytes]) -> int:
-        """Columns, not a tuple each: thousands of live tuples would set the garbage collector off."""
         unpack, add_stream, add_stamp, add_piece = _FRAME.unpack_from, streams.append, stamps.append, pieces.append
-        pos, end = 0, len(buf)
+        end = len(buf)
         last_start = end - _FRAME.size
         while pos <= last_start:
             stream, length, stamp = unpack(buf, pos)
             after = pos + 8 + length
-            if after > end:
+            if stream == LINES or after > end:
                 break
             if length < _SHORTEST or not 0 < stream < _DAEMON:
                 pos = self._odd(buf, pos)
@@ -118,7 +172,12 @@ class FrameParser:
             add_stamp(stamp)
             add_piece(buf[pos + 39 : after])
             pos = after
-        while end - pos >= 8 and pos + 8 + _SHORT.unpack_from(buf, pos)[1] <= end:
+        return self._behind(buf, pos), Batch(tuple(streams), tuple(stamps), tuple(pieces))
+
+    def _behind(self, buf: bytes, pos: int) -> int:
+        """Take what is behind the records and has no stamp; where what is held back begins. Raises BadFrame."""
+        end = len(buf)
+        while end - pos >= 8 and buf[pos] != LINES and pos + 8 + _SHORT.unpack_from(buf, pos)[1] <= end:
             pos = self._odd(buf, pos)
         if end - pos >= 4 and buf[pos + 1 : pos + 4] != b"\0\0\0":
             raise BadFrame(f"not a Docker log frame: {buf[pos : pos + 8]!r}")
@@ -134,6 +193,13 @@ class FrameParser:
             raise BadFrame(f"not a Docker log frame: {buf[pos : pos + 8]!r}")
         self.daemon_error = body.decode("utf-8", "replace").strip()
         return pos + 8 + int(length)
+
+
+def _cut_block(buf: bytes, begin: int, lines: int, end: int) -> tuple[bytes, bytes, bytes, bytes]:
+    """Streams, stamps, times and text of a block."""
+    stamps, times = begin + lines, begin + lines * (1 + STAMP)
+    text = begin + lines * _PACKED
+    return buf[begin:stamps], buf[stamps:times], buf[times:text], buf[text:end]
 
 
 def stamp_ns(stamp: bytes) -> int:

@@ -139,8 +139,8 @@ class Feed(Protocol):
     def lost(self) -> asyncio.Future[Exception]:
         """Done once the feed is broken, with the reason as its result."""
 
-    async def get(self, path: str) -> Stream:
-        """GET `path` of the engine's API."""
+    async def get(self, path: str, *, packed: bool = False) -> Stream:
+        """GET `path` of the engine's API. `packed`: it is a log with stamps, and may come in blocks (`onhost/pack`)."""
 
     async def tail(self, path: str, offset: int) -> Stream:
         """The file from a byte offset on as it grows, until `finish`. `ended` may say `error` or `missing`."""

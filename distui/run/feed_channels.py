@@ -162,7 +162,7 @@ class ChannelFeed:
         self._engine = engine
         self._streams: set[ChannelStream] = set()
 
-    async def get(self, path: str) -> Stream:
+    async def get(self, path: str, *, packed: bool = False) -> Stream:
         """See Feed."""
         ask = f"GET {path} HTTP/1.0\r\nHost: distui\r\n\r\n".encode()
         return await self._open(self._dial, lambda stream, channel: stream.pour_http(channel, ask))

@@ -86,9 +86,9 @@ class HelperFeed:
                 raise NoHelper(f"what came from the helper can't be read: {error}") from error
         self._tasks = [asyncio.ensure_future(self._read()), asyncio.ensure_future(self._ping())]
 
-    async def get(self, path: str) -> Stream:
+    async def get(self, path: str, *, packed: bool = False) -> Stream:
         """See Feed."""
-        return await self._ask({"op": "req", "path": path})
+        return await self._ask({"op": "req", "path": path, "packed": packed})
 
     async def tail(self, path: str, offset: int) -> Stream:
         """See Feed."""

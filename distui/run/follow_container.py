@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
 from distui.run.container import ContainerState, container_state
@@ -106,7 +106,7 @@ class ContainerReader:
         if not state.tty:
             since = self.cursor.begin(full=self._full)
             path += "&timestamps=1" + (f"&since={since}" if since else "")
-        stream = await feed.get(path)
+        stream = await feed.get(path, packed=not state.tty)
         try:
             if await stream.status() == 200:
                 await (self._pump_raw(stream) if state.tty else self._pump(stream))
@@ -118,15 +118,20 @@ class ContainerReader:
     async def _pump(self, stream: Stream) -> None:
         parser = FrameParser()
         while data := await stream.read():
-            try:
-                batch = self.cursor.take(parser.feed(data))
-            except ValueError as error:  # no frames, or no times in them
-                raise EngineDown(str(error)) from None
-            if len(batch):
+            for batch in self._taken(parser, data):
                 await self._emit(Records(self.task, batch, self.cursor.point))
             if parser.daemon_error:
                 await self._say(f"the engine could not read the log on: {parser.daemon_error}")
         self._full = False
+
+    def _taken(self, parser: FrameParser, data: bytes) -> Iterator[Batch]:
+        """What is new of these bytes, each batch counted just before it is given."""
+        try:
+            for batch in parser.feed(data):
+                if len(fresh := self.cursor.take(batch)):
+                    yield fresh
+        except ValueError as error:  # no frames, or no times in them
+            raise EngineDown(str(error)) from None
 
     async def _pump_raw(self, stream: Stream) -> None:
         """A container with a tty: one raw stream without stamps. Read from the start, drop what was had."""

@@ -90,7 +90,7 @@ class FileReader(ABC):
     async def _pump(self, tail: Stream) -> None:
         while data := await tail.read():
             batch, size = self._records(data)
-            written = self.point.written + sum(map(len, batch.pieces))
+            written = self.point.written + batch.size
             self.point = replace(self.point, written=written, offset=self.point.offset + size)
             if len(batch):
                 await self._emit(Records(self.task, batch, self.point))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from distui.run.docker_frames import STDERR
+from distui.run.docker_frames import STDERR, joined
 from distui.run.events import LogLine
 from distui.run.lines import Stream, text_of
 
@@ -43,4 +43,4 @@ class LineBlock(Sequence[LogLine]):
     @property
     def data(self) -> bytes:
         """The bytes as they were printed."""
-        return b"".join(self.pieces)
+        return joined(self.pieces)

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from distui.facts.values import loads
+from distui.run.columns import LineColumn, StampColumn
 from distui.run.docker_frames import STDERR, STDOUT, Batch
 from distui.run.line_block import LineBlock
 from distui.run.lines import LineAssembler, Stream
 from distui.run.masking import NOTHING, Mask
 from distui.run.store import StoredRun, open_private, write_private
-from distui.run.times import Stamps, pack, times_of
+from distui.run.times import Stamps, earlier, pack, times_of
 
 T = TypeVar("T")
 
@@ -154,17 +155,19 @@ class TaskLog:
         block, data, hidden = self._mask.hide(block, data)
         moments = self._said(rank, block, data)
         if self.error is None:
-            self._append(times_of(self._log(rank)), pack(moments))  # first: whoever sees a line finds its time
+            self._append(times_of(self._log(rank)), moments)  # first: whoever sees a line finds its time
             self._append(self._log(rank), data)
         return Written(rank, block, hidden)
 
-    def _said(self, rank: int | None, block: LineBlock, data: bytes) -> list[float]:
-        """When each line that begins in the block was said, on our clock."""
+    def _said(self, rank: int | None, block: LineBlock, data: bytes) -> bytes:
+        """When each line that begins in the block was said, on our clock, as in a file of times."""
         stamps = block.stamps
+        if isinstance(stamps, StampColumn) and rank not in self._open_ended:
+            return earlier(stamps.times, self._offset)
         if rank in self._open_ended or data.count(b"\n") != len(block):
             stamps = [s for s, p in zip(stamps, block.pieces, strict=True) if self._begins(rank, p)]
         now, offset = self._clock(), self._offset
-        return [now if at is None else at - offset for at in self._moments.parse_all(stamps)]
+        return pack([now if at is None else at - offset for at in self._moments.parse_all(stamps)])
 
     def _begins(self, rank: int | None, piece: bytes) -> bool:
         """Whether a line of the rank begins with this piece, its next one; notes whether it ends there."""
@@ -211,4 +214,6 @@ class TaskLog:
 
 def are_lines(block: LineBlock, data: bytes) -> bool:
     """Whether each piece is just one whole line, as nearly always; `data` is all of them."""
+    if isinstance(block.pieces, LineColumn):
+        return True
     return data.count(b"\n") == len(block) and all(map(bytes.endswith, block.pieces, repeat(b"\n")))

@@ -186,7 +186,7 @@ class Cursor:
         out = batch.streams.count(STDOUT)
         err = len(batch) - out
         inside = (not out or out < skip[STDOUT]) and (not err or err < skip[STDERR])
-        if inside and max(batch.stamps) <= self._point.top.stamp:
+        if inside and batch.top <= self._point.top.stamp:
             skip[STDOUT] -= out
             skip[STDERR] -= err
             return Batch()
@@ -213,7 +213,7 @@ class Cursor:
         at = (batch.last(STDOUT), batch.last(STDERR))
         self._point = replace(
             point,
-            written=point.written + sum(map(len, batch.pieces)),
+            written=point.written + batch.size,
             base=_counted(point.base, batch, span),
             mark=_counted(point.mark, batch, span),
             top=_counted_at(point.top if span.top <= point.top.stamp else Mark(span.top), batch),
@@ -261,7 +261,7 @@ class _Span:
     @classmethod
     def of(cls, batch: Batch) -> _Span:
         out = batch.streams.count(STDOUT)
-        return cls(min(batch.stamps), max(batch.stamps), out, len(batch) - out)
+        return cls(batch.low, batch.top, out, len(batch) - out)
 
 
 def _counted(mark: Mark, batch: Batch, span: _Span) -> Mark:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import dataclass, field
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distui.run.docker_frames import BadFrame, Batch, FrameParser, since, stamp_at, stamp_ns
+from distui.run.onhost import pack
+from distui.run.onhost.pack import Packer
 from distui.run.resume import Cursor, ReplayMismatch, ResumePoint
 
 START = 1_795_226_874_000_000_000
@@ -72,6 +75,8 @@ class Reading:
     """A client with its log file and the points it stored, over a file that grows."""
 
     file: list[Write]
+    packed: int = 0
+    """Bytes that the helper packs at a time; 0: the engine's own frames."""
     clock: float = 0.0
     log: bytearray = field(default_factory=bytearray)
     points: list[ResumePoint] = field(default_factory=lambda: [ResumePoint()])
@@ -84,13 +89,14 @@ class Reading:
         """One connection: the first `visible` records, cut off after `cut` bytes, read `size` bytes at a time."""
         asked = self.cursor.begin(full=full)
         served = [w for w in self.file[:visible] if not asked or since(stamp_at(w.stamp)) >= asked]
-        stream = b"".join(w.frame for w in served)[:cut]
+        stream = b"".join(w.frame for w in served)
+        stream = (packed(stream, self.packed) if self.packed else stream)[:cut]
         parser = FrameParser()
         for start in range(0, len(stream), size):
             self.clock = max(self.clock, (self.file[visible - 1].at - START) / SECOND)
-            batch = self.cursor.take(parser.feed(stream[start : start + size]))
-            self.log += batch.data
-            self.points.append(self.cursor.point)
+            for batch in parser.feed(stream[start : start + size]):
+                self.log += self.cursor.take(batch).data
+                self.points.append(self.cursor.point)
 
     def crash(self, back: int) -> None:
         """distui dies and attaches with a point stored up to `back` batches ago."""
@@ -110,11 +116,21 @@ def expected(file: list[Write]) -> bytes:
     return b"".join(w.data for w in file)
 
 
+def packed(stream: bytes, size: int) -> bytes:
+    """The stream as the helper sends it when it gets `size` bytes at a time, with blocks also of few lines."""
+    packer = Packer()
+    with mock.patch.object(pack, "FEWEST", 2):
+        parts = [packer.pack(stream[start : start + size]) for start in range(0, len(stream), size)]
+    return b"".join([*parts, packer.rest])
+
+
 @settings(max_examples=400, deadline=None)
-@given(programs(), cuts)
-def test_any_cut_at_any_byte_loses_and_doubles_nothing(file: list[Write], connections: list[tuple[int, ...]]) -> None:
+@given(programs(), cuts, st.sampled_from([0, 100, 1000, 10_000]))
+def test_any_cut_at_any_byte_loses_and_doubles_nothing(
+    file: list[Write], connections: list[tuple[int, ...]], size: int
+) -> None:
     """The promise of the whole follower, over both streams, open lines, shared stamps, cuts and crashes."""
-    reading, seen = Reading(file), 1
+    reading, seen = Reading(file, size), 1
     for more, cut, size, crash in connections:
         seen = min(len(file), seen + more)
         reading.read(seen, cut, size)
@@ -266,13 +282,14 @@ def test_a_stamp_written_and_read_is_the_same(ns: int) -> None:
     assert stamp_ns(stamp_at(ns)) == ns
 
 
-@given(programs(), st.lists(st.integers(1, 200), min_size=1))
-def test_frames_may_be_cut_anywhere(file: list[Write], sizes: list[int]) -> None:
-    """Reads of any size give the same records."""
+@given(programs(), st.lists(st.integers(1, 200), min_size=1), st.sampled_from([0, 1, 50, 10_000]))
+def test_frames_may_be_cut_anywhere(file: list[Write], sizes: list[int], size: int) -> None:
+    """Reads of any size give the same records, here and on the host, packed or not."""
     data, parser, batches = b"".join(w.frame for w in file), FrameParser(), []
+    data = packed(data, size) if size else data
     while data:
         for size in sizes:
-            batches.append(parser.feed(data[:size]))
+            batches += parser.feed(data[:size])
             data = data[size:]
     records = [record for batch in batches for record in batch.records()]
     assert [(r.stream, r.stamp_ns, r.data) for r in records] == [(w.stream, w.stamp, w.data) for w in file]
@@ -282,7 +299,7 @@ def test_the_daemon_s_own_words_in_the_log_are_kept_apart() -> None:
     """Stream 3 is dockerd's error, no output of the program."""
     parser = FrameParser()
     words = b"Error grabbing logs: EOF"
-    batch = parser.feed(lines((0, "a\n"))[0].frame + struct.pack(">BxxxI", 3, len(words)) + words)
+    (batch,) = parser.feed(lines((0, "a\n"))[0].frame + struct.pack(">BxxxI", 3, len(words)) + words)
     assert (batch.data, parser.daemon_error) == (b"a\n", "Error grabbing logs: EOF")
 
 

@@ -19,6 +19,7 @@ import time
 from distui.run.onhost.files import Tail, Wait
 from distui.run.onhost.gpus import Gpus, Loop
 from distui.run.onhost.metrics import boot_clock, boot_id, measure
+from distui.run.onhost.pack import Packer
 from distui.run.onhost.sources import Child, Request, Stream
 from distui.run.onhost.wire import GREETING, Out
 
@@ -51,6 +52,7 @@ class Helper:
         self.gpus = Gpus()
         self.due = 0.0
         self.fast_until = 0.0
+        self.write_at = 0.0
 
     def run(self) -> None:
         """Greet, then serve until stdin ends."""
@@ -74,7 +76,7 @@ class Helper:
         most = max([most] + [self.step(ident, now) for ident in list(self.files)])
         if self.disks is not None and now >= self.due:
             self.sample(now)
-        self.out.flush()
+        self.write(most, now)
         self.rest(most, now)
 
     def is_current(self, key: selectors.SelectorKey) -> bool:
@@ -88,6 +90,13 @@ class Helper:
         if self.disks is not None:
             limits.append(max(0.0, self.due - time.monotonic()))
         return min(limits) if limits else None
+
+    def write(self, most: int, now: float) -> None:
+        """Send what there is; in full flow only every so often, so that packets are large and few."""
+        if most and now < min(self.fast_until, self.write_at):
+            return
+        self.out.flush()
+        self.write_at = now + REST
 
     def rest(self, most: int, now: float) -> None:
         """Let small writes gather (see REST)."""
@@ -168,9 +177,10 @@ class Helper:
     def do_req(self, ident: int, command: "dict[str, Any]") -> None:
         """Send a GET to the engine."""
         ask = "GET %s HTTP/1.0\r\nHost: distui\r\n\r\n" % command["path"]
+        packer = Packer() if command["packed"] else None
         if self.dial:
             child = self.spawn(Child(self.dial, ask.encode()))
-            self.add(Request(self.out, ident, child.out, lambda: self.end_child(child)))
+            self.add(Request(self.out, ident, child.out, lambda: self.end_child(child), packer))
             return
         sock = socket.socket(socket.AF_UNIX)
         sock.setblocking(False)
@@ -180,7 +190,7 @@ class Helper:
         except OSError:
             sock.close()
             raise
-        self.add(Request(self.out, ident, sock.fileno(), lambda: close_socket(sock)))
+        self.add(Request(self.out, ident, sock.fileno(), lambda: close_socket(sock), packer))
 
     def do_exec(self, ident: int, command: "dict[str, Any]") -> None:
         """Run a command and pass on its stdout."""

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 
+from distui.run.onhost.pack import Packer
 from distui.run.onhost.wire import READ, Out
 
 TYPE_CHECKING = False
@@ -21,8 +22,10 @@ HEAD_LIMIT = 64 * 1024
 class Request:
     """One HTTP/1.0 request: HTTP/1.1 would chunk each line, and 1.0 ends with the connection."""
 
-    def __init__(self, out: Out, ident: int, fd: int, close: "Callable[[], dict[str, Any]]") -> None:
-        self.out, self.ident, self.fd, self.close = out, ident, fd, close
+    def __init__(
+        self, out: Out, ident: int, fd: int, close: "Callable[[], dict[str, Any]]", packer: "Optional[Packer]" = None
+    ) -> None:
+        self.out, self.ident, self.fd, self.close, self.packer = out, ident, fd, close, packer
         self.head = b""
         self.in_body = False
         self.error = "the engine closed the connection without an answer"
@@ -36,11 +39,21 @@ class Request:
         except OSError:
             data = b""
         if not data:
+            self.pass_on(self.packer.rest if self.packer else b"")
             return -1
         if self.in_body:
-            self.out.frame(self.ident, b"D", data)
+            self.take_body(data)
             return len(data)
         return self.take_head(data)
+
+    def take_body(self, data: bytes) -> None:
+        """Pass the body on, packed when that was asked for."""
+        self.pass_on(self.packer.pack(data) if self.packer else data)
+
+    def pass_on(self, data: bytes) -> None:
+        """Say it, if it is anything."""
+        if data:
+            self.out.frame(self.ident, b"D", data)
 
     def take_head(self, data: bytes) -> int:
         """Look for the end of the head and pass on its first line; -1 when it has none."""
@@ -53,8 +66,7 @@ class Request:
             return len(data)
         self.in_body = True
         self.out.frame(self.ident, b"S", head.split(b"\r\n")[0])
-        if body:
-            self.out.frame(self.ident, b"D", body)
+        self.take_body(body)
         return len(data)
 
     def end(self) -> "dict[str, Any]":
