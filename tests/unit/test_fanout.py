@@ -90,6 +90,12 @@ def test_a_recorded_run_reads_as_it_was_written(tmp_path: Path) -> None:
         file.write('{"type": "rank"}\n{"type": "new in 2030", "ts": "2030-01-01T00:00:00Z"}\n[]\n{"ty')
     assert tuple(stored_events(stored)) == STORY
     assert stored_samples(stored) == (sample,)
+    whole = (stored.path / "events.ndjson").read_bytes()
+    for end in range(0, whole.index(b'{"type": "rank"}'), 7):
+        (stored.path / "events.ndjson").write_bytes(whole[:end])
+        told = tuple(stored_events(stored))
+        assert told == STORY[: len(told)], "of a journal that is torn all that is whole"
+    (stored.path / "events.ndjson").write_bytes(whole)
     state = RunState()
     for event in stored_events(stored):
         state = apply(state, event)

@@ -67,6 +67,18 @@ async def test_without_its_own_plan_it_is_rebuilt_from_labels(cluster: Cluster, 
     assert all(t.start == () and t.env == {} for t in made.tasks)
 
 
+async def test_a_plan_that_is_torn_counts_as_absent(cluster: Cluster) -> None:
+    """Half of it never passes for a plan; nor is any cut a reason not to take the run up."""
+    plan, found = await detached(cluster)
+    stored = cluster.store.need("r1")
+    rebuilt = plan_of(found, None, HOSTS)
+    stored.write_plan(to_json(plan))
+    whole = (stored.path / "plan.json").read_bytes()
+    for end in (*range(0, len(whole) - 2, 61), len(whole.rstrip()) - 1):
+        (stored.path / "plan.json").write_bytes(whole[:end])
+        assert plan_of(found, stored, HOSTS) == rebuilt, end
+
+
 async def test_labels_tell_whose_end_is_the_run_s(cluster: Cluster) -> None:
     """A machine that has nothing but ssh ends a TensorFlow run as the one that started it would."""
     roles = {"chief": Role(), "worker": Role(count=2), "ps": Role(count=1)}

@@ -94,6 +94,20 @@ def test_without_a_checkpoint_all_is_read_again(stored: StoredRun) -> None:
     assert stored.rank_log(0).read_bytes() == b""
 
 
+def test_a_checkpoint_that_is_torn_at_any_byte_is_none(stored: StoredRun) -> None:
+    """Then the log is read again from its beginning: never from a place that half a file names."""
+    log = TaskLog(stored, 0, [0])
+    log.feed(printed(b"one\n"))
+    assert log.checkpoint({"at": 1})
+    log.close()
+    whole = stored.follow_file(0).read_bytes()
+    for end in range(len(whole.rstrip()) - 1):
+        stored.rank_log(0).write_bytes(b"one\n")
+        stored.follow_file(0).write_bytes(whole[:end])
+        assert TaskLog(stored, 0, [0]).restore(dict) is None, end
+        assert stored.rank_log(0).read_bytes() == b""
+
+
 def test_no_checkpoint_while_a_line_is_open(stored: StoredRun) -> None:
     """A checkpoint never counts bytes that are still in memory."""
     log = TaskLog(stored, 0, [0])
