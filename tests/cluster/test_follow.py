@@ -6,12 +6,13 @@ import asyncio
 import ctypes
 import os
 import random
+import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -38,7 +39,9 @@ from remote.pool import SshConnector
 from remote.targets import Target
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from lab import writer
 from lab.lab import Lab
+from lab.writer import written
 
 if TYPE_CHECKING:
     from lab.host import Host
@@ -46,41 +49,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 DOCKER = EngineAccess("docker", ("docker",), "/var/run/docker.sock")
-
-WRITER = """
-import os, sys, time
-def items(count):
-    for i in range(count):
-        fd = 2 if i % 7 == 3 else 1
-        if i % 500 == 499:
-            yield 1, b"%d:" % i + b"x" * 100_000 + b"\\n"
-        elif i % 97 == 50:
-            yield 2, b"\\rbar %d" % i * 700 + (b"\\n" if i % 2 else b"")
-        elif i % 101 == 5:
-            yield fd, b"\\x1b[31m%d\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x10\\n" % i
-        else:
-            yield fd, b"%d\\n" % (i % 10 if i % 3 else i)
-    yield 1, b"no newline"
-def main():
-    count, rate = int(sys.argv[1]), float(sys.argv[2])
-    for i, (fd, data) in enumerate(items(count)):
-        while data:
-            data = data[os.write(fd, data):]
-        if i % 20 == 0:
-            time.sleep(20 / rate)
-    sys.exit(int(sys.argv[3]))
-if __name__ == "__main__":
-    main()
-"""
-"""Numbered and repeated lines on both streams, lines of 100 kB, bars left open for seconds, bytes like frames."""
-
-
-def written(count: int) -> tuple[bytes, bytes]:
-    """What WRITER writes to stdout and stderr."""
-    namespace: dict[str, Any] = {"__name__": "writer"}
-    exec(WRITER, namespace)
-    items = list(namespace["items"](count))
-    return tuple(b"".join(data for fd, data in items if fd == stream) for stream in (1, 2))  # type: ignore[return-value]
 
 
 @dataclass
@@ -110,7 +78,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     lab.up(1)
     try:
         lab.ssh_home(home)
-        (lab.share / "writer.py").write_text(WRITER)
+        shutil.copy(writer.__file__, lab.share / "writer.py")
         inside = os.open(lab.command()[1].removeprefix("--net="), os.O_RDONLY)
         assert libc.setns(inside, 0) == 0
         os.close(inside)
@@ -156,11 +124,17 @@ class Taken:
 
 @asynccontextmanager
 async def following(
-    bench: Bench, taken: Taken, run: str, *targets: FollowTarget, engine: EngineAccess = DOCKER, user: str = "root"
+    bench: Bench,
+    taken: Taken,
+    run: str,
+    *targets: FollowTarget,
+    engine: EngineAccess = DOCKER,
+    user: str = "root",
+    jitter: Callable[[], float] = random.random,
 ) -> AsyncIterator[HostFollower]:
     """A follower at work, its connection and all."""
     connector = SshConnector({"h1": Target("h1", user=user)}, home=bench.home, system=False)
-    link = HostLink(connector, "h1")
+    link = HostLink(connector, "h1", jitter=jitter)
     follower = HostFollower(link, engine, taken, run_id=run, targets=targets)
     running = asyncio.ensure_future(follower.run())
     try:
@@ -194,20 +168,28 @@ async def cutting(bench: Bench, taken: Taken) -> AsyncIterator[list[int]]:
     await asyncio.gather(task, return_exceptions=True)
 
 
-ITEMS = 20_000
+CUTS, WRITERS = 60, 3
 
 
 async def test_dozens_of_cuts_lose_and_double_no_byte(bench: Bench) -> None:
-    """Both streams equal what the program wrote, byte for byte."""
-    taken = Taken()
-    ref = bench.start("cuts", "python3", "/pytorch/writer.py", str(ITEMS), "1500", "3")
-    async with following(bench, taken, "cuts", FollowTarget(0, ref)) as follower, cutting(bench, taken) as cuts:
+    """Three containers print all the while, so each cut hits all their streams; what came is what they wrote."""
+    taken, chance, folder = Taken(), random.Random(2), bench.lab.share / "cuts"
+    folder.mkdir()
+    argv = ("python3", "/pytorch/writer.py", "1000000", "1000", "3", "/pytorch/cuts")
+    targets = [FollowTarget(n, bench.start("cuts", *argv, str(n))) for n in range(WRITERS)]
+    async with following(bench, taken, "cuts", *targets, jitter=lambda: 0.0) as follower:
+        while taken.count(Lost) < CUTS:
+            had = taken.count(Records)
+            await taken.until(lambda had=had: taken.count(Records) > had)
+            await asyncio.sleep(chance.uniform(0, 0.1))
+            await asyncio.to_thread(bench.host.fault, "ssh-killall")
+        (folder / "stop").touch()
         await follower.drained()
-    assert (bytes(taken.out[0]), bytes(taken.err[0])) == written(ITEMS)
-    assert taken.kinds() == ["Exited", "Drained"]
-    assert next(e for e in taken.events if isinstance(e, Exited)).code == 3
-    assert len(cuts) >= 10
-    assert taken.count(Lost) == taken.count(Back) >= 10
+    for task in range(WRITERS):
+        assert (bytes(taken.out[task]), bytes(taken.err[task])) == written(int((folder / str(task)).read_text()))
+        assert taken.kinds(task) == ["Exited", "Drained"]
+    assert {e.code for e in taken.events if isinstance(e, Exited)} == {3}
+    assert taken.count(Lost) == taken.count(Back) >= CUTS
     assert not taken.count(Note)
     assert taken.count(Sampled)
 
