@@ -32,13 +32,14 @@ from distui.run.events import (
     StopReason,
 )
 from distui.run.host_run import HostRun
+from distui.run.journal import Journal
 from distui.run.launch import launch
 from distui.run.launch_steps import LaunchRefused
 from distui.run.outbox import Outbox
 from distui.run.replan import Again, NextAttempt
 from distui.run.silence import Silences
 from distui.run.state import RunState, apply
-from distui.run.store import Journal, StoredRun
+from distui.run.store import StoredRun
 from distui.run.supervise import supervise
 from distui.run.watch import Watch
 from distui.session import Connector
@@ -114,6 +115,8 @@ class RunController:
         """Who stops an adopted run, in words: left on the hosts for whoever else follows it."""
         self._outbox = Outbox()
         self._journal: Journal | None = None
+        self._unwritten = False
+        """Whether events wait for room on the disk here."""
         self._driver: asyncio.Task[None] | None = None
         self.began = clock()
         self.deadline = None if limits.run is None else self.began + limits.run
@@ -174,13 +177,24 @@ class RunController:
     async def emit(self, event: Event) -> None:
         """Fold, store and hand on one event; waits while the reader is behind."""
         self.state = apply(self.state, event)
-        if self._journal is not None:
-            try:
-                self._journal.write((event,))
-            except OSError as exc:
-                self._close_journal()
-                await self.notice("error", f"can't write {self.stored.path}: {exc.strerror}; the run goes on")
+        news = self._store(self._journal, event) if self._journal is not None else None
         await self._outbox.put(event)
+        if news is not None and not isinstance(event, RunEnded):
+            await self.emit(news)
+
+    def _store(self, journal: Journal, event: Event) -> Notice | None:
+        """Write it to the journal; what is to be said when that can't be done, and when it can be again."""
+        before = self._unwritten
+        try:
+            journal.write((event,))
+        except OSError as exc:
+            self._unwritten = True
+            words = f"can't write {self.stored.path}: {exc.strerror}; the run goes on"
+            return None if before else Notice(self.clock(), "error", words)
+        self._unwritten = False
+        missing = "events and figures" if journal.lost else "only figures"
+        words = f"{self.stored.path} is written on; {missing} of that time are missing there"
+        return Notice(self.clock(), "info", words) if before else None
 
     async def notice(self, level: str, text: str) -> None:
         """Emit words that change no state; `level` is info, warning or error."""

@@ -26,6 +26,7 @@ class ContainerReader:
         self.done = False
         self.signalled = False
         """Whether the engine told that it sent it a signal."""
+        self._target = target
         self._emit = emit
         self._engine = engine
         self._exited = False
@@ -76,8 +77,7 @@ class ContainerReader:
         if state.ended and self.cursor.point.done:  # an earlier distui read it all; only its end was not known here
             await self._drained()
             return
-        await self._read_log(feed, state)
-        if state.ended and await self._still_ended(feed):
+        if await self._read_log(feed, state) and state.ended and await self._still_ended(feed):
             await self._drained()
 
     async def _inspect(self, feed: Feed) -> ContainerState | None:
@@ -100,7 +100,10 @@ class ContainerReader:
             raise ReplayMismatch("the log is shorter than what was read of it before")
         return True
 
-    async def _read_log(self, feed: Feed, state: ContainerState) -> None:
+    async def _read_log(self, feed: Feed, state: ContainerState) -> bool:
+        """Read it to the end of the stream; False when it was let go of before."""
+        if not self._target.has_room:
+            return False
         follow = 0 if state.ended else 1
         path = f"/containers/{self.ref}/logs?stdout=1&stderr=1&follow={follow}"
         if not state.tty:
@@ -109,20 +112,23 @@ class ContainerReader:
         stream = await feed.get(path, packed=not state.tty)
         try:
             if await stream.status() == 200:
-                await (self._pump_raw(stream) if state.tty else self._pump(stream))
-            else:
-                await self._unreadable(state, await stream.rest())
+                return await (self._pump_raw(stream) if state.tty else self._pump(stream))
+            await self._unreadable(state, await stream.rest())
+            return True
         finally:
             await stream.close()
 
-    async def _pump(self, stream: Stream) -> None:
+    async def _pump(self, stream: Stream) -> bool:
         parser = FrameParser()
         while data := await stream.read():
             for batch in self._taken(parser, data):
                 await self._emit(Records(self.task, batch, self.cursor.point))
+            if not self._target.has_room:
+                return False
             if parser.daemon_error:
                 await self._say(f"the engine could not read the log on: {parser.daemon_error}")
         self._full = False
+        return True
 
     def _taken(self, parser: FrameParser, data: bytes) -> Iterator[Batch]:
         """What is new of these bytes, each batch counted just before it is given."""
@@ -133,7 +139,7 @@ class ContainerReader:
         except ValueError as error:  # no frames, or no times in them
             raise EngineDown(str(error)) from None
 
-    async def _pump_raw(self, stream: Stream) -> None:
+    async def _pump_raw(self, stream: Stream) -> bool:
         """A container with a tty: one raw stream without stamps. Read from the start, drop what was had."""
         await self._say("this container has a tty: its log is read without stamps, stdout and stderr in one")
         had = self.cursor.point.written
@@ -142,6 +148,9 @@ class ContainerReader:
             if fresh:
                 self.cursor.count_raw(fresh)
                 await self._emit(Records(self.task, Batch((STDOUT,), (b"",), (fresh,)), self.cursor.point))
+            if not self._target.has_room:
+                return False
+        return True
 
     async def _unreadable(self, state: ContainerState, body: bytes) -> None:
         words = body.decode("utf-8", "replace").strip()

@@ -24,6 +24,7 @@ class FileReader(ABC):
         self.ref = target.ref
         self.point = target.resume or ResumePoint()
         self.done = False
+        self._target = target
         self._emit = emit
         self._exited = False
         self._tail: Stream | None = None
@@ -32,6 +33,10 @@ class FileReader(ABC):
     @abstractmethod
     async def read(self, feed: Feed) -> None:
         """Follow until everything was read. Raises FeedLost when the feed breaks; call again with the next one."""
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """The file is read anew, from `point.offset` on."""
 
     @abstractmethod
     def _records(self, data: bytes) -> tuple[Batch, int]:
@@ -63,12 +68,16 @@ class FileReader(ABC):
 
     async def _read_file(self, feed: Feed, path: str, end: asyncio.Future[FollowEvent]) -> bool:
         """Read it once; whether that was all there will ever be."""
+        if not self._target.has_room:
+            return False
+        self._begin()
         self._tail = await feed.tail(path, self.point.offset)
         complete = end.done()
         try:
             if complete:
                 await self._tail.finish()
-            await self._pump(self._tail)
+            if not await self._pump(self._tail):
+                return False
             told = self._tail.ended or {}
         finally:
             await self._tail.close()
@@ -87,13 +96,17 @@ class FileReader(ABC):
             await self._tail.finish()
         return event
 
-    async def _pump(self, tail: Stream) -> None:
+    async def _pump(self, tail: Stream) -> bool:
+        """Read it to the end of the stream; False when it was let go of before."""
         while data := await tail.read():
             batch, size = self._records(data)
             written = self.point.written + batch.size
             self.point = replace(self.point, written=written, offset=self.point.offset + size)
             if len(batch):
                 await self._emit(Records(self.task, batch, self.point))
+            if not self._target.has_room:
+                return False
+        return True
 
     async def _done(self, event: FollowEvent) -> None:
         self.done = True
@@ -120,6 +133,9 @@ class ProcessReader(FileReader):
     async def read(self, feed: Feed) -> None:
         """See FileReader."""
         await self._follow(feed, f"{self.ref}/log")
+
+    def _begin(self) -> None:
+        """Its bytes are taken as they come."""
 
     def _records(self, data: bytes) -> tuple[Batch, int]:
         return Batch((STDOUT,), (b"",), (data,)), len(data)
@@ -171,7 +187,6 @@ class PodmanReader(FileReader):
             return
         if not self._log and not await self._find_log(feed):
             return
-        self._parser = CriParser()
         await self._follow(feed, self._log)
 
     async def _find_log(self, feed: Feed) -> bool:
@@ -185,6 +200,9 @@ class PodmanReader(FileReader):
             await self._say(f"the log can't be read: log driver {state.log_driver}")
         self._log = state.log_path if state.begun else ""
         return state.begun
+
+    def _begin(self) -> None:
+        self._parser = CriParser()
 
     def _records(self, data: bytes) -> tuple[Batch, int]:
         told = self._parser.feed(data)

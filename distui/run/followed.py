@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +23,13 @@ class FollowTarget:
 
     When that was the log's end (`done`), the task's end is told again and its log is not read again.
     """
+    room: asyncio.Event | None = None
+    """Not set: what is printed can't be kept here now. Its log is let go of, and read on from there once it is set."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether its log may be read."""
+        return self.room is None or self.room.is_set()
 
 
 @dataclass(frozen=True, slots=True)

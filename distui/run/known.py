@@ -49,6 +49,8 @@ class Known:
         """Host -> since when it, or its engine, is out of reach."""
         self.unmet: set[str] = set()
         """Hosts of an adopted run that this distui never reached."""
+        self.waited_at = float("-inf")
+        """When a log last waited for room on the disk here: until a little later nobody's silence means anything."""
         self._blamed: int | None = None
 
     @property

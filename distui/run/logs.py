@@ -2,7 +2,8 @@
 
 A checkpoint pairs the lengths of the files with the point the follower resumes from. It is written only when no
 line is open in memory, so that the files hold all that the checkpoint counts; after a crash the files are cut to
-those lengths and reading resumes from that point (FOLLOW section 4, step 5).
+those lengths and reading resumes from that point (FOLLOW section 4, step 5). What a full disk does not take waits in
+memory: whoever feeds a log stops while it has an `error`, and goes on after a `retry`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from distui.facts.values import loads
 from distui.run.columns import LineColumn, StampColumn
 from distui.run.docker_frames import STDERR, STDOUT, Batch
+from distui.run.growing import GrowingFile
 from distui.run.line_block import LineBlock
 from distui.run.lines import LineAssembler, Stream
 from distui.run.masking import NOTHING, Mask
-from distui.run.store import StoredRun, open_private, write_private
+from distui.run.store import StoredRun, write_private
 from distui.run.times import Stamps, earlier, pack, times_of
 
 T = TypeVar("T")
@@ -70,7 +72,9 @@ class TaskLog:
         self._split = split
         self._assembler = LineAssembler()
         self._pieces: dict[int | None, LineAssembler] = {}
-        self._files: dict[Path, IO[bytes]] = {}
+        self._files: dict[Path, GrowingFile] = {}
+        self._point: bytes | None = None
+        """The checkpoint that could not be stored."""
         self._stamps: dict[Stream, bytes] = {}
         self._offset = offset
         self._clock = clock
@@ -78,7 +82,9 @@ class TaskLog:
         self._moments = Stamps()
         self._open_ended: set[int | None] = set()
         self.error: OSError | None = None
-        """Set when a file could not be written; from then on nothing is written and nothing more is counted."""
+        """Why a file can't be written now; until then what is fed waits, and nothing more is counted."""
+        self.given_up = False
+        """Whether what can't be written was dropped: the files are not complete and stay so."""
 
     def restore(self, read: Callable[[Any], T]) -> T | None:
         """Cut the files back to the last checkpoint and return its resume value, None to read from the start.
@@ -154,7 +160,7 @@ class TaskLog:
     def _write(self, rank: int | None, block: LineBlock, data: bytes) -> Written:
         block, data, hidden = self._mask.hide(block, data)
         moments = self._said(rank, block, data)
-        if self.error is None:
+        if not self.given_up:
             self._append(times_of(self._log(rank)), moments)  # first: whoever sees a line finds its time
             self._append(self._log(rank), data)
         return Written(rank, block, hidden)
@@ -176,26 +182,49 @@ class TaskLog:
         return begins
 
     def _append(self, path: Path, data: bytes) -> None:
+        file = self._files.get(path)
+        if file is None:
+            file = self._files[path] = GrowingFile(path)
+        file.hold(data)
+        if self.error is None:
+            try:
+                file.write()
+            except OSError as exc:
+                self.error = exc
+
+    def retry(self) -> bool:
+        """After an error: write what waits. Whether all of it is in the files, and more may be fed."""
         try:
-            file = self._files.get(path)
-            if file is None:
-                file = self._files[path] = open_private(path)
-            file.write(data)
-            file.flush()
+            for file in self._files.values():  # in the order they were begun: times before lines
+                file.write()
+            self._store()
         except OSError as exc:
             self.error = exc
+            return False
+        self.error = None
+        return True
+
+    def give_up(self) -> None:
+        """Drop what can't be written, and whatever else is fed; an `error` stays."""
+        self.given_up = True
+        self.close()
 
     def checkpoint(self, resume: Mapping[str, Any]) -> bool:
         """Store how far the log was read. False when a line is open or a write failed: then nothing is stored."""
         if self.error is not None or not self._clean:
             return False
-        data = json.dumps({"files": self._lengths(), "resume": resume}).encode()
+        self._point = json.dumps({"files": self._lengths(), "resume": resume}).encode()
         try:
-            write_private(self._run.follow_file(self._task), data)
+            self._store()
         except OSError as exc:
             self.error = exc
             return False
         return True
+
+    def _store(self) -> None:
+        if self._point is not None:
+            write_private(self._run.follow_file(self._task), self._point)
+            self._point = None
 
     @property
     def _clean(self) -> bool:
@@ -207,8 +236,7 @@ class TaskLog:
     def close(self) -> None:
         """Close the files; never raises."""
         for file in self._files.values():
-            with contextlib.suppress(OSError):
-                file.close()
+            file.close()
         self._files.clear()
 
 

@@ -21,14 +21,13 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from distui.errors import NotFound, UsageError
 from distui.facts.values import loads
-from distui.run.events import Event, HostSampled, LogLines, Progressed, to_json
 
 KEPT_BUILDS = 50
 """Logs of builds that failed."""
@@ -301,37 +300,10 @@ def write_private(path: Path, data: bytes) -> None:
         raise
 
 
-def open_private(path: Path, mode: str = "ab") -> IO[bytes]:
+def open_private(path: Path, mode: str = "ab", buffering: int = -1) -> IO[bytes]:
     """Open a 0600 file for appending bytes."""
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | os.O_CLOEXEC, 0o600)
 
-    return open(path, mode, opener=opener)
-
-
-class Journal:
-    """Appends a run's events to its folder: what comes every second to `metrics.ndjson`, the rest to
-    `events.ndjson`. Log lines stay out: they live in the log files."""
-
-    def __init__(self, run: StoredRun) -> None:
-        self._run = run
-        self._events = open_private(run.path / "events.ndjson")
-        self._metrics = open_private(run.path / "metrics.ndjson")
-
-    def write(self, events: Iterable[Event]) -> None:
-        """Append events and hand them to the kernel. Raises OSError when the disk is full."""
-        for event in events:
-            if isinstance(event, LogLines):
-                continue
-            file = self._metrics if isinstance(event, HostSampled | Progressed) else self._events
-            for value in to_json(event, self._run.run_id):
-                file.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-        self._events.flush()
-        self._metrics.flush()
-
-    def close(self) -> None:
-        """Close both files; a full disk is no reason to fail here."""
-        for file in (self._events, self._metrics):
-            with contextlib.suppress(OSError):
-                file.close()
+    return open(path, mode, buffering, opener=opener)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 NEVER_MET = 10.0
 """Seconds that a stop waits for a host which did not answer from its beginning on."""
 
+AFTER_ROOM = 15.0
+"""Seconds after which logs that waited for room on the disk here are read up to now."""
+
 
 async def supervise(run: RunController) -> None:
     """Until every task is read to its end, a detach is asked for, or lost hosts are given up."""
@@ -48,7 +51,7 @@ async def _until_over(run: RunController, stops: list[asyncio.Task[None]]) -> No
             requests.changed.clear()
             stops.append(asyncio.create_task(_stop(run, requests.stop, requests.grace)))
         await _wait_for_change(run)
-        if known.stop_began is None:
+        if known.stop_began is None and run.clock() - known.waited_at > AFTER_ROOM:
             for silence in run.silences.news(run.state, run.clock()):
                 await run.emit(silence)
         _raise_bugs(stops)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,6 +22,12 @@ TAIL_BYTES = 4000
 TaskPhase = Literal["planned", "running", "exited", "drained", "removed"]
 
 
+def _is_set() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
 @dataclass(slots=True)
 class TaskTrack:
     """One task as it is followed."""
@@ -36,8 +43,8 @@ class TaskTrack:
     """Whether its end was known here before any stop began: whatever the clocks say, no stop was its cause."""
     saved_at: float = 0.0
     unsaved: ResumePoint | None = None
-    said_error: bool = False
-    """Whether it was said that its log can't be written here."""
+    room: asyncio.Event = field(default_factory=_is_set)
+    """Not set while its log can't be written here, and so is not read (`room.py`)."""
     numbers: dict[int, int] = field(default_factory=dict)
     """Rank -> the number that torchrun gives it now; with c10d another one after each rendezvous."""
     told_numbers: dict[int, int] = field(default_factory=dict)

@@ -69,15 +69,17 @@ class Watch:
         self.hosts.runs = hosts
         followers = [await self._follower(host, adopted=adopted) for host in hosts.values()]
         running = [asyncio.create_task(self._run(follower)) for follower in followers]
+        room = asyncio.create_task(self._lines.room.run())
         try:
             yield
         finally:
             await asyncio.gather(*(follower.close() for follower in followers))
-            results = await asyncio.gather(*running, return_exceptions=True)
+            room.cancel()
+            *results, waited = await asyncio.gather(*running, room, return_exceptions=True)
             for track in self.known.tracks.values():
                 track.save()
                 track.log.close()
-        for result in results:
+        for result in (*results, None if isinstance(waited, asyncio.CancelledError) else waited):
             if isinstance(result, BaseException):
                 raise result
 
@@ -108,7 +110,7 @@ class Watch:
         ref = host.ids.get(task.index, task.container)
         if task.engine == "process":
             ref = task_folder(await host.run_dir(), task.index)
-        return FollowTarget(task.index, ref, resume)
+        return FollowTarget(task.index, ref, resume, self.known.tracks[task.index].room)
 
     async def take(self, host: str, event: FollowEvent) -> None:
         """One event of a host's follower."""

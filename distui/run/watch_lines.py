@@ -12,6 +12,7 @@ from distui.run.known import Known
 from distui.run.logs import Written
 from distui.run.progress import ProgressTeller
 from distui.run.resume import ResumePoint
+from distui.run.room import Room
 from distui.run.track import TaskTrack
 
 CHECKPOINT_SECONDS = 1.0
@@ -23,6 +24,7 @@ class WatchedLines:
     def __init__(self, known: Known, emit: Callable[[Event], Awaitable[None]]) -> None:
         self._known = known
         self._emit = emit
+        self.room = Room(known, emit)
         self._seen_secrets: set[tuple[int | None, str]] = set()
         self._progress = _teller(known)
 
@@ -34,6 +36,7 @@ class WatchedLines:
         if now - track.saved_at >= CHECKPOINT_SECONDS:
             track.saved_at = now
             track.save()
+        await self.room.look(track)
 
     async def end(self, track: TaskTrack) -> None:
         """Nothing more comes: an unfinished line is one now."""
@@ -46,6 +49,7 @@ class WatchedLines:
             await self._tell(self._progress.tell(self._known.clock()))
         track.unsaved = resume
         track.save()
+        await self.room.look(track)
 
     async def _show(self, track: TaskTrack, written: list[Written]) -> None:
         plan, clock = self._known.plan, self._known.clock
@@ -58,11 +62,6 @@ class WatchedLines:
             await self._say_hidden(group, task)
             if self._progress is not None and group.rank == self._progress.rank:
                 await self._tell(self._progress.take(group.lines, clock()))
-        if track.log.error is not None and not track.said_error:
-            track.said_error = True
-            why = f"can't write the log of {track.task.name}: {track.log.error.strerror}"
-            stays = f"the run goes on, and the log stays on {track.task.host}"
-            await self._emit(Notice(clock(), "error", f"{why}; {stays}"))
 
     async def _say_hidden(self, group: Written, task: Task) -> None:
         """Once for each rank and secret: whoever reads `***` in a log must know where it comes from."""

@@ -133,14 +133,14 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
 def test_a_full_disk_here_keeps_the_logs_on_the_hosts(
     lab: Any, home: Path, tmp_path: Path, start: Callable[..., Any]
 ) -> None:
-    """The run goes on to its end; one clear notice a rank; containers stay until their logs can be read."""
+    """The run goes on to its end; one clear notice; containers stay until their logs can be read."""
     script = "i=0; while [ $i -lt 3000 ]; do printf '%01000d\\n' $i; i=$((i+1)); done; echo end of $RANK"
     with small_disk(tmp_path / "state", "1m") as state:
         done = start(script, "--name", "full", "--log-to", "none", wait=False, XDG_STATE_HOME=str(state)).finish()
 
         assert done.returncode == 0, done.stderr
         assert "Traceback" not in done.stderr
-        assert done.stderr.count("can't write the log") == 2
+        assert done.stderr.count("can't write the log") == 1
         assert "No space left on device" in done.stderr
         assert [h.containers() for h in lab.hosts[:2]] == [["distui-full-0"], ["distui-full-1"]]
         read = lab.distui("logs", "-t", "full", home=home, env={"XDG_STATE_HOME": str(state)})
@@ -153,6 +153,38 @@ def test_a_full_disk_here_keeps_the_logs_on_the_hosts(
         logs = [(state / f"distui/runs/full/logs/rank-0000{rank}.log").read_text() for rank in range(2)]
         assert [text.splitlines()[-1] for text in logs] == ["end of 0", "end of 1"]
         assert [len(text.splitlines()) for text in logs] == [3001, 3001]
+    assert_clean(lab)
+
+
+def test_with_room_on_the_disk_again_a_run_goes_on_by_itself(
+    lab: Any, tmp_path: Path, start: Callable[..., Any]
+) -> None:
+    """Said once when its logs stop and once when they go on; every byte of logs and events is there in the end."""
+    go = lab.share / "room-again"
+    many = "i=0; while [ $i -lt 3000 ]; do printf '%01000d\\n' $i; i=$((i+1)); done; echo many"
+    script = f"{many}; until [ -e /shared/{go.name} ]; do sleep 0.1; done; echo end of $RANK"
+    flags = ("--name", "room", "-o", "ndjson", "--log-to", "none")
+    with small_disk(tmp_path / "state", "1m") as state:
+        job = {"volumes": ["/mnt/pytorch:/shared"]}
+        program = start(script, *flags, wait=False, job=job, XDG_STATE_HOME=str(state))
+        told: list[dict[str, Any]] = []
+        while not any("can't write the log" in event.get("text", "") for event in told):
+            told += read_until(program, type="notice", level="error")
+        subprocess.run(["mount", "-o", "remount,size=64m", str(state)], check=True)
+        told += read_until(program, text="there is room here again: all logs are written on, and nothing is missing")
+        go.touch()
+        told += rest_of(program)
+        go.unlink()
+        folder = state / "distui/runs/room"
+        stored = [json.loads(line) for line in (folder / "events.ndjson").read_text().splitlines()]
+        logs = [(folder / f"logs/rank-0000{rank}.log").read_text() for rank in range(2)]
+
+    assert (told[-1]["type"], told[-1]["state"], told[-1]["leftovers"]) == ("result", "succeeded", [])
+    events = [event for event in told if event["type"] not in ("gpu", "host_metrics")]
+    assert sorted(map(json.dumps, stored)) == sorted(map(json.dumps, events))
+    numbers = "".join(f"{n:01000d}\n" for n in range(3000))
+    assert logs == [f"{numbers}many\nend of {rank}\n" for rank in range(2)]
+    assert sum("can't write the log" in event.get("text", "") for event in told) == 1
     assert_clean(lab)
 
 

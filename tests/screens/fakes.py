@@ -55,11 +55,12 @@ from distui.run.fanout import Fanout
 from distui.run.gpu_users import GpuUser
 from distui.run.history import RunRow
 from distui.run.job_record import JobRecord, recorded_job
+from distui.run.journal import Journal
 from distui.run.preflight import Preflight, name_row
 from distui.run.processes import Outcome, SeenProcess
 from distui.run.remains import Remains
 from distui.run.state import RunState
-from distui.run.store import Journal, RunStore, StoredRun
+from distui.run.store import RunStore, StoredRun
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job
 from distui.spec.read_job import read_job

@@ -17,8 +17,9 @@ from distui.cli.loglines import LogOut, Wanted
 from distui.cli.outlet import Outlet
 from distui.cli.printer import LineWriter, LogView
 from distui.run.events import LogLine, RunEnded, RunOpened
+from distui.run.journal import Journal
 from distui.run.lines import LONGEST, WholeLines
-from distui.run.store import Journal, RunStore, StoredRun
+from distui.run.store import RunStore, StoredRun
 from distui.run.times import pack, times_of
 from fakehosts.runs import facts_of, plan_for
 

@@ -21,7 +21,8 @@ from distui.plan.serialize import to_json
 from distui.run import history
 from distui.run.discover import Found, FoundState
 from distui.run.events import AttemptEnded, Failure, LogLine, RankChanged, RunEnded, RunOpened, RunOutcome
-from distui.run.store import Journal, RunStore, StoredRun
+from distui.run.journal import Journal
+from distui.run.store import RunStore, StoredRun
 from fakehosts.runs import plan_for
 
 

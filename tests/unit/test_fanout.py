@@ -23,9 +23,10 @@ from distui.run.events import (
     TaskStarted,
 )
 from distui.run.fanout import MOST_WAITING, Fanout
+from distui.run.journal import Journal
 from distui.run.recorded import stored_events, stored_samples
 from distui.run.state import RunState, apply
-from distui.run.store import Journal, RunStore
+from distui.run.store import RunStore
 
 FAILURE = Failure(1, "h2", 3, "exit 3", "CUDA error", "look", ("a", "b"), 4.5)
 STORY: tuple[Event, ...] = (

@@ -271,11 +271,17 @@ async def docker(tmp_path: Path) -> AsyncIterator[Docker]:
 
 @asynccontextmanager
 async def following(
-    engine: EngineAccess, taken: Taken, ref: str = "c1", resume: ResumePoint | None = None, boot_id: str = ""
+    engine: EngineAccess,
+    taken: Taken,
+    ref: str = "c1",
+    resume: ResumePoint | None = None,
+    boot_id: str = "",
+    room: asyncio.Event | None = None,
 ) -> AsyncIterator[tuple[HostFollower, Connector]]:
     connector = Connector()
     link = HostLink(connector, "here", jitter=lambda: 0.0)
-    follower = HostFollower(link, engine, taken, run_id="r", targets=[FollowTarget(0, ref, resume)], boot_id=boot_id)
+    target = FollowTarget(0, ref, resume, room)
+    follower = HostFollower(link, engine, taken, run_id="r", targets=[target], boot_id=boot_id)
     running = asyncio.ensure_future(follower.run())
     try:
         async with asyncio.timeout(30):
@@ -475,6 +481,37 @@ async def test_a_slow_reader_slows_the_feed_and_loses_nothing(docker: Docker) ->
     async with following(access(docker), taken) as (follower, _):
         await follower.drained()
     assert bytes(taken.log) == b"".join(data for _, _, data in docker.file)
+
+
+@pytest.mark.parametrize("engine", ["docker", "process"])
+async def test_a_log_without_room_here_is_let_go_of_and_read_on(docker: Docker, tmp_path: Path, engine: str) -> None:
+    """The end of the task is told meanwhile; with room again the log goes on where it was, and nothing comes twice."""
+
+    class Full(Taken):
+        async def __call__(self, event: FollowEvent) -> None:
+            if isinstance(event, Records) and not self.log:
+                room.clear()
+            await super().__call__(event)
+
+    room, taken, lines = asyncio.Event(), Full(), [b"%d" % n + b"x" * 8000 + b"\n" for n in range(1000)]
+    room.set()
+    for line in lines:
+        docker.say(line)
+    folder = task_folder(tmp_path, b"".join(lines), os.getpid())
+    access_to, ref = (access(docker), "c1") if engine == "docker" else (PROCESS, str(folder))
+    async with following(access_to, taken, ref, room=room) as (follower, _):
+        await taken.until(lambda: bool(taken.log))
+        had = bytes(taken.log)
+        docker.end(3)
+        (folder / "new").write_text("3 1")
+        (folder / "new").rename(folder / "exit")
+        await taken.until(lambda: any(isinstance(e, Exited) for e in taken.events))
+        assert taken.names() == ["Exited"]
+        assert bytes(taken.log) == had != b"".join(lines)
+        room.set()
+        await follower.drained()
+    assert bytes(taken.log) == b"".join(lines)
+    assert taken.names() == ["Exited", "Drained"]
 
 
 async def test_an_error_of_the_taker_ends_the_follower(docker: Docker) -> None:

@@ -453,7 +453,7 @@ async def test_a_full_disk_here_stops_the_journal_and_not_the_run(
     def full(self: object, events: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("distui.run.store.Journal.write", full)
+    monkeypatch.setattr("distui.run.journal.Journal.write", full)
     ended = await cluster.run(cluster.plan())
     assert (ended.outcome, ended.exit) == ("succeeded", 0)
     errors = [e.text for e in cluster.of(Notice) if e.level == "error"]

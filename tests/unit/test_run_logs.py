@@ -7,9 +7,10 @@ import pytest
 from distui.errors import NotFound, UsageError
 from distui.run.docker_frames import STDOUT, Batch
 from distui.run.events import HostSampled, LogLine, LogLines, Notice
+from distui.run.journal import Journal
 from distui.run.logs import TaskLog
 from distui.run.masking import Mask
-from distui.run.store import Journal, RunStore, StoredRun, state_root
+from distui.run.store import RunStore, StoredRun, state_root
 
 STAMP = "2026-11-21T01:02:03.000000001Z"
 
@@ -115,21 +116,6 @@ def test_no_checkpoint_while_a_line_is_open(stored: StoredRun) -> None:
 
     assert not log.checkpoint({"at": 1})
     assert not stored.follow_file(0).exists()
-
-
-def test_a_full_disk_is_remembered(stored: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When a log can't be written that is known, and no checkpoint claims otherwise."""
-    log = TaskLog(stored, 0, [0])
-
-    def full(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("distui.run.logs.open_private", full)
-    written = log.feed(printed(b"one\n"))
-
-    assert written[0].lines[0].text == "one"
-    assert log.error is not None
-    assert not log.checkpoint({"at": 1})
 
 
 def test_files_are_private(stored: StoredRun) -> None:

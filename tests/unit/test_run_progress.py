@@ -10,9 +10,10 @@ import pytest
 
 from distui.cli.words import progress_words
 from distui.run.events import LogLine, Progressed, RunEnded, progress_json
+from distui.run.journal import Journal
 from distui.run.progress import ProgressTeller, figure_name, number
 from distui.run.recorded import progress_of, stored_progress
-from distui.run.store import Journal, RunStore
+from distui.run.store import RunStore
 
 
 @pytest.mark.parametrize(

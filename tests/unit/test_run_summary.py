@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from distui.run.events import RunEnded, RunOpened
-from distui.run.store import Journal, RunStore, StoredRun
+from distui.run.journal import Journal
+from distui.run.store import RunStore, StoredRun
 from distui.run.summary import FILE, summary
 
 
