@@ -29,7 +29,7 @@ def ssh_up(host: Host) -> None:
 @fault("ssh-killall")
 def ssh_killall(host: Host) -> None:
     """Kill every ssh session; the listener stays, and what the sessions had started lives on."""
-    host.exec('pgrep -x sshd | grep -vx "$(cat /run/sshd.pid)" | xargs -r kill -KILL')
+    host.exec('pgrep -x sshd | grep -vx "$(cat /run/sshd.pid)" | xargs -r kill -KILL 2>/dev/null || true')
 
 
 @fault("ssh-hang", cure="ssh-cont")
