@@ -175,7 +175,7 @@ async def test_dozens_of_cuts_lose_and_double_no_byte(bench: Bench) -> None:
     """Three containers print all the while, so each cut hits all their streams; what came is what they wrote."""
     taken, chance, folder = Taken(), random.Random(2), bench.lab.share / "cuts"
     folder.mkdir()
-    argv = ("python3", "/pytorch/writer.py", "1000000", "1000", "3", "/pytorch/cuts")
+    argv = ("python3", "/pytorch/writer.py", "1000000", "400", "3", "/pytorch/cuts")
     targets = [FollowTarget(n, bench.start("cuts", *argv, str(n))) for n in range(WRITERS)]
     async with following(bench, taken, "cuts", *targets, jitter=lambda: 0.0) as follower:
         while taken.count(Lost) < CUTS:
