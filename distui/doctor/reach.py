@@ -86,6 +86,8 @@ class ReachProblem:
     peer: str
     message: str
     hint: str = ""
+    port: int = 0
+    """The port that somebody else listens on there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +179,9 @@ class _Trial:
         port = port or self.endpoint.port
         where = f"{self.endpoint.addr}:{port}" if port else self.endpoint.addr
         key = "roles.NAME.port" if self.endpoint.also else "`master_port:` or --master-port"
-        hint = f"pick another with {key}" if "in use" in error.lower() else ""
-        return ReachProblem(self.endpoint.host, "", f"can't listen on {where}: {error}", hint)
+        taken = "in use" in error.lower()
+        hint = f"pick another with {key}" if taken else ""
+        return ReachProblem(self.endpoint.host, "", f"can't listen on {where}: {error}", hint, port if taken else 0)
 
     async def connect(self, peers: Sequence[_Trial], timeout: float) -> None:
         """Connect to all peers from this host's data address."""

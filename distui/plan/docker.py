@@ -160,6 +160,11 @@ def inspect(engine_command: Argv, containers: Sequence[str]) -> Argv:
     return (*engine_command, "inspect", "--type", "container", *containers)
 
 
+def pid_of(engine_command: Argv, container: str) -> Argv:
+    """Prints the host's pid of a container's first process; 0 once it has ended."""
+    return (*engine_command, "inspect", "--type", "container", "--format", "{{.State.Pid}}", container)
+
+
 def sizes(engine_command: Argv, containers: Sequence[str]) -> Argv:
     """Prints each container's full id and the bytes it wrote, one a line. Slow: the engine counts files."""
     form = "{{.Id}} {{.SizeRw}}"

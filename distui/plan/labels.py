@@ -39,6 +39,8 @@ class TaskLabels:
     min_nodes: int = 0
     """0 where the run needs all of its nodes."""
     gpus: tuple[int, ...] = ()
+    ports: tuple[int, ...] = ()
+    """Ports of the host where it listens sooner or later; none where the container has a network of its own."""
     grace: float = 30.0
     on_fail: Literal["stop", "wait"] = "stop"
     stall_after: float = 120.0
@@ -84,6 +86,7 @@ def to_labels(t: TaskLabels) -> dict[str, str]:
         "max_restarts": str(t.max_restarts or ""),
         "min_nodes": str(t.min_nodes or ""),
         "gpus": format_ranks(t.gpus),
+        "ports": format_ranks(t.ports),
         "grace": f"{t.grace:g}",
         "on_fail": t.on_fail,
         "stall_after": f"{t.stall_after:g}",
@@ -133,6 +136,7 @@ def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
         max_restarts=_int(text("max_restarts"), 0),
         min_nodes=_int(text("min_nodes"), 0),
         gpus=parse_ranks(text("gpus")),
+        ports=parse_ranks(text("ports")),
         grace=_float(text("grace"), 30.0),
         on_fail="wait" if text("on_fail") == "wait" else "stop",
         stall_after=_float(text("stall_after"), 120.0),

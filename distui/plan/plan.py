@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,7 @@ def plan(
     spent: float = 0.0,
     started: str = "",
     launch: str = "",
+    taken: Mapping[str, Collection[int]] | None = None,
     code: CodePlan | None = None,
     build: BuildPlan | None = None,
 ) -> RunPlan | NoPlan:
@@ -58,11 +59,13 @@ def plan(
 
     `code` is what the job's `code:` was resolved to, `build` what was read for its `build:`.
     `spent` are the seconds that earlier attempts took of the job's `max_duration`. `started` (a time stamp) and
-    `launch` (random) go into the labels when given. The hash leaves these, the run id, the attempt and the port that
-    follows from them out, so that one job planned twice on unchanged hosts has one hash.
+    `launch` (random) go into the labels when given. `taken` are ports by host that other runs
+    have though nobody may listen on them yet. The hash leaves these, the run id, the attempt and the port that follows
+    from them out, so that one job planned twice on unchanged hosts has one hash.
     """
     notes = _Notes()
     candidates = _candidates(inventory, picks, facts, notes)
+    candidates = tuple(_without(c, taken.get(c.host.name, ())) for c in candidates) if taken else candidates
     notes.problems += checks.check_job(job, [c.host for c in candidates], run_id)
     notes.problems += [p for c in candidates for p in checks.check_engine(job, c.host, c.facts)]
     placement = place_roles(job, candidates, inventory.groups) if job.launcher == "tf" else place(job, candidates)
@@ -137,6 +140,12 @@ def _candidate(inventory: Inventory, pick: HostPick, result: ProbeResult | None)
             return PlanProblem(pick.name, error.message, error.hint)
         case HostFacts():
             return Candidate(host, result, pick.gpus)
+
+
+def _without(candidate: Candidate, ports: Collection[int]) -> Candidate:
+    """The candidate with these ports in use."""
+    in_use = candidate.facts.ports_in_use | frozenset(ports)
+    return dataclasses.replace(candidate, facts=dataclasses.replace(candidate.facts, ports_in_use=in_use))
 
 
 def _planned(
@@ -297,7 +306,9 @@ def _task(draft: _Draft, seat: Seat, index: int, count: int, digest: str) -> Tas
     run_dir = run_folder(place.facts.home or "~", place.name, who.run_id)
     engine = checks.engine_of(place.host, place.facts)
     name = role.name if role else f"node{place.node_rank}" if whole else f"rank{ranks[0]}"
+    port = draft.meeting.ports[seat.rank] if role else None
     labels = _labels(draft, seat, index, count, digest, engine, ranks, visible)
+    labels = dataclasses.replace(labels, ports=_ports(draft, engine, ranks, port))
     if role is not None or (whole and job.launcher == "command"):
         labels = dataclasses.replace(labels, role=role.role if role else "worker", name=name)
     env = task_env(
@@ -327,9 +338,16 @@ def _task(draft: _Draft, seat: Seat, index: int, count: int, digest: str) -> Tas
         labels=to_labels(labels),
         start=(),
         rank_gpus=shares,
-        port=draft.meeting.ports[seat.rank] if role else None,
+        port=port,
     )
     return dataclasses.replace(task, start=_start(draft, seat, task, _command(draft, seat, task)))
+
+
+def _ports(draft: _Draft, engine: EngineName, ranks: tuple[int, ...], own: int | None) -> tuple[int, ...]:
+    """The ports of its host that a task takes: its own (launcher `tf`), or the meeting place's with rank 0."""
+    private = engine != "process" and draft.job.network != "host"
+    port = own if own is not None else draft.meeting.master_port if 0 in ranks else 0
+    return (port,) if port and not private else ()
 
 
 def _role_env(draft: _Draft, rank: int) -> dict[str, str]:

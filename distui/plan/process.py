@@ -99,7 +99,7 @@ else said=$(tail -c 500 "$task/log"); rm -rf -- "$task" "$env"; fail "task $inde
 fi
 """.strip()
 
-_COMMON = r"""
+TICKS = r"""
 ticks() {
   stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
   stat=${stat##*) }
@@ -107,6 +107,12 @@ ticks() {
   case $1 in Z|X) return 1;; esac
   shift 19; echo "$1"
 }
+"""
+"""Prints the start time of a process, which tells it from a later one with its pid; fails when it has ended."""
+
+_COMMON = (
+    TICKS
+    + r"""
 alive() {
   [ -s "$1/pid" ] && [ -s "$1/ident" ] || return 1
   read -r pid <"$1/pid"; read -r start boot <"$1/ident"
@@ -158,6 +164,7 @@ ended() {
   done
 }
 """
+)
 
 _STOP = r"""
 [ -d "$1/task-$2" ] || { show "$1/task-$2"; exit 0; }

@@ -1,5 +1,5 @@
 """Who has the GPUs of a plan now: runs that live, and launches that are under way. Asked before a start, so that
-somebody can decide to share them; the launch itself looks again (`run/launch.py`).
+somebody can decide to share them; the launch itself looks again (`run/launch_leases.py`).
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from distui.errors import HostError
 from distui.plan.model import RunPlan
-from distui.run.discover import Runner, list_tasks
+from distui.run import marks
+from distui.run.discover import Runner
 from distui.run.folder import STALE_MINUTES, who_claims
-from distui.run.lease import PLACE, sharers
+from distui.run.lease import PLACE, Thing, sharers
 from distui.session import Connector
 from distui.spec.inventory import Host
 from distui.spec.names import fold
@@ -60,8 +61,9 @@ async def _ask(connector: Connector, plan: RunPlan, host: str) -> tuple[GpuUser,
     try:
         session = await connector.connect(host)
         try:
-            tasks = await list_tasks(session.run, host, first.engine, first.engine_command)
-            told = (*sharers(tasks, plan.run_id, gpus), *await launches(session.run, gpus))
+            tasks = await marks.tasks_on(session.run, host, first)
+            runs = sharers(tasks, plan, [Thing("gpu", gpu) for gpu in gpus])
+            told = (*(share.words for share in runs), *await launches(session.run, gpus))
         finally:
             await session.close()
     except HostError:

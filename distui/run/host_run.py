@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO
 
-from distui.errors import HostCommandError, SessionLost
+from distui.errors import HostCommandError, HostError, SessionLost
 from distui.facts.engine import classify
 from distui.facts.image import ImageFacts, read_image
 from distui.plan import docker, process
@@ -16,13 +17,14 @@ from distui.plan.code import COPY, home_of_folder
 from distui.plan.env import env_file_text
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
-from distui.run import folder, lease
+from distui.run import folder, lease, marks
 from distui.run.build.on_host import Told, build_image
 from distui.run.code.send import CodeSender
 from distui.run.code.source import CodeSource
 from distui.run.discover import FoundTask, home_of, list_tasks, run_folder
 from distui.run.fetch import HostFetch
 from distui.run.image_push import Engine
+from distui.run.lease import Lease, Share, Thing, things_of, things_on
 from distui.run.lines import safe
 from distui.run.link import ASK_BOOT, HostLink
 from distui.session import Completed, Connector
@@ -67,13 +69,15 @@ class HostRun:
         self._run_dir: str | None = None
         self._image = self.first.image
         """Of the run's containers; a plan made from labels does not have it."""
-        self._lease = ""
-        """The token of the lease of its GPUs while the launch holds one."""
+        self._claimed = ""
+        """The token of the launch that this is, once it has leased what it uses here."""
+        self.leased = False
+        """Whether what the run uses here may still be leased for its launch."""
 
     @property
-    def gpus(self) -> tuple[int, ...]:
-        """The GPUs that the run uses here."""
-        return self.plan.gpus_on(self.host)
+    def things(self) -> frozenset[Thing]:
+        """The GPUs and ports that the run has here."""
+        return things_on(self.plan, self.host)
 
     @property
     def first(self) -> Task:
@@ -106,7 +110,7 @@ class HostRun:
         Two names may lead to one engine (the demo's hosts share this machine's): the other's tasks are not ours.
         Neither are those of another launch with the run's name, or of another attempt.
         """
-        ours = {task.index: task_from_labels(task.labels) for task in self.tasks}
+        ours = {task.index: _labels(task) for task in self.tasks}
         return tuple(t for t in await self._told() if t.labels.task in ours and _same(t.labels, ours[t.labels.task]))
 
     async def _told(self) -> tuple[FoundTask, ...]:
@@ -130,33 +134,41 @@ class HostRun:
         """All tasks have started: from now on they hold the run's name, not the launch."""
         await self.remove_file(f"{await self.run_dir()}/{folder.LAUNCH_FILE}")
 
-    async def lease(self, claim: folder.Claim) -> lease.Lease:
-        """Hold the run's GPUs here while it is launched."""
-        self._lease = claim.token
-        return await lease.lease(self._again, claim, self.gpus)
+    async def lease(self, claim: folder.Claim, things: Iterable[Thing]) -> Lease:
+        """Hold these things of the host while the run is launched."""
+        self._claimed, self.leased = claim.token, True
+        return await lease.lease(self._again, claim, things)
 
-    async def sharers(self) -> tuple[str, ...]:
-        """Who uses the run's GPUs here already, in words: tasks of other runs that the engine knows of."""
-        first = self.first
-        tasks = await list_tasks(self._again, self.host, first.engine, first.engine_command)
-        return lease.sharers(tasks, self.plan.run_id, self.gpus)
+    async def sharers(self) -> tuple[Share, ...]:
+        """Who has the run's GPUs and ports here already: tasks that the engine knows of, or that left a mark."""
+        tasks = await marks.tasks_on(self._again, self.host, self.first, sweep=True)
+        return lease.sharers(tasks, self.plan, self.things)
 
     @property
     def _token(self) -> str:
         """The token of the launch that the plan is of."""
-        return folder.token_of(task_from_labels(self.first.labels))
-
-    @property
-    def leased(self) -> bool:
-        """Whether the GPUs may still be held here for the launch."""
-        return bool(self._lease)
+        return self._claimed or folder.token_of(_labels(self.first))
 
     async def free(self) -> None:
-        """Give the lease of the GPUs back: by its launch's token, so also that of a launch that was killed."""
-        token = self._lease or self._token
-        if self.gpus and token:
-            await lease.free(self._again, token)
-            self._lease = ""
+        """Give the lease back: by its launch's token, so also that of a launch that was killed."""
+        if self.things and self._token:
+            await lease.free(self._again, self._token)
+            self.leased = False
+
+    async def _mark(self, task: Task) -> None:
+        """Tell everybody on the host what the task has of it. Not worth a launch that fails for it."""
+        labels = _labels(task)
+        if labels is None or not things_of(labels) or not self._token:
+            return
+        ref = self.ids[task.index]
+        pid = docker.pid_of(task.engine_command, ref) if task.engine != "process" else ()
+        with contextlib.suppress(HostError):
+            await marks.leave(self._again, self._token, task.labels, ref, pid)
+
+    async def _unmark(self) -> None:
+        """Take back what the run's tasks told."""
+        if self.things:
+            await marks.remove(self._again, self._token)
 
     async def _again(self, argv: Sequence[str]) -> Completed:
         """Run something that may be repeated when the connection breaks under it."""
@@ -253,7 +265,7 @@ class HostRun:
         if identity is None and (identity := await self._identity(task)) is None:
             raise SessionLost(self.host, f"{self.host}: the connection broke {STARTS} times while {task.name} started")
         self.ids[task.index] = identity
-        await self.forget(task)
+        await asyncio.gather(self.forget(task), self._mark(task))
         return identity
 
     async def _start_once(self, task: Task, *, again: bool = False) -> str | None:
@@ -299,7 +311,7 @@ class HostRun:
     async def run_dir(self) -> str:
         """The run's private folder on the host; for an adopted run it follows from its labels."""
         if self._run_dir is None:
-            labels = task_from_labels(self.first.labels)
+            labels = _labels(self.first)
             assert labels is not None
             self._run_dir = self.first.run_dir or run_folder(await home_of(self._again, self.host), labels)
         return self._run_dir
@@ -345,6 +357,8 @@ class HostRun:
         if doomed:
             await self._delete(doomed)
         left = [task for task in await self.found() if task.labels.task not in keep]
+        if not left:
+            await self._unmark()
         if not left and not keep:
             if not await self._remove_folder():
                 return (f"{self.host}: folder {await self.run_dir()}/{COPY}, which this login can't remove",)
@@ -404,6 +418,10 @@ class HostRun:
     async def say_stopped(self, who: str) -> None:
         """Leave word on the host that `who` stops this run, for whoever follows it."""
         await self._put(f"{await self.run_dir()}/stopped", who.encode())
+
+
+def _labels(task: Task) -> TaskLabels | None:
+    return task_from_labels(task.labels)
 
 
 def _same(found: TaskLabels, ours: TaskLabels | None) -> bool:

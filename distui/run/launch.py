@@ -7,7 +7,7 @@ way they are never cut off in the middle: what was begun is finished and then un
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from distui.doctor.reach import prove
@@ -16,13 +16,13 @@ from distui.errors import DistuiError, ExitCode, HostError
 from distui.plan.model import Task
 from distui.run.cleanup import roll_back
 from distui.run.events import HostChanged, Notice, RankChanged, TaskStarted
-from distui.run.folder import STALE_MINUTES, claim_of
+from distui.run.folder import STALE_MINUTES, Claim, claim_of
 from distui.run.host_run import HostRun
 from distui.run.launch_code import give_code
 from distui.run.launch_data import check_mounts, fetch_data
 from distui.run.launch_images import give_images
+from distui.run.launch_leases import PLANS, PortsTaken, hold, hold_still, refuse_taken, with_other_ports
 from distui.run.launch_steps import LaunchRefused, each, finished, phase, raise_errors, sentence
-from distui.run.lease import Lease
 
 if TYPE_CHECKING:
     from distui.run.controller import RunController
@@ -31,14 +31,30 @@ T = TypeVar("T")
 
 
 async def launch(run: RunController) -> None:
-    """Start every task of the run's plan. Raises LaunchRefused, with nothing left started."""
+    """Start every task of the run's plan. Raises LaunchRefused, with nothing left started.
+
+    A port that the plan chose itself and that another run has by now is no reason: the plan is made again without it.
+    """
+    taken: dict[str, set[int]] = {}
+    for left in reversed(range(PLANS)):
+        try:
+            await _launch(run)
+            break
+        except PortsTaken as refusal:
+            if not left or run.again is None or run.requests.stop is not None:
+                raise
+            await run.renew(await with_other_ports(run, run.again, refusal, taken))
+
+
+async def _launch(run: RunController) -> None:
     _check_code(run)
-    await _unless_stopped(run, _prepare(run))
+    claim = claim_of(run.plan, run.clock())
     try:
-        await _take(run)
+        await _unless_stopped(run, _prepare(run, claim))
+        await _take(run, claim)
         if run.code is not None:
             await _unless_stopped(run, give_code(run, run.code))
-        await _lease_gpus(run)
+        await hold_still(run, claim)
         await _push(run)
         await _start(run)
     except LaunchRefused as refusal:
@@ -59,10 +75,11 @@ def _check_code(run: RunController) -> None:
         raise LaunchRefused(["the code is not what it was when the plan was made: plan again"], ExitCode.CHECK_FAILED)
 
 
-async def _prepare(run: RunController) -> None:
-    """Everything before the first change on a host."""
+async def _prepare(run: RunController, claim: Claim) -> None:
+    """Everything before the run's folder is made on a host."""
     await _connect(run)
     await _check_hosts(run)
+    await hold(run, claim)
     if run.preflight:
         await _check_reach(run)
         await check_mounts(run)
@@ -130,6 +147,7 @@ async def _check_reach(run: RunController) -> None:
     if report.unproved:
         text = f"no python3 on {', '.join(report.unproved)}: that its peers reach it is not proved"
         await run.emit(Notice(run.clock(), "warning", text))
+    await refuse_taken(run, report.problems)
     if report.problems:
         raise LaunchRefused(
             [f"{p.host}: {p.message}" + (f" ({p.hint})" if p.hint else "") for p in report.problems],
@@ -146,12 +164,11 @@ async def _push(run: RunController) -> None:
     raise_errors(await finished(each(run.hosts.values(), push)), ExitCode.LAUNCH_FAILED)
 
 
-async def _take(run: RunController) -> None:
+async def _take(run: RunController, claim: Claim) -> None:
     """Take the run's folder on every host, which one launch of this name can.
 
     The first host by name decides between launches on the same hosts; nobody waits, so nothing can lock up.
     """
-    claim = claim_of(run.plan, run.clock())
 
     async def take(host: HostRun) -> str:
         return await host.take(claim)
@@ -170,40 +187,6 @@ def _raise_held(run: RunController, results: Mapping[str, str | DistuiError]) ->
     if held:
         hint = f"{_other_name(run)}; a launch that was killed frees its name after {STALE_MINUTES} minutes"
         raise LaunchRefused([*held, hint], ExitCode.CHECK_FAILED)
-
-
-async def _lease_gpus(run: RunController) -> None:
-    """No GPU is used twice without a word: not by a run that lives, nor by a launch at the same moment.
-
-    With `force` neither keeps this one from starting; who shares what is said then.
-    """
-    hosts = sorted((h for h in run.hosts.values() if h.gpus), key=lambda h: h.host)
-    claim = claim_of(run.plan, run.clock())
-
-    async def lease(host: HostRun) -> Lease:
-        return await host.lease(claim)
-
-    for some in () if run.force else (hosts[:1], hosts[1:]):
-        leases = await finished(each(some, lease))
-        raise_errors(leases, ExitCode.LAUNCH_FAILED)
-        for host, told in leases.items():
-            if isinstance(told, Lease) and told.state == "failed":
-                text = f"can't hold the GPUs while starting ({told.why}): a launch at this moment would go unseen"
-                await run.emit(Notice(run.clock(), "warning", text, host))
-        _raise_shared([(host, t.why) for host, t in leases.items() if isinstance(t, Lease) and t.state == "held"])
-    found = await each(hosts, HostRun.sharers)
-    raise_errors(found, ExitCode.CHECK_FAILED)
-    shared = [(host, words) for host, told in found.items() if isinstance(told, tuple) for words in told]
-    if not run.force:
-        _raise_shared(shared)
-    for host, words in shared:
-        await run.emit(Notice(run.clock(), "warning", f"{words}, and by this run too (--force)", host))
-
-
-def _raise_shared(held: Sequence[tuple[str, str]]) -> None:
-    if held:
-        hint = "wait, take other GPUs (`-H host:1`) or other hosts, or share them: `distui run --force`, in the app `R`"
-        raise LaunchRefused([*(f"{host}: {words}" for host, words in held), hint], ExitCode.CHECK_FAILED)
 
 
 async def _start(run: RunController) -> None:

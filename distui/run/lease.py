@@ -1,17 +1,18 @@
-"""GPUs of a host as a lease, so that two launches at one moment never share one without being told.
+"""What only one run may have of a host, GPUs and ports, as a lease: two launches at one moment never share one unseen.
 
-While a launch is under way it holds a directory per GPU in the host's /tmp, which all its users share: `mkdir` lets
-exactly one through. Afterwards the labels of its live tasks hold the GPUs, and the directories go. A launch that was
-killed leaves directories that count for some minutes only. Ages are by the host's own clock.
+While a launch is under way it holds a directory for each in the host's /tmp, which all its users share: `mkdir` lets
+exactly one through. Afterwards its live tasks hold them, by their labels and marks (`marks.py`), and the directories
+go. A launch that was killed leaves directories that count for some minutes only. Ages are by the host's own clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from distui.plan.labels import TaskLabels
+from distui.plan.labels import TaskLabels, task_from_labels
+from distui.plan.model import RunPlan
 from distui.run.discover import FoundTask, Runner
 from distui.run.folder import STALE_MINUTES, Claim, who_claims
 from distui.run.lines import safe
@@ -19,69 +20,106 @@ from distui.run.lines import safe
 PLACE = "/tmp"
 """The one place where every user of a host may make a directory."""
 
-# $1 place, $2 the claim, $3 minutes, then GPUs in rising order: all of them or none. A stale directory is moved away
-# before it is removed, and put back when it was not the stale one after all (another launch was faster).
+# $1 place, $2 the claim, $3 minutes, then things in one order for all: all of them or none. A stale directory is moved
+# away before it is removed, and put back when it was not the stale one after all (another launch was faster).
 _LEASE = r"""
 place=$1 claim=$2 minutes=$3 mine=; shift 3
 umask 022
 token() { sed -n 3p "$1/launch" 2>/dev/null; }
 own=$(printf '%s\n' "$claim" | sed -n 3p)
-undo() { for gpu in $mine; do rm -rf -- "$place/distui-gpu-$gpu"; done; }
+undo() { for thing in $mine; do rm -rf -- "$place/distui-$thing"; done; }
 end() { undo; printf '%s\n' "$@"; exit 0; }
-for gpu do
-  d=$place/distui-gpu-$gpu
+for thing do
+  d=$place/distui-$thing
   for try in 1 2; do
     if said=$(mkdir -- "$d" 2>&1); then
-      mine="$mine $gpu"
-      said=$({ printf '%s\n' "$claim" | cat >"$d/launch"; } 2>&1) || end failed "$gpu" "$said"
+      mine="$mine $thing"
+      said=$({ printf '%s\n' "$claim" | cat >"$d/launch"; } 2>&1) || end failed "$thing" "$said"
       continue 2
     fi
-    [ -d "$d" ] || end failed "$gpu" "$said"
+    [ -d "$d" ] || end failed "$thing" "$said"
     had=$(cat "$d/launch" 2>/dev/null)
-    [ "$(token "$d")" != "$own" ] || continue 2
-    [ -n "$(find "$d" -maxdepth 0 -mmin "+$minutes" 2>/dev/null)" ] || end held "$gpu" "$had"
-    mv -- "$d" "$d.old-$$" 2>/dev/null || end stale "$gpu" "$had"
+    if [ "$(token "$d")" = "$own" ]; then touch -- "$d" 2>/dev/null; continue 2; fi
+    [ -n "$(find "$d" -maxdepth 0 -mmin "+$minutes" 2>/dev/null)" ] || end held "$thing" "$had"
+    mv -- "$d" "$d.old-$$" 2>/dev/null || end stale "$thing" "$had"
     if [ "$(cat "$d.old-$$/launch" 2>/dev/null)" = "$had" ]; then
       rm -rf -- "$d.old-$$"
     else
       mv -- "$d.old-$$" "$d"
     fi
   done
-  end held "$gpu" "$(cat "$d/launch" 2>/dev/null)"
+  end held "$thing" "$(cat "$d/launch" 2>/dev/null)"
 done
 echo leased
 """.strip()
 
 _FREE = r"""
-for d in "$1"/distui-gpu-*; do
+for d in "$1"/distui-gpu-* "$1"/distui-port-*; do
   [ "$(sed -n 3p "$d/launch" 2>/dev/null)" != "$2" ] || rm -rf -- "$d"
 done
 """.strip()
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Thing:
+    """Something of a host that only one run may have."""
+
+    kind: Literal["gpu", "port"]
+    number: int
+
+    @property
+    def name(self) -> str:
+        """As its directory is called."""
+        return f"{self.kind}-{self.number}"
+
+
+def things_of(labels: TaskLabels) -> frozenset[Thing]:
+    """What a task has of its host."""
+    return frozenset([*(Thing("gpu", gpu) for gpu in labels.gpus), *(Thing("port", port) for port in labels.ports)])
+
+
+def words_of(things: Iterable[Thing]) -> str:
+    """`GPU 0`, `GPUs 0, 2 and port 29500`."""
+    listed: dict[str, list[int]] = {}
+    for thing in sorted(things):
+        listed.setdefault("GPU" if thing.kind == "gpu" else "port", []).append(thing.number)
+    parts = (f"{kind}{'s' * (len(n) != 1)} {', '.join(map(str, n))}" for kind, n in listed.items())
+    return " and ".join(parts)
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What came of it. `why` is empty when the GPUs are leased, else who has one, in words, or why it can't be.
+    """What came of it. `why` is empty when all is leased, else who has `things`, in words, or why it can't be.
 
     `failed`: no directory can be made there (a full or read-only /tmp), so nothing is known of launches under way.
     """
 
     state: Literal["leased", "held", "failed"]
     why: str = ""
+    things: frozenset[Thing] = frozenset()
 
 
-async def lease(run_argv: Runner, claim: Claim, gpus: Sequence[int], *, place: str = PLACE) -> Lease:
-    """Lease all these GPUs or none. Safe to repeat."""
-    indices = [str(gpu) for gpu in sorted(gpus)]
-    done = await run_argv(("sh", "-c", _LEASE, "distui-lease", place, claim.text, str(STALE_MINUTES), *indices))
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A task of another run that has `things` which this run wants, in words."""
+
+    words: str
+    things: frozenset[Thing]
+
+
+async def lease(run_argv: Runner, claim: Claim, things: Iterable[Thing], *, place: str = PLACE) -> Lease:
+    """Lease all of these or none. Safe to repeat, which makes the lease fresh again."""
+    by_name = {thing.name: thing for thing in sorted(things)}
+    done = await run_argv(("sh", "-c", _LEASE, "distui-lease", place, claim.text, str(STALE_MINUTES), *by_name))
     state, _, told = done.text.partition("\n")
-    gpu, _, words = told.partition("\n")
+    name, _, words = told.partition("\n")
     if not done.ok or state not in ("leased", "held", "stale"):
         return Lease("failed", safe((words or done.error_text).strip()[:300]) or f"exit {done.status}")
     if state == "leased":
         return Lease("leased")
+    held = frozenset(by_name[n] for n in (name,) if n in by_name)
     old = f", more than {STALE_MINUTES} minutes ago, which only they can remove" if state == "stale" else ""
-    return Lease("held", f"GPU {gpu} is being taken by a launch {who_claims(words)}{old}")
+    return Lease("held", f"{words_of(held)} is being taken by a launch {who_claims(words)}{old}", held)
 
 
 async def free(run_argv: Runner, token: str, *, place: str = PLACE) -> None:
@@ -89,19 +127,30 @@ async def free(run_argv: Runner, token: str, *, place: str = PLACE) -> None:
     await run_argv(("sh", "-c", _FREE, "distui-free", place, token))
 
 
-def sharers(tasks: Sequence[FoundTask], run: str, gpus: Sequence[int]) -> tuple[str, ...]:
-    """Other runs whose live tasks use one of these GPUs, each in words."""
-    runs: dict[str, tuple[TaskLabels, set[int]]] = {}
+def things_on(plan: RunPlan, host: str) -> frozenset[Thing]:
+    """What a run has of one host."""
+    labels = (task_from_labels(task.labels) for task in plan.tasks_on(host))
+    return frozenset[Thing]().union(*(things_of(told) for told in labels if told is not None))
+
+
+def sharers(tasks: Sequence[FoundTask], plan: RunPlan, wanted: Iterable[Thing]) -> tuple[Share, ...]:
+    """Other launches than the plan's whose live tasks have one of these things, each in words."""
+    ours, asked = _launch_of(task_from_labels(plan.tasks[0].labels)), frozenset(wanted)
+    runs: dict[tuple[str, ...], tuple[TaskLabels, frozenset[Thing]]] = {}
     for task in tasks:
-        if task.running and task.labels.run != run and (used := set(gpus) & set(task.labels.gpus)):
-            runs.setdefault(task.labels.run, (task.labels, set()))[1].update(used)
-    return tuple(_words(labels, sorted(used)) for labels, used in runs.values())
+        launch, shared = _launch_of(task.labels), asked & things_of(task.labels)
+        if task.running and launch != ours and shared:
+            runs[launch] = (task.labels, runs[launch][1] | shared if launch in runs else shared)
+    return tuple(Share(_words(labels, shared), shared) for labels, shared in runs.values())
 
 
-def _words(labels: TaskLabels, gpus: Sequence[int]) -> str:
-    which = f"GPU{'s' * (len(gpus) != 1)} {', '.join(map(str, gpus))}"
-    verb = "are" if len(gpus) != 1 else "is"
+def _launch_of(labels: TaskLabels | None) -> tuple[str, ...]:
+    """What tells one launch from another: two logins may have runs of one name."""
+    return (labels.run, labels.launch) if labels is not None else ()
+
+
+def _words(labels: TaskLabels, things: frozenset[Thing]) -> str:
+    verb = "are" if len(things) != 1 else "is"
     since = f" since {safe(labels.started)}" if labels.started else ""
-    return (
-        f"{which} {verb} used by run {safe(labels.run)} of {safe(labels.owner) or '?'} (job {safe(labels.job)}{since})"
-    )
+    who = f"run {safe(labels.run)} of {safe(labels.owner) or '?'} (job {safe(labels.job)}{since})"
+    return f"{words_of(things)} {verb} used by {who}"

@@ -5,9 +5,11 @@ and what a launch asks before it touches anything - the run's name, the image, w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from distui.doctor.checks import check_hosts
 from distui.doctor.finding import Check, CheckRow, Finding
@@ -21,13 +23,16 @@ from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
 from distui.plan.code import home_of_folder
 from distui.plan.model import Mount, RunPlan
-from distui.run.discover import Found, find_runs
+from distui.plan.tf import own_ports
+from distui.run import marks
+from distui.run.discover import Found, FoundTask, find_runs
 from distui.run.fetch import look, without_client
-from distui.run.lease import sharers
+from distui.run.launch_leases import PORT_HINT, SHARE_HINT
+from distui.run.lease import Thing, sharers, things_on
 from distui.session import Connector, Session
 from distui.spec.inventory import Host
 
-SHARED = Check("gpus_shared", "GPUs", "no other run uses these GPUs", "docker ps --filter label=distui.run")
+SHARED = Check("gpus_shared", "GPUs", "no other run has these GPUs or ports", "docker ps --filter label=distui.run")
 NAME = Check("run_name", "Reach", "no run of this name", "docker ps -a --filter label=distui.run=NAME")
 
 
@@ -55,12 +60,13 @@ async def preflight(connector: Connector, plan: RunPlan, hosts: Sequence[Host], 
     present = await images_present(connector, up, wanted)
     images = {image: as_planned(plan, found) for image, found in present.items()}
     found = await find_runs(connector, up)
+    marked = await _marked(connector, up)
     reach = await prove_on(connector, endpoints_of_plan(plan), up)
     data = await _mounts(connector, plan, up)
     ours = [task.id for run in found.runs for task in run.tasks]
     rows = check_hosts(results, images=images, ours=ours, reach=reach, more=data)
     rows = tuple(_comes(row, plan, images) if row.check.id.startswith("image:") else row for row in rows)
-    first = (name_row(plan.run_id, tuple(results), found), shared_row(plan, tuple(results), found))
+    first = (name_row(plan.run_id, tuple(results), found), shared_row(plan, tuple(results), found, marked))
     return Preflight((*first, *rows), results, images, reach)
 
 
@@ -122,14 +128,32 @@ def name_row(run: str, hosts: Sequence[str], found: Found) -> CheckRow:
     return CheckRow(NAME, tuple(findings))
 
 
-def shared_row(plan: RunPlan, hosts: Sequence[str], found: Found) -> CheckRow:
-    """GPUs of the plan that another run uses now."""
+async def _marked(connector: Connector, hosts: Sequence[Host]) -> tuple[FoundTask, ...]:
+    """The tasks that left a mark on the hosts that can be asked."""
+    async with AsyncExitStack() as stack:
+        sessions = await _sessions(connector, [host.name for host in hosts], stack)
+        told = await asyncio.gather(*(_marks_on(host, session) for host, session in sessions.items()))
+        return tuple(chain(*told))
+
+
+async def _marks_on(host: str, session: Session) -> tuple[FoundTask, ...]:
+    with contextlib.suppress(HostError):
+        return await marks.read(session.run, host)
+    return ()
+
+
+def shared_row(plan: RunPlan, hosts: Sequence[str], found: Found, marked: Sequence[FoundTask] = ()) -> CheckRow:
+    """GPUs of the plan that another run uses now, and ports that the job names; others the start changes by itself."""
     findings = []
     for host in hosts:
-        tasks = [task for run in found.runs for task in run.tasks if task.host == host]
-        if words := sharers(tasks, plan.run_id, plan.gpus_on(host)):
-            do = "wait, or take other GPUs; `distui run --force` shares them, and so does the app when it is told to"
-            findings.append(Finding(SHARED.id, host, "fail", "; ".join(words), "the start is refused", do))
+        told = [task for run in found.runs for task in run.tasks if task.host == host]
+        tasks = marks.added(told, [task for task in marked if task.host == host])
+        chosen = {Thing("port", port) for port in own_ports(plan.reasons)}
+        if shares := sharers(tasks, plan, things_on(plan, host) - chosen):
+            gpus = any(thing.kind == "gpu" for share in shares for thing in share.things)
+            saw = "; ".join(share.words for share in shares)
+            do = SHARE_HINT if gpus else PORT_HINT
+            findings.append(Finding(SHARED.id, host, "fail", saw, "the start is refused", do))
         else:
             findings.append(Finding(SHARED.id, host, "skip" if host in found.unreachable else "ok"))
     return CheckRow(SHARED, tuple(findings))

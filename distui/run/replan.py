@@ -1,8 +1,11 @@
-"""The plan of a run's next attempt, from what its hosts are by then: restarted, with a GPU less, at another address."""
+"""The plan of a run's next attempt, from what its hosts are by then: restarted, with a GPU less, at another address.
+
+Or of the same attempt, when others have its ports.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,15 +24,25 @@ class NextAttempt:
     facts: Mapping[str, HostFacts]
 
 
-Again = Callable[[int, float], Awaitable[NextAttempt | NoPlan]]
-"""Plans the run's next attempt: its number, and the seconds that the run has taken so far. With a fresh port and a
-fresh rendezvous file."""
+Ports = Mapping[str, Collection[int]]
+"""Ports by host."""
+
+
+class Again(Protocol):
+    """Plans an attempt of the run anew."""
+
+    def __call__(self, attempt: int, spent: float, taken: Ports | None = None, /) -> Awaitable[NextAttempt | NoPlan]:
+        """The attempt of that number, with a port and a rendezvous file of its own. `spent` are the seconds that the
+        run has taken so far, `taken` ports that others have though nobody may listen on them yet.
+        """
 
 
 class Planner(Protocol):
     """`plan` with everything given that does not change between attempts."""
 
-    def __call__(self, *, facts: Mapping[str, HostFacts], attempt: int, spent: float) -> RunPlan | NoPlan:
+    def __call__(
+        self, *, facts: Mapping[str, HostFacts], attempt: int, spent: float, taken: Ports | None
+    ) -> RunPlan | NoPlan:
         """See distui.plan.plan."""
 
 
@@ -45,9 +58,9 @@ class Replan:
     what is wrong with it."""
     parallel: int
 
-    async def __call__(self, attempt: int, spent: float) -> NextAttempt | NoPlan:
+    async def __call__(self, attempt: int, spent: float, taken: Ports | None = None, /) -> NextAttempt | NoPlan:
         """See Again."""
         results = await probe_all(await self.connector(), self.hosts, parallel=self.parallel)
         facts = {**self.known, **{name: r for name, r in results.items() if isinstance(r, HostFacts)}}
-        plan = self.planner(facts=facts, attempt=attempt, spent=spent)
+        plan = self.planner(facts=facts, attempt=attempt, spent=spent, taken=taken)
         return plan if isinstance(plan, NoPlan) else NextAttempt(plan, facts)

@@ -1,4 +1,4 @@
-"""What a launch that was killed leaves where none of its tasks runs: its folder with env files, and its GPUs.
+"""What a launch that was killed leaves where none of its tasks runs: its folder with env files, its GPUs and ports.
 
 Removed only by the launch's own token, so never another's, also of the same name.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from distui.errors import HostError
 from distui.plan.plan import run_folder
-from distui.run import lease
+from distui.run import lease, marks
 from distui.session import Connector
 from distui.spec.inventory import Host
 
@@ -39,6 +39,7 @@ async def _sweep(connector: Connector, host: Host, run: str, token: str) -> bool
             place = run_folder("", host.name, run).lstrip("/")
             done = await session.run(("sh", "-c", _SWEEP, "distui-sweep", place, token))
             await lease.free(session.run, token)
+            await marks.remove(session.run, token)
         finally:
             await session.close()
     except HostError:

@@ -351,22 +351,102 @@ def other(lab: Any, tmp_path: Path) -> Path:
     return folder
 
 
-def test_two_people_want_the_same_gpus_at_once(lab: Any, start: Callable[..., Any], other: Path, home: Path) -> None:
-    """Exactly one has them, whoever it is; the other is told whose they are, and nothing of theirs is on a host."""
-    for turn in range(3):
-        both = [
-            start(
-                "sleep 3; echo end", "-o", "json", "--no-preflight", "--name", f"gpu{turn}{who.name}", where=who, **GPUS
-            )
-            for who in (home, other)
-        ]
+def by(engine: str, *homes: Path) -> None:
+    """Runs from there are by this engine."""
+    for where in homes:
+        (where / "hosts.yaml").write_text(f"version: 1\ndefaults: {{docker: {engine}}}\nhosts:\n  h[1-3]: {{}}\n")
+
+
+def marks(lab: Any, host: str) -> list[dict[str, str]]:
+    """What the tasks on a host tell everybody there."""
+    told = lab.host(host).out("sh", "-c", "sed -s -n 2p /tmp/distui-task-* 2>/dev/null; :")
+    return [json.loads(line) for line in told.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("job", "what", "hint"),
+    [(GPUS, r"GPU \d", "--force"), ({"master_port": 23456}, "port 23456", "let the plan choose")],
+    ids=["gpus", "port"],
+)
+def test_two_people_want_the_same_at_once(
+    lab: Any, start: Callable[..., Any], other: Path, home: Path, job: dict[str, Any], what: str, hint: str
+) -> None:
+    """Exactly one has it, whoever it is; the other is told whose it is, and nothing of theirs is on a host."""
+    for turn in range(2):
+        both = [start("sleep 300", "--name", f"same{turn}{w.name}", where=w, **job) for w in (home, other)]
+        until(lambda both=both: [p for p in both if p.poll() is not None])
+        until(running(lab, "h1", "h2"))
+        for program in both:
+            program.signal_group(signal.SIGINT)
         done = [program.finish(timeout=90) for program in both]
 
-        assert sorted(d.returncode for d in done) == [0, 3], [d.stderr for d in done]
+        assert sorted(d.returncode for d in done) == [3, 130], [d.stderr for d in done]
         lost = next(d for d in done if d.returncode == 3)
-        assert re.search(r"GPU \d is (being taken by a launch|used by run \S+) of root@\S+", lost.stderr), lost.stderr
-        assert "--force" in lost.stderr
+        told = rf"h1: {what} is (being taken by a launch|used by run \S+) of root@\S+"
+        assert re.search(told, lost.stderr), lost.stderr
+        assert hint in lost.stderr
         assert_clean(lab)
+
+
+def test_ports_that_plans_chose_alike_are_changed(lab: Any, start: Callable[..., Any], other: Path, home: Path) -> None:
+    """Two runs of one name by two logins, each by processes of its own: at one moment both would take the same port."""
+    by("process", home, other)
+    both = [start("sleep 300", "--name", "same", where=who) for who in (home, other)]
+    until(lambda: len(marks(lab, "h1")) == 2)
+    ports = {mark["distui.ports"] for mark in marks(lab, "h1")}
+    plans = [json.loads((who / ".local/state/distui/runs/same/plan.json").read_text()) for who in (home, other)]
+    for program in both:
+        program.signal_group(signal.SIGINT)
+    done = [program.finish(timeout=90) for program in both]
+
+    assert [d.returncode for d in done] == [130, 130], [d.stderr for d in done]
+    assert len(ports) == 2
+    assert ports == {str(plan["master_port"]) for plan in plans} == {p["tasks"][0]["env"]["MASTER_PORT"] for p in plans}
+    assert sum("the plan takes another" in d.stderr for d in done) == 1, [d.stderr for d in done]
+    assert_clean(lab)
+
+
+def test_processes_of_another_login_hold_what_they_have(
+    lab: Any, start: Callable[..., Any], other: Path, home: Path
+) -> None:
+    """Who can't see a run is told of its GPUs and its port all the same, until it ends."""
+    by("process", other)
+    has = start("sleep 300", "-d", "--name", "has", where=other, master_port=23456, **GPUS).finish()
+    told = marks(lab, "h1")
+    gpus = start("true", **GPUS).finish()
+    port = start("true", master_port=23456).finish()
+    shared = start("id -u", "--force", **GPUS).finish()
+    stopped = lab.distui("stop", "has", "-y", home=other)
+    after = start("true", master_port=23456, **GPUS).finish()
+
+    assert has.returncode == 0, has.stderr
+    assert (gpus.returncode, port.returncode) == (3, 3), gpus.stderr + port.stderr
+    assert re.search(r"h2: GPU \d is used by run has of root@\S+ \(job smoke", gpus.stderr), (told, gpus.stderr)
+    assert re.search(r"h1: port 23456 is used by run has of root@\S+ \(job smoke", port.stderr), port.stderr
+    assert shared.returncode == 0, shared.stderr
+    assert "and by this run too (--force)" in shared.stderr
+    assert stopped.returncode == 0, stopped.stderr
+    assert after.returncode == 0, after.stderr
+    assert_clean(lab)
+
+
+def test_two_engines_of_a_host_do_not_share_a_port(lab: Any, start: Callable[..., Any], home: Path) -> None:
+    """Podman's containers hold what they have against Docker's, which can't see them."""
+    lab.host("h1").podman_image("lab/python:1")
+    by("podman", home)
+    has = start("sleep 300", "-d", "--name", "has", hosts="h1", master_port=23456).finish()
+    by("docker", home)
+    port = start("true", hosts="h1", master_port=23456).finish()
+    by("podman", home)
+    stopped = lab.distui("stop", "has", "-y", home=home)
+    by("docker", home)
+    after = start("true", hosts="h1", master_port=23456).finish()
+
+    assert has.returncode == 0, has.stderr
+    assert port.returncode == 3, port.stderr
+    assert re.search(r"h1: port 23456 is used by run has of root@\S+ \(job smoke", port.stderr), port.stderr
+    assert (stopped.returncode, after.returncode) == (0, 0), stopped.stderr + after.stderr
+    assert_clean(lab)
 
 
 def test_a_gpu_in_use_is_refused_or_shared_by_force(

@@ -31,7 +31,9 @@ class FakeHost:
         self.logins = 0
         self.open_sessions = 0
         self.leases: dict[str, str] = {}
-        """GPU -> the claim of the launch that holds it."""
+        """`gpu-0`, `port-29500` -> the claim of the launch that holds it."""
+        self.marks: dict[str, str] = {}
+        """File -> labels of a live task that anybody on the host may read."""
         self.stale: set[str] = set()
         """Folders of runs that are minutes old."""
         self.python = True
@@ -89,25 +91,33 @@ class FakeHost:
                     del self.files[path]
             case ("sh", "-c", _, "distui-take", folder, claim, over, _):
                 return Completed(argv, 0, self._take(folder, claim, over=over == "over").encode(), b"")
-            case ("sh", "-c", _, "distui-lease", _, claim, _, *gpus):
-                return Completed(argv, 0, self._lease(claim, gpus).encode(), b"")
+            case ("sh", "-c", _, "distui-lease", _, claim, _, *things):
+                return Completed(argv, 0, self._lease(claim, things).encode(), b"")
             case ("sh", "-c", _, "distui-taken", _, _, *gpus):
-                told = [(gpu, *self.leases[gpu].splitlines()[:2]) for gpu in gpus if gpu in self.leases]
+                told = [
+                    (gpu, *self.leases[f"gpu-{gpu}"].splitlines()[:2]) for gpu in gpus if f"gpu-{gpu}" in self.leases
+                ]
                 return Completed(argv, 0, "".join("\t".join(one) + "\n" for one in told).encode(), b"")
             case ("sh", "-c", _, "distui-free", _, token):
-                self.leases = {gpu: claim for gpu, claim in self.leases.items() if claim.splitlines()[2] != token}
+                self.leases = {thing: claim for thing, claim in self.leases.items() if claim.splitlines()[2] != token}
+            case ("sh", "-c", _, "distui-mark", file, labels, *_):
+                self.marks[file] = labels
+            case ("sh", "-c", _, "distui-marks", *_):
+                return Completed(argv, 0, "".join(f"{labels}\n" for labels in self.marks.values()).encode(), b"")
+            case ("sh", "-c", _, "distui-unmark", place, token):
+                self.marks = {f: t for f, t in self.marks.items() if not f.startswith(f"{place}/distui-task-{token}.")}
             case ("sh", "-c", script) if "$HOME" in script:
                 return Completed(argv, 0, self.home.encode(), b"")
             case _:
                 raise AssertionError(f"{self.name} does not know {argv}")
         return Completed(argv, 0, b"", b"")
 
-    def _lease(self, claim: str, gpus: Sequence[str]) -> str:
-        """A directory per GPU, all or none."""
-        for gpu in gpus:
-            if self.leases.get(gpu, claim) != claim:
-                return f"held\n{gpu}\n{self.leases[gpu]}\n"
-        self.leases |= dict.fromkeys(gpus, claim)
+    def _lease(self, claim: str, things: Sequence[str]) -> str:
+        """A directory for each, all or none."""
+        for thing in things:
+            if self.leases.get(thing, claim) != claim:
+                return f"held\n{thing}\n{self.leases[thing]}\n"
+        self.leases |= dict.fromkeys(things, claim)
         return "leased\n"
 
     def _take(self, folder: str, claim: str, *, over: bool) -> str:
@@ -122,8 +132,8 @@ class FakeHost:
 
 
 def verb_of(argv: Sequence[str]) -> str:
-    """Docker's own verb (`ps`, `run` ...), or what else it is: forget, cat, take, lease, taken, free, folder, home,
-    put, reach.
+    """Docker's own verb (`ps`, `run` ...), or what else it is: forget, cat, take, lease, taken, free, mark, marks,
+    unmark, folder, home, put, reach.
     """
     match tuple(argv):
         case ("docker", verb, *_):
@@ -132,7 +142,7 @@ def verb_of(argv: Sequence[str]) -> str:
             return "forget"
         case ("python3", "-c", _):
             return "reach"
-        case ("sh", "-c", _, ("distui-take" | "distui-lease" | "distui-taken" | "distui-free") as what, *_):
+        case ("sh", "-c", _, what, *_) if what.startswith("distui-"):
             return what.removeprefix("distui-")
         case ("sh", "-c", script, *_):
             return "folder" if "rm -rf" in script else "home"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +41,20 @@ def facts_of(name: str, number: int = 11, **more: Any) -> HostFacts:
 
 
 def plan_for(
-    *names: str, run_id: str = "r1", attempt: int = 1, facts: Mapping[str, HostFacts] | None = None, **job: Any
+    *names: str,
+    run_id: str = "r1",
+    attempt: int = 1,
+    facts: Mapping[str, HostFacts] | None = None,
+    taken: Mapping[str, Collection[int]] | None = None,
+    **job: Any,
 ) -> RunPlan:
     """The plan of a small job on these hosts."""
     given = {"image": "img:1", "command": ("true",), "stop_grace": 5.0} | job
     known = facts or {name: facts_of(name, 11 + i) for i, name in enumerate(names)}
     inventory = Inventory(tuple(Host(name) for name in names))
     picks = tuple(HostPick(name) for name in names)
-    made = plan(
-        Job("j", **given), inventory, picks, known, run_id=run_id, owner="ann@desk", version="0", attempt=attempt
-    )
+    who = {"run_id": run_id, "owner": "ann@desk", "version": "0"}
+    made = plan(Job("j", **given), inventory, picks, known, attempt=attempt, taken=taken, **who)
     assert isinstance(made, RunPlan), made
     return made
 

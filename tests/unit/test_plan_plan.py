@@ -23,6 +23,7 @@ from distui.facts.host import (
     Trouble,
 )
 from distui.plan.docker import list_ids, stop
+from distui.plan.labels import task_from_labels
 from distui.plan.model import HostNetwork
 from distui.plan.plan import NoPlan, RunPlan, Task, plan
 from distui.plan.render import render_text
@@ -118,6 +119,7 @@ def expected_task(rank: int, name: str, digest: str) -> Task:
         "distui.node_rank": str(rank),
         "distui.attempt": "1",
         "distui.attempts": "1",
+        **({"distui.ports": "9090"} if rank == 0 else {}),
         "distui.grace": "30",
         "distui.on_fail": "stop",
         "distui.stall_after": "120",
@@ -516,6 +518,34 @@ def test_torchrun_warns_of_placeholders_it_leaves(text: str, warned: bool) -> No
     """Only of those that are placeholders."""
     job = dataclasses.replace(JOB, launcher="torchrun", command=("t.py", text))
     assert any("stays as it is" in warning for warning in good(job).warnings) is warned
+
+
+@pytest.mark.parametrize(
+    ("more", "engine", "ports"),
+    [
+        ({}, "docker", ["9090", ""]),
+        ({"launcher": "torchrun"}, "docker", ["9090", ""]),
+        ({"launcher": "command"}, "docker", ["9090", ""]),
+        ({"network": "bridge"}, "docker", ["", ""]),
+        ({"network": "bridge"}, "process", ["9090", ""]),
+    ],
+)
+def test_what_has_a_port_of_its_host_says_so(more: dict[str, Any], engine: Any, ports: list[str]) -> None:
+    """The task with rank 0, unless its container's network is its own; processes always share their host's."""
+    inventory = Inventory((Host("h1", engine=engine), Host("h2", engine=engine)))
+    made = good(dataclasses.replace(JOB, master_port=9090, **more), inventory=inventory)
+    assert [task.labels.get("distui.ports", "") for task in made.tasks] == ports
+    read = [task_from_labels(task.labels) for task in made.tasks]
+    assert [labels.ports for labels in read if labels] == [(9090,) if port else () for port in ports]
+
+
+def test_ports_that_others_have_are_passed_over() -> None:
+    """Though nobody listens: on that host only; one that the job names is refused."""
+    free = good()
+    moved = good(taken={"h1": {free.master_port}, "h2": {free.master_port + 1}})
+    assert moved.master_port == free.master_port + 1
+    assert moved.hash == free.hash
+    assert "h1: port 9090 is taken" in bad(dataclasses.replace(JOB, master_port=9090), taken={"h1": {9090}})[0]
 
 
 # no plan

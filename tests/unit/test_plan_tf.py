@@ -176,6 +176,16 @@ def test_a_plan_is_the_same_plan_whatever_ports_were_free() -> None:
     assert from_json(json.loads(json.dumps(to_json(one)))) == one
 
 
+def test_each_task_says_its_port() -> None:
+    """All that a host's tasks listen on, for launches of others; and a port that another has is passed over."""
+    plan = good(tf({"worker": Role(count=4)}))
+    assert [task.labels["distui.ports"] for task in plan.tasks] == [str(task.port) for task in plan.tasks]
+    assert len({task.port for task in plan.tasks}) == 4
+    first = plan.tasks[0].port
+    again = good(tf({"worker": Role(count=4)}), ports=(first or 0,))
+    assert again.tasks[0].port != first
+
+
 def test_a_plan_in_words() -> None:
     """Roles in the table, who listens where, and whose end is the run's."""
     text = " ".join(render_text(good(tf(PS))).split())

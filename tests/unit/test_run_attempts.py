@@ -231,7 +231,7 @@ async def test_the_next_attempt_is_planned_for_hosts_as_they_are_by_then(
         cluster.hosts[1].files["/proc/sys/kernel/random/boot_id"] = b"b2\n"
         return {"h1": HostDown("h1", Trouble("timeout", "no answer")), "h2": facts_of("h2", 12, boot_id="b2")}
 
-    def planner(*, facts: Mapping[str, HostFacts], attempt: int, spent: float) -> RunPlan | NoPlan:
+    def planner(*, facts: Mapping[str, HostFacts], attempt: int, spent: float, taken: object) -> RunPlan | NoPlan:
         return plan_for("h1", "h2", facts=facts, attempt=attempt, retries=1)
 
     async def connector() -> Connector:

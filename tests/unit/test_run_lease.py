@@ -1,9 +1,10 @@
-"""GPUs as a lease, with this machine's own shell as the host, and launches that want the same ones."""
+"""GPUs and ports as a lease, with this machine's own shell as the host, and launches that want the same ones."""
 
 from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 import time
 from collections.abc import Sequence
@@ -16,16 +17,22 @@ import pytest
 from distui.cli import planview
 from distui.cli.console import Console
 from distui.errors import SessionLost
-from distui.facts.host import Gpu, Gpus
-from distui.run.discover import find_runs
+from distui.facts.host import Gpu, Gpus, HostFacts
+from distui.plan.labels import task_from_labels
+from distui.plan.model import RunPlan
+from distui.plan.serialize import from_json
+from distui.run.discover import FoundTask, find_runs
+from distui.run.events import RunEnded
 from distui.run.folder import Claim
 from distui.run.gpu_users import gpu_users, launches, told
-from distui.run.lease import Lease, free, lease
+from distui.run.lease import Lease, Share, Thing, free, lease, sharers, things_on, words_of
 from distui.run.preflight import shared_row
+from distui.run.replan import Again, NextAttempt
 from distui.session import Completed
 from distui.spec.inventory import Host
-from fakehosts.runs import Cluster, facts_of, use_fake_follower
+from fakehosts.runs import Cluster, facts_of, plan_for, use_fake_follower
 
+GPU = Gpus((Gpu(0, "GPU-0", "H100"),))
 ANN, BOB = Claim("ann@desk", 0.0), Claim("bob@desk", 60.0)
 
 
@@ -36,6 +43,11 @@ async def here(argv: Sequence[str]) -> Completed:
     return Completed(tuple(argv), process.returncode or 0, out, err)
 
 
+def gpus(*indices: int) -> frozenset[Thing]:
+    """GPUs as what is leased."""
+    return frozenset(Thing("gpu", index) for index in indices)
+
+
 def held(place: Path) -> list[str]:
     """The leases there are."""
     return sorted(path.name for path in place.iterdir())
@@ -43,10 +55,10 @@ def held(place: Path) -> list[str]:
 
 async def test_all_or_none(tmp_path: Path) -> None:
     """One GPU that somebody has: none is taken, and it is said who has which; given back, all are free."""
-    assert await lease(here, ANN, (2, 1), place=str(tmp_path)) == Lease("leased")
-    assert await lease(here, ANN, (1, 2), place=str(tmp_path)) == Lease("leased"), "it may be asked twice"
-    told = await lease(here, BOB, (0, 2), place=str(tmp_path))
-    assert told == Lease("held", "GPU 2 is being taken by a launch of ann@desk since 1970-01-01 00:00:00 UTC")
+    assert await lease(here, ANN, gpus(2, 1), place=str(tmp_path)) == Lease("leased")
+    assert await lease(here, ANN, gpus(1, 2), place=str(tmp_path)) == Lease("leased"), "it may be asked twice"
+    told = await lease(here, BOB, gpus(0, 2), place=str(tmp_path))
+    assert told == Lease("held", "GPU 2 is being taken by a launch of ann@desk since 1970-01-01 00:00:00 UTC", gpus(2))
     assert held(tmp_path) == ["distui-gpu-1", "distui-gpu-2"]
 
     await free(here, BOB.token, place=str(tmp_path))
@@ -58,11 +70,11 @@ async def test_all_or_none(tmp_path: Path) -> None:
 async def test_one_of_many_gets_it(tmp_path: Path) -> None:
     """Ten launches at one moment for overlapping GPUs: never two with the same one."""
     claims = [Claim(f"u{n}@desk", 0.0) for n in range(10)]
-    wanted = [(n % 3, n % 3 + 1) for n in range(10)]
+    wanted = [gpus(n % 3, n % 3 + 1) for n in range(10)]
     told = await asyncio.gather(
-        *(lease(here, claim, gpus, place=str(tmp_path)) for claim, gpus in zip(claims, wanted, strict=True))
+        *(lease(here, claim, things, place=str(tmp_path)) for claim, things in zip(claims, wanted, strict=True))
     )
-    got = [gpu for took, gpus in zip(told, wanted, strict=True) for gpu in gpus if took.state == "leased"]
+    got = [thing for took, things in zip(told, wanted, strict=True) for thing in things if took.state == "leased"]
     assert got
     assert len(got) == len(set(got))
 
@@ -70,20 +82,63 @@ async def test_one_of_many_gets_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("minutes", "state"), [(9, "held"), (12, "leased")])
 async def test_a_stale_lease_does_not_hold(tmp_path: Path, minutes: int, state: str) -> None:
     """A launch that was killed holds its GPUs for ten minutes; nothing of it stays then."""
-    await lease(here, ANN, (0,), place=str(tmp_path))
+    await lease(here, ANN, gpus(0), place=str(tmp_path))
     then = time.time() - 60 * minutes
     os.utime(tmp_path / "distui-gpu-0", (then, then))
 
-    assert (await lease(here, BOB, (0,), place=str(tmp_path))).state == state
+    assert (await lease(here, BOB, gpus(0), place=str(tmp_path))).state == state
     assert held(tmp_path) == ["distui-gpu-0"]
 
 
 async def test_where_nothing_can_be_made(tmp_path: Path) -> None:
     """A full or read-only /tmp: said in the host's words."""
     (tmp_path / "file").write_text("")
-    told = await lease(here, ANN, (0,), place=str(tmp_path / "file"))
+    told = await lease(here, ANN, gpus(0), place=str(tmp_path / "file"))
     assert told.state == "failed"
     assert "Not a directory" in told.why
+
+
+async def test_gpus_and_ports_are_leased_alike(tmp_path: Path) -> None:
+    """All or none of both kinds; a port that is held is named as a port."""
+    port = Thing("port", 29500)
+    assert (await lease(here, ANN, gpus(0) | {port}, place=str(tmp_path))).state == "leased"
+    assert held(tmp_path) == ["distui-gpu-0", "distui-port-29500"]
+    told = await lease(here, BOB, {Thing("gpu", 1), port}, place=str(tmp_path))
+    assert (told.state, told.things) == ("held", {port})
+    assert told.why == "port 29500 is being taken by a launch of ann@desk since 1970-01-01 00:00:00 UTC"
+
+    await free(here, ANN.token, place=str(tmp_path))
+    assert held(tmp_path) == []
+
+
+def test_things_in_words() -> None:
+    """In one order, each kind once."""
+    assert words_of([Thing("port", 7), Thing("gpu", 2), Thing("gpu", 0)]) == "GPUs 0, 2 and port 7"
+    assert words_of(gpus(3)) == "GPU 3"
+
+
+def test_who_has_it() -> None:
+    """Live tasks of other launches, a run at a time; one of the same name by another login is another launch."""
+    plan = plan_for("h1", run_id="r", facts={"h1": facts_of("h1", gpu=GPU)}, gpus_per_host=1, master_port=29500)
+    port = Thing("port", 29500)
+    ours = task_from_labels(plan.tasks[0].labels)
+    assert ours is not None
+    assert things_on(plan, "h1") == gpus(0) | {port}
+    others = [
+        replace(ours, run="x", owner="bob@desk", ports=()),
+        replace(ours, run="x", owner="bob@desk", gpus=(1,)),
+        replace(ours, launch="bb", owner="eve@desk", gpus=(), started="now"),
+        replace(ours, run="y", gpus=(1,), ports=(29501,)),
+        replace(ours, attempt=2),
+    ]
+    tasks = [FoundTask("h1", "", labels, {}, running=True, status="running") for labels in others]
+    tasks.append(replace(tasks[0], labels=replace(ours, run="z"), running=False))
+
+    assert sharers(tasks, plan, things_on(plan, "h1")) == (
+        Share("GPU 0 and port 29500 are used by run x of bob@desk (job j)", gpus(0) | {port}),
+        Share("port 29500 is used by run r of eve@desk (job j since now)", frozenset({port})),
+    )
+    assert sharers(tasks, plan, gpus(2)) == ()
 
 
 # launches
@@ -99,8 +154,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 def plan_of(cluster: Cluster, run_id: str) -> Any:
     """A run that uses the GPU of each host."""
-    gpu = Gpus((Gpu(0, "GPU-0", "H100"),))
-    facts = {name: facts_of(name, 11 + i, gpu=gpu) for i, name in enumerate(cluster.names)}
+    facts = {name: facts_of(name, 11 + i, gpu=GPU) for i, name in enumerate(cluster.names)}
     return cluster.plan(run_id=run_id, facts=facts, gpus_per_host=1)
 
 
@@ -133,8 +187,7 @@ async def test_a_gpu_that_a_run_uses_is_refused(cluster: Cluster) -> None:
 
 async def test_a_gpu_that_a_launch_takes_just_now_is_refused(cluster: Cluster) -> None:
     """Two launches at one moment: the second is told whose the first is; both leave no lease."""
-    rival = Cluster(cluster.store.root / "rival", 2)
-    rival.hosts, rival.connector = cluster.hosts, cluster.connector
+    rival = rival_of(cluster)
     end_all(cluster)
     reached = cluster.hosts[0].hold("put")
 
@@ -149,6 +202,155 @@ async def test_a_gpu_that_a_launch_takes_just_now_is_refused(cluster: Cluster) -
 
     assert (await cluster.run(plan_of(cluster, "first"), second())).exit == 0
     assert cluster.left() == []
+    assert [h.leases for h in cluster.hosts] == [{}, {}]
+
+
+def rival_of(cluster: Cluster) -> Cluster:
+    """Somebody else who launches on the same hosts."""
+    rival = Cluster(cluster.store.root / "rival", 2)
+    rival.hosts, rival.connector = cluster.hosts, cluster.connector
+    return rival
+
+
+def planning(plan: RunPlan) -> Again:
+    """Plans the same whatever is asked."""
+
+    async def again(attempt: int, spent: float, taken: Any = None) -> NextAttempt:
+        return NextAttempt(plan, {})
+
+    return again
+
+
+async def both(cluster: Cluster, first: RunPlan, rival: Cluster, second: RunPlan, **options: Any) -> list[RunEnded]:
+    """Two launches; the second comes while the first holds what it wants."""
+    end_all(cluster)
+    reached = cluster.hosts[0].hold("put")
+    late: list[RunEnded] = []
+
+    async def next_one() -> None:
+        await reached.wait()
+        asyncio.get_running_loop().call_later(0.2, cluster.hosts[0].gates["put"].set)
+        late.append(await rival.run(second, **options))
+
+    early = await cluster.run(first, next_one())
+    assert cluster.left() == []
+    assert [(h.leases, h.marks) for h in cluster.hosts] == [({}, {}), ({}, {})]
+    return [early, *late]
+
+
+async def test_a_port_that_the_job_names_is_refused(cluster: Cluster) -> None:
+    """Exit 3 with who takes it, where, and what to do; not even --force shares it."""
+    rival = rival_of(cluster)
+    plans = [cluster.plan(run_id=name, master_port=7777) for name in ("a", "b")]
+    ended = await both(cluster, plans[0], rival, plans[1], force=True, again=planning(plans[1]))
+
+    assert [e.exit for e in ended] == [0, 3]
+    assert "h1: port 7777 is being taken by a launch of ann@desk since" in rival.said()
+    assert "two programs can't share one, --force or not" in rival.said()
+
+
+async def test_a_port_that_the_plan_chose_is_changed(cluster: Cluster) -> None:
+    """Both run; the second on another port, which its record names, and it says so."""
+    rival = rival_of(cluster)
+    first, second = (cluster.plan(run_id=name) for name in ("a", "b"))
+    second = cluster.plan(run_id="b", facts=_without_ports(cluster, first, second))
+    assert second.master_port == first.master_port
+
+    async def again(attempt: int, spent: float, taken: Any = None) -> NextAttempt:
+        assert (attempt, spent) == (1, 0.0)
+        return NextAttempt(cluster.plan(run_id="b", taken=taken), {})
+
+    ended = await both(cluster, first, rival, second, again=again)
+    recorded = from_json(rival.store.adopt("b").read_plan() or {})
+
+    assert [e.exit for e in ended] == [0, 0]
+    assert f"port {first.master_port} is being taken by a launch of ann@desk" in rival.said()
+    assert "the plan takes another" in rival.said()
+    assert recorded.master_port not in (0, first.master_port)
+
+
+def _without_ports(cluster: Cluster, wanted: RunPlan, other: RunPlan) -> dict[str, HostFacts]:
+    """Facts on which `other` is planned with the port of `wanted`: all ports between are in use."""
+    low, high = other.master_port, wanted.master_port
+    between = range(low, high) if low < high else (*range(low, 30000), *range(20000, high))
+    return {name: facts_of(name, 11 + i, ports_in_use=frozenset(between)) for i, name in enumerate(cluster.names)}
+
+
+async def test_it_is_given_up_after_some_plans(cluster: Cluster) -> None:
+    """A plan that always comes with a port of others, or none that can be made: refused, and nothing is left."""
+    rival, first = rival_of(cluster), cluster.plan(run_id="a")
+    second = cluster.plan(run_id="b", facts=_without_ports(cluster, first, cluster.plan(run_id="b")))
+    asked: list[Any] = []
+
+    async def again(attempt: int, spent: float, taken: Any = None) -> NextAttempt:
+        asked.append(taken)
+        return NextAttempt(second, {})
+
+    ended = await both(cluster, first, rival, second, again=again)
+    assert [e.exit for e in ended] == [0, 3]
+    assert "start it again" in rival.said()
+    assert asked == [{"h1": {first.master_port}}] * 4
+
+
+async def test_a_live_run_holds_its_port_before_it_listens(cluster: Cluster) -> None:
+    """By its label where the engine tells it, by its mark where only others see it; a private network holds none."""
+    other = cluster.plan(run_id="other", master_port=7777)
+    host = cluster.hosts[0]
+    for seen in ("label", "mark"):
+        if seen == "label":
+            host.files[other.tasks[0].env_file] = b""
+            assert host.engine.run(other.tasks[0].start).ok
+            host.files.clear()
+        else:
+            host.engine.containers.clear()
+            host.marks["/tmp/distui-task-x.0"] = json.dumps(dict(other.tasks[0].labels))
+        ended = await cluster.run(cluster.plan(run_id="mine", master_port=7777))
+        assert ended.exit == 3, seen
+        assert "h1: port 7777 is used by run other of ann@desk (job j" in cluster.said()
+        cluster.events.clear()
+    end_all(cluster)
+    assert (await cluster.run(cluster.plan(run_id="mine", master_port=7777, network="bridge"))).exit == 0
+
+
+async def test_a_port_that_somebody_listens_on_by_now(cluster: Cluster) -> None:
+    """Found by the proof that hosts reach each other: one that the plan chose is changed, one of the job is refused,
+    with the run that has it where there is one.
+    """
+    host, asked = cluster.hosts[0], list[Any]()
+    host.cannot_listen = "Address already in use"
+    end_all(cluster)
+
+    async def again(attempt: int, spent: float, taken: Any = None) -> NextAttempt:
+        asked.append(taken)
+        host.cannot_listen = ""
+        return NextAttempt(cluster.plan(taken=taken), {})
+
+    first = cluster.plan()
+    assert (await cluster.run(first, again=again)).exit == 0
+    assert asked == [{"h1": {first.master_port}}]
+    cluster.events.clear()
+
+    host.cannot_listen = "Address already in use"
+    assert (await cluster.run(cluster.plan(run_id="b", master_port=7777), again=again)).exit == 3
+    assert "h1: can't listen on 10.0.0.11:7777: Address already in use" in cluster.said()
+    labels = dict(cluster.plan(run_id="other", master_port=7777).tasks[0].labels)
+    host.marks["/tmp/distui-task-x.0"] = json.dumps(labels)
+    assert (await cluster.run(cluster.plan(run_id="c", master_port=7777), again=again)).exit == 3
+    assert "h1: port 7777 is used by run other of ann@desk" in cluster.said()
+    assert len(asked) == 1
+
+
+async def test_a_mark_is_there_while_a_task_lives(cluster: Cluster) -> None:
+    """From its start to the end of the clean-up, on the hosts where it has something; leases only before."""
+    for host in cluster.hosts:
+        host.engine.exits.clear()
+    ended = await cluster.run(plan_of(cluster, "mine"), detach=True)
+    marks = [[json.loads(text) for text in host.marks.values()] for host in cluster.hosts]
+
+    assert ended.outcome == "detached"
+    assert [[mark["distui.gpus"] for mark in told] for told in marks] == [["0"], ["0"]]
+    assert ["distui.ports" in mark for told in marks for mark in told] == [True, False]
+    assert not [key for told in marks for mark in told for key in mark if key.endswith("progress")]
     assert [h.leases for h in cluster.hosts] == [{}, {}]
 
 
@@ -171,7 +373,7 @@ async def test_who_has_the_gpus_before_the_start(cluster: Cluster) -> None:
     for task, host in zip(other.tasks, cluster.hosts, strict=True):
         host.files[task.env_file] = b""
         assert host.engine.run(task.start).ok
-    cluster.hosts[1].leases["0"] = BOB.text
+    cluster.hosts[1].leases["gpu-0"] = BOB.text
 
     words = told(await gpu_users(cluster.connector, mine, hosts))
     assert [text.partition(" (")[0] for text in words] == [
@@ -205,7 +407,7 @@ async def test_a_terminal_is_asked_about_them(
     monkeypatch.setattr("sys.stdin", Tty())
     monkeypatch.setattr(planview, "tell_images", no_images)
     plan = replace(plan_of(cluster, "mine"), warnings=("h1: GPU 0 is busy: python (pid 17, bob) holds 9 MiB",))
-    cluster.hosts[1].leases["0"] = ANN.text
+    cluster.hosts[1].leases["gpu-0"] = ANN.text
     err = Tty()
     settings: Any = {"yes": False, "no_input": False}
     out = Console(io.StringIO(), err, False, False, 100)
@@ -230,7 +432,7 @@ async def no_images(*_: Any) -> None:
 
 async def test_launches_under_way_are_seen_without_touching_them(tmp_path: Path) -> None:
     """By the directories of their leases: whose and since when, also when the file in it is not whole."""
-    await lease(here, ANN, (1, 2), place=str(tmp_path))
+    await lease(here, ANN, gpus(1, 2), place=str(tmp_path))
     (tmp_path / "distui-gpu-3").mkdir()
     (tmp_path / "distui-gpu-4").mkdir()
     then = time.time() - 60 * 12

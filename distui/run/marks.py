@@ -1,0 +1,160 @@
+"""Who has what of a host, for those who can't see the run: another login's processes, another container engine.
+
+Beside its labels, which only its own engine or login tells, a task that has GPUs or ports of its host leaves a file in
+/tmp that all may read: the pid of its first process with its start time and the host's boot, and the labels that say
+what it has. It counts while that process lives, and is removed with the task; one that does not count any more by the
+next launch of whoever may remove it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from distui.facts.values import as_object, loads
+from distui.plan.labels import PREFIX, task_from_labels
+from distui.plan.model import Task
+from distui.plan.process import TICKS
+from distui.run.discover import FoundTask, Runner, list_tasks
+from distui.run.lease import PLACE
+
+TOLD = (
+    "run",
+    "task",
+    "rank",
+    "host",
+    "job",
+    "owner",
+    "plan",
+    "engine",
+    "attempt",
+    "launch",
+    "started",
+    "gpus",
+    "ports",
+)
+"""The labels that others are told."""
+
+MOST = 4096
+"""Bytes of a mark; a longer one is none of ours."""
+
+_TOKEN = re.compile(r"[A-Za-z0-9-]{1,64}")
+"""Tokens are read from labels, which anybody may write, and become part of a file's name."""
+
+_BOOT = """
+boot=$(cat /proc/sys/kernel/random/boot_id)
+"""
+
+# $1 the file, $2 labels, $3 a process's folder or a container's id, then for a container the command that prints its
+# pid. A pid of another namespace (an engine inside a container) is not the host's: its control group must name the
+# container. `set -C` makes the file anew or not at all, so a planted link is not followed.
+_LEAVE = (
+    TICKS
+    + _BOOT
+    + r"""
+file=$1 labels=$2 ref=$3; shift 3
+if [ $# -gt 0 ]; then
+  pid=$("$@") && grep -qsF -- "$ref" "/proc/$pid/cgroup" && start=$(ticks "$pid") || exit 0
+else
+  read -r pid <"$ref/pid" && read -r start began <"$ref/ident" && [ "$began" = "$boot" ] || exit 0
+fi
+umask 022
+rm -f -- "$file"
+set -C
+{ printf '%s %s %s\n%s\n' "$pid" "$start" "$boot" "$labels" | cat >"$file"; } || rm -f -- "$file"
+"""
+).strip()
+
+# $1 place, $2 "sweep" to remove those that do not count. One that is being written is not whole yet and stays.
+_READ = (
+    (
+        TICKS
+        + _BOOT
+        + r"""
+for file in "$1"/distui-task-*; do
+  [ -f "$file" ] && [ ! -L "$file" ] || continue
+  head -c @MOST@ "$file" 2>/dev/null | (
+    read -r pid start on && IFS= read -r labels || exit 0
+    case $pid$start in '' | *[!0-9]*) exit 0;; esac
+    if [ "$on" = "$boot" ] && [ "$(ticks "$pid")" = "$start" ]; then printf '%s\n' "$labels"
+    elif [ "$2" = sweep ]; then rm -f -- "$file" 2>/dev/null
+    fi
+  )
+done
+:
+"""
+    )
+    .strip()
+    .replace("@MOST@", str(MOST))
+)
+
+_REMOVE = 'rm -f -- "$1/distui-task-$2".*'
+
+
+async def leave(
+    run_argv: Runner,
+    token: str,
+    labels: Mapping[str, str],
+    ref: str,
+    pid_argv: Sequence[str] = (),
+    *,
+    place: str = PLACE,
+) -> None:
+    """Leave the mark of a task that has started: `ref` is its folder, or its container's id with `pid_argv`.
+
+    A task that has ended already gets none, nor does one whose process can't be told. Safe to repeat.
+    """
+    known = task_from_labels(labels)
+    if known is None or not _TOKEN.fullmatch(token):
+        return
+    told = json.dumps({PREFIX + key: labels[PREFIX + key] for key in TOLD if PREFIX + key in labels})
+    file = f"{place}/distui-task-{token}.{known.task}"
+    await run_argv(("sh", "-c", _LEAVE, "distui-mark", file, told, ref, *pid_argv))
+
+
+async def read(run_argv: Runner, host: str, *, sweep: bool = False, place: str = PLACE) -> tuple[FoundTask, ...]:
+    """The live tasks that have left a mark on a host. `sweep` removes marks of tasks that have ended."""
+    done = await run_argv(("sh", "-c", _READ, "distui-marks", place, "sweep" if sweep else ""))
+    return parse(done.text, host)
+
+
+async def tasks_on(run_argv: Runner, host: str, like: Task, *, sweep: bool = False) -> tuple[FoundTask, ...]:
+    """The tasks that the engine of `like` knows of on a host, and live ones that only their marks tell of.
+
+    Raises HostCommandError with the engine's words.
+    """
+    known, marked = await asyncio.gather(
+        list_tasks(run_argv, host, like.engine, like.engine_command), read(run_argv, host, sweep=sweep)
+    )
+    return added(known, marked)
+
+
+async def remove(run_argv: Runner, token: str, *, place: str = PLACE) -> None:
+    """Remove the marks of a launch's attempt by its token. Safe to repeat."""
+    if _TOKEN.fullmatch(token):
+        await run_argv(("sh", "-c", _REMOVE, "distui-unmark", place, token))
+
+
+def parse(text: str, host: str) -> tuple[FoundTask, ...]:
+    """The tasks that marks tell of, one a line; lines that are none are left out. Never raises."""
+    found = (_task(line, host) for line in text.splitlines())
+    return tuple(task for task in found if task is not None)
+
+
+def _task(line: str, host: str) -> FoundTask | None:
+    try:
+        raw = {str(key): str(value) for key, value in as_object(loads(line)).items()}
+    except ValueError:
+        return None
+    labels = task_from_labels(raw)
+    if labels is None:
+        return None
+    return FoundTask(host=host, id="", labels=labels, raw_labels=raw, running=True, status="running")
+
+
+def added(known: Sequence[FoundTask], marked: Sequence[FoundTask]) -> tuple[FoundTask, ...]:
+    """The tasks an engine knows of, with those that only marks tell of: the engine knows its own better."""
+    seen = {(t.labels.attempt_key, t.labels.host, t.labels.task) for t in known}
+    return (*known, *(t for t in marked if (t.labels.attempt_key, t.labels.host, t.labels.task) not in seen))

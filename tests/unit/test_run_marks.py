@@ -1,0 +1,163 @@
+"""Marks of tasks that others can't see: this machine's own shell is the host, its processes are the tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from distui.plan.labels import TaskLabels, to_labels
+from distui.run import marks
+from distui.session import Completed
+
+LABELS = TaskLabels("r", 3, (3,), "h1", "j", owner="ann@desk", launch="aa", gpus=(0, 1), ports=(29500,), progress="x")
+TOKEN = "aa-1"
+
+
+async def here(argv: Sequence[str]) -> Completed:
+    """Run a command on this machine."""
+    process = await asyncio.create_subprocess_exec(*argv, stdout=-1, stderr=-1)
+    out, err = await process.communicate()
+    return Completed(tuple(argv), process.returncode or 0, out, err)
+
+
+@pytest.fixture
+def program() -> Iterator[subprocess.Popen[bytes]]:
+    """A task's program."""
+    with subprocess.Popen(["sleep", "300"]) as process:
+        yield process
+        process.kill()
+
+
+def read(path: str) -> str:
+    """A file of the kernel's."""
+    return Path(path).read_text()
+
+
+def files(place: Path) -> list[str]:
+    """The files there are."""
+    return sorted(path.name for path in place.iterdir() if path.is_file())
+
+
+def identity(program: subprocess.Popen[bytes]) -> str:
+    """Start time and boot of a process."""
+    start = read(f"/proc/{program.pid}/stat").rpartition(")")[2].split()[19]
+    return f"{start} {read('/proc/sys/kernel/random/boot_id').strip()}"
+
+
+def folder_of(program: subprocess.Popen[bytes], place: Path) -> Path:
+    """A process's folder, as engine `process` keeps it."""
+    folder = place / "task-3"
+    folder.mkdir(parents=True)
+    (folder / "pid").write_text(f"{program.pid}\n")
+    (folder / "ident").write_text(f"{identity(program)}\n")
+    return folder
+
+
+async def leave(folder: Path, place: Path, labels: TaskLabels = LABELS, token: str = TOKEN) -> None:
+    """The mark of a process."""
+    await marks.leave(here, token, to_labels(labels), str(folder), place=str(place))
+
+
+async def test_it_counts_while_the_process_lives(tmp_path: Path, program: subprocess.Popen[bytes]) -> None:
+    """All may read it, it says what the task has and nothing private; once the process has ended it is nothing."""
+    folder = folder_of(program, tmp_path / "run")
+    await leave(folder, tmp_path)
+    await leave(folder, tmp_path)
+    file = tmp_path / "distui-task-aa-1.3"
+    (task,) = await marks.read(here, "h1", sweep=True, place=str(tmp_path))
+
+    assert file.stat().st_mode & 0o777 == 0o644
+    assert (task.host, task.running) == ("h1", True)
+    assert (task.labels.run, task.labels.owner, task.labels.gpus, task.labels.ports) == (
+        "r",
+        "ann@desk",
+        (0, 1),
+        (29500,),
+    )
+    assert "progress" not in file.read_text()
+
+    program.kill()
+    program.wait()
+    assert await marks.read(here, "h1", place=str(tmp_path)) == ()
+    assert file.exists(), "looking changes nothing"
+    assert await marks.read(here, "h1", sweep=True, place=str(tmp_path)) == ()
+    assert not file.exists()
+
+
+async def test_a_pid_that_is_another_s_by_now(tmp_path: Path, program: subprocess.Popen[bytes]) -> None:
+    """The start time and the boot tell it: neither counts, nor is left in the first place."""
+    folder = folder_of(program, tmp_path / "run")
+    await leave(folder, tmp_path)
+    file = tmp_path / "distui-task-aa-1.3"
+    pid, start, boot = file.read_text().splitlines()[0].split()
+    rest = file.read_text().splitlines()[1]
+    for line in (f"{pid} {int(start) + 1} {boot}", f"{pid} {start} another", f"{pid}", "", f"1x {start} {boot}"):
+        file.write_text(f"{line}\n{rest}\n")
+        assert await marks.read(here, "h1", place=str(tmp_path)) == (), line
+    file.unlink()
+
+    (folder / "ident").write_text(f"{start} another-boot\n")
+    await leave(folder, tmp_path)
+    assert not file.exists()
+
+
+async def test_a_container_is_known_by_its_control_group(tmp_path: Path, program: subprocess.Popen[bytes]) -> None:
+    """A pid that the engine tells is only believed when the kernel says that it is the container's."""
+    own = read(f"/proc/{program.pid}/cgroup").splitlines()[0]
+    tell = ("echo", str(program.pid))
+    for ref, found in (("no-such-container", 0), (own, 1)):
+        await marks.leave(here, TOKEN, to_labels(LABELS), ref, tell, place=str(tmp_path))
+        assert len(await marks.read(here, "h1", place=str(tmp_path))) == found
+    await marks.remove(here, TOKEN, place=str(tmp_path))
+    for gone in (("echo", "0"), ("false",)):
+        await marks.leave(here, TOKEN, to_labels(LABELS), own, gone, place=str(tmp_path))
+    assert files(tmp_path) == []
+
+
+async def test_only_its_own_token_removes_it(tmp_path: Path, program: subprocess.Popen[bytes]) -> None:
+    """Another attempt's stays; a token that is a way elsewhere is none."""
+    folder = folder_of(program, tmp_path / "run")
+    for token in (TOKEN, "aa-11"):
+        await leave(folder, tmp_path, token=token)
+    (tmp_path / "other.3").write_text("")
+    for token in ("aa", "bb-1", "x/../../other", "*", "", TOKEN):
+        await marks.remove(here, token, place=str(tmp_path))
+    await leave(folder, tmp_path, token="x/../../other")
+
+    assert files(tmp_path) == ["distui-task-aa-11.3", "other.3"]
+
+
+async def test_what_strangers_put_there(tmp_path: Path, program: subprocess.Popen[bytes]) -> None:
+    """Links, pipes, rubbish and floods are passed over, and a planted link is not written through."""
+    secret = tmp_path / "secret"
+    secret.write_text("keep\n")
+    place = tmp_path / "tmp"
+    place.mkdir()
+    (place / "distui-task-aa-1.3").symlink_to(secret)
+    os.mkfifo(place / "distui-task-pipe")
+    (place / "distui-task-dir").mkdir()
+    (place / "distui-task-flood").write_text("1" * 100_000)
+    first = identity(program)
+    for number, labels in enumerate(("[]", "{", '{"distui.run": "../x", "distui.task": "0"}', "\x1b]52;c;x\x07")):
+        (place / f"distui-task-rubbish-{number}").write_text(f"{program.pid} {first}\n{labels}\n")
+    await leave(folder_of(program, tmp_path / "run"), place)
+
+    assert [t.labels.run for t in await marks.read(here, "h1", sweep=True, place=str(place))] == ["r"]
+    assert secret.read_text() == "keep\n"
+    assert not (place / "distui-task-aa-1.3").is_symlink()
+
+
+def test_what_the_engine_knows_counts_before_a_mark() -> None:
+    """A task is told once, and what has ended by its engine's word does not live by its mark."""
+    line = json.dumps(to_labels(LABELS))
+    (marked,) = marks.parse(line, "h1")
+    (other,) = marks.parse(json.dumps(to_labels(LABELS) | {"distui.launch": "bb"}), "h1")
+    ended = replace(marked, id="c1", running=False)
+    assert marks.added([ended], [marked, other]) == (ended, other)
