@@ -1,4 +1,4 @@
-"""The host's helper as one text to send over a channel, and the command that takes it."""
+"""What runs on hosts as one text to send over a channel, and the command that takes it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,35 @@ _BOOT = """import sys
 for name, text in {texts!r}:
     module = sys.modules[name] = type(sys)(name)
     exec(compile(text, name, "exec"), module.__dict__)
-sys.modules["{package}.main"].main()
+sys.modules["{main}"].main()
 """
+
+
+def bundle(*modules: str) -> bytes:
+    """Modules for hosts in one program, the last one's `main` called; each is put into sys.modules before it is run."""
+    folder = resources.files(_PACKAGE)
+    texts = [(f"{_PACKAGE}.{name}", folder.joinpath(f"{name}.py").read_text("utf-8")) for name in modules]
+    return _BOOT.format(texts=texts, main=f"{_PACKAGE}.{modules[-1]}").encode()
+
+
+def take(program: bytes) -> tuple[str, ...]:
+    """The command that reads a program from its stdin and runs it.
+
+    The buffered read loops until all bytes are there. `-I` keeps a `json.py` in the login's home from being imported;
+    `-S` saves time.
+    """
+    return ("python3", "-I", "-S", "-c", f"import sys;exec(sys.stdin.buffer.read({len(program)}))")
 
 
 @cache
 def program() -> bytes:
-    """The helper's modules in one program; each is put into sys.modules under its own name before it is run."""
-    folder = resources.files(_PACKAGE)
-    texts = [(f"{_PACKAGE}.{name}", folder.joinpath(f"{name}.py").read_text("utf-8")) for name in _MODULES]
-    return _BOOT.format(texts=texts, package=_PACKAGE).encode()
+    """The helper, of which each host of a run has one."""
+    return bundle(*_MODULES)
 
 
 def start(word: str) -> tuple[str, ...]:
-    """The command that reads the program from its stdin and runs it; the program greets with `word`.
+    """The command that takes the helper, which greets with `word`.
 
-    The buffered read loops until all bytes are there. Nothing may follow them before the greeting: what the buffer
-    took too many would be lost. `-I` keeps a `json.py` in the login's home from being imported; `-S` saves time.
+    Nothing may follow the program before the greeting: what the buffer took too many would be lost.
     """
-    return ("python3", "-I", "-S", "-c", f"import sys;exec(sys.stdin.buffer.read({len(program())}))", word)
+    return (*take(program()), word)

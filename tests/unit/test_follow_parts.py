@@ -54,7 +54,7 @@ def test_a_login_that_only_prints_is_no_helper() -> None:
 
 def test_the_helper_is_written_in_python_3_6() -> None:
     """Old hosts have old Pythons; annotations there are text."""
-    for name in ("wire", "pack", "sources", "files", "gpus", "metrics", "main", "code"):
+    for name in ("wire", "pack", "sources", "files", "gpus", "metrics", "main", "code_store", "code"):
         text = resources.files("distui.run.onhost").joinpath(f"{name}.py").read_text()
         ast.parse(text, feature_version=(3, 6))
         assert "from __future__" not in text

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from distui.errors import CheckFailed, DistuiError, HostCommandError, SessionLost
 from distui.facts.values import loads
 from distui.plan.code import COPY, is_copied, size, store
 from distui.plan.tree import Entry, readable
+from distui.run import helper
 from distui.run.code.scan import pieces
 from distui.run.code.source import CodeSource
 from distui.run.link import HostLink
@@ -177,7 +177,7 @@ class _Call:
     async def open(cls, link: HostLink, give_up: float | None) -> _Call:
         session = await link.session(give_up=give_up)
         try:
-            return cls(link, session, await session.open(_start()))
+            return cls(link, session, await session.open(helper.take(_program())))
         except SessionLost as exc:
             link.lost(session, exc)
             raise
@@ -242,13 +242,8 @@ def _plain(entry: Entry) -> list[Any]:
 
 @cache
 def _program() -> bytes:
-    return resources.files("distui.run.onhost").joinpath("code.py").read_bytes()
-
-
-def _start() -> tuple[str, ...]:
-    """As `helper.start`: the program comes on stdin, and the same buffered stdin goes on to its `main`."""
-    boot = f"import sys;exec(sys.stdin.buffer.read({len(_program())}))"
-    return ("python3", "-I", "-S", "-c", boot)
+    """It comes on stdin, and the same buffered stdin goes on to its `main`."""
+    return helper.bundle("code_store", "code")
 
 
 def _silent(host: str, said: str) -> HostCommandError:

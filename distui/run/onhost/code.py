@@ -1,37 +1,24 @@
-# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH111, PTH112, PTH114, PTH115, PTH118, PTH120, PTH123
-# ruff: noqa: PTH208, PTH211, SIM105
+# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH111, PTH112, PTH118, PTH120, PTH123
+# ruff: noqa: PTH208, PTH211
 # Python 3.6 runs this, and every import costs a start on the host.
 """Puts one tree of code on a host: asks for what is missing, makes it beside, checks it, and switches by rename.
-
-Below the store folder each tree has a folder of its own, named by its id:
-
-    ID/tree/            what is mounted; complete and never changed once it has this name
-    ID/manifest.json    its entries, with the time stamps by which an edit on the host is noticed
-    .new-XXXX/          a tree being made; removed when that fails, swept when its maker was killed
-    .old-ID-XXXX/       a tree that somebody edited, while a run still uses it
-    .lock               held for the moments in which trees appear and go, never while files are sent
-
-A tree is in use while a run's folder (`../hosts/HOST/RUN/`, on whatever host of a shared home) names it in `code-tree`.
-Of the others the newest few stay, so that the next run is sent changed files only.
 
 The request is one JSON line on stdin, then an answer, then `go` and the contents asked for, in order, then an answer.
 """
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import signal
-import stat
 import sys
 import tempfile
-import time
+
+from distui.run.onhost.code_store import NEW, OLD, USE, Store, raw, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
-    from collections.abc import Iterator
     from typing import Any, BinaryIO
 
     Request = dict[str, Any]
@@ -39,156 +26,11 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
 
 PIECE = 1 << 20
 BLOCK = 4096
-STALE = 3600
-"""Seconds after which a half-made tree is nobody's: its maker touches it at every file."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
-USE = b"code-tree"
-OLD = b".old-"
 
 
 class Refused(Exception):
     """What is told instead of done: a code, and words."""
-
-
-def raw(text: str) -> bytes:
-    """The bytes of a path, whatever this host's locale is."""
-    return text.encode("utf-8", "surrogateescape")
-
-
-def shown(path: bytes) -> str:
-    """A path for words."""
-    return path.decode("utf-8", "replace")
-
-
-class Store:
-    """The trees of one login."""
-
-    def __init__(self, root: bytes) -> None:
-        self.root = root
-
-    def path(self, tree: str) -> bytes:
-        """The folder of a tree."""
-        return os.path.join(self.root, raw(tree))
-
-    def open(self) -> None:
-        """Make the store, private."""
-        os.makedirs(self.root, 0o700, exist_ok=True)
-
-    def locked(self) -> "Lock":
-        """The lock, for a moment. On a file system without locks everything still works for one at a time."""
-        return Lock(os.path.join(self.root, b".lock"))
-
-    def trees(self) -> "list[str]":
-        """Ids of the trees there, newest first."""
-        found = [n for n in os.listdir(self.root) if not n.startswith(b".")]
-        return sorted(map(os.fsdecode, found), key=lambda n: -os.lstat(self.path(n)).st_mtime)
-
-    def used(self, but: bytes = b"") -> "set[str]":
-        """Ids that some run names, other than the one whose folder is `but`."""
-        hosts = os.path.join(os.path.dirname(self.root), b"hosts")
-        found = set()
-        for host in listed(hosts):
-            for run in listed(os.path.join(hosts, host)):
-                folder = os.path.join(hosts, host, run)
-                try:
-                    with open(os.path.join(folder, USE)) as file:
-                        found |= {file.read().strip()} if folder != but else set()
-                except OSError:
-                    pass
-        return found
-
-    def manifest(self, tree: str) -> "dict[str, Any] | None":
-        """What a tree holds; None when it was not finished."""
-        try:
-            with open(os.path.join(self.path(tree), b"manifest.json"), encoding="ascii") as file:
-                return {entry[0]: entry for entry in json.load(file)}
-        except (OSError, ValueError):
-            return None
-
-    def intact(self, tree: str) -> bool:
-        """Whether a tree is there, complete and as it was made."""
-        entries = self.manifest(tree)
-        if entries is None:
-            return False
-        top = os.path.join(self.path(tree), b"tree")
-        try:
-            return all(same(top, e) for e in entries.values()) and sum(1 for _ in leaves(top)) == len(entries)
-        except OSError:
-            return False
-
-    def prune(self, keep: int, kept: "set[str]") -> "tuple[int, int]":
-        """Remove trees that no run names, but for the newest `keep`, and what killed makers left: trees and bytes."""
-        used = self.used() | kept
-        idle = [name for name in self.trees() if name not in used]
-        doomed = [self.path(name) for name in idle[keep:]]
-        for name in os.listdir(self.root):
-            path = os.path.join(self.root, name)
-            stale = name.startswith(b".new-") and time.time() - os.lstat(path).st_mtime > STALE
-            if stale or (name.startswith(OLD) and os.fsdecode(name).split("-")[1] not in used):
-                doomed.append(path)
-        freed = sum(map(weight, doomed))
-        for path in doomed:
-            shutil.rmtree(path, ignore_errors=True)
-        return len(idle[keep:]), freed
-
-
-class Lock:
-    """An flock that ends with its holder."""
-
-    def __init__(self, path: bytes) -> None:
-        self.fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-    def __enter__(self) -> None:
-        try:
-            fcntl.flock(self.fd, fcntl.LOCK_EX)
-        except OSError:
-            pass
-
-    def __exit__(self, *error: object) -> None:
-        os.close(self.fd)
-
-
-def listed(path: bytes) -> "list[bytes]":
-    """Names in a folder, none when it is not there."""
-    try:
-        return os.listdir(path)
-    except OSError:
-        return []
-
-
-def leaves(top: bytes) -> "Iterator[bytes]":
-    """Everything but folders that hold something."""
-    for folder, folders, files in os.walk(top):
-        for name in files + [n for n in folders if os.path.islink(os.path.join(folder, n))]:
-            yield os.path.join(folder, name)
-        if folder != top and not folders and not files:
-            yield folder
-
-
-def same(top: bytes, entry: "list[Any]") -> bool:
-    """Whether a thing is as the manifest says, by what `stat` tells."""
-    path, kind, executable, size, _, target, stamp = entry
-    place = os.path.join(top, raw(path))
-    found = os.lstat(place)
-    if kind == "link":
-        return stat.S_ISLNK(found.st_mode) and os.readlink(place) == raw(target)
-    if kind == "folder":
-        return stat.S_ISDIR(found.st_mode)
-    fits = stat.S_ISREG(found.st_mode) and found.st_size == size and found.st_mtime_ns == stamp
-    return fits and bool(found.st_mode & 0o100) == executable
-
-
-def weight(path: bytes) -> int:
-    """Bytes that removing a folder sets free: of files linked elsewhere too, none."""
-    total = 0
-    for folder, _, files in os.walk(path):
-        for name in files:
-            try:
-                found = os.lstat(os.path.join(folder, name))
-            except OSError:
-                continue
-            total += found.st_blocks * 512 if found.st_nlink == 1 else 0
-    return total
 
 
 def hashed(path: bytes) -> str:
@@ -271,7 +113,7 @@ class Make:
 
     def make(self, want: "list[Any]") -> None:
         """Write it beside, then give it its name."""
-        made = half_made(self.store.root, b".new-")
+        made = half_made(self.store.root, NEW)
         try:
             top = os.path.join(made, b"tree")
             os.mkdir(top, 0o755)
@@ -455,7 +297,3 @@ def main() -> None:
     finally:
         for half in HALF:
             shutil.rmtree(half, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    main()
