@@ -23,12 +23,10 @@ CODE = "SECRET_SAUCE = 1\nimport time\nprint('trains', flush=True)\ntime.sleep(3
 
 LOOK = """
 ps -efwww; ps auxewww
-for folder in /proc/[0-9]*; do for file in cmdline environ; do tr '\\0' ' ' <$folder/$file; done; done 2>/dev/null
+cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr '\\0' ' '
 places='/home /root /tmp /var/tmp /dev/shm /run /mnt'
-find $places -type f -exec grep -sE '[h]unter2|[S]ECRET_SAUCE' {} + 2>/dev/null
-for name in '[e]nv-*' '[t]rain.py' '[l]aunch' '[l]abels.json'; do
-  find $places -name "$name" -printf 'lies at %p\\n' 2>/dev/null
-done
+grep -rsE -D skip '[h]unter2|[S]ECRET_SAUCE' $places
+find $places -regextype posix-extended -regex '.*/([e]nv-.*|[t]rain.py|[l]aunch|[l]abels.json)' -printf 'lies at %p\\n'
 true
 """
 """What somebody who is curious does: process lists, environments, every file, names of files."""
