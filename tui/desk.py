@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from distui.doctor.reach import ReachReport
     from distui.doctor.smoke import PairResult
     from distui.errors import Problem
-    from distui.facts.host import ProbeResult
+    from distui.facts.host import GpuProcess, ProbeResult
     from distui.plan.model import NoPlan, RunPlan
     from distui.run.containers import HostContainer
     from distui.run.discover import Found
@@ -125,6 +125,9 @@ class Desk(Protocol):
 
     def container_log(self, container: HostContainer) -> AsyncGenerator[bytes, None]:
         """Its last lines and what comes; ends when the log does. Close it to stop listening."""
+
+    async def gpu_processes(self, host: str) -> tuple[GpuProcess, ...]:
+        """What is on the GPUs of a host at this moment."""
 
     async def process(self, host: str, pid: int) -> SeenProcess:
         """What a process of a host is now. Raises NotFound when it has ended."""

@@ -39,9 +39,10 @@ class Process:
     process: GpuProcess
 
 
-def processes(host: HostBoard) -> list[Process]:
-    """All of them, as the last probe found them."""
-    return [Process(x.index, p) for x in host.lanes() for p in (x.facts.processes if x.facts else ())]
+def processes(host: HostBoard) -> dict[int, Process]:
+    """All of them, by a number that stays theirs when others come and go."""
+    found = [Process(x.index, p) for x in host.lanes() for p in (x.facts.processes if x.facts else ())]
+    return {x.process.pid << 10 | x.gpu: x for x in found}
 
 
 def use_at(host: HostBoard, found: Process) -> Use | None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from distui.facts.host import GpuProcess
     from distui.run.containers import HostContainer
     from distui.run.processes import Outcome, SeenProcess
     from distui.session import Connector, Session
@@ -67,6 +68,13 @@ class HostDesk(ABC):
             async with contextlib.aclosing(stream):
                 async for data in stream:
                     yield data
+
+    async def gpu_processes(self, host: str) -> tuple[GpuProcess, ...]:
+        """See tui.desk."""
+        from distui.facts.probe import probe_processes
+
+        async with self._session(host) as session:
+            return await probe_processes(session, self._host(host))
 
     async def process(self, host: str, pid: int) -> SeenProcess:
         """See tui.desk."""

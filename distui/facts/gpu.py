@@ -280,14 +280,15 @@ def _index(
 
 
 def _with_extras(gpus: Sequence[Gpu], listed: Sequence[ListedGpu], processes: Sequence[GpuProcess]) -> tuple[Gpu, ...]:
-    """Each GPU with its processes and MIG devices. A process without a GPU id belongs to the only GPU there is."""
+    """Each GPU with its processes and MIG devices."""
     mig = {item.uuid: item.mig for item in listed if item.uuid}
+    return tuple(replace(gpu, mig_devices=mig.get(gpu.uuid, ())) for gpu in with_processes(gpus, processes))
+
+
+def with_processes(gpus: Sequence[Gpu], processes: Sequence[GpuProcess]) -> tuple[Gpu, ...]:
+    """Each GPU with its processes. A process without a GPU id belongs to the only GPU there is."""
     only = gpus[0].uuid if len(gpus) == 1 else None
     return tuple(
-        replace(
-            gpu,
-            processes=tuple(p for p in processes if gpu.uuid and (p.gpu_uuid or only) == gpu.uuid),
-            mig_devices=mig.get(gpu.uuid, ()),
-        )
+        replace(gpu, processes=tuple(p for p in processes if gpu.uuid and (p.gpu_uuid or only) == gpu.uuid))
         for gpu in gpus
     )

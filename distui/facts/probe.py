@@ -15,8 +15,8 @@ from importlib import resources
 
 from distui.errors import DistuiError, HostCommandError, HostError
 from distui.facts import frame
-from distui.facts.host import HostDown, HostFacts, ProbeResult, Trouble
-from distui.facts.reading import facts_from
+from distui.facts.host import GpuProcess, HostDown, HostFacts, ProbeResult, Trouble
+from distui.facts.reading import facts_from, gpu_processes
 from distui.session import Completed, Connector, Session
 from distui.spec.inventory import Host
 
@@ -28,10 +28,11 @@ PROBE_TIMEOUT = 45.0
 _RUBBISH_HINT = "see what `ssh HOST true` prints; a login script that ends the shell or replaces it breaks every tool"
 
 
-def script(nonce: str, host: Host | None = None, *, limit: int = COMMAND_LIMIT) -> str:
+def script(nonce: str, host: Host | None = None, *, limit: int = COMMAND_LIMIT, group: str = "") -> str:
     """The probe as a POSIX sh script. `nonce` (letters and digits nobody can guess) frames its answer.
 
-    `host` says which container engine to ask, and how it is called; None asks `docker`.
+    `host` says which container engine to ask, and how it is called; None asks `docker`. `group` names the one group
+    of commands to run, empty for all.
     """
     if not re.fullmatch(r"[0-9A-Za-z]+", nonce):
         raise ValueError("a nonce is letters and digits")
@@ -44,9 +45,10 @@ def script(nonce: str, host: Host | None = None, *, limit: int = COMMAND_LIMIT) 
         "READ": str(limit + 2),
         "KIND": kind if asked else "",
         "ENGINE": shlex.join(command) if asked else "false",
+        "GROUP": group,
     }
     template = resources.files("distui.facts").joinpath("probe.sh").read_text(encoding="utf-8")
-    return re.sub(r"@(NONCE|LIMIT|READ|KIND|ENGINE)@", lambda m: words[m[1]], template)
+    return re.sub(r"@(NONCE|LIMIT|READ|KIND|ENGINE|GROUP)@", lambda m: words[m[1]], template)
 
 
 def read(
@@ -105,6 +107,28 @@ async def probe_host(
         received_at=received_at,
         connect_ms=session.connected_ms,
     )
+
+
+async def probe_processes(
+    session: Session, host: Host, *, timeout: float = PROBE_TIMEOUT, nonce: str | None = None
+) -> tuple[GpuProcess, ...]:
+    """The processes on a host's NVIDIA GPUs now: that part of the probe alone. None on a host without nvidia-smi.
+
+    Raises HostCommandError when nvidia-smi does not tell, or as `probe_host`; SessionLost.
+    """
+    word = nonce or secrets.token_hex(12)
+    done = await session.run_script(script(word, host, group="nvidia_processes"), timeout=timeout)
+    answer = frame.parse(done.stdout, word)
+    if answer is None:
+        raise rubbish(host.name, done.stdout.strip() or done.stderr)
+    asked = answer.parts.get("nvidia_apps")
+    if asked is None:
+        return ()
+    if asked.status != 0:
+        said = asked.text.strip().splitlines()[:1]
+        words = said[0][:200] if said and asked.status is not None else "no answer in time"
+        raise HostCommandError(host.name, f"{host.name}: nvidia-smi does not tell its processes: {words}")
+    return gpu_processes(asked.text)
 
 
 async def probe_all(

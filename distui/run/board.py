@@ -12,10 +12,11 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isnan, nan
 from typing import TYPE_CHECKING, Literal
 
+from distui.facts.gpu import with_processes
 from distui.facts.host import Gpu, GpuProcess, HostDown, HostFacts, IbPort, Nic, ProbeResult, Trouble
 from distui.facts.network import kind_of, main_nic
 from distui.run import notes
@@ -324,6 +325,16 @@ class Board:
                 host.facts, host.trouble, host.seen = result, None, at
                 for gpu in result.gpu.gpus:
                     host.gpus.setdefault(gpu.index, GpuLane(gpu.index)).facts = gpu
+
+    def processes(self, name: str, found: Sequence[GpuProcess]) -> None:
+        """What is on a host's GPUs by now."""
+        host = self.hosts.get(name)
+        if host is None or host.facts is None:
+            return
+        gpus = with_processes(host.facts.gpu.gpus, found)
+        host.facts = replace(host.facts, gpu=replace(host.facts.gpu, gpus=gpus))
+        for gpu in gpus:
+            host.gpus.setdefault(gpu.index, GpuLane(gpu.index)).facts = gpu
 
     def connection(self, name: str, state: Literal["up", "lost", "back"], reason: str, at: float) -> None:
         """What became of a host's live connection. A host that never answered keeps the probe's better words."""

@@ -308,6 +308,12 @@ class FakeDesk:
         while data := await self.log_parts.get():
             yield data
 
+    async def gpu_processes(self, host: str) -> tuple[GpuProcess, ...]:
+        self.calls.append(("gpu_processes", host))
+        answer = self.answers[host]
+        assert isinstance(answer, HostFacts)
+        return tuple(process for card in answer.gpu.gpus for process in card.processes)
+
     async def process(self, host: str, pid: int) -> SeenProcess:
         self._fail()
         return SeenProcess(host, pid, "4711", "boot", "bob", "/usr/bin/python train.py \x1b[2J", "ubuntu")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fakes import FakeDesk, sample, screen_text, settle, shot
+from fakes import FakeDesk, facts, gpu, sample, screen_text, settle, shot
 
 from distui.errors import HostCommandError
+from distui.facts.host import Gpus
 from distui.plan.labels import TaskLabels
 from distui.run.containers import HostContainer
 from tui.desk import HostNews
+from tui.screens import host_detail
 from tui.screens.host_detail import HostDetailScreen
 from tui.screens.text import TextScreen
 
@@ -69,6 +72,51 @@ async def test_processes_know_their_run(open_app: Any, desk: FakeDesk) -> None:
         assert screen.tab == "procs"
         assert "4005" in screen_text(app)
         assert "of no run !" in screen_text(app)
+
+
+async def test_processes_are_asked_for_while_they_are_looked_at(open_app: Any, desk: FakeDesk) -> None:
+    """When the tab is opened and again and again there; the cursor stays on its process when others come and go."""
+    asked = ("gpu_processes", "node02")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host_detail, "LOOKED_EVERY", 0.05)
+        async with open_app((120, 40)) as (app, pilot):
+            screen = await opened(app, pilot, desk)
+            assert asked not in desk.calls
+            await on_tab(pilot, screen, "procs")
+            await until(pilot, lambda: asked in desk.calls)
+            await pilot.press("j", "j")
+            await settle(pilot)
+            assert screen.process.process.pid == 4002
+
+            cards = [gpu(i, owner="python" if i > 1 else "") for i in range(8)]
+            desk.answers["node02"] = facts("node02", 2, gpu=Gpus(tuple(cards)))
+            await until(pilot, lambda: "4000" not in screen_text(app))
+            assert screen.process.process.pid == 4002
+            assert "as of " in screen_text(app)
+
+            refused: list[str] = []
+
+            async def refuse(host: str) -> Any:
+                refused.append(host)
+                raise HostCommandError(host, f"{host}: nvidia-smi does not tell its processes: no driver")
+
+            patch.setattr(desk, "gpu_processes", refuse)
+            await until(pilot, lambda: "no driver" in screen_text(app))
+            assert "4002" in screen_text(app), "what was known stays"
+            await on_tab(pilot, screen, "facts")
+            before = len(refused)
+            await pilot.pause(0.2)
+            assert len(refused) == before
+
+
+async def until(pilot: Any, holds: Callable[[], bool]) -> None:
+    """Wait for something to be shown, ten seconds at most."""
+    for _ in range(200):
+        await settle(pilot)
+        if holds():
+            return
+        await pilot.pause(0.05)
+    raise AssertionError(screen_text(pilot.app))
 
 
 def containers(now: float) -> tuple[HostContainer, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -9,11 +10,14 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from distui.errors import HostCommandError
 from distui.facts import probe
 from distui.facts.host import HostFacts
+from distui.session import Completed
 from distui.spec.inventory import Host
 
 DATA = Path(__file__).parent / "data"
@@ -354,3 +358,46 @@ def test_a_nonce_is_only_letters_and_digits() -> None:
     """The frame's word is pasted into the script, so nothing else is taken."""
     with pytest.raises(ValueError, match="letters and digits"):
         probe.script("x'; rm -rf /")
+
+
+def test_one_group_alone(tmp_path: Path, shim: Shim) -> None:
+    """Only what tells of processes is run; the answer is framed and read as that of a whole probe."""
+    shim(
+        "nvidia-smi",
+        f"""echo "$*" >>{tmp_path}/asked
+echo 'gpu_uuid, pid, used_gpu_memory [MiB], process_name'
+echo 'GPU-7, {os.getpid()}, 512 MiB, /opt/train me.py'""",
+    )
+    found = asyncio.run(probe.probe_processes(Local(f"{tmp_path / 'bin'}:{os.environ['PATH']}"), Host("n1")))
+    assert [(p.pid, p.name, p.memory_mib, p.gpu_uuid) for p in found] == [
+        (os.getpid(), "/opt/train me.py", 512, "GPU-7")
+    ]
+    assert found[0].user is not None
+    assert (tmp_path / "asked").read_text().count("\n") == 1
+
+
+def test_processes_that_nobody_tells(tmp_path: Path, shim: Shim) -> None:
+    """No nvidia-smi: nothing is there. One that fails: its own words. A shell that answers something else: that."""
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    assert asyncio.run(probe.probe_processes(Local(path), Host("n1"))) == ()
+    shim("nvidia-smi", "echo 'NVIDIA-SMI has failed: no driver'; exit 9")
+    with pytest.raises(HostCommandError, match="n1: nvidia-smi does not tell its processes: NVIDIA-SMI has failed"):
+        asyncio.run(probe.probe_processes(Local(path), Host("n1")))
+    with pytest.raises(HostCommandError, match="did not run the probe"):
+        asyncio.run(probe.probe_processes(Local(path, "echo", "hello"), Host("n1")))
+
+
+class Local:
+    """A session on this machine."""
+
+    host, connected_ms = "n1", 1.0
+
+    def __init__(self, path: str, *shell: str) -> None:
+        self._path, self._shell = path, shell or ("sh",)
+
+    async def run_script(self, script: str, **_: Any) -> Completed:
+        """See Session."""
+        env = {**os.environ, "PATH": self._path}
+        child = await asyncio.create_subprocess_exec(*self._shell, stdin=-1, stdout=-1, stderr=-1, env=env)
+        out, err = await child.communicate(script.encode())
+        return Completed((), child.returncode or 0, out, err)

@@ -25,8 +25,8 @@ from tui.theme import Palette
 from tui.widgets.painted import Painted
 from tui.widgets.rows import RowList
 
-CONTAINERS_EVERY = 5.0
-"""Seconds between two questions for a host's containers, while they are looked at."""
+LOOKED_EVERY = 5.0
+"""Seconds between two questions for a host's containers, or the processes on its GPUs, while they are looked at."""
 
 
 class DetailRows(RowList):
@@ -79,7 +79,10 @@ class HostDetailScreen(HostActs):
         self.reverse = False
         self.graphs: host_tabs.Graphs = "some"
         self._links: list[Link] = []
-        self._processes: list[host_tabs.Process] = []
+        self._processes: dict[int, host_tabs.Process] = {}
+        self._processes_words = "as the last probe found them"
+        """As of when they are, or why they are not known."""
+        self._asking = False
         self._facts: list[str] = []
         self._notes: list[Note] = []
         self._containers: tuple[HostContainer, ...] | None = None
@@ -98,7 +101,7 @@ class HostDetailScreen(HostActs):
         facts = self.host.facts
         self.tab = "gpu" if self.host.gpus or facts is None else "net"
         self.set_interval(1.0, self._tick)
-        self.set_interval(CONTAINERS_EVERY, self._ask_containers)
+        self.set_interval(LOOKED_EVERY, self._ask_tab)
         self._tick()
 
     @property
@@ -170,9 +173,27 @@ class HostDetailScreen(HostActs):
         self._facts = described(self.host, time.time()).splitlines()
         self._notes = list(self.host.notes)
 
-    def _ask_containers(self) -> None:
-        if self.tab == "containers" and self.is_current:
+    def _ask_tab(self) -> None:
+        """What neither probe nor samples keep up to date."""
+        if not self.is_current:
+            return
+        if self.tab == "containers":
             self.work(self._take_containers(), name="containers")
+        waits = self._asking  # for a driver that hangs, which is then told
+        if self.tab == "procs" and self.host.status == "up" and self.host.gpus and not waits:
+            self.work(self._take_processes(), name="processes")
+
+    async def _take_processes(self) -> None:
+        self._asking = True
+        try:
+            found = await self.desk.gpu_processes(self.host_name)
+            app_of(self).board.processes(self.host_name, found)
+            self._processes_words = f"as of {time.strftime('%H:%M:%S')}"
+        except HostError as error:
+            self._processes_words = error.message
+        finally:
+            self._asking = False
+        self._tick()
 
     async def _take_containers(self) -> None:
         try:
@@ -195,7 +216,7 @@ class HostDetailScreen(HostActs):
             case "net":
                 return list(enumerate(self._links))
             case "procs":
-                return list(enumerate(self._processes))
+                return list(self._processes.items())
             case "containers":
                 return list(enumerate(self._containers or ()))
             case "log":
@@ -229,7 +250,7 @@ class HostDetailScreen(HostActs):
             case "net":
                 return [host_tabs.link_header(self._links, width, look)]
             case "procs" if not self._processes:
-                return [Line().gap(2).put("no process is on its GPUs; p asks again", look.muted)]
+                return [Line().gap(2).put("no process is on its GPUs", look.muted)]
             case "procs":
                 return [host_tabs.process_header(look)]
             case "containers" if self._containers_problem:
@@ -257,7 +278,7 @@ class HostDetailScreen(HostActs):
                 return gpu_row(host, lane, gpu_columns(width, detail=True), look, glyphs, bold=here) if lane else Line()
             case "net" if key < len(self._links):
                 return host_tabs.link_row(self._links, key, width, look, glyphs)
-            case "procs" if key < len(self._processes):
+            case "procs" if key in self._processes:
                 return host_tabs.process_row(host, self._processes[key], look, bold=here)
             case "containers" if self._containers and key < len(self._containers):
                 return host_containers.row(self._containers[key], width, time.time(), look, bold=here)
@@ -275,8 +296,8 @@ class HostDetailScreen(HostActs):
             return host_tabs.below_gpu(self.host, self.lane, width, height, look, glyphs, now, graphs=self.graphs)
         if self.tab == "net":
             return host_tabs.below_net(self.link, width, height, look, glyphs)
-        if self.tab == "procs" and self._processes and self.host.seen and height > 1:
-            return [Line(), Line().gap(2).put("as the last probe found them; p asks again", look.faint)]
+        if self.tab == "procs" and self.host.gpus and self.host.seen and height > 1:
+            return [Line(), Line().gap(2).put(self._processes_words, look.faint)]
         return []
 
     @property
@@ -311,7 +332,7 @@ class HostDetailScreen(HostActs):
             return owner.use.run if owner.use else ""
         if self.tab == "containers" and self.container is not None:
             return self.container.task.run if self.container.task else ""
-        if self.tab == "procs" and key < len(self._processes):
+        if self.tab == "procs" and key in self._processes:
             use = host_tabs.use_at(host, self._processes[key])
             return use.run if use else ""
         return ""
@@ -320,7 +341,7 @@ class HostDetailScreen(HostActs):
         """A tab by name; a click does this."""
         self.tab = tab
         self._tick()
-        self._ask_containers()
+        self._ask_tab()
         self.rows.focus()
 
     def action_next_tab(self) -> None:
@@ -344,7 +365,7 @@ class HostDetailScreen(HostActs):
     def process(self) -> host_tabs.Process | None:
         """The process under the cursor."""
         key = int(self.rows.key) if self.tab == "procs" and self.rows.key else -1
-        return self._processes[key] if 0 <= key < len(self._processes) else None
+        return self._processes.get(key)
 
     def offers(self, action: Action) -> bool:
         """See View."""
@@ -373,7 +394,7 @@ class HostDetailScreen(HostActs):
     def action_probe(self) -> None:
         """Ask again; old values stay until the answer is there."""
         app_of(self).probe((self.host_name,))
-        self._ask_containers()
+        self._ask_tab()
         self._tick()
 
     async def action_back(self) -> None:
