@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -248,6 +249,46 @@ def test_a_full_disk_here_is_said_and_nothing_is_lost(lab: Any, user: Path) -> N
             assert all(whole(log_of(user, run, rank)) for rank in (0, 1))
     finally:
         subprocess.run(("umount", "-l", state), check=True)
+
+
+FLOOD = """
+import os, pathlib
+count, stop = 0, pathlib.Path("/shared/flood-stop")
+while count < 1000000 or not stop.exists():
+    os.write(1, b"".join(b"n %d\\n" % n for n in range(count, count + 1000)))
+    count += 1000
+pathlib.Path("/shared/flood-count").write_text(str(count))
+"""
+
+
+def test_keys_are_obeyed_while_a_rank_prints_a_million_lines(lab: Any, home: Path) -> None:
+    """As fast as it can, until all keys were obeyed; what it printed is stored byte for byte."""
+    job = {"version": 1, "name": "flood", "hosts": "h1", "image": "lab/python:1", "volumes": ["/mnt/pytorch:/shared"]}
+    (home / "job.yaml").write_text(json.dumps(job | {"command": ["python3", "-c", FLOOD]}))
+    stop = lab.share / "flood-stop"
+    stop.unlink(missing_ok=True)
+    with Terminal(lab, home, (120, 40)) as term:
+        term.enter("distui run job.yaml -y --name flood")
+        term.wait("RUNNING", re.compile(r"n \d{5}"))
+        for key, shown in (("?", "type to find"), ("M", "merged log")):
+            term.keys(key)
+            term.wait(shown)
+            term.keys("Escape")
+            term.wait("S  stop", without=shown)
+        term.keys("Escape")
+        term.wait("FIRST FAILURE", "flood")
+        term.keys("1")
+        term.wait("Hosts › all", "free")
+        stop.touch()
+        term.keys("3")
+        term.wait("FIRST FAILURE", "flood")
+        term.keys("Enter")
+        term.wait("Runs › flood", "SUCCEEDED", seconds=90)
+    stop.unlink()
+    count = int((lab.share / "flood-count").read_text())
+    assert count >= 1_000_000
+    log = home / ".local/state/distui/runs/flood/logs/rank-00000.log"
+    assert log.read_bytes() == b"".join(b"n %d\n" % n for n in range(count))
 
 
 def test_resized_to_nothing_and_back(lab: Any, user: Path) -> None:
