@@ -67,13 +67,3 @@ def failure_words(failure: Failure | None) -> str:
         return "-"
     rank = f"{failure.name or f'r{failure.rank}'} " if failure.rank is not None else ""
     return f"{rank}{failure.host} {failure.cause or failure.words}"
-
-
-def byte_size(count: int) -> str:
-    """`0 B`, `20 kB`, `3.4 GB`."""
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 999.5:
-            return f"{size:.1f} {unit}" if size < 9.95 and unit != "B" else f"{size:.0f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"

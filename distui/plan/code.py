@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
+from distui.facts.values import size_words
 from distui.plan.model import CodePlan
 from distui.spec.job import Job, destination
 
@@ -52,7 +53,7 @@ def code_workdir(job: Job, source: str) -> str | None:
 
 def code_words(code: CodePlan) -> str:
     """The code in one line: `./ (42 files, 1.2 MB), tree 0123456789ab, commit 89ab012 and changes`."""
-    what = f"{code.files} file{'s' * (code.files != 1)}, {size(code.bytes)}"
+    what = f"{code.files} file{'s' * (code.files != 1)}, {size_words(code.bytes)}"
     return f"{code.source} ({what}), tree {code.tree[:12]}{_commit(code)}"
 
 
@@ -75,12 +76,3 @@ def code_lines(code: CodePlan, *, full: bool) -> Iterator[str]:
         yield from (f"  {line}" for line in code.stat.splitlines())
     if full and code.diff:
         yield from code.diff.splitlines()
-
-
-def size(count: float) -> str:
-    """`1.2 TB`, `400 GB` (powers of 1000, as disks are sold)."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 999.5:
-            return f"{count:.1f} {unit}" if count < 9.95 and unit != "B" else f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"

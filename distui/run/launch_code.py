@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from distui.errors import ExitCode
-from distui.plan.code import size
+from distui.facts.values import size_words
 from distui.run.code.send import Sent
 from distui.run.code.source import CodeSource
 from distui.run.launch_steps import each, phase, raise_errors
@@ -44,7 +44,7 @@ async def give_code(run: RunController, source: CodeSource) -> None:
 
 
 def _files(count: int, total: int) -> str:
-    return f"{count} file{'s' * (count != 1)}, {size(total)}"
+    return f"{count} file{'s' * (count != 1)}, {size_words(total)}"
 
 
 class Progress:
@@ -63,4 +63,4 @@ class Progress:
         """Until cancelled."""
         while True:
             await asyncio.sleep(CODE_SECONDS)
-            await phase(self._run, "code", f"{size(self._sent)} of {size(self.total)}")
+            await phase(self._run, "code", f"{size_words(self._sent)} of {size_words(self.total)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from distui.doctor.mounts import prove_mounts
 from distui.errors import ExitCode, HostError
-from distui.plan.code import size
+from distui.facts.values import size_words
 from distui.run.events import Notice
 from distui.run.fetch import HostFetch
 from distui.run.launch_steps import LaunchRefused, each, phase, raise_errors, sentence
@@ -75,5 +75,5 @@ async def _tell(run: RunController, fetches: Sequence[HostFetch]) -> None:
         await asyncio.sleep(SECONDS)
         with contextlib.suppress(HostError):
             sizes = await asyncio.gather(*(fetch.size() for fetch in fetches))
-            told = ", ".join(f"{fetch.host} {size(bytes_)}" for fetch, bytes_ in zip(fetches, sizes, strict=True))
+            told = ", ".join(f"{fetch.host} {size_words(bytes_)}" for fetch, bytes_ in zip(fetches, sizes, strict=True))
             await phase(run, "data", f"fetched so far: {told}")

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from distui.errors import UsageError
+from distui.facts.values import size_words
 from distui.plan.code import code_words
 from distui.plan.model import NoPlan, RunPlan
 from distui.run.gpu_users import GpuUser
@@ -18,7 +19,6 @@ from distui.spec.names import fold
 from tui.base import View, app_of
 from tui.desk import LiveRun
 from tui.paint import cut
-from tui.run_words import byte_size
 from tui.screens.confirm import Confirm
 
 SLOW = 0.5
@@ -151,7 +151,7 @@ async def prune(view: View, run: str, hosts: Sequence[str]) -> bool:
              for host, t in left.unreachable.items()]  # fmt: skip
     lines += [_remains_words(item) for item in left.items] or ["nothing is left of it anywhere"]
     total = sum(item.size or 0 for item in left.items)
-    lines += ["", f"{byte_size(total)} in all. This can't be undone."]
+    lines += ["", f"{size_words(total)} in all. This can't be undone."]
     if not await app.confirm(f"Remove {run}?", lines, "Remove"):
         return False
     await view.desk.prune(run)
@@ -161,4 +161,4 @@ async def prune(view: View, run: str, hosts: Sequence[str]) -> bool:
 
 
 def _remains_words(item: Remain) -> str:
-    return f"{item.host}   {item.what}" + (f"   {byte_size(item.size)}" if item.size is not None else "")
+    return f"{item.host}   {item.what}" + (f"   {size_words(item.size)}" if item.size is not None else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+from abc import abstractmethod
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -74,9 +75,9 @@ class LogKeys(View):
         self._asking: Literal["search", "only"] = "search"
 
     @property
+    @abstractmethod
     def pane(self) -> Pane:
         """The active pane: keys for logs mean it."""
-        raise LookupError("the run view has panes")
 
     @property
     def only_text(self) -> str:
@@ -236,9 +237,9 @@ class LogKeys(View):
         self.panes_changed()
 
     @property
+    @abstractmethod
     def since_now(self) -> float:
         """The moment that `the last minute` ends at."""
-        raise LookupError("the run view knows the time")
 
     def action_since_0(self) -> None:
         """All lines."""

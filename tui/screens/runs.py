@@ -11,6 +11,7 @@ from textual.binding import BindingType
 
 from distui.errors import NotFound
 from distui.facts.troubles import SharedTrouble, shared
+from distui.facts.values import size_words
 from distui.plan.compare import compare
 from distui.plan.render import render_text
 from distui.run.found_text import found_text
@@ -19,7 +20,7 @@ from distui.spec.names import fold
 from tui.base import FILTER, Action, View, ViewName, app_of, bindings
 from tui.desk import LiveRun
 from tui.paint import Line
-from tui.run_words import byte_size, failure_words, started_words, state_style, state_words, took_words
+from tui.run_words import failure_words, started_words, state_style, state_words, took_words
 from tui.screens import run_change
 from tui.screens.runs_preview import preview
 from tui.theme import Palette
@@ -96,7 +97,7 @@ class RunsScreen(View):
             line.put(len(self.marked), look.accent).put(" marked", look.muted).gap(3)
         line.put(live, look.bold if live else look.faint).put(" live", look.muted).gap(3)
         line.put(failed, look.wrong if failed else look.faint).put(" failed", look.muted).gap(3)
-        line.put(byte_size(size), look.bold).put(" here", look.muted)
+        line.put(size_words(size), look.bold).put(" here", look.muted)
 
     # Rows.
 
@@ -151,7 +152,7 @@ class RunsScreen(View):
         line.put(took_words(row), look.text, width=8, right=True).gap(2)
         if width >= 150:
             line.put(row.owner or "-", look.muted, width=18).gap(2)
-            line.put(byte_size(row.size) if row.recorded else "-", look.faint, width=8, right=True).gap(2)
+            line.put(size_words(row.size) if row.recorded else "-", look.faint, width=8, right=True).gap(2)
         words = failure_words(row.failure)
         return line.put(words, look.text if row.failure else look.faint) if width - line.width > 12 else line
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from distui.facts.values import size_words
 from distui.run.discover import Found
 from distui.run.history import RunRow
 from distui.spec.names import fold
 from tui.glyphs import Glyphs
 from tui.paint import Line
-from tui.run_words import byte_size, state_words, took_words
+from tui.run_words import state_words, took_words
 from tui.theme import Palette
 
 
@@ -19,7 +20,7 @@ def preview(row: RunRow, found: Found, width: int, look: Palette, glyphs: Glyphs
     lines = [title.rule(width - right.width - 2, look.rule, glyphs.rule).ends_with(right, width, gap=1), Line()]
     lines += [_fact("state", state_words(row) + (", on its hosts now" if row.live else ""), look)]
     lines += [_fact("owner", row.owner or "unknown", look)]
-    lines += [_fact("here", f"plan, events and logs, {byte_size(row.size)}" if row.recorded else "nothing", look)]
+    lines += [_fact("here", f"plan, events and logs, {size_words(row.size)}" if row.recorded else "nothing", look)]
     return lines + _failure(row, look, glyphs, width) + _tasks(row, found, look, glyphs, width)
 
 

@@ -52,10 +52,10 @@ def clean(ctx: click.Context, sets: tuple[str, ...]) -> int:
 
 
 def _words(done: Mapping[str, int]) -> str:
-    from distui.plan.code import size
+    from distui.facts.values import size_words
 
     used = f", {done['used']} in use" if done["used"] else ""
-    return f"{counted(done['trees'], 'tree')} of code removed, {size(done['bytes'])} free{used}"
+    return f"{counted(done['trees'], 'tree')} of code removed, {size_words(done['bytes'])} free{used}"
 
 
 async def _clean_all(told: Settings, hosts: tuple[Host, ...]) -> dict[str, Mapping[str, int] | DistuiError]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from distui.errors import UsageError
-from distui.plan.code import size
+from distui.facts.values import size_words
 from distui.plan.tree import Entry, Tree, readable
 from distui.run.code.ignore import Ignored
 
@@ -140,10 +140,10 @@ def _refuse(root: Path, found: _Found, limits: Limits) -> None:
         for path, status in found.files:
             folders[path.partition("/")[0] + "/" * ("/" in path)] += status.st_size
         most = folders.most_common(1)[0][0]
-        heavy = ", ".join(f"{readable(name)} {size(count)}" for name, count in folders.most_common(BIGGEST))
+        heavy = ", ".join(f"{readable(name)} {size_words(count)}" for name, count in folders.most_common(BIGGEST))
         raise UsageError(
-            f"code: {shown} is {size(total)} in {len(found.files)} files, more than {_limit(limits.total)} (max_size): "
-            f"{heavy}; the largest files: {_named(ranked)}",
+            f"code: {shown} is {size_words(total)} in {len(found.files)} files, more than {_limit(limits.total)} "
+            f"(max_size): {heavy}; the largest files: {_named(ranked)}",
             hint=f"{_leave_out(most)}, or raise max_size",
         )
 
@@ -158,7 +158,7 @@ def _limit(count: int) -> str:
 
 def _named(files: Sequence[tuple[str, os.stat_result]]) -> str:
     more = f" and {len(files) - BIGGEST} more" if len(files) > BIGGEST else ""
-    return ", ".join(f"{readable(path)} {size(status.st_size)}" for path, status in files[:BIGGEST]) + more
+    return ", ".join(f"{readable(path)} {size_words(status.st_size)}" for path, status in files[:BIGGEST]) + more
 
 
 def _leave_out(path: str) -> str:

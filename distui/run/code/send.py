@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any
 
 from distui.errors import CheckFailed, DistuiError, HostCommandError, SessionLost
-from distui.facts.values import loads
-from distui.plan.code import COPY, is_copied, size, store
+from distui.facts.values import loads, size_words
+from distui.plan.code import COPY, is_copied, store
 from distui.plan.tree import Entry, readable
 from distui.run import helper
 from distui.run.code.scan import pieces
@@ -257,7 +257,7 @@ def _refused(host: str, value: Mapping[str, Any]) -> DistuiError:
     if value["code"] == "changed":
         return _changed(path)
     if value["code"] == "disk_full":
-        room = f": {size(value['need'])} needed, {size(value['free'])} free" if "need" in value else ""
+        room = f": {size_words(value['need'])} needed, {size_words(value['free'])} free" if "need" in value else ""
         words = f"{host}: no space for the code in {path}{room}"
         hint = f"`distui hosts clean {host}` removes code that no run uses; or free some space there"
         return HostCommandError(host, words, hint=hint, code="disk_full")
