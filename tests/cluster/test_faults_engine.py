@@ -7,6 +7,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -135,16 +136,51 @@ sys.stdout.buffer.write(archive(layer=layer, **{name: text.encode() for name, te
 """Writes an image for a processor that the host does not have."""
 
 REGISTRY = """
-import http.server
+import gzip, hashlib, http.server, io, json, sys, tarfile
+digest = lambda data: "sha256:" + hashlib.sha256(data).hexdigest()
+out, size = io.BytesIO(), int(sys.argv[1]) << 20
+with tarfile.open(fileobj=out, mode="w") as tar:
+    entry = tarfile.TarInfo("x")
+    entry.size = size
+    tar.addfile(entry, io.BytesIO(bytes(size)))
+layer = gzip.compress(out.getvalue(), 1)
+roots = {"type": "layers", "diff_ids": [digest(out.getvalue())]}
+config = json.dumps({"architecture": "amd64", "os": "linux", "config": {}, "rootfs": roots}).encode()
+part = lambda kind, data: {"mediaType": KIND + kind, "size": len(data), "digest": digest(data)}
+KIND = "application/vnd.docker."
+whole = {"schemaVersion": 2, "mediaType": KIND + "distribution.manifest.v2+json"}
+whole |= {"config": part("container.image.v1+json", config)}
+whole |= {"layers": [part("image.rootfs.diff.tar.gzip", layer)]}
+manifest, LAYER = json.dumps(whole).encode(), whole["layers"][0]["digest"]
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self.send_response(401)
+        named = self.path.split("/")[-1]
+        data = {LAYER: layer, digest(config): config, "1": manifest, digest(manifest): manifest}.get(named, b"")
+        self.send_response(401 if "private" in self.path else 200)
         self.send_header("Www-Authenticate", 'Basic realm="lab"')
+        self.send_header("Content-Type", whole["mediaType"] if "manifests" in self.path else "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Docker-Content-Digest", digest(data))
         self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data)
     do_HEAD = do_GET
-http.server.HTTPServer(("127.0.0.1", 5000), Handler).serve_forever()
+http.server.ThreadingHTTPServer(("127.0.0.1", 5000), Handler).serve_forever()
 """
-"""A registry that wants a login."""
+"""A registry that wants a login for me/private; any other image is that many MiB of zeros."""
+
+
+@contextmanager
+def registry(host: Any, mib: int = 0) -> Iterator[None]:
+    """It runs on the host for a while."""
+    serve = f"python3 /run/registry.py {mib} >/dev/null 2>&1 & echo $! >/run/registry"
+    host.exec(f"cat >/run/registry.py; {serve}", input=REGISTRY)
+    up = "import socket; socket.create_connection(('127.0.0.1', 5000))"
+    until(lambda: not host.exec("python3", "-c", up, check=False).returncode)
+    try:
+        yield
+    finally:
+        host.exec("kill $(cat /run/registry); rm /run/registry*")
 
 
 def test_what_a_host_lacks_is_found_before_the_start(lab: Any, start: Callable[..., Any]) -> None:
@@ -152,13 +188,10 @@ def test_what_a_host_lacks_is_found_before_the_start(lab: Any, start: Callable[.
     by host, and nothing is started.
     """
     missing = start("true", image="nobody/knows:1", pull="never").finish()
-    registry = start("true", image="10.9.9.9:5000/me:1").finish()
+    away = start("true", image="10.9.9.9:5000/me:1").finish()
     h2 = lab.host("h2")
-    h2.exec("cat >/run/registry.py; python3 /run/registry.py >/dev/null 2>&1 & echo $! >/run/registry", input=REGISTRY)
-    up = "import socket; socket.create_connection(('127.0.0.1', 5000))"
-    until(lambda: not h2.exec("python3", "-c", up, check=False).returncode)
-    login = start("true", image="127.0.0.1:5000/me/private:1").finish()
-    h2.exec("kill $(cat /run/registry); rm /run/registry*")
+    with registry(h2):
+        login = start("true", image="127.0.0.1:5000/me/private:1").finish()
     h2.exec("python3 - | docker load", input=ARM)
     lab.host("h1").exec("docker", "tag", "lab/python:1", "lab/twice:1")
     twice = start("true", image="lab/twice:1").finish()
@@ -173,8 +206,8 @@ def test_what_a_host_lacks_is_found_before_the_start(lab: Any, start: Callable[.
 
     assert missing.returncode == 3, missing.stderr
     assert "image nobody/knows:1 is not on h1, h2, and the job says `pull: never`" in missing.stderr
-    assert registry.returncode == 3, registry.stderr
-    assert "can't pull 10.9.9.9:5000/me:1 on h2: the image can't be pulled" in registry.stderr
+    assert away.returncode == 3, away.stderr
+    assert "can't pull 10.9.9.9:5000/me:1 on h2: the image can't be pulled" in away.stderr
     assert login.returncode == 3, login.stderr
     assert "can't pull 127.0.0.1:5000/me/private:1 on h2: the registry refuses this host" in login.stderr
     assert "docker login" in login.stderr
@@ -184,7 +217,7 @@ def test_what_a_host_lacks_is_found_before_the_start(lab: Any, start: Callable[.
     assert "h1: port 29555 is taken" in taken.stderr
     assert hook.returncode == 3, hook.stderr
     assert re.search(r"h2: GPUs \d asked, but docker there has no NVIDIA runtime", hook.stderr), hook.stderr
-    assert all("running" not in done.stderr for done in (missing, registry, login, taken, hook))
+    assert all("running" not in done.stderr for done in (missing, away, login, taken, hook))
     assert_clean(lab)
 
 
@@ -244,8 +277,12 @@ def test_a_daemon_at_another_socket(lab: Any, start: Callable[..., Any]) -> None
 
 
 def test_a_disk_that_the_log_fills(lab: Any, start: Callable[..., Any]) -> None:
-    """Told with its growth before it is full, then that it is full; the run ends, and nothing is left."""
+    """Told with its growth before it is full, then that it is full; the run ends, and nothing is left. An image that
+    does not fit on it is told by host, and starts nothing.
+    """
     lab.host("h2").fault("docker-small", 120)
+    with registry(lab.host("h2"), 130):
+        large = start("true", image="127.0.0.1:5000/me/large:1", hosts="h2").finish()
     script = (
         "[ $RANK = 0 ] || while :; do head -c 2000000 /dev/zero | tr '\\0' x | fold -w 1000; sleep 0.2; done; sleep 300"
     )
@@ -255,6 +292,8 @@ def test_a_disk_that_the_log_fills(lab: Any, start: Callable[..., Any]) -> None:
     program.signal_group(signal.SIGINT)
     result = rest_of(program)
 
+    assert large.returncode == 3, large.stderr
+    assert "can't pull 127.0.0.1:5000/me/large:1 on h2: the disk is full" in large.stderr
     assert (filling["host"], full["host"]) == ("h2", "h2")
     assert re.search(r"/var/lib/docker fills up: .* MB free, .* MB less each second: full in \d+ s", filling["text"])
     assert (result["state"], result["leftovers"]) == ("stopped", [])
