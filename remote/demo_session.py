@@ -16,6 +16,7 @@ _CHUNK = 1 << 16
 _STDIN_HIGH_WATER = 1 << 20
 _GRACE = 2.0
 """Seconds between TERM and KILL for a command whose channel was closed."""
+_LOOK = 0.02
 
 
 class DemoSession(asyncssh.SSHServerSession[bytes]):
@@ -74,7 +75,7 @@ class DemoSession(asyncssh.SSHServerSession[bytes]):
     def signal_received(self, name: str) -> None:
         """Pass a signal on to the command's process group."""
         number = signal.Signals.__members__.get(f"SIG{name}")
-        if number is not None:
+        if number is not None and self._alive():
             self._signal(number)
 
     def pause_writing(self) -> None:
@@ -159,19 +160,31 @@ class DemoSession(asyncssh.SSHServerSession[bytes]):
     def _alive(self) -> bool:
         return self._process is not None and self._process.returncode is None
 
-    def _signal(self, number: int) -> None:
-        if self._process is not None and self._alive():
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, number)
+    def _signal(self, number: int) -> bool:
+        """Signal the command's process group; False when nothing of it is left."""
+        if self._process is None:
+            return False
+        try:
+            os.killpg(self._process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
 
     async def _end(self) -> None:
-        """TERM, a moment, KILL."""
+        """TERM, a moment, KILL. What the command started may tidy up for longer than the command itself lives."""
         self._signal(signal.SIGTERM)
-        with suppress(TimeoutError):
+        try:
             async with asyncio.timeout(_GRACE):
-                if self._process is not None:
-                    await self._process.wait()
-        self._signal(signal.SIGKILL)
+                await self._gone()
+        except TimeoutError:
+            self._signal(signal.SIGKILL)
+
+    async def _gone(self) -> None:
+        """Wait until the command's process group has no members any more."""
+        while True:
+            if not self._signal(0):
+                return
+            await asyncio.sleep(_LOOK)
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from distui.run.store import StoredRun
     from distui.session import Connector
 
+    Asked = tuple[FoundRun | None, Mapping[str, Trouble]]
+
 
 @dataclass(frozen=True, slots=True)
 class Live:
@@ -29,16 +31,17 @@ class Live:
     """For the clocks of the hosts, and how their engines are reached."""
 
 
-async def take_up(told: Settings, connector: Connector, place: runs.Place) -> Live:
-    """Find the run on its hosts. Raises NotFound or ContactLost."""
+async def take_up(told: Settings, connector: Connector, place: runs.Place, asked: Asked | None = None) -> Live:
+    """Find the run on its hosts, unless they were `asked` just now. Raises NotFound or ContactLost."""
     from distui.facts.host import HostFacts
     from distui.facts.probe import probe_all
     from distui.run.adopt import plan_of
 
-    found, unreachable = await runs.need(told, connector, place)
+    run, unreachable = asked or await runs.find(told, connector, place)
+    found = runs.there(told, place, run, unreachable)
     plan = plan_of(found, place.stored, place.hosts)
-    asked = [h for h in place.hosts if h.name in plan.hosts and h.name not in unreachable]
-    results = await probe_all(connector, asked, parallel=told["parallel"])
+    up = [h for h in place.hosts if h.name in plan.hosts and h.name not in unreachable]
+    results = await probe_all(connector, up, parallel=told["parallel"])
     facts = {name: r for name, r in results.items() if isinstance(r, HostFacts)}
     return Live(found, plan, unreachable, facts)
 
@@ -48,7 +51,7 @@ def adopt(told: Settings, connector: Connector, place: runs.Place, live: Live) -
     from distui.run.controller import RunController
 
     stored = _folder(told, place, live)
-    return RunController(
+    controller = RunController(
         live.plan,
         connector=connector,
         stored=stored,
@@ -57,6 +60,10 @@ def adopt(told: Settings, connector: Connector, place: runs.Place, live: Live) -
         adopted=True,
         limits=wiring.limits(told, adopted=True),
     )
+    for name, trouble in live.unreachable.items():
+        if name in controller.hosts and trouble.code == "command_timeout":
+            controller.hosts[name].silent = trouble
+    return controller
 
 
 def _folder(told: Settings, place: runs.Place, live: Live) -> StoredRun:

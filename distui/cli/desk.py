@@ -415,7 +415,9 @@ class CliDesk(HostDesk):
 
     async def prune(self, run: str) -> None:
         """See tui.desk."""
+        from distui.cli.sweeping import recorded_token
         from distui.run.adopt import stop_found
+        from distui.run.sweep import sweep
 
         place = self._locate(run)
         if run in self._keeper.living or (place.stored is not None and place.stored.is_followed):
@@ -430,6 +432,12 @@ class CliDesk(HostDesk):
                 left = [*report.leftovers, *(f"{host}: {text}" for host, text in report.errors.items())]
                 if left:
                     raise UsageError(f"run {run} is not all gone: {'; '.join(left)}", hint="try again")
+            up = [host for host in place.hosts if host.name not in unreachable]
+            token = recorded_token(place.stored)
+            swept = await sweep(connector, up, run, token)
+        if swept.left or swept.failed:
+            left = [f"{host}: {words}" for host, words in {**swept.left, **swept.failed}.items()]
+            raise UsageError(f"run {run} is not all gone: {'; '.join(left)}", hint="try again")
         if unreachable:
             raise UsageError(
                 f"not reached: {', '.join(unreachable)}; nothing was deleted here", hint="try again when they are back"

@@ -115,13 +115,12 @@ async def find(told: Settings, connector: Connector, place: Place) -> tuple[Foun
     return found.get(place.run), found.unreachable
 
 
-async def need(told: Settings, connector: Connector, place: Place) -> tuple[FoundRun, Mapping[str, Trouble]]:
-    """As `find`, but raises NotFound, or ContactLost when the run may be on a host that did not answer."""
+def there(told: Settings, place: Place, run: FoundRun | None, unreachable: Mapping[str, Trouble]) -> FoundRun:
+    """The run that `find` found. Raises NotFound, or ContactLost when it may be on a host that did not answer."""
     from distui.facts.troubles import shared
 
-    run, unreachable = await find(told, connector, place)
     if run is not None:
-        return run, unreachable
+        return run
     if unreachable:
         lines = [f"  {one.message}" for one in shared(unreachable)]
         raise ContactLost(

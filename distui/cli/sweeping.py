@@ -1,32 +1,72 @@
-"""What verbs that end or remove a run do about a launch of it that was killed."""
+"""What verbs that end or remove a run do about a launch of it that was killed, or is under way."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from distui.cli.console import Console
 
 if TYPE_CHECKING:
+    from distui.run.launches import Launch
     from distui.run.store import StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host
 
 
-async def sweep_run(connector: Connector, out: Console, run: str, hosts: Sequence[Host], token: str) -> bool:
-    """Remove what a killed launch left where none of its tasks runs; returns whether there was something."""
+async def sweep_run(
+    connector: Connector,
+    out: Console,
+    run: str,
+    hosts: Sequence[Host],
+    tokens: Iterable[str],
+    stored: StoredRun | None = None,
+) -> tuple[bool, bool]:
+    """Remove what launches left where none of their tasks runs.
+
+    Returns whether there was something, and whether all of it is gone; what is not is said.
+    """
     from distui.run.sweep import sweep
 
-    swept = await sweep(connector, hosts, run, token)
+    swept: list[str] = []
+    whole = True
+    for token in tokens:
+        done = await sweep(connector, hosts, run, token, _files(stored, token))
+        swept += done.hosts
+        for host, folder in done.left.items():
+            out.warn(f"distui: left: {host}: {folder}, which this login can't remove", "yellow")
+        for host, words in done.failed.items():
+            out.warn(f"distui: {host}: {words}", "red")
+        whole = whole and not done.left and not done.failed
     if swept:
-        out.say(f"distui: removed what a killed launch of {run} had left on {', '.join(swept)}")
-    return bool(swept)
+        out.say(f"distui: removed what a launch of {run} had left on {', '.join(dict.fromkeys(swept))}")
+    return bool(swept), whole
 
 
-def recorded_token(stored: StoredRun) -> str:
-    """The token of the launch that is recorded here."""
+def recorded_token(stored: StoredRun | None) -> str:
+    """The token of the launch that is recorded here; "" where none is."""
     from distui.plan.labels import task_from_labels
     from distui.run.folder import token_of
 
-    tasks = (stored.read_plan() or {}).get("tasks") or [{}]
+    plan = stored.read_plan() if stored is not None else None
+    tasks = (plan or {}).get("tasks") or [{}]
     return token_of(task_from_labels(tasks[0].get("labels") or {}))
+
+
+def _files(stored: StoredRun | None, token: str) -> tuple[tuple[str, str], ...]:
+    """The rendezvous file of the launch that is recorded here, and its host."""
+    plan = (stored.read_plan() if stored is not None else None) or {}
+    path, tasks = plan.get("rendezvous_host_path"), plan.get("tasks")
+    return ((str(tasks[0]["host"]), path),) if path and tasks and recorded_token(stored) == token else ()
+
+
+def under_way(launches: Iterable[Launch], dead: str) -> tuple[Launch, ...]:
+    """Launches that may be alive; that with the token `dead` is known not to be."""
+    return tuple(one for one in launches if not one.dead and one.token != dead)
+
+
+def whose(launch: Launch) -> str:
+    """Whose launch it is and since when, in words."""
+    from distui.run.lines import safe
+
+    return f"{safe(launch.owner)[:100] or 'somebody unknown'} since {safe(launch.since)[:40] or '?'}"

@@ -273,6 +273,8 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
         yield safe(f"  left   {left}"), "yellow"
     if goes_on and ended.attempt < ended.attempts:
         yield "  note   no further attempt is begun if this one fails: that needs a distui that stays", "yellow"
+    if ended.leftovers and ended.outcome in ("launch_failed", "stopped"):
+        yield f"  then   `distui stop {state.run}` removes what is left, as soon as it can be reached", ""
     if ended.outcome in ("detached", "unknown"):
         yield from still_running(state.run)
 

@@ -12,9 +12,9 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from distui.errors import ExitCode
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
+from distui.run.asked import heeding
 from distui.run.events import AttemptEnded, Failure, RunEnded
 from distui.run.replan import Again, NextAttempt
 
@@ -27,7 +27,6 @@ OWN_STOPS = frozenset({"failure", "done"})
 """Stops that nobody asked for: at a failure, and of tasks that outlive the one whose end is the run's."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
-LOOK_SECONDS = 0.2
 
 NEVER_RAN = frozenset({125, 126, 127})
 """Exit statuses of an engine or shell that could not start the command: the next attempt would end the same way."""
@@ -123,12 +122,11 @@ async def _until_asked(run: RunController, work: Coroutine[Any, Any, T]) -> T | 
     run.stored.stop_asked()  # asked of an attempt that has ended
     task = asyncio.ensure_future(work)
     try:
-        while run.requests.stop is None and not run.requests.detach and not task.done():
-            if run.stored.stop_asked():
-                run.request_stop("user", exit=ExitCode.TERMINATED)
-            asked = asyncio.ensure_future(run.requests.changed.wait())
-            await asyncio.wait((task, asked), timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            asked.cancel()
+        async with heeding(run):
+            while run.requests.stop is None and not run.requests.detach and not task.done():
+                asked = asyncio.ensure_future(run.requests.changed.wait())
+                await asyncio.wait((task, asked), return_when=asyncio.FIRST_COMPLETED)
+                asked.cancel()
         return task.result() if task.done() else None
     finally:
         task.cancel()

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
-from distui.errors import CheckFailed, DistuiError, ExitCode, HostError
+from distui.errors import CheckFailed, DistuiError, ExitCode, HostCommandError, HostError
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
 from distui.run.attempts import run_attempts
@@ -298,7 +298,8 @@ class RunController:
             await host.connect()
             running = await host.find()
         except HostError as exc:
-            await self.watch.hosts.unmet(host.host, exc.message)
+            engine = isinstance(exc, HostCommandError) and host.first.engine == "docker"
+            await self.watch.hosts.unmet(host.host, exc.message, engine=engine)
         else:
             await self.emit(HostChanged(self.clock(), host.host, "up"))
             for task in host.tasks:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal
 
 from distui.errors import HostCommandError, HostError
@@ -22,6 +23,9 @@ from distui.session import Completed, Connector
 from distui.spec.inventory import EngineName, Host
 
 Runner = Callable[[Sequence[str]], Awaitable[Completed]]
+
+LIST_SECONDS = 15.0
+"""How long a host may take to list its tasks. An engine does it at once, or hangs; the rest is for slow logins."""
 
 FoundState = Literal["running", "failed", "succeeded", "partial", "ended"]
 """`partial`: some tasks run and others have ended; `ended`: stopped, or their exit status is unknown."""
@@ -160,7 +164,8 @@ async def _ask(connector: Connector, host: Host, run: str | None) -> tuple[Found
     try:
         session = await connector.connect(host.name)
         try:
-            return await list_tasks(session.run, host.name, host.engine, host.engine_command, run=run)
+            ask = partial(session.run, timeout=LIST_SECONDS)
+            return await list_tasks(ask, host.name, host.engine, host.engine_command, run=run)
         finally:
             await session.close()
     except HostError as exc:

@@ -1,7 +1,8 @@
 """The run's folder on a host as a lock: of launches with one name at one moment, `mkdir` lets exactly one through.
 
-The folder holds a file `launch` (who, since when, a token) until all tasks have started. A launch that was killed
-leaves a folder without tasks; after some minutes another may take it over. Ages are by the host's own clock.
+The folder holds a file `launch` (who, since when, a token) until all tasks have started; then it is called
+`launched`. A launch that was killed leaves a folder without tasks; after some minutes another may take it over. A
+launch whose folder is taken away was stopped from elsewhere. Ages are by the host's own clock.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from distui.run.discover import Runner
 from distui.run.lines import safe
 
 LAUNCH_FILE = "launch"
+LAUNCHED_FILE = "launched"
 
 STALE_MINUTES = 10
 """A launch under way changes its folder at least this often: a start may take two minutes."""
@@ -53,6 +55,19 @@ had=$(cat "$d/launch" 2>/dev/null)
 if [ "$had" = "$claim" ]; then echo taken; exit; fi
 if stale; then echo stale; else echo held; fi
 printf '%s\n' "$had"
+""".strip()
+
+
+# $1 folder, $2 token, $3 "over" when the launch is. Safe to repeat.
+_HOLD = r"""
+d=$1
+case $d in "~/"*) d=$HOME/${d#??};; esac
+for name in launch launched; do
+  [ "$(sed -n 3p "$d/$name" 2>/dev/null)" = "$2" ] || continue
+  [ "$3" != over ] || [ "$name" = launched ] || mv -f -- "$d/launch" "$d/launched"
+  exit
+done
+exit 3
 """.strip()
 
 
@@ -105,6 +120,12 @@ async def take(run_argv: Runner, host: str, folder: str, claim: Claim, *, over: 
         return Take("stale" if state == "stale" else "held", who_claims(had))
     words = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
     raise HostCommandError(host, f"can't make {folder} on {host}: {words}", hint=f"look at the free space on {host}")
+
+
+async def holds(run_argv: Runner, folder: str, token: str, *, over: bool = False) -> bool:
+    """Whether the launch with this token still has the folder; with `over` it has ended, and the run goes on."""
+    done = await run_argv(("sh", "-c", _HOLD, "distui-hold", folder, token, "over" if over else ""))
+    return done.status != 3
 
 
 def who_claims(had: str) -> str:

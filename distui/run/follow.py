@@ -44,7 +44,8 @@ class HostFollower:
 
     `emit` takes the events one at a time; waiting in it slows the host's side down and loses nothing. An exception
     from `emit` ends `run` with it. `run_id` is the value of the containers' label `distui.run`,
-    `boot_id` the host's boot as far as known: with another one it was restarted.
+    `boot_id` the host's boot as far as known: with another one it was restarted; `engine_down` says that the engine
+    was found not to answer.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class HostFollower:
         disks: Sequence[str] = (),
         metrics: bool = True,
         boot_id: str = "",
+        engine_down: bool = False,
     ) -> None:
         self._link = link
         self._engine = engine
@@ -72,7 +74,7 @@ class HostFollower:
         self._finished = asyncio.Event()
         self._stop = asyncio.Event()
         self._failure: BaseException | None = None
-        self._down: set[str] = set()
+        self._down: set[str] = {"engine"} if engine_down else set()
         self._boot: float | None = None
         self._boot_id = boot_id
         self._rebooted = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -12,16 +12,17 @@ if TYPE_CHECKING:
     from distui.facts.host import Trouble
     from distui.run.discover import Found, FoundRun
     from distui.run.events import Failure
+    from distui.run.launches import Launch
     from distui.run.store import StoredRun
 
 ENDED = frozenset({"succeeded", "failed", "stopped", "launch_failed"})
 """Outcomes after which nothing of a run lives."""
 
 STATES = (
-    "running", "partial", "retrying", "ended", "succeeded", "failed", "stopped", "launch_failed", "detached", "unknown",
-    "gone",
+    "starting", "left", "running", "partial", "retrying", "ended", "succeeded", "failed", "stopped", "launch_failed",
+    "detached", "unknown", "gone",
 )  # fmt: skip
-"""Every word that `joined` may give as a state."""
+"""Every word that may be a row's state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,32 @@ def joined(found: Found, recorded: Sequence[RunRow]) -> list[RunRow]:
     seen = {r.run for r in rows}
     rest = [_settled(r, found.unreachable) for r in recorded if r.run not in seen]
     return [*rows, *rest]
+
+
+def with_launches(rows: Sequence[RunRow], launches: Sequence[Launch], followed: Collection[str]) -> list[RunRow]:
+    """The same, and first the runs that only a launch tells of: `starting`, or `left` when it was killed.
+
+    `followed` are the runs that a distui of this machine has in its hands.
+    """
+    known = {row.run: row for row in rows}
+    by_run: dict[str, list[Launch]] = {}
+    for one in launches:
+        if one.run not in known or not known[one.run].live:
+            by_run.setdefault(one.run, []).append(one)
+    more = [_launch_row(run, found, known.get(run), alive=run in followed) for run, found in by_run.items()]
+    return [*more, *(row for row in rows if row.run not in by_run)]
+
+
+def _launch_row(run: str, found: Sequence[Launch], recorded: RunRow | None, *, alive: bool) -> RunRow:
+    dead = not alive and (recorded is not None or all(one.dead for one in found))
+    row = recorded or RunRow(run, "", "", (), 0, owner=found[0].owner, started=_since(found[0].since))
+    hosts = row.hosts or tuple(one.host for one in found)
+    return replace(row, state="left" if dead else "starting", hosts=hosts, took=None, exit=None, live=True)
+
+
+def _since(words: str) -> float | None:
+    """A claim's time in UTC seconds; None for words that are none."""
+    return _seconds(words.removesuffix(" UTC") + "+00:00")
 
 
 def _settled(row: RunRow, unreachable: Mapping[str, Trouble]) -> RunRow:

@@ -10,6 +10,7 @@ from typing import IO
 
 from distui.errors import HostCommandError, HostError, SessionLost
 from distui.facts.engine import classify
+from distui.facts.host import Trouble
 from distui.facts.image import ImageFacts, read_image
 from distui.plan import docker, process
 from distui.plan.build import build_argv
@@ -21,7 +22,7 @@ from distui.run import folder, lease, marks
 from distui.run.build.on_host import Told, build_image
 from distui.run.code.send import CodeSender
 from distui.run.code.source import CodeSource
-from distui.run.discover import FoundTask, home_of, list_tasks, run_folder
+from distui.run.discover import LIST_SECONDS, FoundTask, home_of, list_tasks, run_folder
 from distui.run.fetch import HostFetch
 from distui.run.image_push import Engine
 from distui.run.lease import Lease, Share, Thing, things_of, things_on
@@ -40,6 +41,9 @@ machine that also runs distui they hold its own runs."""
 
 GIVE_UP = 20.0
 """Seconds a command waits for a lost connection before its host counts as out of reach."""
+
+LAST_LOOK = 5.0
+"""Seconds to list its tasks for a host that was given up: its engine may hang."""
 
 START_TIMEOUT = 120.0
 
@@ -66,11 +70,13 @@ class HostRun:
         """Whether this launch has the run's folder here: only then may there be tasks that it started."""
         self.patience = GIVE_UP
         """Seconds a command waits for a lost connection; 0 once the host was waited for long enough."""
+        self.silent: Trouble | None = None
+        """Why its engine did not list its tasks a moment ago, for whoever has just waited for that."""
         self._run_dir: str | None = None
         self._image = self.first.image
         """Of the run's containers; a plan made from labels does not have it."""
         self._claimed = ""
-        """The token of the launch that this is, once it has leased what it uses here."""
+        """The token of the launch that this is, once it has taken or leased something here."""
         self.leased = False
         """Whether what the run uses here may still be leased for its launch."""
 
@@ -116,7 +122,7 @@ class HostRun:
     async def _told(self) -> tuple[FoundTask, ...]:
         """Every task of this run that the host's engine knows of."""
         first = self.first
-        return await list_tasks(self._again, self.host, first.engine, first.engine_command, run=self.plan.run_id)
+        return await list_tasks(self._listed, self.host, first.engine, first.engine_command, run=self.plan.run_id)
 
     async def take(self, claim: folder.Claim) -> str:
         """Take the run's folder here for the launch; returns who has it, in words, and "" when it is taken.
@@ -124,15 +130,19 @@ class HostRun:
         Raises HostCommandError when it can't be made.
         """
         path = self.first.run_dir
+        self._claimed = claim.token
         told = await folder.take(self._again, self.host, path, claim)
         if told.state == "stale" and not await self._told():
             told = await folder.take(self._again, self.host, path, claim, over=True)
         self.taken = told.state == "taken"
         return told.who
 
-    async def launched(self) -> None:
-        """All tasks have started: from now on they hold the run's name, not the launch."""
-        await self.remove_file(f"{await self.run_dir()}/{folder.LAUNCH_FILE}")
+    async def holds(self, *, over: bool = False) -> bool:
+        """Whether the launch still has the run's folder: a stop from elsewhere takes it away.
+
+        With `over` all tasks have started: from now on they hold the run's name, not the launch.
+        """
+        return await folder.holds(self._again, await self.run_dir(), self._claimed, over=over)
 
     async def lease(self, claim: folder.Claim, things: Iterable[Thing]) -> Lease:
         """Hold these things of the host while the run is launched."""
@@ -141,7 +151,7 @@ class HostRun:
 
     async def sharers(self) -> tuple[Share, ...]:
         """Who has the run's GPUs and ports here already: tasks that the engine knows of, or that left a mark."""
-        tasks = await marks.tasks_on(self._again, self.host, self.first, sweep=True)
+        tasks = await marks.tasks_on(self._listed, self.host, self.first, sweep=True)
         return lease.sharers(tasks, self.plan, self.things)
 
     @property
@@ -173,6 +183,11 @@ class HostRun:
     async def _again(self, argv: Sequence[str]) -> Completed:
         """Run something that may be repeated when the connection breaks under it."""
         return await self.link.run(argv, idempotent=True, give_up=self.patience)
+
+    async def _listed(self, argv: Sequence[str]) -> Completed:
+        """Ask what there is. A host that was waited for long enough is asked once more, but not waited for."""
+        limit = LIST_SECONDS if self.patience else LAST_LOOK
+        return await self.link.run(argv, timeout=limit, idempotent=True, give_up=self.patience)
 
     async def image(self) -> ImageFacts | None:
         """The image on this host, None when it is not there."""
@@ -291,6 +306,8 @@ class HostRun:
 
     async def find(self) -> frozenset[int]:
         """Learn the engine's ids of an adopted run's tasks; returns the tasks that run now."""
+        if self.silent is not None:
+            raise HostCommandError(self.host, self.silent.message, hint=self.silent.hint, code=self.silent.code)
         found = await self.found()
         self.ids = {task.labels.task: task.id for task in found}
         return frozenset(task.labels.task for task in found if task.running)

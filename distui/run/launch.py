@@ -14,6 +14,7 @@ from distui.doctor.reach import prove
 from distui.doctor.reach_check import endpoints_of_plan
 from distui.errors import DistuiError, ExitCode, HostError
 from distui.plan.model import Task
+from distui.run.asked import heeding
 from distui.run.cleanup import roll_back
 from distui.run.events import HostChanged, Notice, RankChanged, TaskStarted
 from distui.run.folder import STALE_MINUTES, Claim, claim_of
@@ -36,14 +37,15 @@ async def launch(run: RunController) -> None:
     A port that the plan chose itself and that another run has by now is no reason: the plan is made again without it.
     """
     taken: dict[str, set[int]] = {}
-    for left in reversed(range(PLANS)):
-        try:
-            await _launch(run)
-            break
-        except PortsTaken as refusal:
-            if not left or run.again is None or run.requests.stop is not None:
-                raise
-            await run.renew(await with_other_ports(run, run.again, refusal, taken))
+    async with heeding(run):
+        for left in reversed(range(PLANS)):
+            try:
+                await _launch(run)
+                break
+            except PortsTaken as refusal:
+                if not left or run.again is None or run.requests.stop is not None:
+                    raise
+                await run.renew(await with_other_ports(run, run.again, refusal, taken))
 
 
 async def _launch(run: RunController) -> None:
@@ -57,15 +59,39 @@ async def _launch(run: RunController) -> None:
         await hold_still(run, claim)
         await _push(run)
         await _start(run)
+        await _hand_over(run)
     except LaunchRefused as refusal:
-        refusal.leftovers = await roll_back(run)
-        raise
+        for host in refusal.lost:  # they were waited for: that is enough for the way back, too
+            run.hosts[host].patience = 0.0
+        told = _stopped_elsewhere() if await _taken_away(run) else refusal
+        told.leftovers = await roll_back(run)
+        raise told from None
     except BaseException:
         await asyncio.shield(roll_back(run))
         raise
     finally:
         await asyncio.shield(each([h for h in run.hosts.values() if h.leased], HostRun.free))
-    await each(run.hosts.values(), HostRun.launched)  # what stays of it on a host that fails now does no harm
+
+
+async def _hand_over(run: RunController) -> None:
+    """The tasks hold the run's name from now on.
+
+    Raises LaunchRefused when the run was stopped from elsewhere meanwhile: whoever did so found nothing to stop where
+    no task had begun yet, and believes that there is none.
+    """
+    held = await each(run.hosts.values(), lambda host: host.holds(over=True))
+    if False in held.values():  # what stays on a host that fails now does no harm
+        raise _stopped_elsewhere()
+
+
+async def _taken_away(run: RunController) -> bool:
+    """Whether a stop from elsewhere is why the launch has failed, as far as hosts can say."""
+    held = await each([h for h in run.hosts.values() if h.taken and h.link.is_up], HostRun.holds)
+    return False in held.values()
+
+
+def _stopped_elsewhere() -> LaunchRefused:
+    return LaunchRefused(("stopped from elsewhere while starting",), ExitCode.TERMINATED)
 
 
 def _check_code(run: RunController) -> None:

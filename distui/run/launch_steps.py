@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from distui.errors import DistuiError, ExitCode, HostError
+from distui.errors import DistuiError, ExitCode, HostError, HostUnreachable
 from distui.run.events import PhaseBegun
 from distui.run.host_run import HostRun
 
@@ -17,13 +17,22 @@ T = TypeVar("T")
 
 
 class LaunchRefused(Exception):
-    """The run did not start. `reasons` are sentences, `leftovers` what could not be undone."""
+    """The run did not start. `reasons` are sentences, `leftovers` what could not be undone, `lost` the hosts that were
+    out of reach for as long as they are waited for.
+    """
 
-    def __init__(self, reasons: Sequence[str], exit_code: ExitCode, leftovers: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        reasons: Sequence[str],
+        exit_code: ExitCode,
+        leftovers: tuple[str, ...] = (),
+        lost: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__("; ".join(reasons))
         self.reasons = tuple(reasons)
         self.exit_code = exit_code
         self.leftovers = leftovers
+        self.lost = lost
 
 
 async def phase(run: RunController, name: str, detail: str = "") -> None:
@@ -67,7 +76,8 @@ def raise_errors(results: dict[str, T | DistuiError], exit_code: ExitCode) -> No
     """Raise LaunchRefused with every error among the results of `each`."""
     errors = [r for r in results.values() if isinstance(r, DistuiError)]
     if errors:
-        raise LaunchRefused([sentence(e) for e in errors], exit_code)
+        lost = frozenset(host for host, r in results.items() if isinstance(r, HostUnreachable))
+        raise LaunchRefused([sentence(e) for e in errors], exit_code, lost=lost)
 
 
 def sentence(error: DistuiError) -> str:

@@ -1,4 +1,5 @@
-"""What a launch that was killed leaves where none of its tasks runs: its folder with env files, its GPUs and ports.
+"""What a launch that was killed leaves where none of its tasks runs: its folder with env files, its GPUs and ports, and
+code that had arrived in part.
 
 Removed only by the launch's own token, so never another's, also of the same name.
 """
@@ -6,42 +7,87 @@ Removed only by the launch's own token, so never another's, also of the same nam
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from distui.errors import HostError
-from distui.plan.plan import run_folder
+from distui.errors import DistuiError
 from distui.run import lease, marks
-from distui.session import Connector
+from distui.run.code.send import KEEP, clean
+from distui.run.discover import home_of
+from distui.run.folder import LAUNCH_FILE, LAUNCHED_FILE
+from distui.run.lines import safe
+from distui.run.link import HostLink
+from distui.session import Connector, Session
 from distui.spec.inventory import Host
 
-_SWEEP = r"""
-d=$HOME/$1
-[ -n "$2" ] && [ "$(sed -n 3p "$d/launch" 2>/dev/null)" = "$2" ] || exit 0
-rm -rf -- "$d"
-rmdir -- "${d%/*}" "${d%/*/*}" "${d%/*/*/*}" 2>/dev/null
-[ -d "$d" ] || echo swept
+# $1 the run's name, $2 the token. Below whatever name the host had when the run was started. A folder with a process
+# in it is not for us: that is found, stopped and removed as a task.
+_SWEEP = rf"""
+run=$1 token=$2
+for d in "$HOME"/.local/state/distui/hosts/*/*; do
+  [ "${{d##*/}}" = "$run" ] || continue
+  ours=
+  for name in {LAUNCH_FILE} {LAUNCHED_FILE}; do
+    [ "$(sed -n 3p "$d/$name" 2>/dev/null)" != "$token" ] || ours=yes
+  done
+  [ -n "$ours" ] || continue
+  for task in "$d"/task-*/labels.json; do [ ! -e "$task" ] || continue 2; done
+  [ ! -e "$d/code-tree" ] || echo code
+  rm -rf -- "$d" 2>/dev/null
+  rmdir -- "${{d%/*}}" "${{d%/*/*}}" "${{d%/*/*/*}}" 2>/dev/null
+  if [ -d "$d" ]; then echo "left $d"; else echo swept; fi
+done
 """.strip()
 
 
-async def sweep(connector: Connector, hosts: Sequence[Host], run: str, token: str) -> tuple[str, ...]:
-    """Remove it from these hosts, all at once; returns the hosts where there was something. Safe to repeat.
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What came of it on all hosts. Names of hosts, and words by host."""
 
-    A host that can't be reached is left out: whoever asks has been told of it.
-    """
-    found = await asyncio.gather(*(_sweep(connector, host, run, token) for host in hosts)) if token else []
-    return tuple(host.name for host, swept in zip(hosts, found, strict=False) if swept)
+    hosts: tuple[str, ...] = ()
+    """Where something was removed."""
+    left: Mapping[str, str] = field(default_factory=dict)
+    """Folders that this login can't remove."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Why a host could not be swept."""
 
 
-async def _sweep(connector: Connector, host: Host, run: str, token: str) -> bool:
+async def sweep(
+    connector: Connector, hosts: Sequence[Host], run: str, token: str, files: Sequence[tuple[str, str]] = ()
+) -> Swept:
+    """Remove it from these hosts, all at once, and `files`, each a host and a path. Safe to repeat."""
+    if not token:
+        return Swept()
+    paths = {host.name: [path for name, path in files if name == host.name] for host in hosts}
+    done = await asyncio.gather(*(_sweep(connector, host.name, run, token, paths[host.name]) for host in hosts))
+    told = dict(zip((host.name for host in hosts), done, strict=True))
+    return Swept(
+        tuple(host for host, words in told.items() if not isinstance(words, str) and "swept" in words),
+        {h: w for h, words in told.items() if not isinstance(words, str) for w in words if w.startswith("/")},
+        {host: words for host, words in told.items() if isinstance(words, str)},
+    )
+
+
+async def _sweep(connector: Connector, host: str, run: str, token: str, files: Sequence[str]) -> tuple[str, ...] | str:
+    """What the host's script said, or why it could not be asked."""
     try:
-        session = await connector.connect(host.name)
+        session = await connector.connect(host)
         try:
-            place = run_folder("", host.name, run).lstrip("/")
-            done = await session.run(("sh", "-c", _SWEEP, "distui-sweep", place, token))
+            done = await session.run(("sh", "-c", _SWEEP, "distui-sweep", run, token))
             await lease.free(session.run, token)
             await marks.remove(session.run, token)
+            if files:
+                await session.run(("rm", "-f", "--", *files))
+            words = done.text.splitlines()
+            if "code" in words:
+                await _tidy(connector, host, session)
         finally:
             await session.close()
-    except HostError:
-        return False
-    return done.text.strip() == "swept"
+    except DistuiError as exc:
+        return exc.message
+    return tuple(safe(word.removeprefix("left ")) for word in words)
+
+
+async def _tidy(connector: Connector, host: str, session: Session) -> None:
+    """Remove code that was being sent there when the launch, or the host, ended."""
+    await clean(HostLink(connector, host, session=session), await home_of(session.run, host), keep=KEEP)

@@ -103,6 +103,7 @@ class Watch:
             targets=targets,
             disks=worth_watching(facts.disks if facts else ()),
             boot_id=host.planned_boot,
+            engine_down=self.hosts.without_engine(host.host),
         )
 
     async def _target(self, host: HostRun, task: Task, *, adopted: bool) -> FollowTarget:

@@ -36,16 +36,27 @@ class WatchedHosts:
         self._boot_untold: set[str] = set()
         self._missing: dict[str, set[str]] = {}
 
-    async def unmet(self, host: str, reason: str) -> None:
-        """A host of an adopted run is out of reach from the start; its follower's first word brings it back."""
+    async def unmet(self, host: str, reason: str, *, engine: bool = False) -> None:
+        """A host of an adopted run, or only its engine, is out of reach from the start.
+
+        Its follower's first word brings the host back, and its word that the engine answers the engine.
+        """
         self._known.unmet.add(host)
-        await self.lost(host, Lost("host", reason))
+        await self.lost(host, Lost("engine" if engine else "host", reason))
+
+    def without_engine(self, host: str) -> bool:
+        """Whether the host's engine does not answer, as far as is known."""
+        return "engine" in self._missing.get(host, ())
 
     async def heard(self, host: str, event: FollowEvent) -> None:
         """A follower says something: its host is there."""
-        if host in self._known.unmet and not isinstance(event, Lost):
+        if host not in self._known.unmet or isinstance(event, Lost):
+            return
+        if not self.without_engine(host):
             self._known.unmet.discard(host)
             await self.back(host, Back("host"))
+        elif isinstance(event, Back) and event.what == "engine":
+            self._known.unmet.discard(host)
 
     async def lost(self, host: str, event: Lost) -> None:
         """Out of reach: the host, or only its engine. Its ranks may live."""

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from lab.runs import until
+
 pytestmark = pytest.mark.cluster
 
 Distui = Callable[..., subprocess.CompletedProcess[str]]
@@ -61,6 +63,21 @@ def run(home: Path, distui: Distui) -> Callable[..., subprocess.CompletedProcess
         return distui("run", "job.yaml", "--headless", "-y", *flags)
 
     return call
+
+
+@pytest.fixture
+def start_slow(lab: Any, home: Path, src: Path) -> Callable[[int], Any]:
+    """Begin a run over a link of so many Mbit/s to h1; it is sending code when this returns."""
+
+    def begin(rate: int) -> Any:
+        (src / "big.bin").write_bytes(os.urandom(rate << 20))
+        lab.host("h1").fault("rate", rate)
+        (home / "job.yaml").write_text(JOB % ("h[1-2]", "./src", '"true"'))
+        program = lab.spawn_distui("run", "job.yaml", "--headless", "-y", home=home)
+        until(lambda: any(n.startswith(".new") for n in trees(lab.host("h1"))))
+        return program
+
+    return begin
 
 
 def trees(host: Any, login: str = "/root") -> list[str]:
@@ -184,15 +201,22 @@ def test_a_full_disk_on_a_host(lab: Any, src: Path, run: Callable[..., Any], dis
     assert not any(name.startswith(".new") for host in lab.hosts for name in trees(host))
 
 
-def test_a_stop_while_code_is_sent(lab: Any, home: Path, src: Path, run: Callable[..., Any]) -> None:
+def test_a_connection_that_is_cut_while_code_is_sent(
+    lab: Any, home: Path, src: Path, distui: Distui, start_slow: Callable[[int], Any]
+) -> None:
+    """The ssh sessions die in the middle of a file: it is sent again on new ones, and one tree is all there is."""
+    h1 = lab.host("h1")
+    with start_slow(20) as program:
+        h1.fault("ssh-killall")
+        done = program.finish(timeout=90)
+    assert done.returncode == 0, done.stderr
+    until(lambda: len(set(trees(h1)) - {".lock"}) == 1, 20)
+    assert trees(h1) == trees(lab.host("h2"))
+
+
+def test_a_stop_while_code_is_sent(lab: Any, start_slow: Callable[[int], Any]) -> None:
     """Ctrl-C on a slow link: it ends soon, nothing was started and nothing half-made stays."""
-    lab.host("h1").fault("rate", "4")
-    (home / "job.yaml").write_text(JOB % ("h[1-2]", "./src", '"true"'))
-    with lab.spawn_distui("run", "job.yaml", "--headless", "-y", home=home) as program:
-        deadline = time.monotonic() + 60
-        while not any(n.startswith(".new") for n in trees(lab.host("h1"))):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+    with start_slow(4) as program:
         program.signal_group(signal.SIGINT)
         done = program.finish(timeout=60)
     assert done.returncode == 130, done.stderr

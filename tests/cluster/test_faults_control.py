@@ -93,6 +93,61 @@ def test_killed_in_the_middle_of_a_start(lab: Any, home: Path, other: Path, star
     assert [host.leftovers() for host in lab.hosts] == [[], [], []]
 
 
+@pytest.mark.parametrize("alive", [True, False], ids=["alive", "killed"])
+def test_a_launch_without_containers_is_found_and_stopped(
+    lab: Any, home: Path, other: Path, start: Callable[..., Any], alive: bool
+) -> None:
+    """Env files lie on the hosts and no container is there. Only this machine knows whether it lives: another one lists
+    it as starting and does not `rm` it; `stop` takes everything away, and who is alive is told and undoes its start.
+    """
+    for host in lab.hosts[:2]:
+        host.fault("docker-hold")
+    program = start(
+        "sleep 300", "--name", "early", "-o", "ndjson", wait=False, job={"secrets": ["TOKEN"]}, TOKEN="xyzzy"
+    )
+    until(lambda: all("env-" in str(host.leftovers()) for host in lab.hosts[:2]))
+    read_until(program, type="rank", rank=1, state="starting")
+    if not alive:
+        kill(program)
+    listed = {who: json.loads(lab.distui("ps", "--json", home=who).stdout)["runs"] for who in (home, other)}
+    removed = lab.distui("rm", "early", "-y", home=other)
+    stopped = lab.distui("stop", "early", "-y", home=other)
+    for host in lab.hosts[:2]:
+        host.fault("docker-fast")
+    if alive:
+        events = rest_of(program)
+        assert (events[-1]["state"], events[-1]["exit"], events[-1]["leftovers"]) == ("stopped", 143, [])
+        assert "stopped from elsewhere while starting" in [event.get("text") for event in events]
+    again = lab.distui("stop", "early", "-y", home=other)
+
+    states = {who: [(run["run"], run["state"], run["hosts"]) for run in runs] for who, runs in listed.items()}
+    assert states[home] == [("early", "starting" if alive else "left", ["h1", "h2"])]
+    assert states[other] == [("early", "starting", ["h1", "h2"])]
+    assert removed.returncode == 2, removed.stderr
+    assert "run early is being started by root@" in removed.stderr
+    assert stopped.returncode == 0, stopped.stderr
+    assert "removed what a launch of early had left on h1, h2" in stopped.stderr
+    assert again.returncode == 7, again.stderr
+    assert_clean(lab)
+
+
+def test_a_stop_beside_a_launch_on_the_same_machine(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """No task is there yet that could be stopped: the distui that starts the run is asked to end, and does."""
+    lab.host("h2").fault("docker-hold")
+    program = start("sleep 300", "--name", "early", "-o", "ndjson", wait=False, job={"hosts": "h2"})
+    read_until(program, type="rank", rank=0, state="starting")
+    with lab.spawn_distui("stop", "early", "-y", home=home) as stop:
+        until(lambda: stop.poll() is not None or not (home / ".local/state/distui/runs/early/stop").exists())
+        lab.host("h2").fault("docker-fast")
+        stopped = stop.finish(timeout=60)
+    *_, result = rest_of(program)
+
+    assert stopped.returncode == 0, stopped.stderr
+    assert "early is stopped" in stopped.stderr
+    assert (result["state"], result["exit"], result["leftovers"]) == ("stopped", 143, [])
+    assert_clean(lab)
+
+
 def test_interrupted_at_any_point_of_a_start(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """Ctrl-C before, while and after ranks are started: 130 in bounded time, and nothing of it is left."""
     lab.host("h2").fault("docker-slow", 1)

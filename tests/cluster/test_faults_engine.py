@@ -113,6 +113,28 @@ def test_a_daemon_that_hangs(lab: Any, home: Path, start: Callable[..., Any]) ->
     assert_clean(lab)
 
 
+def test_a_stop_while_a_daemon_hangs_or_is_dead(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """Ends by itself, with 6 and what it could not do where; the ranks elsewhere are ended. Later it does the rest."""
+    for name, host in (("hung", "h2"), ("dead", "h3")):
+        assert start("sleep 300", "-d", "--name", name, hosts=["h1", host]).finish().returncode == 0
+    lab.host("h2").fault("docker-hang")
+    lab.host("h3").fault("docker-kill")
+    stops = {name: lab.spawn_distui("stop", name, "-y", "--grace", "1s", home=home) for name in ("hung", "dead")}
+    first = {name: stop.finish(timeout=120) for name, stop in stops.items()}
+    left = lab.host("h1").containers()
+    lab.host("h2").fault("docker-cont")
+    lab.host("h3").fault("docker-up")
+    late = [lab.distui("stop", name, "-y", "--grace", "1s", home=home) for name in stops]
+
+    for name, host, why in (("hung", "h2", "docker did not finish"), ("dead", "h3", "daemon does not run")):
+        assert first[name].returncode == 6, first[name].stderr
+        assert re.search(rf"left   {host}: may still have rank1 \(.*{why}", first[name].stderr), first[name].stderr
+        assert f"distui stop {name}" in first[name].stderr
+    assert left == []
+    assert [done.returncode for done in late] == [0, 0], [done.stderr for done in late]
+    assert_clean(lab)
+
+
 # images, runtimes, ports, disks: found before anything is started
 
 
@@ -554,7 +576,7 @@ def test_a_launch_that_was_killed_leaves_nothing_after_a_stop(
 
         assert all("env-" in text or "launch" in text for text in held), held
         assert stopped.returncode in (0, 6), stopped.stderr
-        assert "removed what a killed launch of half had left on" in stopped.stderr or slow == ["h2"]
+        assert "removed what a launch of half had left on" in stopped.stderr or slow == ["h2"]
         assert [h.out("sh", "-c", "ls -d /tmp/distui* 2>/dev/null; true") for h in lab.hosts[:2]] == ["", ""]
         assert_clean(lab)
         lab.distui("rm", "half", "--purge", "-y", home=home)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lab.runs import TICKS, assert_clean, assert_complete, read_until, rest_of
+from lab.runs import TICKS, assert_clean, assert_complete, read_until, rest_of, until
 
 pytestmark = pytest.mark.cluster
 
@@ -382,6 +383,39 @@ def test_a_start_whose_connection_is_cut_happens_once(lab: Any, start: Callable[
 
     assert (result["state"], result["leftovers"]) == ("succeeded", []), program.stderr.read()
     assert_complete(result, 100)
+    assert_clean(lab)
+
+
+def test_a_host_that_is_cut_off_while_runs_are_started(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """Without a word, while one run is in the middle of `docker run` there and another of sending its code.
+
+    Both end in bounded time with the host and what may be there; what comes up behind the cut is ended by `stop`.
+    """
+    h2 = lab.host("h2")
+    (home / "src").mkdir()
+    (home / "src/big.bin").write_bytes(os.urandom(8 << 20))
+    h2.fault("docker-hold")
+    program = start("sleep 300", "--name", "held", "-o", "ndjson", "--log-to", "none", wait=False)
+    until(lambda: h2.out("pgrep -fc '[d]ocker run' || true") != "0")
+    h2.fault("rate", 4)
+    sending = start("true", "--name", "sent", "-o", "ndjson", "--log-to", "none", wait=False, job={"code": "./src"})
+    until(lambda: ".new-" in h2.out("ls -A /root/.local/state/distui/code 2>/dev/null || true"))
+    h2.fault("blackhole")
+    ends = [rest_of(run)[-1] for run in (program, sending)]
+    h2.fault("docker-fast")
+    until(lambda: h2.containers() == ["distui-held-1"])
+    for cure in ("unblackhole", "unshape"):
+        h2.fault(cure)
+    late = [lab.distui("stop", name, "-y", home=home) for name in ("held", "sent")]
+    until(lambda: h2.out("ls -A /root/.local/state/distui/code 2>/dev/null || true") in ("", ".lock"), 30)
+    again = lab.distui("rm", "sent", "--purge", "-y", home=home), start("true", "--name", "sent", wait=False).finish()
+
+    for end in ends:
+        assert (end["state"], end["exit"]) == ("launch_failed", 5)
+        assert len(end["leftovers"]) == 1
+        assert end["leftovers"][0].startswith("h2: may still have rank1 (")
+    assert [done.returncode for done in (*late, *again)] == [0, 0, 0, 0], [d.stderr for d in (*late, *again)]
+    assert lab.distui("hosts", "clean", "-y", home=home).returncode == 0
     assert_clean(lab)
 
 

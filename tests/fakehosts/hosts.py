@@ -91,6 +91,8 @@ class FakeHost:
                     del self.files[path]
             case ("sh", "-c", _, "distui-take", folder, claim, over, _):
                 return Completed(argv, 0, self._take(folder, claim, over=over == "over").encode(), b"")
+            case ("sh", "-c", _, "distui-hold", folder, token, over):
+                return Completed(argv, 0 if self._holds(folder, token, over=over == "over") else 3, b"", b"")
             case ("sh", "-c", _, "distui-lease", _, claim, _, *things):
                 return Completed(argv, 0, self._lease(claim, things).encode(), b"")
             case ("sh", "-c", _, "distui-taken", _, _, *gpus):
@@ -112,6 +114,14 @@ class FakeHost:
                 raise AssertionError(f"{self.name} does not know {argv}")
         return Completed(argv, 0, b"", b"")
 
+    def _holds(self, folder: str, token: str, *, over: bool) -> bool:
+        """Whether a claim with this token is in the folder; `launched` once the launch is over."""
+        paths = [f"{folder}/{name}" for name in ("launch", "launched")]
+        found = next((p for p in paths if token in self.files.get(p, b"").decode().splitlines()), None)
+        if over and found is not None:
+            self.files[paths[1]] = self.files.pop(found)
+        return found is not None
+
     def _lease(self, claim: str, things: Sequence[str]) -> str:
         """A directory for each, all or none."""
         for thing in things:
@@ -132,8 +142,8 @@ class FakeHost:
 
 
 def verb_of(argv: Sequence[str]) -> str:
-    """Docker's own verb (`ps`, `run` ...), or what else it is: forget, cat, take, lease, taken, free, mark, marks,
-    unmark, folder, home, put, reach.
+    """Docker's own verb (`ps`, `run` ...), or what else it is: forget, cat, take, hold, lease, taken, free, mark,
+    marks, unmark, folder, home, put, reach.
     """
     match tuple(argv):
         case ("docker", verb, *_):

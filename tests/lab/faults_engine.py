@@ -96,10 +96,24 @@ def docker_slow(host: Host, seconds: str) -> None:
     )
 
 
+HELD = r"""#!/bin/sh
+[ "$1" != run ] || while [ -e /run/lab-held ]; do sleep 0.1; done
+[ ! -x /usr/bin/.docker-fast ] || exec /usr/bin/.docker-fast "$@"
+exec /usr/bin/docker "$@"
+"""
+
+
+@fault("docker-hold", cure="docker-fast")
+def docker_hold(host: Host) -> None:
+    """`docker run` waits before it does anything, until docker-fast."""
+    host.exec("mv /usr/bin/docker /usr/bin/.docker-fast; touch /run/lab-held")
+    host.exec("cat >/usr/bin/docker && chmod 755 /usr/bin/docker", input=HELD)
+
+
 @fault("docker-fast")
 def docker_fast(host: Host) -> None:
-    """`docker run` as it was."""
-    host.exec("test ! -e /usr/bin/.docker-fast || mv /usr/bin/.docker-fast /usr/bin/docker")
+    """`docker run` as it was; one that is held goes on."""
+    host.exec("test ! -e /usr/bin/.docker-fast || mv /usr/bin/.docker-fast /usr/bin/docker; rm -f /run/lab-held")
 
 
 @fault("docker-small", cure="docker-large")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,6 +58,14 @@ class Place:
 
     def names(self) -> set[str]:
         return {p.name for p in self.store.iterdir()} - {".lock"} if self.store.is_dir() else set()
+
+    async def only(self, *names: str) -> None:
+        """Wait until nothing else is in the store: makers that are cut off tidy up by themselves."""
+        for _ in range(400):
+            if self.names() == set(names):
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(self.names())
 
 
 @pytest.fixture
@@ -213,7 +223,7 @@ async def test_a_launch_that_is_given_up_leaves_nothing_half_made(place: Place, 
 async def test_a_connection_that_breaks_under_way_is_made_again(
     farm: Any, code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tree is there in the end, whole."""
+    """The tree is there in the end, whole, and what the first try had made is removed by its maker."""
     demo = await farm.demo()
     link = HostLink(demo.connector(), "demo1")
     there = Place(farm.home / "demos" / "demo1", link)
@@ -232,19 +242,71 @@ async def test_a_connection_that_breaks_under_way_is_made_again(
         assert (await there.give(source)).files == 3
         assert not drops
         assert scan(there.tree(source), Ignored()).tree == source.tree
+        await there.only(source.tree.id)
     finally:
         await link.close()
 
 
 async def test_what_a_killed_maker_left_is_swept(place: Place, code: Path) -> None:
-    """After an hour without a sign of life; a younger one may still be at work."""
+    """At once where its lock tells, and else after an hour without a sign of life; one at work is left alone."""
     source = source_of(code)
     await place.give(source)
-    for name, age in ((".new-old", 4000), (".new-young", 100)):
+    for name, age in ((".new-old", 4000), (".new-young", 100), (".new-dead", 0), (".new-alive", 0)):
         (place.store / name / "tree").mkdir(parents=True)
-        os.utime(place.store / name, (time.time() - age,) * 2)
-    await place.give(source, "r2")
+        if age == 0:
+            (place.store / name / "lock").touch()
+        os.utime(place.store / name, (time.time() - max(age, 1),) * 2)
+    with (place.store / ".new-alive/lock").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        await place.give(source, "r2")
+        assert place.names() == {source.tree.id, ".new-young", ".new-alive"}
+    await clean(place.link, str(place.home), keep=1)
     assert place.names() == {source.tree.id, ".new-young"}
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program on the host that looks often whether it is still wanted, and waits half a second for contents."""
+    program = sending._program().replace(b"LOOK = 5", b"LOOK = 0.05").replace(b"SILENT = 60", b"SILENT = 0.5")
+    assert len(program) != len(sending._program())
+    monkeypatch.setattr(sending, "_program", lambda: program)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("launch", ["", "bob@desk\nlater\nanother\n"], ids=["stopped", "another"])
+async def test_who_is_cut_off_without_a_word_ends_with_its_launch(place: Place, code: Path, launch: str) -> None:
+    """Nothing closes its input; but the run's folder was swept, or another launch has it by now."""
+    claim = place.run_dir("r1") / "launch"
+    claim.write_text("ann@desk\nnow\ntoken\n")
+    sender = place.sender(source_of(code))
+    await sender.ask()
+    assert sender._call is not None
+    try:
+        claim.write_text(launch) if launch else claim.unlink()
+        async with asyncio.timeout(20):
+            assert await sender._call._channel.wait() == 128 + signal.SIGALRM
+    finally:
+        await sender.close()
+    await place.only()
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_a_pause_in_the_middle_is_made_good(place: Place, code: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """We slept: the host has given up, and is sent everything again."""
+    pauses = [1.5]
+    real = sending.pieces
+
+    def pausing(path: Path) -> Iterator[bytes]:
+        if pauses and path.name == "train.py":
+            time.sleep(pauses.pop())
+        return real(path)
+
+    monkeypatch.setattr(sending, "pieces", pausing)
+    monkeypatch.setattr(sending, "BATCH", 1000)
+    source = source_of(code)
+    assert (await place.give(source)).files == 3
+    assert scan(place.tree(source), Ignored()).tree == source.tree
+    await place.only(source.tree.id)
 
 
 async def test_only_the_newest_unused_trees_stay(place: Place, code: Path) -> None:

@@ -229,8 +229,10 @@ def test_every_run_named_is_ended_whatever_is_wrong_with_another(cli: Any, home:
 
 
 def test_every_state_a_run_may_have_can_be_asked_for() -> None:
-    """`ps --state` knows the words of outcomes, of runs found on hosts, of those that are gone or between attempts."""
-    known = {*get_args(RunOutcome), *get_args(FoundState), "gone", "unknown", "retrying"}
+    """`ps --state` knows the words of outcomes, of runs found on hosts or being started there, of those that are gone
+    or between attempts.
+    """
+    known = {*get_args(RunOutcome), *get_args(FoundState), "gone", "unknown", "retrying", "starting", "left"}
     assert set(history.STATES) == known
 
 

@@ -13,7 +13,7 @@ import pytest
 from distui.facts.host import HostDown, HostFacts, ProbeResult, Trouble
 from distui.plan.model import RunPlan
 from distui.plan.plan import NoPlan, PlanProblem
-from distui.run import attempts, replan
+from distui.run import asked, attempts, replan
 from distui.run.attempts import pause_before
 from distui.run.controller import Limits
 from distui.run.discover import find_runs
@@ -33,7 +33,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster(tmp_path, 2)
     use_fake_follower(monkeypatch, made.connector)
     monkeypatch.setattr(attempts, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(attempts, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(asked, "LOOK_SECONDS", 0.001)
     return made
 
 

@@ -487,6 +487,43 @@ async def test_a_stop_while_starting(cluster: Cluster) -> None:
     assert cluster.of(StopAsked) == []
 
 
+async def test_a_stop_that_another_distui_here_asks_for(cluster: Cluster) -> None:
+    """`distui stop` beside a launch that has nothing on its hosts yet: it ends with 143."""
+    reached = cluster.hosts[1].hold("image")
+    controller = cluster.controller(cluster.plan())
+
+    async def stop() -> None:
+        await reached.wait()
+        controller.stored.ask_stop()
+
+    ended = await cluster.drive(controller, stop())
+    assert (ended.outcome, ended.exit, ended.leftovers) == ("stopped", 143, ())
+    assert "before anything was started" in cluster.said()
+    assert cluster.left() == []
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_stop_from_elsewhere_takes_the_folder_away(cluster: Cluster, begun: bool) -> None:
+    """Whether its tasks then fail for want of an env file or start all the same: it is told, and undoes itself."""
+    for host in cluster.hosts:
+        host.engine.exits.clear()
+    h1, h2 = cluster.hosts[:2]
+    if not begun:
+        h2.fails["run"] = lambda argv: refused("run", "docker: open env-1: no such file or directory.")
+    reached = h2.hold("run")
+
+    async def sweep() -> None:
+        await reached.wait()
+        await h1.engine.born.wait()
+        h2.files.clear()
+        h2.gates["run"].set()
+
+    ended = await cluster.run(cluster.plan(), sweep())
+    assert (ended.outcome, ended.exit, ended.leftovers) == ("stopped", 143, ())
+    assert cluster.said() == "stopped from elsewhere while starting"
+    assert cluster.left() == []
+
+
 async def test_a_terminal_closed_before_the_start(cluster: Cluster) -> None:
     """There is no run yet that could live on: nothing is started, and that is said."""
     reached = cluster.hosts[1].hold("image")
@@ -510,7 +547,7 @@ async def test_detach_returns_once_all_have_started(cluster: Cluster) -> None:
 
     assert (ended.outcome, ended.exit) == ("detached", 0)
     assert [c.status for h in cluster.hosts for c in h.containers] == ["running"] * 3
-    assert [f for h in cluster.hosts for f in h.files] == []
+    assert {Path(f).name for h in cluster.hosts for f in h.files} == {"launched"}, "env files are gone"
     states = [e.state for e in cluster.of(RankChanged)]
     assert sorted(states) == ["running"] * 3 + ["starting"] * 3
 

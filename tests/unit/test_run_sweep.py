@@ -1,64 +1,152 @@
-"""What a killed launch left, removed by its own token; this machine's own shell is the host."""
+"""What a launch that was killed leaves, found and removed by its own token, with this machine's shell as the host."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from distui.errors import HostUnreachable
-from distui.run import lease
-from distui.run.folder import Claim, take
-from distui.run.sweep import sweep
-from distui.session import Completed
+from distui.run import history
+from distui.run.folder import Claim, holds, take
+from distui.run.launches import Launch, find_launches, list_launches
+from distui.run.sweep import Swept, sweep
+from distui.session import ByteChannel, Completed
 from distui.spec.inventory import Host
+
+ANN, BOB = Claim("ann@desk", 0.0, "a-1"), Claim("bob@desk", 60.0, "b-1")
+SINCE = "1970-01-01 00:00:00 UTC"
 
 
 class Here:
-    """A connector whose hosts are this machine, with a home of its own; h9 can't be reached."""
+    """Session and Connector in one: every host is this machine, with a home of its own unless they share one."""
+
+    host = "h1"
+    connected_ms = 0.0
 
     def __init__(self, home: Path) -> None:
         self.home = home
 
-    async def connect(self, host: str) -> Any:
-        """Itself as the session."""
-        if host == "h9":
-            raise HostUnreachable(host, "h9 does not answer", code="timeout")
+    async def connect(self, host: str) -> Here:
         return self
 
-    async def run(self, argv: Sequence[str]) -> Completed:
-        """Run a command with that home."""
-        env = os.environ | {"HOME": str(self.home)}
+    async def run(
+        self, argv: Sequence[str], *, input: bytes = b"", timeout: float | None = 60.0, limit: int = 8 << 20
+    ) -> Completed:
+        env = {**os.environ, "HOME": str(self.home)}
         process = await asyncio.create_subprocess_exec(*argv, stdout=-1, stderr=-1, env=env)
         out, err = await process.communicate()
         return Completed(tuple(argv), process.returncode or 0, out, err)
 
+    async def run_script(self, script: str, *, timeout: float | None = 60.0, limit: int = 8 << 20) -> Completed:
+        raise AssertionError(script)
+
+    async def open(self, argv: Sequence[str]) -> ByteChannel:
+        raise AssertionError(argv)
+
+    async def open_unix(self, path: str) -> ByteChannel:
+        raise AssertionError(path)
+
+    async def put(self, path: str, data: bytes, *, mode: int = 0o600) -> None:
+        raise AssertionError(path)
+
     async def close(self) -> None:
-        """Nothing to close."""
+        pass
 
 
-async def test_only_what_has_the_token_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Env files of the killed launch go with its folder; one of the same name by another launch stays."""
-    freed: list[str] = []
+@pytest.fixture
+def here(tmp_path: Path) -> Here:
+    return Here(tmp_path)
 
-    async def free(_: Any, token: str) -> None:
-        freed.append(token)
 
-    monkeypatch.setattr(lease, "free", free)
-    here: Any = Here(tmp_path)
-    hosts = [Host("h1"), Host("h2"), Host("h9")]
-    for name, token in (("h1", "killed-1"), ("h2", "another-1")):
-        folder = tmp_path / ".local/state/distui/hosts" / name / "r"
-        assert (await take(here.run, name, str(folder), Claim("ann@desk", 0.0, token))).state == "taken"
-        (folder / "env-0").write_text("SECRET=1\n")
+async def launched(here: Here, run: str, claim: Claim, host: str = "h1") -> Path:
+    """The folder that a launch has on a host, with an env file."""
+    folder = here.home / f".local/state/distui/hosts/{host}/{run}"
+    assert (await take(here.run, host, str(folder), claim)).state == "taken"
+    (folder / "env-0").write_text("TOKEN=secret\n")
+    return folder
 
-    assert await sweep(here, hosts, "r", "") == ()
-    assert await sweep(here, hosts, "r", "killed-1") == ("h1",)
-    assert freed == ["killed-1", "killed-1"]
-    top = tmp_path / ".local/state/distui/hosts"
-    assert [(top / name / "r/env-0").exists() for name in ("h1", "h2")] == [False, True]
-    assert await sweep(here, hosts, "r", "killed-1") == (), "it may be repeated"
+
+async def test_launches_are_listed_with_whose_and_how_old(here: Here) -> None:
+    """Those of one run or of all; a folder without a claim, and a claim that is cut off, are none."""
+    old = await launched(here, "old", ANN)
+    await launched(here, "new*", BOB)
+    over = await launched(here, "over", ANN)
+    await holds(here.run, str(over), ANN.token, over=True)
+    (here.home / ".local/state/distui/hosts/h1/none").mkdir()
+    torn = await launched(here, "torn", ANN)
+    (torn / "launch").write_text("ann@desk\n1970")
+    then = time.time() - 3600
+    os.utime(old, (then, then))
+
+    found = {one.run: one for one in await list_launches(here.run)}
+    assert found == {
+        "old": Launch("old", "h1", "a-1", "ann@desk", SINCE, begun=False, aged=True),
+        "new*": Launch("new*", "h1", "b-1", "bob@desk", "1970-01-01 00:01:00 UTC", begun=False, aged=False),
+        "over": Launch("over", "h1", "a-1", "ann@desk", SINCE, begun=True, aged=False),
+    }
+    assert {run: one.dead for run, one in found.items()} == {"old": True, "new*": False, "over": True}
+    assert [one.run for one in await list_launches(here.run, "new*")] == ["new*"]
+    assert await list_launches(here.run, "*") == ()
+
+
+async def test_a_home_that_hosts_share_counts_once(here: Here) -> None:
+    """Each host tells of the folders of both."""
+    await launched(here, "r", ANN, "h1")
+    await launched(here, "r", ANN, "h2")
+    found = await find_launches(here, (Host("h1"), Host("h2")), "r")
+    assert sorted(one.host for one in found.all) == ["h1", "h2"]
+
+
+async def test_only_by_its_token(here: Here, tmp_path: Path) -> None:
+    """Under whatever name its host had; never another launch's, another run's, or a process's. Repeatable."""
+    ours = await launched(here, "r", ANN, "h1"), await launched(here, "r", ANN, "old-name")
+    others = await launched(here, "r", BOB, "h2"), await launched(here, "r2", ANN, "h1")
+    process = await launched(here, "r", ANN, "h3")
+    (process / "task-0").mkdir()
+    (process / "task-0/labels.json").write_text("{}")
+    mine, foreign = tmp_path / "rendezvous", tmp_path / "theirs"
+    mine.touch(), foreign.touch()
+
+    done = await sweep(here, (Host("h1"),), "r", ANN.token, (("h1", str(mine)), ("h9", str(foreign))))
+
+    assert done == Swept(("h1",))
+    assert not any(folder.exists() for folder in ours)
+    assert not ours[1].parent.exists(), "folders above that are empty go too"
+    assert all((folder / "env-0").exists() for folder in (*others, process))
+    assert (mine.exists(), foreign.exists()) == (False, True)
+    assert await sweep(here, (Host("h1"),), "r", ANN.token) == Swept()
+    assert await sweep(here, (Host("h1"),), "r", "") == Swept(), "a run without a token is nobody's to sweep"
+
+
+async def test_a_launch_knows_when_its_folder_was_taken_away(here: Here) -> None:
+    """It has it until it is swept, also when all has started, and asking twice changes nothing."""
+    folder = await launched(here, "r", ANN)
+    assert await holds(here.run, str(folder), ANN.token)
+    assert not await holds(here.run, str(folder), BOB.token)
+    for _ in range(2):
+        assert await holds(here.run, str(folder), ANN.token, over=True)
+        assert sorted(path.name for path in folder.iterdir()) == ["env-0", "launched"]
+    await sweep(here, (Host("h1"),), "r", ANN.token)
+    assert not await holds(here.run, str(folder), ANN.token, over=True)
+
+
+def test_a_row_for_a_run_that_only_a_launch_tells_of() -> None:
+    """Elsewhere a young one may be alive; here it is known; what was found as tasks stays as it is."""
+    young = Launch("r", "h1", "a-1", "ann@desk", SINCE, begun=False, aged=False)
+    aged = Launch("o", "h1", "a-1", "ann@desk", SINCE, begun=False, aged=True)
+    recorded = history.RunRow("r", "j", "unknown", ("h1", "h2"), 2, recorded=True)
+    found = history.RunRow("r", "j", "running", ("h1", "h2"), 2, live=True)
+
+    def states(rows: Sequence[history.RunRow], *, alive: bool = False) -> dict[str, str]:
+        return {row.run: row.state for row in history.with_launches(rows, (young, aged), {"r"} if alive else ())}
+
+    assert states(()) == {"r": "starting", "o": "left"}
+    assert states((recorded,)) == {"r": "left", "o": "left"}
+    assert states((recorded,), alive=True)["r"] == "starting"
+    assert states((found,)) == {"r": "running", "o": "left"}
+    (row, _) = history.with_launches((), (young, aged), ())
+    assert (row.started, row.owner, row.hosts, row.live) == (0.0, "ann@desk", ("h1",), True)

@@ -48,7 +48,7 @@ def command(ctx: click.Context, run: str, rank: int | None, tty: bool) -> int:
 async def _find(told: Settings, place: runs.Place, rank: int | None) -> tuple[Host, FoundTask]:
     """The rank's container. Raises NotFound, ContactLost or UsageError."""
     async with wiring.connected(told, place.hosts) as connector:
-        found, _ = await runs.need(told, connector, place)
+        found = runs.there(told, place, *await runs.find(told, connector, place))
     task = _task(found, rank)
     return next(host for host in place.hosts if host.name == task.host), task
 

@@ -18,6 +18,7 @@ from distui.run import history
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
     from distui.run.discover import Found
+    from distui.run.launches import Launch
     from distui.spec.inventory import Host
 
 HEADER = ("RUN", "JOB", "STATE", "HOSTS", "RANKS", "STARTED", "TOOK", "FIRST FAILURE")
@@ -40,12 +41,13 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
 
     told = settings.of(ctx)
     out = consoles.of(told)
-    recorded = [history.stored_row(s) for s in wiring.store(told).all()]
+    store = wiring.store(told)
+    recorded = [history.stored_row(s) for s in store.all()]
     hosts = _hosts(told, recorded)
-    found = wiring.run_async(_find(told, hosts), limit=told.timeout)
-    rows = [r for r in history.joined(found, recorded) if (all_ or state or r.may_live) and state in (None, r.state)][
-        :last
-    ]
+    found, launches = wiring.run_async(_find(told, hosts), limit=told.timeout)
+    followed = {stored.run_id for stored in store.all() if stored.is_followed} if launches else frozenset()
+    every = history.with_launches(history.joined(found, recorded), launches, followed)
+    rows = [r for r in every if (all_ or state or r.may_live) and state in (None, r.state)][:last]
     for one in shared(found.unreachable):
         hint = f"\n  try: {one.hint}" if one.hint and told.verbose else ""
         out.warn(f"distui: {one.message}{hint}", "yellow")
@@ -60,6 +62,8 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
                 else f"`distui stop {row.run}` reads its logs and cleans up"
             )
             out.say(f"distui: {row.run} has ended but is still on its hosts; {read}", "dim")
+        elif row.state == "left":
+            out.say(f"distui: a launch of {row.run} was killed; `distui stop {row.run}` removes what it left", "dim")
     return ExitCode.UNREACHABLE if hosts and len(found.unreachable) == len(hosts) else ExitCode.OK
 
 
@@ -75,13 +79,16 @@ def _hosts(told: Settings, recorded: Sequence[history.RunRow]) -> tuple[Host, ..
     return tuple(hosts.values())
 
 
-async def _find(told: Settings, hosts: Sequence[Host]) -> Found:
+async def _find(told: Settings, hosts: Sequence[Host]) -> tuple[Found, tuple[Launch, ...]]:
     from distui.run.discover import Found, find_runs
+    from distui.run.launches import find_launches
 
     if not hosts:
-        return Found((), {})
+        return Found((), {}), ()
     async with wiring.connected(told, hosts) as connector:
-        return await find_runs(connector, hosts)
+        found = await find_runs(connector, hosts)
+        up = [host for host in hosts if host.name not in found.unreachable]
+        return found, (await find_launches(connector, up)).all
 
 
 def show(out: consoles.Console, told: Settings, rows: Sequence[history.RunRow], found: Found) -> None:
@@ -104,7 +111,7 @@ def _cells(row: history.RunRow) -> tuple[str, ...]:
     from distui.spec.names import fold
 
     state = row.state + (f" {row.exit}" if row.exit else "") + attempt(row)
-    cells = (row.run, row.job, state, fold(row.hosts), str(row.ranks), when(row.started), took(row), failure(row))
+    cells = (row.run, row.job, state, fold(row.hosts), str(row.ranks or ""), when(row.started), took(row), failure(row))
     return tuple(map(safe, cells))
 
 

@@ -13,7 +13,11 @@ from distui.cli.options import RUN, verb
 from distui.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from distui.cli.settings import Settings
+    from distui.facts.host import Trouble
+    from distui.session import Connector
 
 
 @verb("rm")
@@ -49,29 +53,53 @@ def _remove(told: Settings, out: Console, name: str, *, purge: bool) -> int:
 async def _remove_remote(told: Settings, out: Console, place: runs.Place) -> int:
     from distui.cli.attaching import take_up
     from distui.cli.launching import owner
-    from distui.cli.sweeping import recorded_token, sweep_run
+    from distui.cli.sweeping import sweep_run
     from distui.run.adopt import stop_found
     from distui.run.folder import token_of
 
     async with wiring.connected(told, place.hosts) as connector:
         found, unreachable = await runs.find(told, connector, place)
-        if found is None and place.stored is not None and not unreachable:
-            if not await sweep_run(connector, out, place.run, place.hosts, recorded_token(place.stored)):
-                out.say(f"distui: {place.run}: nothing of it is on its hosts")
-            return ExitCode.OK
-        live = await take_up(told, connector, place)
+        if found is None:
+            return await _remove_launch(told, connector, out, place, unreachable)
+        live = await take_up(told, connector, place, (found, unreachable))
         if live.found.state in ("running", "partial"):
             raise UsageError(f"run {place.run} still runs", hint=f"`distui stop {place.run}` first")
         report = await stop_found(connector, live.found, live.plan, who=owner(), grace=0, remove=True)
         up = [host for host in place.hosts if host.name not in unreachable]
-        await sweep_run(connector, out, place.run, up, token_of(live.found.tasks[0].labels))
+        _, whole = await sweep_run(connector, out, place.run, up, (token_of(live.found.tasks[0].labels),))
     for host, text in report.errors.items():
         out.warn(f"distui: {host}: {text}", "red")
     for text in report.leftovers:
         out.warn(f"distui: left: {text}", "yellow")
     if unreachable:
         out.warn(f"distui: not reached: {', '.join(unreachable)}", "red")
-    if report.errors or report.leftovers or unreachable:
+    if report.errors or report.leftovers or unreachable or not whole:
         return ExitCode.CONTACT_LOST
     out.say(f"distui: {place.run}: removed from {len(live.plan.hosts)} hosts")
     return ExitCode.OK
+
+
+async def _remove_launch(
+    told: Settings, connector: Connector, out: Console, place: runs.Place, unreachable: Mapping[str, Trouble]
+) -> int:
+    """No task of the run was found: remove what a launch that was killed has left.
+
+    Raises UsageError for a launch that may be under way, NotFound, and ContactLost when there may be something on a
+    host that did not answer.
+    """
+    from distui.cli.sweeping import recorded_token, sweep_run, under_way, whose
+    from distui.run.launches import find_launches
+
+    up = [host for host in place.hosts if host.name not in unreachable]
+    launches = (await find_launches(connector, up, place.run)).all
+    recorded = recorded_token(place.stored)
+    if alive := under_way(launches, recorded):
+        hint = f"`distui stop {place.run}` ends it, and removes what it left if it was killed"
+        raise UsageError(f"run {place.run} is being started by {whose(alive[0])}", hint=hint)
+    tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
+    swept, whole = await sweep_run(connector, out, place.run, up, tokens, place.stored)
+    if unreachable or (not swept and place.stored is None):
+        runs.there(told, place, None, unreachable)
+    if not swept:
+        out.say(f"distui: {place.run}: nothing of it is on its hosts")
+    return ExitCode.OK if whole else ExitCode.CONTACT_LOST

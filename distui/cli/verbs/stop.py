@@ -15,8 +15,11 @@ from distui.cli.ranks import refuse_unknown
 from distui.errors import DistuiError, ExitCode, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from distui.cli.attaching import Live
     from distui.cli.settings import Settings
+    from distui.facts.host import Trouble
     from distui.run.store import StoredRun
     from distui.session import Connector
 
@@ -77,26 +80,26 @@ def _end_named(told: Settings, out: Console, name: str, grace: float | None, wor
 
 async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float | None, word: str) -> int:
     from distui.cli.attaching import take_up
-    from distui.cli.sweeping import recorded_token, sweep_run
+    from distui.cli.sweeping import sweep_run
     from distui.run.folder import token_of
 
     async with wiring.connected(told, place.hosts) as connector:
-        found, unreachable = await runs.find(told, connector, place)
-        if found is None and not unreachable and place.stored is not None:
-            if place.stored.is_followed:
-                return await _between_attempts(out, place.stored)
-            if not await sweep_run(connector, out, place.run, place.hosts, recorded_token(place.stored)):
-                out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")
-            return ExitCode.OK
-        live = await take_up(told, connector, place)
+        asked = await runs.find(told, connector, place)
+        if asked[0] is None:
+            code = await _end_launch(told, connector, out, place, asked[1], word)
+            if code is not None:
+                return code
+            asked = await runs.find(told, connector, place)
+        unreachable = asked[1]
+        live = await take_up(told, connector, place, asked)
         if not await _agreed(told, out, live, word):
             return ExitCode.INTERRUPTED
         if place.stored is not None and place.stored.is_followed:
             return await _beside(connector, out, place, live, grace)
         code = await _own(told, connector, out, place, live, grace)
         up = [host for host in place.hosts if host.name not in unreachable]
-        await sweep_run(connector, out, place.run, up, token_of(live.found.tasks[0].labels))
-        return code
+        _, whole = await sweep_run(connector, out, place.run, up, (token_of(live.found.tasks[0].labels),))
+        return code if whole else ExitCode.CONTACT_LOST
 
 
 async def _some(
@@ -124,9 +127,54 @@ async def _some(
     return ExitCode.OK
 
 
-async def _between_attempts(out: Console, stored: StoredRun) -> int:
-    """Another distui here follows it, and it has nothing on its hosts: it rests before its next attempt."""
-    stored.ask_stop()
+async def _end_launch(
+    told: Settings,
+    connector: Connector,
+    out: Console,
+    place: runs.Place,
+    unreachable: Mapping[str, Trouble],
+    word: str,
+) -> int | None:
+    """No task of the run was found: end a launch that is under way, remove what one that was killed has left.
+
+    None when a task is there after all: it began while we looked. Raises NotFound, or ContactLost when there may be
+    something on a host that did not answer.
+    """
+    from distui.cli.launching import owner
+    from distui.cli.sweeping import recorded_token, sweep_run, under_way, whose
+    from distui.run.launches import find_launches
+
+    if place.stored is not None and place.stored.is_followed:
+        place.stored.ask_stop()
+        if unreachable:
+            runs.there(told, place, None, unreachable)
+        return await _asked_here(out, place.stored)
+    up = [host for host in place.hosts if host.name not in unreachable]
+    launches = (await find_launches(connector, up, place.run)).all
+    recorded = recorded_token(place.stored)
+    others = sorted({whose(one) for one in launches if one.token != recorded and one.owner != owner()})
+    if others and not await confirm_async(
+        out, told, f"{place.run} is being started by {', '.join(others)}. {word.capitalize()} it?"
+    ):
+        return ExitCode.INTERRUPTED
+    for text in sorted({whose(one) for one in under_way(launches, recorded)}):
+        out.say(f"distui: stopping the launch of {place.run} by {text}; where it goes on, it is told and ends")
+    tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
+    swept, whole = await sweep_run(connector, out, place.run, up, tokens, place.stored)
+    found, _ = await runs.find(told, connector, place) if swept else (None, unreachable)
+    if found is not None:
+        return None
+    if unreachable or (not swept and place.stored is None):
+        runs.there(told, place, None, unreachable)
+    if not swept:
+        out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")
+    return ExitCode.OK if whole else ExitCode.CONTACT_LOST
+
+
+async def _asked_here(out: Console, stored: StoredRun) -> int:
+    """Another distui here has it in its hands, and it has no task on its hosts: it is being started, or rests before
+    its next attempt.
+    """
     left = not await runs.let_go(stored, limit=DRAIN_SECONDS)
     out.say(f"distui: {stored.run_id} {'is followed by another distui here, which goes on' if left else 'is stopped'}")
     return ExitCode.CONTACT_LOST if left else ExitCode.OK
@@ -174,10 +222,12 @@ async def _beside(connector: Connector, out: Console, place: runs.Place, live: L
 
     seconds = live.plan.stop_grace if grace is None else grace
     out.say(f"distui: stopping {place.run}; the distui that follows it here cleans up")
-    report = await stop_found(connector, live.found, live.plan, who=owner(), grace=seconds, remove=False)
-    for host, text in report.errors.items():
-        out.warn(f"distui: {host}: {text}", "red")
     assert place.stored is not None
+    place.stored.ask_stop()  # it may still be starting
+    report = await stop_found(connector, live.found, live.plan, who=owner(), grace=seconds, remove=False)
+    unasked = {h: t.message for h, t in live.unreachable.items() if h in live.plan.hosts and h not in report.errors}
+    for host, text in {**report.errors, **unasked}.items():
+        out.warn(f"distui: {host}: {text}", "red")
     left = not await runs.let_go(place.stored, limit=seconds + DRAIN_SECONDS)
     out.say(f"distui: {place.run} {'is still being read to its end' if left else 'is stopped'}")
-    return ExitCode.CONTACT_LOST if report.errors else ExitCode.OK
+    return ExitCode.CONTACT_LOST if report.errors or unasked else ExitCode.OK

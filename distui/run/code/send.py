@@ -154,11 +154,14 @@ class CodeSender:
             self._call = None
 
 
-async def clean(link: HostLink, home: str) -> Mapping[str, int]:
-    """Remove the trees on a host that no run uses: `trees` and `bytes` removed, `used` still there."""
+async def clean(link: HostLink, home: str, *, keep: int = 0) -> Mapping[str, int]:
+    """Remove what was sent in part, and the trees on a host that no run uses but for the newest `keep`.
+
+    `trees` and `bytes` removed, `used` still there.
+    """
     call = await _Call.open(link, None)
     try:
-        told = await call.ask({"do": "clean", "root": store(home)})
+        told = await call.ask({"do": "clean", "root": store(home), "keep": keep})
         return {name: int(told[name]) for name in ("trees", "bytes", "used")}
     finally:
         await call.close()
@@ -256,6 +259,8 @@ def _refused(host: str, value: Mapping[str, Any]) -> DistuiError:
     path = readable(str(value.get("path", "")))
     if value["code"] == "changed":
         return _changed(path)
+    if value["code"] == "silent":  # we slept, or our bytes went nowhere
+        return SessionLost(host, f"{host}: it heard nothing of the code for a while")
     if value["code"] == "disk_full":
         room = f": {size_words(value['need'])} needed, {size_words(value['free'])} free" if "need" in value else ""
         words = f"{host}: no space for the code in {path}{room}"

@@ -1,4 +1,4 @@
-# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH111, PTH112, PTH118, PTH120, PTH123
+# ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH111, PTH112, PTH118, PTH120, PTH123
 # ruff: noqa: PTH208, PTH211
 # Python 3.6 runs this, and every import costs a start on the host.
 """Puts one tree of code on a host: asks for what is missing, makes it beside, checks it, and switches by rename.
@@ -14,18 +14,24 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 
-from distui.run.onhost.code_store import NEW, OLD, USE, Store, raw, shown
+from distui.run.onhost.code_store import HELD, NEW, OLD, USE, Store, hold, raw, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
-    from typing import Any, BinaryIO
+    from typing import Any
 
     Request = dict[str, Any]
     Key = tuple[str, bool]
 
 PIECE = 1 << 20
 BLOCK = 4096
+LOOK = 5
+"""Seconds between two looks whether the launch goes on, while something is waited for: a connection that was cut
+without a word closes nothing here, and this program would wait for days."""
+SILENT = 60
+"""Seconds without a byte after which the other side is gone."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -48,19 +54,23 @@ def hashed(path: bytes) -> str:
 class Make:
     """One tree being made."""
 
-    def __init__(self, store: Store, request: "Request", source: "BinaryIO") -> None:
+    def __init__(self, store: Store, request: "Request", source: "Any") -> None:
         self.store, self.source = store, source
         self.tree = request["tree"]
         self.entries = request["entries"]
         self.run_dir = raw(request["run_dir"])
         self.copy = raw(request["copy"])
         self.keep = request["keep"]
+        self.claim = self.claimed()
+        self.heard = 0.0
         self.had = {}  # type: dict[Key, bytes]
         self.linked = 0
 
     def serve(self) -> "dict[str, Any]":
         """All of it. Raises Refused, OSError, EOFError."""
         store = self.store
+        signal.signal(signal.SIGALRM, self.look)
+        signal.setitimer(signal.ITIMER_REAL, LOOK, LOOK)
         store.open()
         with store.locked(), open(os.path.join(self.run_dir, USE), "w") as file:
             file.write(self.tree)
@@ -80,6 +90,22 @@ class Make:
         with store.locked():
             store.prune(self.keep, {self.tree})
         return {"state": "done", "sent": len(want), "bytes": sum(e[3] for e in want), "linked": self.linked}
+
+    def claimed(self) -> bytes:
+        """Whose launch the run's folder is held by; nothing once it has ended, or was stopped."""
+        try:
+            with open(os.path.join(self.run_dir, b"launch"), "rb") as file:
+                return file.read(4096)
+        except OSError:
+            return b""
+
+    def look(self, number: int, frame: object) -> None:
+        """Give up when the launch is not under way any more, or its contents have stopped coming."""
+        if self.claimed() != self.claim:
+            leave(number, frame)
+        if self.heard and time.monotonic() - self.heard > SILENT:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise Refused("silent", shown(self.store.root), {})
 
     def missing(self) -> "tuple[list[Any], int]":
         """One file for each content that no tree here has, and the bytes they need."""
@@ -113,11 +139,15 @@ class Make:
 
     def make(self, want: "list[Any]") -> None:
         """Write it beside, then give it its name."""
-        made = half_made(self.store.root, NEW)
+        with self.store.locked():
+            made = half_made(self.store.root, NEW)
+            hold(made)
         try:
             top = os.path.join(made, b"tree")
             os.mkdir(top, 0o755)
+            self.heard = time.monotonic()
             fresh = {entry[4]: self.receive(top, entry, made) for entry in want}
+            signal.setitimer(signal.ITIMER_REAL, 0)  # nothing is waited for any more
             done = [[*entry[:6], self.place(top, entry, fresh)] for entry in links_last(self.entries)]
             with open(os.path.join(made, b"manifest.json"), "w", encoding="ascii") as file:
                 json.dump(done, file)
@@ -132,9 +162,10 @@ class Make:
         digest, left = hashlib.sha256(), size
         with open(path, "xb") as file:
             while left:
-                piece = self.source.read(min(left, PIECE))
+                piece = self.source.read1(min(left, PIECE))
                 if not piece:
                     raise EOFError
+                self.heard = time.monotonic()
                 digest.update(piece)
                 file.write(piece)
                 left -= len(piece)
@@ -184,6 +215,7 @@ class Make:
             if os.path.lexists(final):  # what runs in it goes on: a mount follows the folder, not its name
                 old = tempfile.mkdtemp(prefix=OLD + raw(self.tree) + b"-", dir=self.store.root)
                 os.rename(final, old)
+            os.unlink(os.path.join(made, HELD))
             os.rename(made, final)
             if old and self.tree not in self.store.used(self.run_dir):
                 shutil.rmtree(old, ignore_errors=True)
@@ -225,7 +257,7 @@ def half_made(folder: bytes, prefix: bytes) -> bytes:
 
 def leave(number: int, frame: object) -> None:
     """End by way of everything that tidies up, which no second signal cuts short."""
-    for other in (signal.SIGTERM, signal.SIGHUP):
+    for other in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
         signal.signal(other, signal.SIG_IGN)
     sys.exit(128 + number)
 
@@ -249,12 +281,12 @@ def checked(request: "Request") -> None:
             raise Refused("path", entry[0], {})
 
 
-def clean(store: Store) -> "dict[str, Any]":
-    """Remove every tree that no run names."""
+def clean(store: Store, keep: int) -> "dict[str, Any]":
+    """Remove every tree that no run names, but for the newest `keep`."""
     if not os.path.isdir(store.root):
         return {"state": "done", "trees": 0, "bytes": 0, "used": 0}
     with store.locked():
-        count, freed = store.prune(0, set())
+        count, freed = store.prune(keep, set())
         used = len(store.trees())
         if not used and set(os.listdir(store.root)) == {b".lock"}:
             shutil.rmtree(store.root, ignore_errors=True)
@@ -284,7 +316,7 @@ def main() -> None:
         root = os.path.expanduser(raw(request["root"]))
         checked(request)
         store = Store(root)
-        say(clean(store) if request["do"] == "clean" else Make(store, request, source).serve())
+        say(clean(store, request["keep"]) if request["do"] == "clean" else Make(store, request, source).serve())
     except EOFError:
         sys.exit(1)
     except Refused as exc:

@@ -7,7 +7,7 @@ Below the store folder each tree has a folder of its own, named by its id:
 
     ID/tree/            what is mounted; complete and never changed once it has this name
     ID/manifest.json    its entries, with the time stamps by which an edit on the host is noticed
-    .new-XXXX/          a tree being made; removed when that fails, swept when its maker was killed
+    .new-XXXX/          a tree being made; removed when that fails, swept when its maker, who locks it, was killed
     .old-ID-XXXX/       a tree that somebody edited, while a run still uses it
     .lock               held for the moments in which trees appear and go, never while files are sent
 
@@ -28,10 +28,11 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
     from typing import Any
 
 STALE = 3600
-"""Seconds after which a half-made tree is nobody's: its maker touches it at every file."""
+"""Seconds after which a half-made tree is nobody's where files can't be locked: its maker touches it at every file."""
 NEW = b".new-"
 OLD = b".old-"
 USE = b"code-tree"
+HELD = b"lock"
 
 
 def raw(text: str) -> bytes:
@@ -107,8 +108,8 @@ class Store:
         doomed = [self.path(name) for name in idle[keep:]]
         for name in os.listdir(self.root):
             path = os.path.join(self.root, name)
-            stale = name.startswith(NEW) and time.time() - os.lstat(path).st_mtime > STALE
-            if stale or (name.startswith(OLD) and os.fsdecode(name).split("-")[1] not in used):
+            dead = name.startswith(NEW) and abandoned(path)
+            if dead or (name.startswith(OLD) and os.fsdecode(name).split("-")[1] not in used):
                 doomed.append(path)
         freed = sum(map(weight, doomed))
         for path in doomed:
@@ -130,6 +131,32 @@ class Lock:
 
     def __exit__(self, *error: object) -> None:
         os.close(self.fd)
+
+
+def hold(made: bytes) -> None:
+    """Lock what is being made until this program ends, so that others see that it has a maker."""
+    held = os.open(os.path.join(made, HELD), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        pass
+
+
+def abandoned(made: bytes) -> bool:
+    """Whether the maker of a tree has ended without removing it."""
+    try:
+        if time.time() - os.lstat(made).st_mtime > STALE:
+            return True
+        held = os.open(os.path.join(made, HELD), os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(held)
+    return True
 
 
 def listed(path: bytes) -> "list[bytes]":
