@@ -313,6 +313,23 @@ def test_hosts_that_answer_rubbish_without_end(lab: Any, home: Path, distui: Dis
     assert precious == 0
 
 
+def test_a_python_that_prints_rubbish_without_end(lab: Any, home: Path, distui: Distui) -> None:
+    """The helper never comes: the run is followed in another way, which is said, and has each line once."""
+    h2 = lab.host("h2")
+    h2.exec("mkdir /opt/odd; cat >/opt/odd/python3; chmod 755 /opt/odd/python3", input=RUBBISH)
+    h2.fault("ssh-setenv", "PATH=/opt/odd:/usr/bin:/bin")
+    write(home, "sh", "-c", "i=0; while [ $i -lt 50 ]; do echo n $i; i=$((i+1)); sleep 0.02; done")
+    done = distui("run", "job.yaml", "--headless", "-y", "--no-preflight", "--name", "odd", "--log-to", "none")
+    h2.exec("rm -r /opt/odd")
+
+    assert done.returncode == 0, done.stderr
+    assert "h2 is followed without python3" in done.stderr
+    assert not any(evil.decode() in done.stderr for evil in EVIL)
+    for rank in range(2):
+        assert log_of(home, "odd", rank).splitlines() == [b"n %d" % i for i in range(50)]
+    assert_clean(lab)
+
+
 CANARY = "canary-5e1f-hunter2"
 
 
