@@ -1,0 +1,191 @@
+"""The part of the desk that works on runs: those recorded here and those on the hosts, whoever started them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from distui.cli import attaching, wiring
+from distui.cli import runs as listing
+from distui.cli.keeper import FollowedRun, Keeper, RecordedRun
+from distui.cli.planview import recorded_plan
+from distui.cli.settings import Settings
+from distui.errors import UsageError
+from distui.run import history
+
+if TYPE_CHECKING:
+    from distui.run.discover import Found
+    from distui.run.history import RunRow
+    from distui.run.job_record import JobRecord
+    from distui.run.remains import Remains
+    from distui.session import Connector
+    from distui.spec.inventory import Host
+    from tui.desk import LiveRun
+
+Connect = Callable[[Sequence["Host"]], AbstractAsyncContextManager["Connector"]]
+"""Opens a connector for some hosts; everything it opened is closed at the end of the block."""
+
+
+class RunDesk(ABC):
+    """What needs the records here, the hosts, or a run that is followed; `CliDesk` has them."""
+
+    told: Settings
+    hosts: tuple[Host, ...]
+    owner: str
+    _keeper: Keeper
+    _connect: Connect
+
+    @abstractmethod
+    async def connector(self) -> Connector:
+        """The connections to the inventory's hosts."""
+
+    def recorded_job(self, run: str) -> JobRecord | None:
+        """See tui.desk."""
+        from distui.run.job_record import recorded_job
+
+        stored = wiring.store(self.told).get(run)
+        return recorded_job(stored) if stored is not None else None
+
+    async def attach(self, run: str) -> LiveRun:
+        """See tui.desk."""
+        followed = self._keeper.living.get(run)
+        if followed is not None:
+            return followed
+        place = self._locate(run)
+        if place.stored is not None:
+            await listing.not_followed(place.stored)
+            if history.stored_row(place.stored).state in history.ENDED:
+                return self.replay(run)
+        async with self._connect(place.hosts) as connector:
+            live = await attaching.take_up(self.told, connector, place)
+        return await self._keeper.keep(
+            self._connect(place.hosts), lambda connector: attaching.adopt(self.told, connector, place, live)
+        )
+
+    def _locate(self, run: str) -> listing.Place:
+        """Where a run may be: its recorded hosts, else all hosts of this desk."""
+        listing.check_name(run)
+        stored = wiring.store(self.told).get(run)
+        hosts = wiring.saved_hosts(stored) if stored is not None else ()
+        return listing.Place(run, stored, hosts or self.hosts)
+
+    def replay(self, run: str) -> LiveRun:
+        """See tui.desk."""
+        followed = self._keeper.runs.get(run)
+        if followed is not None:
+            return followed
+        stored = wiring.store(self.told).need(run)
+        return RecordedRun(recorded_plan(self.told, run), stored)
+
+    @property
+    def following(self) -> Mapping[str, FollowedRun]:
+        """See tui.desk."""
+        return self._keeper.living
+
+    async def runs(self) -> tuple[tuple[RunRow, ...], Found]:
+        """See tui.desk."""
+        from distui.run.discover import find_runs
+
+        found = await find_runs(await self.connector(), self.hosts)
+        recorded = await asyncio.to_thread(self._recorded)
+        return tuple(self._as_followed(row) for row in history.joined(found, recorded)), found
+
+    def _recorded(self) -> list[RunRow]:
+        stored = wiring.store(self.told).all()
+        return [replace(history.stored_row(one), size=_files(one.path)[1]) for one in stored]
+
+    def _as_followed(self, row: RunRow) -> RunRow:
+        """What this desk follows it knows better than labels and records do."""
+        followed = self._keeper.living.get(row.run)
+        if followed is None:
+            return row
+        return replace(row, state=followed.state.summary, live=True, attempt=followed.state.attempt)
+
+    async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
+        """See tui.desk."""
+        from distui.run.adopt import stop_found
+
+        place = self._locate(run)
+        async with self._connect(place.hosts) as connector:
+            live = await attaching.take_up(self.told, connector, place)
+            beside = place.stored is not None and place.stored.is_followed
+            if beside or place.stored is None:
+                seconds = live.plan.stop_grace if grace is None else grace
+                report = await stop_found(
+                    connector, live.found, live.plan, who=self.owner, grace=seconds, remove=not beside
+                )
+                return (*(f"{host}: {text}" for host, text in report.errors.items()), *report.leftovers)
+        return await self._stop_own(place, live, grace)
+
+    async def _stop_own(self, place: listing.Place, live: attaching.Live, grace: float | None) -> tuple[str, ...]:
+        """Nobody follows it: follow it here, so that its logs are read to the end before it is removed."""
+        followed = await self._keeper.keep(
+            self._connect(place.hosts), lambda connector: attaching.adopt(self.told, connector, place, live)
+        )
+        followed.request_stop("user", grace=grace)
+        async for _ in followed.batches():
+            pass
+        ended = followed.state.ended
+        return ended.leftovers if ended is not None else ("the run's state is unknown",)
+
+    async def remains(self, run: str) -> Remains:
+        """See tui.desk."""
+        from distui.run.remains import Remain, Remains, remains
+
+        place = self._locate(run)
+        async with self._connect(place.hosts) as connector:
+            found = await remains(connector, place.hosts, run)
+        if place.stored is None:
+            return found
+        count, size = await asyncio.to_thread(_files, place.stored.path)
+        own = Remain("here", f"{place.stored.path}, {count} files", size)
+        return Remains((*found.items, own), found.unreachable)
+
+    async def prune(self, run: str) -> None:
+        """See tui.desk."""
+        from distui.cli.sweeping import recorded_token
+        from distui.run.adopt import stop_found
+        from distui.run.sweep import sweep
+
+        place = self._locate(run)
+        if run in self._keeper.living or (place.stored is not None and place.stored.is_followed):
+            raise UsageError(f"run {run} is followed on this machine", hint="stop it first")
+        async with self._connect(place.hosts) as connector:
+            found, unreachable = await listing.find(self.told, connector, place)
+            if found is not None:
+                if found.state in ("running", "partial"):
+                    raise UsageError(f"run {run} still runs", hint="stop it first")
+                live = await attaching.take_up(self.told, connector, place)
+                report = await stop_found(connector, live.found, live.plan, who=self.owner, grace=0, remove=True)
+                left = [*report.leftovers, *(f"{host}: {text}" for host, text in report.errors.items())]
+                if left:
+                    raise UsageError(f"run {run} is not all gone: {'; '.join(left)}", hint="try again")
+            up = [host for host in place.hosts if host.name not in unreachable]
+            token = recorded_token(place.stored)
+            swept = await sweep(connector, up, run, token)
+        if swept.left or swept.failed:
+            left = [f"{host}: {words}" for host, words in {**swept.left, **swept.failed}.items()]
+            raise UsageError(f"run {run} is not all gone: {'; '.join(left)}", hint="try again")
+        if unreachable:
+            raise UsageError(
+                f"not reached: {', '.join(unreachable)}; nothing was deleted here", hint="try again when they are back"
+            )
+        if place.stored is not None:
+            await asyncio.to_thread(wiring.store(self.told).remove, run)
+        self._keeper.runs.pop(run, None)
+
+
+def _files(folder: Path) -> tuple[int, int]:
+    """How many files a run's folder has, and their bytes."""
+    sizes = []
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            if path.is_file():
+                sizes.append(path.stat().st_size)
+    return len(sizes), sum(sizes)
