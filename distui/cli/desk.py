@@ -82,8 +82,8 @@ class CliDesk(HostDesk, RunDesk):
         self._stack = AsyncExitStack()
         # by the launch's own id: the text may change after the plan that is launched
         self._previewed: tuple[str, Again | None, tuple[HostPick, ...], Sources] = ("", None, (), (None, None))
-        self._code = code_reader(told)
         """The run that was planned last, how its next attempts are, and on which hosts it was to be."""
+        self._code = code_reader(told)
         self._reruns: dict[str, FollowedRun] = {}
         self._connector: Connector | None = None
         self._connecting = asyncio.Lock()

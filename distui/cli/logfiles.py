@@ -6,15 +6,16 @@ import asyncio
 import contextlib
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from math import inf
 from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
-from distui.cli.loglines import LogOut
+from distui.cli.loglines import LogOut, Wanted
 from distui.run.docker_frames import stamp_at
 from distui.run.events import LogLine
 from distui.run.lines import WholeLines, text_of
@@ -70,7 +71,10 @@ async def show_files(
     merged = _Merge(readers, out) if merge else None
     try:
         for reader in readers:
-            reader.seek_tail(out.wanted.tail)
+            if out.wanted.counts_after:
+                reader.keep = out.wanted
+            else:
+                reader.seek_tail(out.wanted.tail)
         while not out.closed:
             ended = over is None or over()  # asked before reading: what came until then is read
             if merged is not None:
@@ -143,11 +147,18 @@ class _Reader:
         self._lines = WholeLines()
         self._line = 0
         """The number of the next line."""
+        self.keep: Wanted | None = None
+        """What is wanted of all there is by now, of which only the last lines are."""
 
     def lines(self, *, to_end: bool, size: int = 0) -> Iterator[Sequence[LogLine]]:
         """Lines that are complete by now; with `to_end` also a last one without newline. `size`: bytes read at once."""
         moved = self._moved()
-        yield from self._read_on(size, to_end=to_end or moved)
+        found = self._read_on(size, to_end=to_end or moved)
+        if (wanted := self.keep) is None:
+            yield from found
+        else:
+            self.keep = None
+            yield list(deque(filter(wanted.line, chain.from_iterable(found)), wanted.tail))
         if moved:  # the run's next attempt has begun, with a file of its own
             self.close()
             yield from self._read_on(size, to_end=to_end)

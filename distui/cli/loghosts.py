@@ -84,7 +84,8 @@ async def show(
 async def _show_merged(connector: Connector, live: Live, out: LogOut, console: Console) -> bool:
     """Fetched whole into a folder first, since one host after the other is asked; the times there become ours."""
     clocks = {host: (facts.clock_offset_ms or 0.0) / 1000 for host, facts in live.facts.items()}
-    plain, wanted = LogView(prefix=False), replace(out.wanted, since="", until="", grep=None)
+    tail = None if out.wanted.counts_after else out.wanted.tail
+    plain, wanted = LogView(prefix=False), replace(out.wanted, since="", until="", grep=None, tail=tail)
     with TemporaryDirectory(prefix="distui-") as folder:
         with into_folder(Path(folder), plain, wanted, clocks=clocks) as spool:
             good = await show(connector, live, spool, console, stamps=True)
@@ -117,7 +118,7 @@ async def _show_task(connector: Connector, live: Live, task: Task, out: LogOut, 
 
 async def _argv(host: HostRun, task: Task, out: LogOut, *, stamps: bool) -> tuple[str, ...]:
     """The command that prints a task's log. With several ranks in a task the tail is taken here, not there."""
-    tail = out.wanted.tail if len(task.ranks) == 1 and out.wanted.grep is None else None
+    tail = out.wanted.tail if len(task.ranks) == 1 and not out.wanted.counts_after else None
     if task.engine == "process":
         path = process.log_path(await host.run_dir(), task.index)
         return ("tail", "-n", str(tail), path) if tail is not None else ("cat", path)

@@ -64,6 +64,11 @@ class Wanted:
         return self.grep is None or self.grep.search(line.text) is not None
 
     @property
+    def counts_after(self) -> bool:
+        """Whether `tail` can only be counted among the lines that are wanted, which need not be the log's last."""
+        return self.tail is not None and bool(self.until or self.grep)
+
+    @property
     def needs_times(self) -> bool:
         """Whether the moment of each line decides."""
         return bool(self.since or self.until)

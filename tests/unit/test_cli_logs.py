@@ -146,6 +146,10 @@ def test_up_to_a_moment(cli: Any, pair: StoredRun) -> None:
     """--until, alone and after --since; words that are no time are refused with the flag's name."""
     some = cli("logs", "r2", "--merge", "--no-prefix", "--until", "2026-11-20T12:00:00.5Z")
     assert some.out.split() == TURNS[:3]
+    last = ("-n", "1", "--until", "2026-11-20T12:00:01.1Z")
+    assert cli("logs", "r2", "--merge", "--no-prefix", *last).out.split() == ["1.1", "0.2"]
+    assert cli("logs", "r2", "--no-prefix", "-n", "1", "--grep", "[12]$").out.split() == ["0.2", "1.2"]
+    assert cli("logs", "r2", "--no-prefix", "-f", "-n", "1", "--grep", "[12]$").out.split() == ["0.2", "1.2"]
     both = ("--since", "2026-11-20T12:00:00.5Z", "--until", "2026-11-20T12:00:01Z")
     assert cli("logs", "r2", "--no-prefix", *both).out.split() == ["0.1", "0.2", "1.1"]
     wrong = cli("logs", "r2", "--until", "tomorrow")
