@@ -77,6 +77,7 @@ async def prepare(connector: Connector, told: Settings, out: Console, order: Ord
     from distui.facts.probe import probe_all
     from distui.plan.plan import NoPlan, plan
     from distui.run.build.context import read_build
+    from distui.run.port_users import with_holders
     from distui.run.replan import Replan
     from distui.spec.names import fold
 
@@ -90,7 +91,7 @@ async def prepare(connector: Connector, told: Settings, out: Console, order: Ord
     planner = partial(plan, order.job, order.inventory, order.picks, code=said, build=built, **who)
     made = planner(facts=results)
     if isinstance(made, NoPlan):
-        raise no_plan(made)
+        raise no_plan(await with_holders(connector, made, order.hosts))
     facts = {name: r for name, r in results.items() if isinstance(r, HostFacts)}
 
     async def connected() -> Connector:

@@ -22,6 +22,8 @@ class PlanProblem:
     host: str | None
     message: str
     hint: str = ""
+    port: int = 0
+    """The port that somebody listens on there."""
 
     def __str__(self) -> str:
         where = f"{self.host}: " if self.host else ""

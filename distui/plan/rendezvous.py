@@ -149,6 +149,7 @@ def _master_port(job: Job, first: Place, seed: str, notes: _Notes) -> int:
                 first.name,
                 f"port {asked} is taken: somebody listens on it on this host, where rank 0 runs",
                 "name another master_port, or drop it and let the plan choose",
+                asked,
             )
         )
     else:

@@ -82,7 +82,8 @@ def _refused(task: RoleTask, port: int, place: Place, holder: RoleTask) -> Itera
         yield PlanProblem(place.name, why, "name a lower one")
     if port in place.facts.ports_in_use:
         why = f"port {port} is taken: somebody listens on it on this host, where {task.name} runs"
-        yield PlanProblem(place.name, why, f"name another roles.{task.role}.port, or drop it and let the plan choose")
+        hint = f"name another roles.{task.role}.port, or drop it and let the plan choose"
+        yield PlanProblem(place.name, why, hint, port)
     if holder is not task:
         why = f"{holder.name} and {task.name} would both listen on port {port}"
         yield PlanProblem(place.name, why, "give the roles ports further apart")

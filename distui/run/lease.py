@@ -101,7 +101,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A task of another run that has `things` which this run wants, in words."""
+    """A run that has `things` which another wants, in words."""
 
     words: str
     things: frozenset[Thing]
@@ -135,11 +135,17 @@ def things_on(plan: RunPlan, host: str) -> frozenset[Thing]:
 
 def sharers(tasks: Sequence[FoundTask], plan: RunPlan, wanted: Iterable[Thing]) -> tuple[Share, ...]:
     """Other launches than the plan's whose live tasks have one of these things, each in words."""
-    ours, asked = _launch_of(task_from_labels(plan.tasks[0].labels)), frozenset(wanted)
+    ours = _launch_of(task_from_labels(plan.tasks[0].labels))
+    return holders([task for task in tasks if _launch_of(task.labels) != ours], wanted)
+
+
+def holders(tasks: Sequence[FoundTask], wanted: Iterable[Thing]) -> tuple[Share, ...]:
+    """Launches whose live tasks have one of these things, each in words."""
+    asked = frozenset(wanted)
     runs: dict[tuple[str, ...], tuple[TaskLabels, frozenset[Thing]]] = {}
     for task in tasks:
         launch, shared = _launch_of(task.labels), asked & things_of(task.labels)
-        if task.running and launch != ours and shared:
+        if task.running and shared:
             runs[launch] = (task.labels, runs[launch][1] | shared if launch in runs else shared)
     return tuple(Share(_words(labels, shared), shared) for labels, shared in runs.values())
 

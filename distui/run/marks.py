@@ -19,6 +19,7 @@ from distui.plan.model import Task
 from distui.plan.process import TICKS
 from distui.run.discover import FoundTask, Runner, list_tasks
 from distui.run.lease import PLACE
+from distui.spec.inventory import Host
 
 TOLD = (
     "run",
@@ -120,7 +121,7 @@ async def read(run_argv: Runner, host: str, *, sweep: bool = False, place: str =
     return parse(done.text, host)
 
 
-async def tasks_on(run_argv: Runner, host: str, like: Task, *, sweep: bool = False) -> tuple[FoundTask, ...]:
+async def tasks_on(run_argv: Runner, host: str, like: Task | Host, *, sweep: bool = False) -> tuple[FoundTask, ...]:
     """The tasks that the engine of `like` knows of on a host, and live ones that only their marks tell of.
 
     Raises HostCommandError with the engine's words.

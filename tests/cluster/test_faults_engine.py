@@ -470,9 +470,12 @@ def test_ports_that_plans_chose_alike_are_changed(lab: Any, start: Callable[...,
 def test_processes_of_another_login_hold_what_they_have(
     lab: Any, start: Callable[..., Any], other: Path, home: Path
 ) -> None:
-    """Who can't see a run is told of its GPUs and its port all the same, until it ends."""
+    """Who can't see a run is told of its GPUs and of its port, which it listens on, all the same, until it ends."""
     by("process", other)
-    has = start("sleep 300", "-d", "--name", "has", where=other, master_port=23456, **GPUS).finish()
+    listen = "import socket, time; s = socket.create_server(('', 23456)); time.sleep(300)"
+    script = f'[ $RANK != 0 ] || exec python3 -c "{listen}"; sleep 300'
+    has = start(script, "-d", "--name", "has", where=other, master_port=23456, **GPUS).finish()
+    until(lambda: ":23456 " in lab.host("h1").out("ss", "-ltn"))
     told = marks(lab, "h1")
     gpus = start("true", **GPUS).finish()
     port = start("true", master_port=23456).finish()

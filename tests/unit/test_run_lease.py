@@ -19,13 +19,14 @@ from distui.cli.console import Console
 from distui.errors import SessionLost
 from distui.facts.host import Gpu, Gpus, HostFacts
 from distui.plan.labels import task_from_labels
-from distui.plan.model import RunPlan
+from distui.plan.model import NoPlan, PlanProblem, RunPlan
 from distui.plan.serialize import from_json
 from distui.run.discover import FoundTask, find_runs
 from distui.run.events import RunEnded
 from distui.run.folder import Claim
 from distui.run.gpu_users import gpu_users, launches, told
 from distui.run.lease import Lease, Share, Thing, free, lease, sharers, things_on, words_of
+from distui.run.port_users import with_holders
 from distui.run.preflight import shared_row
 from distui.run.replan import Again, NextAttempt
 from distui.session import Completed
@@ -274,6 +275,22 @@ def _without_ports(cluster: Cluster, wanted: RunPlan, other: RunPlan) -> dict[st
     low, high = other.master_port, wanted.master_port
     between = range(low, high) if low < high else (*range(low, 30000), *range(20000, high))
     return {name: facts_of(name, 11 + i, ports_in_use=frozenset(between)) for i, name in enumerate(cluster.names)}
+
+
+async def test_a_port_that_is_listened_on_is_its_run_s(cluster: Cluster) -> None:
+    """The plan knows that it is taken; who has it is found on its host, and nothing is said of a stranger's."""
+    other, host = cluster.plan(run_id="other", master_port=7777), cluster.hosts[0]
+    reasons = (PlanProblem("h1", "port 7777 is taken", "name another", 7777), PlanProblem("h2", "no home"))
+    asked = [Host("h1"), Host("h2")]
+    assert await with_holders(cluster.connector, NoPlan(reasons), asked) == NoPlan(reasons)
+
+    host.files[other.tasks[0].env_file] = b""
+    assert host.engine.run(other.tasks[0].start).ok
+    first, second = (await with_holders(cluster.connector, NoPlan(reasons), asked)).problems
+    assert (first.host, first.hint, second) == ("h1", "name another", reasons[1])
+    assert first.message == "port 7777 is used by run other of ann@desk (job j)"
+    cluster.connector.down["h1"] = SessionLost("h1", "h1: no answer")
+    assert await with_holders(cluster.connector, NoPlan(reasons), asked) == NoPlan(reasons)
 
 
 async def test_it_is_given_up_after_some_plans(cluster: Cluster) -> None:
