@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ ENDED = frozenset({"succeeded", "failed", "stopped", "launch_failed"})
 """Outcomes after which nothing of a run lives."""
 
 STATES = (
-    "starting", "left", "running", "partial", "retrying", "ended", "succeeded", "failed", "stopped", "launch_failed",
+    "running", "partial", "starting", "left", "retrying", "ended", "succeeded", "failed", "stopped", "launch_failed",
     "detached", "unknown", "gone",
 )  # fmt: skip
 """Every word that may be a row's state."""
@@ -123,22 +123,22 @@ def joined(found: Found, recorded: Sequence[RunRow]) -> list[RunRow]:
     return [*rows, *rest]
 
 
-def with_launches(rows: Sequence[RunRow], launches: Sequence[Launch], followed: Collection[str]) -> list[RunRow]:
+def with_launches(rows: Sequence[RunRow], launches: Sequence[Launch], here: Mapping[str, bool]) -> list[RunRow]:
     """The same, and first the runs that only a launch tells of: `starting`, or `left` when it was killed.
 
-    `followed` are the runs that a distui of this machine has in its hands.
+    `here` says of the tokens that are recorded on this machine whether a distui has their run in its hands.
     """
     known = {row.run: row for row in rows}
     by_run: dict[str, list[Launch]] = {}
     for one in launches:
         if one.run not in known or not known[one.run].live:
             by_run.setdefault(one.run, []).append(one)
-    more = [_launch_row(run, found, known.get(run), alive=run in followed) for run, found in by_run.items()]
+    more = [_launch_row(run, found, known.get(run), here) for run, found in by_run.items()]
     return [*more, *(row for row in rows if row.run not in by_run)]
 
 
-def _launch_row(run: str, found: Sequence[Launch], recorded: RunRow | None, *, alive: bool) -> RunRow:
-    dead = not alive and (recorded is not None or all(one.dead for one in found))
+def _launch_row(run: str, found: Sequence[Launch], recorded: RunRow | None, here: Mapping[str, bool]) -> RunRow:
+    dead = all(not here.get(one.token, not one.dead) for one in found)
     row = recorded or RunRow(run, "", "", (), 0, owner=found[0].owner, started=_since(found[0].since))
     hosts = row.hosts or tuple(one.host for one in found)
     return replace(row, state="left" if dead else "starting", hosts=hosts, took=None, exit=None, live=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -141,12 +141,13 @@ def test_a_row_for_a_run_that_only_a_launch_tells_of() -> None:
     recorded = history.RunRow("r", "j", "unknown", ("h1", "h2"), 2, recorded=True)
     found = history.RunRow("r", "j", "running", ("h1", "h2"), 2, live=True)
 
-    def states(rows: Sequence[history.RunRow], *, alive: bool = False) -> dict[str, str]:
-        return {row.run: row.state for row in history.with_launches(rows, (young, aged), {"r"} if alive else ())}
+    def states(rows: Sequence[history.RunRow], here: Mapping[str, bool]) -> dict[str, str]:
+        return {row.run: row.state for row in history.with_launches(rows, (young, aged), here)}
 
-    assert states(()) == {"r": "starting", "o": "left"}
-    assert states((recorded,)) == {"r": "left", "o": "left"}
-    assert states((recorded,), alive=True)["r"] == "starting"
-    assert states((found,)) == {"r": "running", "o": "left"}
-    (row, _) = history.with_launches((), (young, aged), ())
+    assert states((), {}) == {"r": "starting", "o": "left"}
+    assert states((recorded,), {"a-1": False}) == {"r": "left", "o": "left"}
+    assert states((recorded,), {"a-1": True}) == {"r": "starting", "o": "starting"}
+    assert states((recorded,), {"b-1": False})["r"] == "starting", "what is recorded here is another run of that name"
+    assert states((found,), {}) == {"r": "running", "o": "left"}
+    (row, _) = history.with_launches((), (young, aged), {})
     assert (row.started, row.owner, row.hosts, row.live) == (0.0, "ann@desk", ("h1",), True)

@@ -37,6 +37,7 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     The hosts are asked by their labels on containers, so that any machine with ssh sees the same runs. A host that
     does not answer is named on stderr. -q prints names only.
     """
+    from distui.cli.sweeping import recorded_token
     from distui.facts.troubles import shared
 
     told = settings.of(ctx)
@@ -45,8 +46,8 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     recorded = [history.stored_row(s) for s in store.all()]
     hosts = _hosts(told, recorded)
     found, launches = wiring.run_async(_find(told, hosts), limit=told.timeout)
-    followed = {stored.run_id for stored in store.all() if stored.is_followed} if launches else frozenset()
-    every = history.with_launches(history.joined(found, recorded), launches, followed)
+    here = {recorded_token(s): s.is_followed for one in launches if (s := store.get(one.run)) is not None}
+    every = history.with_launches(history.joined(found, recorded), launches, here)
     rows = [r for r in every if (all_ or state or r.may_live) and state in (None, r.state)][:last]
     for one in shared(found.unreachable):
         hint = f"\n  try: {one.hint}" if one.hint and told.verbose else ""
