@@ -95,19 +95,21 @@ def test_another_user_of_a_host_finds_nothing(lab: Any, home: Path, run: Callabl
 BUG = """
 import os, sys
 from distui.cli.main import main
-from distui.run.host_run import HostRun
+from distui.run.logs import TaskLog
 
-async def broken(self):
+def broken(self, *lines, **more):
     raise RuntimeError("can't go on", os.environ["DATABASE"], {"env": dict(os.environ)})
 
-HostRun.launched = broken
+assert callable(TaskLog.feed)
+TaskLog.feed = broken
 sys.exit(main())
 """
+"""Ends at the first line that a rank prints."""
 
 
 def test_a_bug_while_a_run_with_a_secret_is_on(lab: Any, home: Path, run: Callable[..., Any]) -> None:
     """The error holds the value, whose name sounds like no secret: neither the crash file nor the screen has it."""
-    done = run("-c", BUG).finish()
+    done = run("-c", BUG).finish(timeout=60)
 
     assert done.returncode == 70, done.stderr
     (crash,) = (home / ".local/state/distui/crashes").iterdir()
