@@ -168,7 +168,7 @@ class RunDesk(ABC):
                     raise UsageError(f"run {run} is not all gone: {'; '.join(left)}", hint="try again")
             up = [host for host in place.hosts if host.name not in unreachable]
             token = recorded_token(place.stored)
-            swept = await sweep(connector, up, run, token)
+            swept = await sweep(connector, up, run, token, spare=unreachable)
         if swept.left or swept.failed:
             left = [f"{host}: {words}" for host, words in {**swept.left, **swept.failed}.items()]
             raise UsageError(f"run {run} is not all gone: {'; '.join(left)}", hint="try again")

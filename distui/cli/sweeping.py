@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from distui.cli.console import Console
@@ -21,8 +21,10 @@ async def sweep_run(
     hosts: Sequence[Host],
     tokens: Iterable[str],
     stored: StoredRun | None = None,
+    *,
+    spare: Collection[str] = (),
 ) -> tuple[bool, bool]:
-    """Remove what launches left where none of their tasks runs.
+    """Remove what launches left where none of their tasks runs: not on the hosts in `spare`.
 
     Returns whether there was something, and whether all of it is gone; what is not is said.
     """
@@ -31,7 +33,8 @@ async def sweep_run(
     swept: list[str] = []
     whole = True
     for token in tokens:
-        done = await sweep(connector, hosts, run, token, _files(stored, token))
+        up = [host for host in hosts if host.name not in spare]
+        done = await sweep(connector, up, run, token, _files(stored, token), spare=spare)
         swept += done.hosts
         for host, folder in done.left.items():
             out.warn(f"distui: left: {host}: {folder}, which this login can't remove", "yellow")
@@ -57,7 +60,7 @@ def _files(stored: StoredRun | None, token: str) -> tuple[tuple[str, str], ...]:
     """The rendezvous file of the launch that is recorded here, and its host."""
     plan = (stored.read_plan() if stored is not None else None) or {}
     path, tasks = plan.get("rendezvous_host_path"), plan.get("tasks")
-    return ((str(tasks[0]["host"]), path),) if path and tasks and recorded_token(stored) == token else ()
+    return ((str(tasks[0].get("host")), str(path)),) if path and tasks and recorded_token(stored) == token else ()
 
 
 def under_way(launches: Iterable[Launch], dead: str) -> tuple[Launch, ...]:

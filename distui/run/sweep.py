@@ -7,7 +7,7 @@ Removed only by the launch's own token, so never another's, also of the same nam
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from distui.errors import DistuiError
@@ -20,12 +20,13 @@ from distui.run.link import HostLink
 from distui.session import Connector, Session
 from distui.spec.inventory import Host
 
-# $1 the run's name, $2 the token. Below whatever name the host had when the run was started. A folder with a process
-# in it is not for us: that is found, stopped and removed as a task.
+# $1 the run's name, $2 the token, then hosts to spare. Below whatever name the host had when the run was started. A
+# folder with a process in it is not for us: that is found, stopped and removed as a task.
 _SWEEP = rf"""
-run=$1 token=$2
+run=$1 token=$2; shift 2
 for d in "$HOME"/.local/state/distui/hosts/*/*; do
   [ "${{d##*/}}" = "$run" ] || continue
+  for host do [ "${{d%/*}}" != "$HOME/.local/state/distui/hosts/$host" ] || continue 2; done
   ours=
   for name in {LAUNCH_FILE} {LAUNCHED_FILE}; do
     [ "$(sed -n 3p "$d/$name" 2>/dev/null)" != "$token" ] || ours=yes
@@ -53,13 +54,24 @@ class Swept:
 
 
 async def sweep(
-    connector: Connector, hosts: Sequence[Host], run: str, token: str, files: Sequence[tuple[str, str]] = ()
+    connector: Connector,
+    hosts: Sequence[Host],
+    run: str,
+    token: str,
+    files: Sequence[tuple[str, str]] = (),
+    *,
+    spare: Collection[str] = (),
 ) -> Swept:
-    """Remove it from these hosts, all at once, and `files`, each a host and a path. Safe to repeat."""
+    """Remove it from these hosts, all at once, and `files`, each a host and a path. Safe to repeat.
+
+    Where hosts share a home, one that is swept has the folders of all: those of the hosts in `spare` stay, since tasks
+    may run there.
+    """
     if not token:
         return Swept()
     paths = {host.name: [path for name, path in files if name == host.name] for host in hosts}
-    done = await asyncio.gather(*(_sweep(connector, host.name, run, token, paths[host.name]) for host in hosts))
+    argv = ("sh", "-c", _SWEEP, "distui-sweep", run, token, *sorted(spare))
+    done = await asyncio.gather(*(_sweep(connector, host.name, argv, token, paths[host.name]) for host in hosts))
     told = dict(zip((host.name for host in hosts), done, strict=True))
     return Swept(
         tuple(host for host, words in told.items() if not isinstance(words, str) and "swept" in words),
@@ -68,12 +80,14 @@ async def sweep(
     )
 
 
-async def _sweep(connector: Connector, host: str, run: str, token: str, files: Sequence[str]) -> tuple[str, ...] | str:
+async def _sweep(
+    connector: Connector, host: str, argv: Sequence[str], token: str, files: Sequence[str]
+) -> tuple[str, ...] | str:
     """What the host's script said, or why it could not be asked."""
     try:
         session = await connector.connect(host)
         try:
-            done = await session.run(("sh", "-c", _SWEEP, "distui-sweep", run, token))
+            done = await session.run(argv)
             await lease.free(session.run, token)
             await marks.remove(session.run, token)
             if files:

@@ -122,6 +122,13 @@ async def test_only_by_its_token(here: Here, tmp_path: Path) -> None:
     assert await sweep(here, (Host("h1"),), "r", "") == Swept(), "a run without a token is nobody's to sweep"
 
 
+async def test_what_may_run_out_of_reach_keeps_its_folder(here: Here) -> None:
+    """Hosts that share a home: the one that answers does not remove what the other's tasks may use."""
+    ours, other = await launched(here, "r", ANN, "h1"), await launched(here, "r", ANN, "h2")
+    assert await sweep(here, (Host("h1"),), "r", ANN.token, spare=("h2", "h3")) == Swept(("h1",))
+    assert (ours.exists(), other.exists()) == (False, True)
+
+
 async def test_a_launch_knows_when_its_folder_was_taken_away(here: Here) -> None:
     """It has it until it is swept, also when all has started, and asking twice changes nothing."""
     folder = await launched(here, "r", ANN)

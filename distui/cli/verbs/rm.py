@@ -65,8 +65,8 @@ async def _remove_remote(told: Settings, out: Console, place: runs.Place) -> int
         if live.found.state in ("running", "partial"):
             raise UsageError(f"run {place.run} still runs", hint=f"`distui stop {place.run}` first")
         report = await stop_found(connector, live.found, live.plan, who=owner(), grace=0, remove=True)
-        up = [host for host in place.hosts if host.name not in unreachable]
-        _, whole = await sweep_run(connector, out, place.run, up, (token_of(live.found.tasks[0].labels),))
+        token = token_of(live.found.tasks[0].labels)
+        _, whole = await sweep_run(connector, out, place.run, place.hosts, (token,), spare=unreachable)
     for host, text in report.errors.items():
         out.warn(f"distui: {host}: {text}", "red")
     for text in report.leftovers:
@@ -97,7 +97,7 @@ async def _remove_launch(
         hint = f"`distui stop {place.run}` ends it, and removes what it left if it was killed"
         raise UsageError(f"run {place.run} is being started by {whose(alive[0])}", hint=hint)
     tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
-    swept, whole = await sweep_run(connector, out, place.run, up, tokens, place.stored)
+    swept, whole = await sweep_run(connector, out, place.run, place.hosts, tokens, place.stored, spare=unreachable)
     if unreachable or (not swept and place.stored is None):
         runs.there(told, place, None, unreachable)
     if not swept:

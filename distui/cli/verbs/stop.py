@@ -97,8 +97,9 @@ async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float
         if place.stored is not None and place.stored.is_followed:
             return await _beside(connector, out, place, live, grace)
         code = await _own(told, connector, out, place, live, grace)
-        up = [host for host in place.hosts if host.name not in unreachable]
-        _, whole = await sweep_run(connector, out, place.run, up, (token_of(live.found.tasks[0].labels),))
+        spare = {*unreachable, *(live.found.hosts if code else ())}  # what could not be ended there needs its folder
+        token = token_of(live.found.tasks[0].labels)
+        _, whole = await sweep_run(connector, out, place.run, place.hosts, (token,), spare=spare)
         return code if whole else ExitCode.CONTACT_LOST
 
 
@@ -160,7 +161,7 @@ async def _end_launch(
     for text in sorted({whose(one) for one in under_way(launches, recorded)}):
         out.say(f"distui: stopping the launch of {place.run} by {text}; where it goes on, it is told and ends")
     tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
-    swept, whole = await sweep_run(connector, out, place.run, up, tokens, place.stored)
+    swept, whole = await sweep_run(connector, out, place.run, place.hosts, tokens, place.stored, spare=unreachable)
     found, _ = await runs.find(told, connector, place) if swept else (None, unreachable)
     if found is not None:
         return None
