@@ -3,8 +3,9 @@
     python bench/follow.py [--lines 2000000] [--seconds 15]
 
 What is measured is the controller as `distui attach` drives it: log and times written to files, checkpoints, events
-folded and stored; in a second row also printed. Needs root and Linux: it brings up a lab of its own (tests/lab) with
-one real host, sshd and dockerd. Client, host and containers share this machine's cores.
+folded and stored; in one more row also printed. Before them stands what the connection costs by itself. Needs root and
+Linux: it brings up a lab of its own (tests/lab) with one real host, sshd and dockerd. Client, host and containers share
+this machine's cores.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ from distui.plan.model import NoPlan, RunPlan  # noqa: E402
 from distui.plan.plan import plan  # noqa: E402
 from distui.run.controller import RunController  # noqa: E402
 from distui.run.events import Event, LogLines  # noqa: E402
+from distui.run.feed import EngineAccess  # noqa: E402
+from distui.run.feed_helper import open_helper  # noqa: E402
 from distui.run.reuse import ReusingConnector  # noqa: E402
 from distui.run.store import RunStore, StoredRun  # noqa: E402
 from distui.spec.inventory import Host, HostPick, Inventory  # noqa: E402
@@ -42,6 +45,7 @@ from lab.lab import Lab  # type: ignore[import-not-found,unused-ignore]  # noqa:
 from remote.pool import SshConnector  # noqa: E402
 from remote.targets import Target  # noqa: E402
 
+SOCKET = "/var/run/docker.sock"
 TASKS = 8
 RATE = 1000
 INVENTORY = Inventory((Host("h1"),))
@@ -118,6 +122,21 @@ class Runs:
             await connector.close()
         return stored
 
+    async def only_receive(self, made: RunPlan) -> None:
+        """The same bytes by the same helper and connection, thrown away: the floor of any follower here."""
+        task = made.tasks[0]
+        connector = self._connector()
+        try:
+            session = await connector.connect(task.host)
+            feed = await open_helper(session, EngineAccess("docker", socket=SOCKET), metrics=False)
+            path = f"/containers/{task.container}/logs?stdout=1&stderr=1&timestamps=1"
+            stream = await feed.get(path, packed=True)
+            while await stream.read():
+                pass
+            await feed.close()
+        finally:
+            await connector.close()
+
 
 class Take:
     """What is done with events: nothing, printing them to /dev/null, or noting how late stamped lines came."""
@@ -164,6 +183,13 @@ def by_distui(runs: Runs, made: RunPlan, take: Take) -> tuple[Spent, StoredRun]:
     return Spent(time.monotonic() - began, time.process_time() - cpu), stored
 
 
+def received(runs: Runs, made: RunPlan) -> Spent:
+    """The connection alone, in this process too."""
+    cpu, began = time.process_time(), time.monotonic()
+    asyncio.run(runs.only_receive(made))
+    return Spent(time.monotonic() - began, time.process_time() - cpu)
+
+
 def one_flood(lab: Any, home: Path, lines: int) -> None:
     """One container that has printed much: read all of it."""
     runs = Runs(home)
@@ -172,6 +198,9 @@ def one_flood(lab: Any, home: Path, lines: int) -> None:
     for turn in ("first", "second"):
         ssh = by_ssh(home, made)
         print(f"{lines} lines, {turn} time: ssh docker logs {ssh.wall:.1f} s, {ssh.cpu:.2f} s CPU")
+        floor = received(runs, made)
+        print(f"  the connection alone: {floor.wall:.1f} s, {floor.cpu:.2f} s CPU;", end=" ")
+        print(f"ratios {floor.wall / ssh.wall:.2f}, {floor.cpu / ssh.cpu:.2f}", flush=True)
         for name, printing in (("distui", False), ("distui, printing", True)):
             own, stored = by_distui(runs, made, Take(printing=printing))
             got = stored.rank_log(0).read_bytes().count(b"\n")
