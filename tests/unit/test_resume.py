@@ -282,6 +282,7 @@ def test_a_stamp_written_and_read_is_the_same(ns: int) -> None:
     assert stamp_ns(stamp_at(ns)) == ns
 
 
+@settings(deadline=None)
 @given(programs(), st.lists(st.integers(1, 200), min_size=1), st.sampled_from([0, 1, 50, 10_000]))
 def test_frames_may_be_cut_anywhere(file: list[Write], sizes: list[int], size: int) -> None:
     """Reads of any size give the same records, here and on the host, packed or not."""
