@@ -248,20 +248,40 @@ async def test_a_connection_that_breaks_under_way_is_made_again(
 
 
 async def test_what_a_killed_maker_left_is_swept(place: Place, code: Path) -> None:
-    """At once where its lock tells, and else after an hour without a sign of life; one at work is left alone."""
+    """At once where its lock tells, and else when nobody touches it any more; one at work is left alone.
+
+    A lock of another host that shares the home may be free though it is held there.
+    """
     source = source_of(code)
     await place.give(source)
-    for name, age in ((".new-old", 4000), (".new-young", 100), (".new-dead", 0), (".new-alive", 0)):
-        (place.store / name / "tree").mkdir(parents=True)
-        if age == 0:
-            (place.store / name / "lock").touch()
-        os.utime(place.store / name, (time.time() - max(age, 1),) * 2)
-    with (place.store / ".new-alive/lock").open() as held:
+    own, other = os.uname().nodename, "another-host"
+    left: dict[str, tuple[str | None, int]] = {
+        "old": (None, 100), "young": (None, 10), "dead": (own, 1), "alive": (own, 1),
+        "far": (other, 10), "far-old": (other, 100), "far-alive": (other, 100),
+    }  # fmt: skip
+    for name, (maker, age) in left.items():
+        folder = place.store / f".new-{name}"
+        (folder / "tree").mkdir(parents=True)
+        if maker is not None:
+            (folder / "lock").write_text(maker)
+        os.utime(folder, (time.time() - age,) * 2)
+    with (place.store / ".new-alive/lock").open() as held, (place.store / ".new-far-alive/lock").open() as far:
         fcntl.flock(held, fcntl.LOCK_EX)
+        fcntl.flock(far, fcntl.LOCK_EX)
         await place.give(source, "r2")
-        assert place.names() == {source.tree.id, ".new-young", ".new-alive"}
+        assert place.names() == {source.tree.id, ".new-young", ".new-alive", ".new-far", ".new-far-alive"}
     await clean(place.link, str(place.home), keep=1)
-    assert place.names() == {source.tree.id, ".new-young"}
+    assert place.names() == {source.tree.id, ".new-young", ".new-far"}
+
+
+async def test_a_copy_whose_answer_was_lost_is_made_again(place: Place, code: Path) -> None:
+    """A try that was cut off at its end has put the run's own copy there; the next one takes its place."""
+    source = source_of(code, "rw")
+    own = place.run_dir("r1") / "code"
+    await place.give(source)
+    (own / "left").write_text("of the first try")
+    await place.give(source)
+    assert scan(own, Ignored()).tree == source.tree
 
 
 @pytest.fixture
@@ -288,6 +308,25 @@ async def test_who_is_cut_off_without_a_word_ends_with_its_launch(place: Place, 
     finally:
         await sender.close()
     await place.only()
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_who_is_at_work_says_so(place: Place, code: Path) -> None:
+    """The run's folder and the half-made tree are touched all the while: others go by their age."""
+    folder = place.run_dir("r1")
+    (folder / "launch").write_text("ann@desk\nnow\ntoken\n")
+    os.utime(folder, (1, 1))
+    sender = place.sender(source_of(code))
+    await sender.ask()
+    try:
+        for _ in range(400):
+            if folder.stat().st_mtime > time.time() - 60:
+                break
+            await asyncio.sleep(0.05)
+        else:
+            pytest.fail("the run's folder is as old as it was")
+    finally:
+        await sender.close()
 
 
 @pytest.mark.usefixtures("hasty")

@@ -1,5 +1,5 @@
 # ruff: noqa: PTH101, PTH102, PTH103, PTH104, PTH106, PTH108, PTH111, PTH112, PTH118, PTH120, PTH123
-# ruff: noqa: PTH208, PTH211
+# ruff: noqa: PTH208, PTH211, SIM105
 # Python 3.6 runs this, and every import costs a start on the host.
 """Puts one tree of code on a host: asks for what is missing, makes it beside, checks it, and switches by rename.
 
@@ -103,6 +103,7 @@ class Make:
         """Give up when the launch is not under way any more, or its contents have stopped coming."""
         if self.claimed() != self.claim:
             leave(number, frame)
+        touch([self.run_dir, *HALF])
         if self.heard and time.monotonic() - self.heard > SILENT:
             signal.setitimer(signal.ITIMER_REAL, 0)
             raise Refused("silent", shown(self.store.root), {})
@@ -146,8 +147,8 @@ class Make:
             top = os.path.join(made, b"tree")
             os.mkdir(top, 0o755)
             self.heard = time.monotonic()
-            fresh = {entry[4]: self.receive(top, entry, made) for entry in want}
-            signal.setitimer(signal.ITIMER_REAL, 0)  # nothing is waited for any more
+            fresh = {entry[4]: self.receive(top, entry) for entry in want}
+            self.heard = 0.0  # nothing is waited for any more
             done = [[*entry[:6], self.place(top, entry, fresh)] for entry in links_last(self.entries)]
             with open(os.path.join(made, b"manifest.json"), "w", encoding="ascii") as file:
                 json.dump(done, file)
@@ -155,7 +156,7 @@ class Make:
         finally:
             shutil.rmtree(made, ignore_errors=True)
 
-    def receive(self, top: bytes, entry: "list[Any]", made: bytes) -> bytes:
+    def receive(self, top: bytes, entry: "list[Any]") -> bytes:
         """One content from the stream, at its first place."""
         path, size, sha = os.path.join(top, raw(entry[0])), entry[3], entry[4]
         parents(top, path)
@@ -165,14 +166,14 @@ class Make:
                 piece = self.source.read1(min(left, PIECE))
                 if not piece:
                     raise EOFError
-                self.heard = time.monotonic()
+                self.heard = 0.0  # now the disk is waited for, which may take its time
                 digest.update(piece)
                 file.write(piece)
                 left -= len(piece)
+                self.heard = time.monotonic()
         if digest.hexdigest() != sha:
             raise Refused("changed", entry[0], {})
         os.chmod(path, 0o755 if entry[2] else 0o644)
-        os.utime(made)
         return path
 
     def place(self, top: bytes, entry: "list[Any]", fresh: "dict[str, bytes]") -> int:
@@ -238,6 +239,7 @@ class Make:
                     os.chmod(place, 0o777 if executable else 0o666)
             for folder, _, _ in os.walk(top):
                 os.chmod(folder, 0o777)
+            shutil.rmtree(self.copy, ignore_errors=True)  # of a first try whose answer was lost
             os.rename(top, self.copy)
         finally:
             shutil.rmtree(made, ignore_errors=True)
@@ -253,6 +255,15 @@ def half_made(folder: bytes, prefix: bytes) -> bytes:
     HALF.append(path)
     os.mkdir(path, 0o700)
     return path
+
+
+def touch(folders: "list[bytes]") -> None:
+    """Say to others that somebody is at work there: launches and makers of trees may be known to be gone by age."""
+    for folder in folders:
+        try:
+            os.utime(folder)
+        except OSError:
+            pass
 
 
 def leave(number: int, frame: object) -> None:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never eval
     from collections.abc import Iterator
     from typing import Any
 
-STALE = 3600
-"""Seconds after which a half-made tree is nobody's where files can't be locked: its maker touches it at every file."""
+QUIET = 60
+"""Seconds untouched after which a half-made tree is nobody's where its lock can't tell: its maker touches it often."""
 NEW = b".new-"
 OLD = b".old-"
 USE = b"code-tree"
@@ -134,29 +134,43 @@ class Lock:
 
 
 def hold(made: bytes) -> None:
-    """Lock what is being made until this program ends, so that others see that it has a maker."""
+    """Lock what is being made until this program ends, so that others see that it has a maker, and where."""
     held = os.open(os.path.join(made, HELD), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    os.write(held, here())
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         pass
 
 
+def here() -> bytes:
+    """The name of this host, as one home that many hosts share tells them apart."""
+    return os.fsencode(os.uname().nodename)
+
+
 def abandoned(made: bytes) -> bool:
-    """Whether the maker of a tree has ended without removing it."""
+    """Whether the maker of a tree has ended without removing it.
+
+    On its maker's host the lock tells. Some shared file systems keep locks to each host, or have none: there it must
+    have been left untouched for a while.
+    """
     try:
-        if time.time() - os.lstat(made).st_mtime > STALE:
-            return True
+        quiet = time.time() - os.lstat(made).st_mtime > QUIET
+    except OSError:
+        return False
+    try:
         held = os.open(os.path.join(made, HELD), os.O_RDWR | os.O_CLOEXEC)
     except OSError:
-        return False
+        return quiet
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        return quiet or os.read(held, 256) == here()
+    except BlockingIOError:
         return False
+    except OSError:
+        return quiet
     finally:
         os.close(held)
-    return True
 
 
 def listed(path: bytes) -> "list[bytes]":
