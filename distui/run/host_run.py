@@ -31,13 +31,17 @@ from distui.run.link import ASK_BOOT, HostLink
 from distui.session import Completed, Connector
 
 _REMOVE_FOLDER = """
-if [ "$2" != own ] && [ -e "$1/launch" ] && [ "$(sed -n 3p "$1/launch")" != "$2" ]; then exit 0; fi
+for name in launch launched; do
+  [ -e "$1/$name" ] && [ "$(sed -n 3p "$1/$name")" != "$2" ] || continue
+  [ -z "$2" ] && [ "$name" = launched ] || exit 0
+done
 rm -rf -- "$1" 2>/dev/null; [ ! -d "$1/code" ] || { echo left; exit 0; }
 rm -rf -- "$1"; rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :
 """.strip()
-"""A folder with a launch under way is only removed by whose it is, or with that launch's token ($2), when its run is
-stopped from elsewhere: the launch was killed, or is not to go on. Folders above are only removed when empty: on a
-machine that also runs distui they hold its own runs."""
+"""A folder is only removed with the token ($2) of the launch that has it: a run that was stopped from elsewhere may
+have been started again under its name. Without a token, since a task's labels do not tell it, only a launch under way
+keeps its folder. Folders above are only removed when empty: on a machine that also runs distui they hold its own runs.
+"""
 
 GIVE_UP = 20.0
 """Seconds a command waits for a lost connection before its host counts as out of reach."""
@@ -384,14 +388,13 @@ class HostRun:
         return tuple(f"{self.host}: {task.words}" for task in left)
 
     async def _remove_folder(self) -> bool:
-        """Remove the run's folder, unless the run's next attempt, begun by somebody else, has it by now.
+        """Remove the run's folder, unless another launch, or the run's next attempt begun by somebody else, has it now.
 
         What a container wrote as root into its copy of the code only a container can remove. False when it stays.
         """
         if not self.taken and await self._told():
             return True
-        whose = "own" if self.taken else self._token or "theirs"
-        argv = ("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir(), whose)
+        argv = ("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir(), self._token)
         done = await self._again(argv)
         if done.text.strip() == "left" and self._image is not None:
             await self._again(docker.sweep(self.first.engine_command, self._image, await self.run_dir(), COPY))

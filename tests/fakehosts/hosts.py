@@ -83,12 +83,12 @@ class FakeHost:
                 if path not in self.files:
                     return Completed(argv, 1, b"", f"cat: {path}: No such file or directory\n".encode())
                 return Completed(argv, 0, self.files[path], b"")
-            case ("sh", "-c", script, "sh", folder, whose) if "rm -rf" in script:
-                for path in [p for p in self.files if p.startswith(f"{folder}/")]:
-                    launch = self.files.get(f"{folder}/launch", b"").decode()
-                    if whose != "own" and launch and whose not in launch.splitlines():
-                        break
-                    del self.files[path]
+            case ("sh", "-c", script, "sh", folder, token) if "rm -rf" in script:
+                names = ("launch", "launched") if token else ("launch",)
+                claims = [self.files[path].decode() for n in names if (path := f"{folder}/{n}") in self.files]
+                if all(token in claim.splitlines() for claim in claims):
+                    for path in [p for p in self.files if p.startswith(f"{folder}/")]:
+                        del self.files[path]
             case ("sh", "-c", _, "distui-take", folder, claim, over, _):
                 return Completed(argv, 0, self._take(folder, claim, over=over == "over").encode(), b"")
             case ("sh", "-c", _, "distui-hold", folder, token, over):

@@ -6,16 +6,20 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from distui.run import history
 from distui.run.folder import Claim, holds, take
+from distui.run.host_run import HostRun
 from distui.run.launches import Launch, find_launches, list_launches
 from distui.run.sweep import Swept, sweep
 from distui.session import ByteChannel, Completed
 from distui.spec.inventory import Host
+from fakehosts.runs import facts_of, plan_for
 
 ANN, BOB = Claim("ann@desk", 0.0, "a-1"), Claim("bob@desk", 60.0, "b-1")
 SINCE = "1970-01-01 00:00:00 UTC"
@@ -127,6 +131,27 @@ async def test_what_may_run_out_of_reach_keeps_its_folder(here: Here) -> None:
     ours, other = await launched(here, "r", ANN, "h1"), await launched(here, "r", ANN, "h2")
     assert await sweep(here, (Host("h1"),), "r", ANN.token, spare=("h2", "h3")) == Swept(("h1",))
     assert (ours.exists(), other.exists()) == (False, True)
+
+
+@pytest.mark.parametrize("over", [False, True])
+@pytest.mark.parametrize("taken", [False, True])
+async def test_a_folder_that_another_launch_has_by_now_stays(here: Here, over: bool, taken: bool) -> None:
+    """A run stopped from elsewhere and started again under its name: who had it before removes nothing of it."""
+    host = HostRun("h1", plan_for("h1", run_id="r", facts={"h1": replace(facts_of("h1"), home=str(here.home))}), here)
+    folder = here.home / ".local/state/distui/hosts/h1/r"
+    assert await host.take(ANN) == ""
+    await sweep(here, (Host("h1"),), "r", ANN.token)
+    assert not folder.exists()
+    await launched(here, "r", BOB)
+    await holds(here.run, str(folder), BOB.token, over=over)
+    host.taken = taken
+    with patch.object(HostRun, "_told", return_value=[]):
+        await host._remove_folder()
+        assert (folder / "env-0").exists()
+        await sweep(here, (Host("h1"),), "r", BOB.token)
+        assert await host.take(ANN) == ""
+        await host._remove_folder()
+    assert not folder.exists()
 
 
 async def test_a_launch_knows_when_its_folder_was_taken_away(here: Here) -> None:
