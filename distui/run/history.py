@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -123,11 +123,15 @@ def joined(found: Found, recorded: Sequence[RunRow]) -> list[RunRow]:
     return [*rows, *rest]
 
 
-def with_launches(rows: Sequence[RunRow], launches: Sequence[Launch], here: Mapping[str, bool]) -> list[RunRow]:
+def with_launches(
+    rows: Sequence[RunRow], launches: Sequence[Launch], here: Mapping[str, bool], *, answered: Collection[str]
+) -> list[RunRow]:
     """The same, and first the runs that only a launch tells of: `starting`, or `left` when it was killed.
 
-    `here` says of the tokens that are recorded on this machine whether a distui has their run in its hands.
+    `here` says of the tokens that are recorded on this machine whether a distui has their run in its hands. That a run
+    which had begun is over, only a host that `answered` can tell: a home that hosts share has the folders of them all.
     """
+    launches = [one for one in launches if not one.begun or (one.host in answered and not here.get(one.token))]
     known = {row.run: row for row in rows}
     by_run: dict[str, list[Launch]] = {}
     for one in launches:

@@ -174,12 +174,28 @@ def test_a_row_for_a_run_that_only_a_launch_tells_of() -> None:
     found = history.RunRow("r", "j", "running", ("h1", "h2"), 2, live=True)
 
     def states(rows: Sequence[history.RunRow], here: Mapping[str, bool]) -> dict[str, str]:
-        return {row.run: row.state for row in history.with_launches(rows, (young, aged), here)}
+        return {row.run: row.state for row in history.with_launches(rows, (young, aged), here, answered=())}
 
     assert states((), {}) == {"r": "starting", "o": "left"}
     assert states((recorded,), {"a-1": False}) == {"r": "left", "o": "left"}
     assert states((recorded,), {"a-1": True}) == {"r": "starting", "o": "starting"}
     assert states((recorded,), {"b-1": False})["r"] == "starting", "what is recorded here is another run of that name"
     assert states((found,), {}) == {"r": "running", "o": "left"}
-    (row, _) = history.with_launches((), (young, aged), {})
+    (row, _) = history.with_launches((), (young, aged), {}, answered=())
     assert (row.started, row.owner, row.hosts, row.live) == (0.0, "ann@desk", ("h1",), True)
+
+
+def test_a_run_that_had_begun_is_left_only_where_its_host_says_so() -> None:
+    """The folder of a host that did not answer, or was not asked, is seen by way of one that shares its home."""
+    begun = Launch("r", "h2", "a-1", "ann@desk", SINCE, begun=True, aged=True)
+    recorded = history.RunRow("r", "j", "unknown", ("h2",), 1, recorded=True)
+
+    def states(answered: Sequence[str], *rows: history.RunRow, followed: bool = False) -> list[str]:
+        here = {"a-1": followed} if rows else {}
+        return [row.state for row in history.with_launches(rows, (begun,), here, answered=answered)]
+
+    assert states(["h1"]) == []
+    assert states(["h1"], recorded) == ["unknown"]
+    assert states(["h1", "h2"]) == ["left"]
+    assert states(["h1", "h2"], recorded) == ["left"]
+    assert states(["h1", "h2"], recorded, followed=True) == ["unknown"]

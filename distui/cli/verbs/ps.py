@@ -47,7 +47,8 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     hosts = _hosts(told, recorded)
     found, launches = wiring.run_async(_find(told, hosts), limit=told.timeout)
     here = {recorded_token(s): s.is_followed for one in launches if (s := store.get(one.run)) is not None}
-    every = history.with_launches(history.joined(found, recorded), launches, here)
+    answered = {host.name for host in hosts} - set(found.unreachable)
+    every = history.with_launches(history.joined(found, recorded), launches, here, answered=answered)
     rows = [r for r in every if (all_ or state or r.may_live) and state in (None, r.state)][:last]
     for one in shared(found.unreachable):
         hint = f"\n  try: {one.hint}" if one.hint and told.verbose else ""
