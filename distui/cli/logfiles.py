@@ -175,7 +175,7 @@ class _Reader:
             return [LogLine("stdout", text_of(line)) for line in lines]
         times = times_in(self._times, self._line, len(lines)) if self._times is not None else ()
         self._line += len(lines)
-        stamps = [stamp_at(round(at * 1e6) * 1000).decode() for at in times]
+        stamps = [stamp_at(round(at * 1e6) * 1000).decode() if at is not None else "" for at in times]
         stamps += [""] * (len(lines) - len(stamps))
         return [LogLine("stdout", text_of(line), stamp) for line, stamp in zip(lines, stamps, strict=True)]
 

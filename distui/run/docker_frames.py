@@ -9,6 +9,7 @@ Whole lines that the host's helper has packed (`onhost/pack.py`) come as columns
 from __future__ import annotations
 
 import calendar
+import math
 import struct
 import time
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,9 @@ from typing import NamedTuple
 
 from distui.run.columns import STAMP, LineColumn, StampColumn
 from distui.run.onhost.pack import HEAD, LINES
+from distui.run.times import unpack as unpack_times
+
+_SECOND_NS = 1_000_000_000
 
 STDOUT = 1
 STDERR = 2
@@ -150,7 +154,9 @@ class FrameParser:
         streams, stamps, times, text = map(b"".join, zip(*columns, strict=True))
         if text.count(b"\n") != count or not text.endswith(b"\n") or streams.translate(None, _STREAMS):
             raise BadFrame(f"a block that is not of {count} lines")
-        return pos, Batch(streams, StampColumn(stamps, min(lows), max(tops), times), LineColumn(text, count))
+        low, top = min(lows), max(tops)
+        _refuse_odd_times(times, low, top)
+        return pos, Batch(streams, StampColumn(stamps, low, top, times), LineColumn(text, count))
 
     def _records(self, buf: bytes, pos: int) -> tuple[int, Batch]:
         """The frames from `pos` on up to a block. Columns: thousands of live tuples would set the collector off."""
@@ -200,6 +206,17 @@ def _cut_block(buf: bytes, begin: int, lines: int, end: int) -> tuple[bytes, byt
     stamps, times = begin + lines, begin + lines * (1 + STAMP)
     text = begin + lines * _PACKED
     return buf[begin:stamps], buf[stamps:times], buf[times:text], buf[text:end]
+
+
+def _refuse_odd_times(times: bytes, low: bytes, top: bytes) -> None:
+    """Raises BadFrame when not all times of a block lie in the seconds of its stamps: they go to files as they are."""
+    try:
+        first, last = stamp_ns(low) // _SECOND_NS, stamp_ns(top) // _SECOND_NS + 1
+    except ValueError as error:
+        raise BadFrame(f"a block whose stamps are no times: {error}") from error
+    moments = unpack_times(times)
+    if not math.isfinite(sum(moments)) or min(moments) < first or max(moments) > last:
+        raise BadFrame("a block whose times are not those of its stamps")
 
 
 def stamp_ns(stamp: bytes) -> int:

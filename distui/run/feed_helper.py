@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from distui.errors import HostError
-from distui.facts.values import loads
+from distui.facts.values import as_object, loads
 from distui.run import helper
 from distui.run.feed import EngineAccess, FeedKind, OnHello, OnSample, Stream
 from distui.run.frames import Frame, FrameReader, NoHelper
@@ -176,7 +176,7 @@ class HelperFeed:
             stream.take_status(frame.payload)
         else:
             self._streams.pop(frame.ident, None)
-            stream.take_end(loads(frame.payload))
+            stream.take_end(as_object(loads(frame.payload)))
 
     def _own(self, frame: Frame) -> None:
         if frame.kind == b"M" and self._on_sample is not None:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from distui.errors import HostCommandError, HostError, SessionLost
-from distui.facts.values import as_object, loads
+from distui.facts.values import as_object, loads, whole_number
 from distui.run.feed import EngineAccess, EngineDown, Feed, FeedLost, get_json, whole_lines
 from distui.run.feed_channels import open_channels
 from distui.run.feed_helper import open_helper
@@ -298,10 +298,10 @@ class HostFollower:
             if told.get("Action") == "oom":
                 await self._emit(Note("the kernel killed a process of it for lack of memory", reader.task))
                 continue
-            code = str(as_object(actor.get("Attributes")).get("exitCode", ""))
-            nanos = told.get("timeNano")
-            at = nanos / 1e9 if isinstance(nanos, int) else None
-            self._spawn(reader.exit_seen(feed, int(code) if code.isdigit() else None, at))
+            code = whole_number(as_object(actor.get("Attributes")).get("exitCode"), 10)
+            nanos = whole_number(told.get("timeNano"), 20)
+            at = nanos / 1e9 if nanos is not None else None
+            self._spawn(reader.exit_seen(feed, code, at))
 
     async def _watch_engine(self, feed: Feed) -> None:
         """A daemon that hangs closes nothing: ask it now and then."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
 from dataclasses import replace
 
@@ -14,6 +15,8 @@ from distui.run.feed import EngineDown, Feed, Stream
 from distui.run.followed import Drained, Emit, Exited, FollowEvent, FollowTarget, Note, Records, Removed
 from distui.run.pause import Pause
 from distui.run.resume import ResumePoint
+
+_EXIT = re.compile(r"(-?\d{1,10})\s+(\d{1,20})(?:\s+(\d{1,20}))?", re.ASCII)
 
 
 class FileReader(ABC):
@@ -154,11 +157,12 @@ class ProcessReader(FileReader):
 
 def process_exit(task: int, text: str) -> Exited:
     """The exit file's `code finished_ns started_ns` as an event; older ones have no third word."""
-    words = text.split()
-    if len(words) not in (2, 3) or not all(word.lstrip("-").isdigit() for word in words):
+    found = _EXIT.fullmatch(text.strip())
+    if found is None:
         return Exited(task, None, "lost", error=f"the exit file can't be understood: {text[:100]!r}")
-    started, finished = (int(words[2]) / 1e9 if words[2:] else None), int(words[1]) / 1e9
-    return Exited(task, int(words[0]), "exited", oom=None, started_at=started, finished_at=finished)
+    code, finished, started = found.groups()
+    began = int(started) / 1e9 if started else None
+    return Exited(task, int(code), "exited", oom=None, started_at=began, finished_at=int(finished) / 1e9)
 
 
 class PodmanReader(FileReader):

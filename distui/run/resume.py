@@ -163,7 +163,10 @@ class Cursor:
         self._point = replace(self._point, base=after, mark=after, last=(None, None), distrust=b"")
 
     def take(self, batch: Batch) -> Batch:
-        """Drop what was had already, count the rest and return it. Raises ReplayMismatch; then nothing is counted."""
+        """Drop what was had already, count the rest and return it.
+
+        Raises ReplayMismatch, or ValueError for a stamp that is no time; then nothing is counted.
+        """
         if self.skipping and len(batch):
             batch = self._drop(batch)
         if len(batch):
@@ -209,8 +212,10 @@ class Cursor:
     def _count(self, batch: Batch) -> None:
         point = self._point
         span = _Span.of(batch)
-        self._newer = _counted(self._newer, batch, span)
         at = (batch.last(STDOUT), batch.last(STDERR))
+        for stamp in (span.low, span.top, *(batch.stamps[i] for i in at if i is not None)):
+            stamp_ns(stamp)  # a checkpoint holds nothing that is no time
+        self._newer = _counted(self._newer, batch, span)
         self._point = replace(
             point,
             written=point.written + batch.size,

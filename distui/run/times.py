@@ -8,6 +8,7 @@ line arrived. The log itself stays byte for byte what the rank wrote.
 from __future__ import annotations
 
 import contextlib
+import math
 import struct
 import sys
 from array import array
@@ -19,6 +20,9 @@ from typing import BinaryIO
 WIDTH = 8
 WHOLE = len(b"2026-11-21T02:35:34.123456789Z")
 """How Docker's own stamps look, always."""
+
+_FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
+"""The first and last second of the years 1 to 9999: beyond them nothing here can say a time."""
 
 
 def times_of(log: Path) -> Path:
@@ -33,11 +37,13 @@ class Stamps:
         self._second = b""
         self._at = 0.0
 
-    def parse_all(self, stamps: Sequence[bytes]) -> list[float | None]:
+    def parse_all(self, stamps: Sequence[bytes]) -> Sequence[float | None]:
         """UTC seconds of each; None for what is no stamp."""
         if self._of_one_second(stamps):
             with contextlib.suppress(ValueError):
-                return [self._at + float(stamp[19:29]) for stamp in stamps]
+                times = [self._at + float(stamp[19:29]) for stamp in stamps]
+                if math.isfinite(sum(times)) and self._at <= min(times) and max(times) <= self._at + 1:
+                    return times
         return [self.parse(stamp.decode("ascii", "replace")) for stamp in stamps]
 
     def _of_one_second(self, stamps: Sequence[bytes]) -> bool:
@@ -56,9 +62,10 @@ class Stamps:
             if stamp[:19].encode() != self._second:
                 self._at = datetime.fromisoformat(stamp[:19] + "+00:00").timestamp()
                 self._second = stamp[:19].encode()
-            return self._at + (float(fraction) if len(fraction) > 1 else 0.0)
+            part = float(fraction) if len(fraction) > 1 else 0.0
         except ValueError:
             return None
+        return self._at + part if part <= 1 else None
 
 
 def _slowly(stamp: str) -> float | None:
@@ -73,10 +80,7 @@ def _slowly(stamp: str) -> float | None:
 
 def earlier(times: bytes, seconds: float) -> bytes:
     """Times of a file, each so many seconds earlier."""
-    moments = array("d", times)
-    if sys.byteorder == "big":
-        moments.byteswap()
-    return pack([at - seconds for at in moments]) if seconds else times
+    return pack([at - seconds for at in unpack(times)]) if seconds else times
 
 
 def pack(moments: list[float]) -> bytes:
@@ -84,21 +88,31 @@ def pack(moments: list[float]) -> bytes:
     return struct.pack(f"<{len(moments)}d", *moments)
 
 
-def read_times(path: Path, first: int, count: int) -> array[float]:
-    """Times of `count` lines from line `first` on; shorter where the file is, empty without one."""
+def unpack(times: bytes) -> array[float]:
+    """Times of a file as numbers."""
+    moments = array("d", times)
+    if sys.byteorder == "big":
+        moments.byteswap()
+    return moments
+
+
+def read_times(path: Path, first: int, count: int) -> Sequence[float | None]:
+    """Times of `count` lines from line `first` on; shorter where the file is, empty without one.
+
+    None where what stands there is no time.
+    """
     try:
         with path.open("rb", buffering=0) as file:
             return times_in(file, first, count)
     except OSError:
-        return array("d")
+        return ()
 
 
-def times_in(file: BinaryIO, first: int, count: int) -> array[float]:
+def times_in(file: BinaryIO, first: int, count: int) -> Sequence[float | None]:
     """The same from a file that is open. Raises OSError."""
-    found: array[float] = array("d")
     file.seek(first * WIDTH)
     data = file.read(count * WIDTH)
-    found.frombytes(data[: len(data) // WIDTH * WIDTH])
-    if sys.byteorder == "big":
-        found.byteswap()
-    return found
+    found = unpack(data[: len(data) // WIDTH * WIDTH])
+    if not found or (math.isfinite(sum(found)) and min(found) >= _FIRST and max(found) <= _LAST):
+        return found
+    return [at if _FIRST <= at <= _LAST else None for at in found]

@@ -154,6 +154,8 @@ class Docker:
     asked: list[str] = field(default_factory=list)
     events: bytes = b""
     """What `/events` says, over and over."""
+    first_events: bytes = b""
+    """What it says once before."""
     head: bytes = b""
     """Said without end instead of any answer."""
 
@@ -202,7 +204,7 @@ class Docker:
             writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
             await self.logs(parse_qs(url.query), writer)
         else:
-            writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
+            writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + self.first_events)
             while self.events:
                 await self.flood(writer, self.events)
             while writer in self.open and not writer.is_closing():
@@ -357,6 +359,20 @@ async def test_an_event_without_end_is_refused_and_costs_nothing_else(docker: Do
         await follower.drained()
     assert bytes(taken.log) == b"one\n"
     assert [e.code for e in taken.events if isinstance(e, Exited)] == [0]
+
+
+async def test_an_event_that_makes_no_sense_costs_nothing(docker: Docker) -> None:
+    """Its numbers are none; what ended, and when, inspect says."""
+    attributes = {"exitCode": "\u00b2"}
+    died = {"Action": "die", "timeNano": 10**400, "Actor": {"ID": "c1", "Attributes": attributes}}
+    next_one = {"Action": "oom", "Actor": {"ID": "c1"}}
+    docker.first_events = b"".join(json.dumps(event).encode() + b"\n" for event in (died, next_one))
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        await taken.until(lambda: "Note" in taken.names())
+        docker.end(3)
+        await follower.drained()
+    assert [e.code for e in taken.events if isinstance(e, Exited)] == [3]
 
 
 @pytest.mark.parametrize("python", [True, False])

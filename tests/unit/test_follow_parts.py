@@ -16,10 +16,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from distui.facts.values import whole_number
 from distui.run import helper
 from distui.run.container import container_state
 from distui.run.cri import CriParser
 from distui.run.feed import EngineAccess
+from distui.run.feed_helper import HelperFeed, HelperStream
 from distui.run.follow_file import process_exit
 from distui.run.frames import Frame, FrameReader, NoHelper
 from distui.run.onhost.files import Wait
@@ -181,7 +183,7 @@ def test_a_log_that_may_have_gaps_is_known_by_its_driver(
     assert bool(words) == bool(said)
 
 
-@pytest.mark.parametrize("text", ["", "1", "x 2", "1 2 3 4", "0 soon"])
+@pytest.mark.parametrize("text", ["", "1", "x 2", "1 2 3 4", "0 soon", "--5 1", "0 ²", "0 " + "9" * 400])
 def test_an_exit_file_that_makes_no_sense_is_no_exit_code(text: str) -> None:
     """Unknown, never 0."""
     exited = process_exit(0, text)
@@ -241,3 +243,20 @@ def test_a_supervisor_about_to_write_the_exit_is_waited_for(task: Path) -> None:
     assert waited(task) == [0, {"lost": True}]
     (task / "keeper").write_text(f"{os.getpid()}\n")
     assert waited(task) == [0, {"lost": True}]
+
+
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [("137", 137), (0, 0), ("²", None), ("-1", None), (True, None), (None, None), ([1], None), (10**400, None)],
+)
+def test_a_whole_number_is_plain_digits(said: object, number: int | None) -> None:
+    """What Python calls a digit is not always a number to it, and a number not always one that fits."""
+    assert whole_number(said, 20) == number
+
+
+async def test_an_end_that_says_nothing_readable_is_an_end() -> None:
+    """Any JSON may stand there."""
+    feed = HelperFeed(None, "word", None, None)  # type: ignore[arg-type]
+    stream = HelperStream(feed, 1)
+    feed._give(stream, Frame(1, b"E", b"[1]"))
+    assert stream.ended == {}

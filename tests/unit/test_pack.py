@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from pathlib import Path
 
@@ -65,6 +66,9 @@ def test_blocks_in_a_row_are_one_batch() -> None:
         pytest.param(struct.pack(">BxxxI", 1, 4) + b"abc\n", id="no stamp"),
         pytest.param(frame(b"a\n").replace(b"Z ", b"+ "), id="not in UTC"),
         pytest.param(frame(b"a\n").replace(b"T", b"t").replace(b"2026-", b"20-26"), id="no time"),
+        pytest.param(frame(b"a\n").replace(b".000000000Z", b"       nanZ"), id="nan is no fraction"),
+        pytest.param(frame(b"a\n").replace(b".000000000Z", b"1.000e+300Z"), id="nor is this"),
+        pytest.param(frame(b"a\n").replace(b"2026-11-21", b"9999999999"), id="nor this a day"),
     ],
 )
 def test_what_is_no_whole_line_is_passed_on_as_it_came(odd: bytes) -> None:
@@ -145,3 +149,23 @@ def test_blocks_that_can_t_be_are_refused(bad: bytes) -> None:
     """A host that sends nonsense gets an error, not our memory."""
     with pytest.raises(BadFrame):
         FrameParser().feed(bad)
+
+
+@pytest.mark.parametrize("at", [math.nan, math.inf, -math.inf, 1e300, 0.0, START / 1e9 - 60, START / 1e9 + 60])
+def test_times_that_are_not_those_of_the_stamps_are_refused(at: float) -> None:
+    """They would go to the file of times as they are, for all who read it."""
+    packed = Packer().pack(many())
+    first = HEAD.size + FEWEST * 31
+    bad = packed[:first] + struct.pack("<d", at) + packed[first + 8 :]
+
+    with pytest.raises(BadFrame):
+        FrameParser().feed(bad)
+
+
+@pytest.mark.parametrize("at", [8 + 4, 8 + 4 + 30])
+def test_blocks_between_stamps_that_are_no_times_are_refused(at: int) -> None:
+    """Whoever stores how far a log was read stores such a stamp."""
+    packed = Packer().pack(many())
+
+    with pytest.raises(BadFrame):
+        FrameParser().feed(packed[:at] + b"\xff" * 30 + packed[at + 30 :])

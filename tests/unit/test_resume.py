@@ -18,6 +18,7 @@ from distui.run.resume import Cursor, ReplayMismatch, ResumePoint
 
 START = 1_795_226_874_000_000_000
 SECOND = 1_000_000_000
+STAMPED = stamp_at(START)
 
 
 @dataclass(frozen=True)
@@ -314,3 +315,12 @@ def test_batches_know_their_last_record_of_a_stream() -> None:
     """None when the stream has none."""
     batch = Batch((1, 2, 1), (b"", b"", b""), (b"a", b"b", b"c"))
     assert (batch.last(1), batch.last(2), Batch((1,), (b"",), (b"a",)).last(2)) == (2, 1, None)
+
+
+@pytest.mark.parametrize("stamp", [b"\xff" * 30, STAMPED[:20] + b"\xff" * 9 + b"Z"])
+def test_a_stamp_that_is_no_time_is_never_stored(stamp: bytes) -> None:
+    """Refused with all that came with it: a checkpoint could not be written."""
+    cursor = Cursor()
+    with pytest.raises(ValueError, match="codec"):
+        cursor.take(Batch((1, 1), (STAMPED, stamp), (b"a\n", b"b\n")))
+    assert cursor.point == ResumePoint()

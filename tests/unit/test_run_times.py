@@ -1,5 +1,6 @@
 """Times of log lines: one a line, on our clock, cut back with the log after a crash."""
 
+import math
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -92,3 +93,16 @@ def test_reading_is_total(tmp_path: Path) -> None:
     assert not read_times(tmp_path / "none.times", 0, 5)
     (tmp_path / "torn.times").write_bytes(pack([1.0, 2.0])[:-3])
     assert list(read_times(tmp_path / "torn.times", 0, 5)) == [1.0]
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e300, 253_402_300_800.0, -62_135_596_801.0])
+def test_what_is_no_time_in_the_file_is_unknown(tmp_path: Path, odd: float) -> None:
+    """No clock can show it."""
+    (tmp_path / "odd.times").write_bytes(pack([1.0, odd, 2.0]))
+    assert list(read_times(tmp_path / "odd.times", 0, 5)) == [1.0, None, 2.0]
+
+
+@pytest.mark.parametrize("fraction", [b"       nan", b"  infinity", b"1.000e+300", b".1e0000300", b"-000000.25"])
+def test_a_fraction_that_is_none_makes_no_time(fraction: bytes) -> None:
+    """Python reads these as numbers."""
+    assert Stamps().parse_all([b"2026-11-20T12:00:00" + fraction + b"Z"] * 2) == [None, None]

@@ -85,7 +85,7 @@ class Packer:
         low, top, text = min(stamps), max(stamps), b"".join(lines)
         try:
             times = self.times(low, top, stamps)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return b""
         if text.count(b"\n") != len(lines):
             return b""
@@ -94,10 +94,13 @@ class Packer:
         return HEAD.pack(LINES, HEAD.size - 8 + len(body), len(lines), low + b"Z", top + b"Z") + body
 
     def times(self, low: bytes, top: bytes, stamps: "list[bytes]") -> "list[float]":
-        """When the stamps are. Raises TypeError or ValueError when they are no times."""
+        """When the stamps are. Raises TypeError, ValueError or OverflowError when they are no times."""
+        parts = [float(stamp[19:]) for stamp in stamps]
+        if not (sum(parts) <= len(parts) and min(parts) >= 0 and max(parts) <= 1):  # `nan`, too, is a float to Python
+            raise ValueError("no fraction of a second")
         if low[:19] == top[:19]:
             at = self.moment(low)
-            return [at + float(stamp[19:]) for stamp in stamps]
+            return [at + part for part in parts]
         return [self.moment(stamp) + float(stamp[19:]) for stamp in stamps]
 
     def moment(self, stamp: bytes) -> float:
