@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import IO
 
@@ -15,12 +16,20 @@ class GrowingFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: IO[bytes] | None = None
-        self._waiting = b""
+        self._waiting = bytearray()
 
     @property
     def waiting(self) -> int:
         """Bytes that are not in the file yet."""
         return len(self._waiting)
+
+    @property
+    def torn(self) -> bool:
+        """Whether the file ends within a line. Raises OSError."""
+        with self._path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 1))
+            return file.read(1) not in (b"", b"\n")
 
     def hold(self, data: bytes) -> None:
         """Keep bytes for the next `write`."""
@@ -35,7 +44,7 @@ class GrowingFile:
     def write(self) -> None:
         """Append all that waits. Raises OSError; what is in the file by then waits no more."""
         while self._waiting:
-            self._waiting = self._waiting[self.open().write(self._waiting) :]
+            del self._waiting[: self.open().write(self._waiting)]
 
     def close(self) -> None:
         """Close the file; never raises."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable
 
@@ -23,7 +24,7 @@ class Journal:
         self.lost = False
         """Whether so many events waited for room that newer ones were dropped."""
         for file in (self._events, self._metrics):
-            file.open()
+            _end_torn_line(file)
 
     def write(self, events: Iterable[Event]) -> None:
         """Append events and hand them to the kernel.
@@ -51,3 +52,12 @@ class Journal:
         """Close both files; a full disk is no reason to fail here."""
         for file in (self._events, self._metrics):
             file.close()
+
+
+def _end_torn_line(file: GrowingFile) -> None:
+    """Open it, and end the line that a crash or a full disk left in part: the next event would be lost with it."""
+    file.open()
+    if file.torn:
+        file.hold(b"\n")
+        with contextlib.suppress(OSError):  # then it goes first when there is room
+            file.write()

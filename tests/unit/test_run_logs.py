@@ -171,6 +171,20 @@ def test_the_journal_has_no_log_lines_and_survives_a_torn_end(stored: StoredRun)
     assert b'"type":"gpu"' in (stored.path / "metrics.ndjson").read_bytes()
 
 
+def test_the_first_event_after_a_torn_one_is_kept(stored: StoredRun) -> None:
+    """In events and figures: a line of its own, whatever a crash left before it."""
+    for name in ("events.ndjson", "metrics.ndjson"):
+        (stored.path / name).write_bytes(b'{"type": "res')
+    for text in ("one", "two"):
+        journal = Journal(stored)
+        journal.write([Notice(1, "info", text), HostSampled(1, "h1")])
+        journal.close()
+
+    assert [e.get("text") for e in stored.events()] == ["one", "two"]
+    figures = (stored.path / "metrics.ndjson").read_bytes().splitlines()
+    assert [line.startswith(b'{"') and line.endswith(b"}") for line in figures] == [False, True, True]
+
+
 def test_state_lives_where_xdg_says() -> None:
     """A relative XDG path is invalid and ignored, as the specification asks."""
     assert state_root({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/distui")
