@@ -169,8 +169,8 @@ class RunDesk(ABC):
             up = [host for host in place.hosts if host.name not in unreachable]
             token = recorded_token(place.stored)
             swept = await sweep(connector, up, run, token, spare=unreachable)
-        if swept.left or swept.failed:
-            left = [f"{host}: {words}" for host, words in {**swept.left, **swept.failed}.items()]
+        if swept.left or swept.failed or swept.kept:
+            left = [f"{host}: {words}" for host, words in {**swept.left, **swept.failed, **swept.kept}.items()]
             raise UsageError(f"run {run} is not all gone: {'; '.join(left)}", hint="try again")
         if unreachable:
             raise UsageError(

@@ -38,9 +38,11 @@ async def sweep_run(
         swept += done.hosts
         for host, folder in done.left.items():
             out.warn(f"distui: left: {host}: {folder}, which this login can't remove", "yellow")
+        for host, why in done.kept.items():
+            out.warn(f"distui: left: what {run} has on {host}: {why}", "yellow")
         for host, words in done.failed.items():
             out.warn(f"distui: {host}: {words}", "red")
-        whole = whole and not done.left and not done.failed
+        whole = whole and not (done.left or done.failed or done.kept)
     if swept:
         out.say(f"distui: removed what a launch of {run} had left on {', '.join(dict.fromkeys(swept))}")
     return bool(swept), whole

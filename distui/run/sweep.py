@@ -7,34 +7,42 @@ Removed only by the launch's own token, so never another's, also of the same nam
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from distui.errors import DistuiError
 from distui.run import lease, marks
 from distui.run.code.send import KEEP, clean
 from distui.run.discover import home_of
-from distui.run.folder import LAUNCH_FILE, LAUNCHED_FILE
+from distui.run.folder import LAUNCH_FILE, LAUNCHED_FILE, token_of
 from distui.run.lines import safe
 from distui.run.link import HostLink
 from distui.session import Connector, Session
 from distui.spec.inventory import Host
 
-# $1 the run's name, $2 the token, then hosts to spare. Below whatever name the host had when the run was started. A
-# folder with a process in it is not for us: that is found, stopped and removed as a task.
+# $1 the run's name, $2 the token, then hosts: +NAME was asked and has no task of it, -NAME is to be spared. Below
+# whatever name the host had when the run was started. A folder with a process in it is not for us: that is found,
+# stopped and removed as a task. The claim of a run that had begun goes last: while anything is left, the next stop
+# finds it.
 _SWEEP = rf"""
 run=$1 token=$2; shift 2
+rest() {{ find "$d" -mindepth 1 -maxdepth 1 ! -name {LAUNCHED_FILE} "$@" 2>/dev/null; }}
 for d in "$HOME"/.local/state/distui/hosts/*/*; do
   [ "${{d##*/}}" = "$run" ] || continue
-  for host do [ "${{d%/*}}" != "$HOME/.local/state/distui/hosts/$host" ] || continue 2; done
-  ours=
+  on=${{d%/*}}; on=${{on##*/}} asked= ours=
+  for host do
+    [ "$host" != "-$on" ] || continue 2
+    [ "$host" != "+$on" ] || asked=yes
+  done
   for name in {LAUNCH_FILE} {LAUNCHED_FILE}; do
-    [ "$(sed -n 3p "$d/$name" 2>/dev/null)" != "$token" ] || ours=yes
+    [ "$(sed -n 3p "$d/$name" 2>/dev/null)" != "$token" ] || ours=$name
   done
   [ -n "$ours" ] || continue
   for task in "$d"/task-*/labels.json; do [ ! -e "$task" ] || continue 2; done
+  if [ "$ours" = {LAUNCHED_FILE} ] && [ -z "$asked" ]; then echo "unasked $on"; continue; fi
   [ ! -e "$d/code-tree" ] || echo code
-  rm -rf -- "$d" 2>/dev/null
+  rest -exec rm -rf -- {{}} +
+  [ -n "$(rest)" ] || rm -rf -- "$d" 2>/dev/null
   rmdir -- "${{d%/*}}" "${{d%/*/*}}" "${{d%/*/*/*}}" 2>/dev/null
   if [ -d "$d" ]; then echo "left $d"; else echo swept; fi
 done
@@ -51,6 +59,8 @@ class Swept:
     """Folders that this login can't remove."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Why a host could not be swept."""
+    kept: Mapping[str, str] = field(default_factory=dict)
+    """Hosts whose folder stays, since tasks may live there: why."""
 
 
 async def sweep(
@@ -64,20 +74,32 @@ async def sweep(
 ) -> Swept:
     """Remove it from these hosts, all at once, and `files`, each a host and a path. Safe to repeat.
 
-    Where hosts share a home, one that is swept has the folders of all: those of the hosts in `spare` stay, since tasks
-    may run there.
+    `hosts` are those that were asked and have no task of it. Where hosts share a home, one that is swept has the
+    folders of all: those of the hosts in `spare` stay, since tasks may run there, and of others that were not asked
+    those of a run that had begun. So does the folder of a host where a task has left a mark and lives.
     """
     if not token:
         return Swept()
     paths = {host.name: [path for name, path in files if name == host.name] for host in hosts}
-    argv = ("sh", "-c", _SWEEP, "distui-sweep", run, token, *sorted(spare))
+    about = (*(f"+{host.name}" for host in hosts), *(f"-{name}" for name in sorted(spare)))
+    argv = ("sh", "-c", _SWEEP, "distui-sweep", run, token, *about)
     done = await asyncio.gather(*(_sweep(connector, host.name, argv, token, paths[host.name]) for host in hosts))
     told = dict(zip((host.name for host in hosts), done, strict=True))
     return Swept(
         tuple(host for host, words in told.items() if not isinstance(words, str) and "swept" in words),
         {h: w for h, words in told.items() if not isinstance(words, str) for w in words if w.startswith("/")},
         {host: words for host, words in told.items() if isinstance(words, str)},
+        dict(kept for words in told.values() if not isinstance(words, str) for kept in _kept(words)),
     )
+
+
+def _kept(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The hosts whose folder a host's script has left, and why."""
+    for kind, _, host in (word.partition(" ") for word in words):
+        if kind == "unasked":
+            yield host, "it was not asked, and the run may live there"
+        elif kind == "alive":
+            yield host, "a task of the run lives there, as its mark tells, but its engine does not list it"
 
 
 async def _sweep(
@@ -87,12 +109,15 @@ async def _sweep(
     try:
         session = await connector.connect(host)
         try:
-            done = await session.run(argv)
-            await lease.free(session.run, token)
-            await marks.remove(session.run, token)
-            if files:
+            marked = await marks.read(session.run, host)
+            alive = sorted({task.labels.host for task in marked if token_of(task.labels) == token})
+            done = await session.run((*argv, *(f"-{name}" for name in alive)))
+            words = [*done.text.splitlines(), *(f"alive {name}" for name in alive)]
+            if not alive:
+                await lease.free(session.run, token)
+                await marks.remove(session.run, token)
+            if files and not any(_kept(words)):
                 await session.run(("rm", "-f", "--", *files))
-            words = done.text.splitlines()
             if "code" in words:
                 await _tidy(connector, host, session)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,8 @@ from unittest.mock import patch
 
 import pytest
 
-from distui.run import history
+from distui.run import history, marks
+from distui.run.discover import FoundTask
 from distui.run.folder import Claim, holds, take
 from distui.run.host_run import HostRun
 from distui.run.launches import Launch, find_launches, list_launches
@@ -131,6 +133,66 @@ async def test_what_may_run_out_of_reach_keeps_its_folder(here: Here) -> None:
     ours, other = await launched(here, "r", ANN, "h1"), await launched(here, "r", ANN, "h2")
     assert await sweep(here, (Host("h1"),), "r", ANN.token, spare=("h2", "h3")) == Swept(("h1",))
     assert (ours.exists(), other.exists()) == (False, True)
+
+
+async def test_a_run_that_had_begun_keeps_its_folder_where_nobody_asked(here: Here, tmp_path: Path) -> None:
+    """With `-H h1` a home shared with h2 shows that folder, too: the run may live there, which is said."""
+    ours, other = await launched(here, "r", ANN, "h1"), await launched(here, "r", ANN, "h2")
+    for folder in (ours, other):
+        await holds(here.run, str(folder), ANN.token, over=True)
+    file = tmp_path / "rendezvous"
+    file.touch()
+    done = await sweep(here, (Host("h1"),), "r", ANN.token, (("h1", str(file)),))
+    assert (done.hosts, list(done.kept), "not asked" in done.kept["h2"]) == (("h1",), ["h2"], True)
+    assert (ours.exists(), (other / "env-0").exists(), file.exists()) == (False, True, True)
+    assert await sweep(here, (Host("h1"), Host("h2")), "r", ANN.token) == Swept(("h1",))
+    assert not other.exists()
+
+
+async def test_a_task_that_only_its_mark_tells_of_keeps_its_folder(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its host answers, but lists none: another engine or login has the task. Its mark and its lease stay, too."""
+    ours, other = await launched(here, "r", ANN, "h1"), await launched(here, "r", ANN, "h2")
+    labels = {**plan_for("h1", run_id="r").tasks[0].labels, "distui.launch": "a"}
+    marked, removed = marks.parse(json.dumps(labels), "h1"), []
+
+    async def read(*_: object) -> tuple[FoundTask, ...]:
+        return marked
+
+    async def remove(_: object, token: str) -> None:
+        removed.append(token)
+
+    monkeypatch.setattr(marks, "read", read)
+    monkeypatch.setattr(marks, "remove", remove)
+    done = await sweep(here, (Host("h1"),), "r", ANN.token)
+    assert (done.hosts, list(done.kept), "mark" in done.kept["h1"]) == (("h1",), ["h1"], True)
+    assert ((ours / "env-0").exists(), other.exists(), removed) == (True, False, [])
+    marked = ()
+    assert await sweep(here, (Host("h1"),), "r", ANN.token) == Swept(("h1",))
+    assert (ours.exists(), removed) == (False, [ANN.token])
+
+
+async def test_what_could_not_be_removed_is_found_again(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container wrote into the code as root: the claim stays with it, so the next stop says it again."""
+    folder = await launched(here, "r", ANN)
+    await holds(here.run, str(folder), ANN.token, over=True)
+    (folder / "code").mkdir()
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/rm"
+    program.write_text(
+        """#!/bin/sh
+        for one do case $one in -* | */code) ;; *) find "$one" ! -path '*/code' ! -type d -delete;; esac; done
+        """
+    )
+    program.chmod(0o755)
+    with monkeypatch.context() as patched:
+        patched.setenv("PATH", str(program.parent), prepend=os.pathsep)
+        for _ in range(2):
+            assert await sweep(here, (Host("h1"),), "r", ANN.token) == Swept(left={"h1": str(folder)})
+    assert sorted(path.name for path in folder.iterdir()) == ["code", "launched"]
+    assert await sweep(here, (Host("h1"),), "r", ANN.token) == Swept(("h1",))
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("over", [False, True])

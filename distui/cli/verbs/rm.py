@@ -98,8 +98,8 @@ async def _remove_launch(
         raise UsageError(f"run {place.run} is being started by {whose(alive[0])}", hint=hint)
     tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
     swept, whole = await sweep_run(connector, out, place.run, place.hosts, tokens, place.stored, spare=unreachable)
-    if unreachable or (not swept and place.stored is None):
+    if unreachable or (not swept and whole and place.stored is None):
         runs.there(told, place, None, unreachable)
-    if not swept:
+    if not swept and whole:
         out.say(f"distui: {place.run}: nothing of it is on its hosts")
     return ExitCode.OK if whole else ExitCode.CONTACT_LOST

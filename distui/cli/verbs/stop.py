@@ -162,12 +162,12 @@ async def _end_launch(
         out.say(f"distui: stopping the launch of {place.run} by {text}; where it goes on, it is told and ends")
     tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
     swept, whole = await sweep_run(connector, out, place.run, place.hosts, tokens, place.stored, spare=unreachable)
-    found, _ = await runs.find(told, connector, place) if swept else (None, unreachable)
+    found, _ = await runs.find(told, connector, place) if swept or not whole else (None, unreachable)
     if found is not None:
         return None
-    if unreachable or (not swept and place.stored is None):
+    if unreachable or (not swept and whole and place.stored is None):
         runs.there(told, place, None, unreachable)
-    if not swept:
+    if not swept and whole:
         out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")
     return ExitCode.OK if whole else ExitCode.CONTACT_LOST
 
