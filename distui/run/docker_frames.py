@@ -34,8 +34,8 @@ _SHORT = struct.Struct(">BxxxI")
 _SHORTEST = _FRAME.size - 8
 _PACKED = 1 + STAMP + 8
 """Bytes in a block for each line besides its text: stream, stamp, time."""
-_FRAME_LIMIT = 64 << 20
-"""What is waited for at most. Docker's frames are of 16 KiB."""
+_FRAME_LIMIT = 4 << 20
+"""What is waited for at most, and copied with each read. Docker's frames are of 16 KiB, a block is below 2 MiB."""
 
 
 class Record(NamedTuple):

@@ -10,8 +10,8 @@ from distui.run.onhost.wire import GREETING
 
 _HEAD = struct.Struct(">IHcx")
 _NOISE_LIMIT = 1 << 20
-_FRAME_LIMIT = 64 << 20
-"""Far more than the helper ever puts into one: a host that promises more does not get our memory."""
+_FRAME_LIMIT = 4 << 20
+"""Twice what the helper ever puts into one: a host that promises more does not get our memory."""
 
 
 class Frame(NamedTuple):

@@ -89,6 +89,7 @@ class TaskLog:
     def restore(self, read: Callable[[Any], T]) -> T | None:
         """Cut the files back to the last checkpoint and return its resume value, None to read from the start.
 
+        That is also so when a file is shorter than it was then: what is missing can only be had again from the host.
         `read` makes the value of what was stored and raises ValueError when that is none.
         """
         try:
@@ -97,9 +98,12 @@ class TaskLog:
             resume = read(saved["resume"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             lengths, resume = {}, None
+        found = self._lengths()
+        if any(found.get(path.name, 0) < lengths.get(path.name, 0) for path in self._own_files()):
+            lengths, resume = {}, None
         for path in self._own_files():
             with contextlib.suppress(FileNotFoundError):
-                os.truncate(path, min(max(0, lengths.get(path.name, 0)), path.stat().st_size))
+                os.truncate(path, max(0, lengths.get(path.name, 0)))
         return resume
 
     def _own_files(self) -> Iterator[Path]:

@@ -54,6 +54,13 @@ def test_a_login_that_only_prints_is_no_helper() -> None:
             list(reader.feed(b"y\n" * 20_000))
 
 
+def test_a_frame_beyond_what_a_helper_sends_is_refused() -> None:
+    """At its head: it would be waited for, and what has come of it copied with each read."""
+    reader = FrameReader("5e1f")
+    with pytest.raises(NoHelper):
+        list(reader.feed(GREETING + b"5e1f\n" + struct.pack(">IHcx", 5 << 20, 1, b"D")))
+
+
 def test_the_helper_is_written_in_python_3_6() -> None:
     """Old hosts have old Pythons; annotations there are text."""
     for name in ("wire", "pack", "sources", "files", "gpus", "metrics", "main", "code_store", "code"):

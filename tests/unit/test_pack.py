@@ -141,6 +141,8 @@ def test_a_column_of_lines_is_a_sequence(count: int, at: int, stop: int | None, 
     [
         pytest.param(HEAD.pack(LINES, 64, 0, b"", b""), id="no lines"),
         pytest.param(HEAD.pack(LINES, 70, 99, b"", b"") + b"123456", id="more lines than bytes"),
+        pytest.param(HEAD.pack(LINES, 5 << 20, 1, b"", b""), id="more than any helper packs"),
+        pytest.param(struct.pack(">BxxxI", 1, 5 << 20), id="more than any engine says at once"),
         pytest.param(HEAD.pack(LINES, 64 + 41, 1, b"", b"") + b"\1" + b"x" * 40, id="no newline"),
         pytest.param(HEAD.pack(LINES, 64 + 41, 1, b"", b"") + b"\3" + b"x" * 39 + b"\n", id="no such stream"),
     ],

@@ -11,6 +11,7 @@ from distui.run.journal import Journal
 from distui.run.logs import TaskLog
 from distui.run.masking import Mask
 from distui.run.store import RunStore, StoredRun, state_root
+from distui.run.times import times_of
 
 STAMP = "2026-11-21T01:02:03.000000001Z"
 
@@ -107,6 +108,28 @@ def test_a_checkpoint_that_is_torn_at_any_byte_is_none(stored: StoredRun) -> Non
         stored.follow_file(0).write_bytes(whole[:end])
         assert TaskLog(stored, 0, [0]).restore(dict) is None, end
         assert stored.rank_log(0).read_bytes() == b""
+
+
+@pytest.mark.parametrize("name", ["log", "times"])
+@pytest.mark.parametrize("kept", [None, 0, 3])
+def test_a_file_that_lost_bytes_is_read_again(stored: StoredRun, name: str, kept: int | None) -> None:
+    """Going on behind what is missing would leave a gap that nobody sees, or times beside the wrong lines."""
+    log = TaskLog(stored, 0, [0])
+    log.feed(printed(b"one\n"))
+    assert log.checkpoint({"at": 1})
+    log.close()
+    path = stored.rank_log(0).with_suffix(f".{name}")
+    if kept is None:
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:kept])
+
+    again = TaskLog(stored, 0, [0])
+    assert again.restore(dict) is None
+    again.feed(printed(b"one\n"))
+    again.close()
+    assert stored.rank_log(0).read_bytes() == b"one\n"
+    assert len(times_of(stored.rank_log(0)).read_bytes()) == 8
 
 
 def test_no_checkpoint_while_a_line_is_open(stored: StoredRun) -> None:
