@@ -101,5 +101,6 @@ def into_file(path: Path, view: LogView, wanted: Wanted) -> Iterator[LogOut]:
             raise UsageError(f"can't write {path}: {out.outlet.error.strerror}")
     finally:
         os.close(fd)
-        if not path.stat().st_size:
-            path.unlink()
+        with suppress(FileNotFoundError):  # somebody may have removed it meanwhile
+            if not path.stat().st_size:
+                path.unlink()

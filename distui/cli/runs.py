@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from distui.cli import wiring
 from distui.cli.settings import Settings
-from distui.errors import ContactLost, NotFound, UsageError
+from distui.errors import ContactLost, DistuiError, NotFound, UsageError
 
 if TYPE_CHECKING:
+    from distui.cli.console import Console
     from distui.facts.host import Trouble
     from distui.run.discover import FoundRun
     from distui.run.history import RunRow
@@ -73,6 +74,22 @@ def check_name(run: str) -> None:
     """Raise UsageError for what can't be a run's name."""
     if not run or len(run) > 63 or "/" in run or run.startswith((".", "-")) or not run.isprintable():
         raise UsageError(f"'{run[:60]}' is not a run's name", hint="`distui ps -a` lists the runs")
+
+
+def each_named(out: Console, names: Sequence[str], work: Callable[[str], int]) -> int:
+    """Do `work` for each of these runs; what is wrong with one is said and keeps it from none of the others.
+
+    Returns the highest exit code.
+    """
+    codes = []
+    for name in names:
+        try:
+            codes.append(work(name))
+        except DistuiError as exc:
+            hint = f"\n  try: {exc.hint}" if exc.hint else ""
+            out.warn(f"distui: {exc.message}{hint}", "red")
+            codes.append(exc.exit_code)
+    return max(codes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,6 @@ async def _until_asked(run: RunController, work: Coroutine[Any, Any, T]) -> T | 
         run.requests.stop = None
     if run.requests.stop is None and not run.requests.detach:
         run.requests.changed.clear()
-    run.stored.stop_asked()  # asked of an attempt that has ended
     task = asyncio.ensure_future(work)
     try:
         async with heeding(run):

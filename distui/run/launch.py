@@ -43,7 +43,11 @@ async def launch(run: RunController) -> None:
                 await _launch(run)
                 break
             except PortsTaken as refusal:
-                if not left or run.again is None or run.requests.stop is not None:
+                if run.requests.stop is not None:
+                    stopped = _interrupted(run)
+                    stopped.leftovers = refusal.leftovers
+                    raise stopped from None
+                if not left or run.again is None or refusal.leftovers:  # what is left would refuse our own name
                     raise
                 await run.renew(await with_other_ports(run, run.again, refusal, taken))
 

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import json
 import os
 import re
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
 
 from distui.cli import logfiles, runs
+from distui.cli.console import Console
 from distui.cli.loglines import Wanted, parse_grep, parse_moment
+from distui.cli.logsave import into_file
+from distui.cli.printer import LogView
+from distui.cli.verbs import stop
 from distui.errors import UsageError
 from distui.facts.host import Trouble
 from distui.plan.serialize import to_json
-from distui.run import history
+from distui.run import adopt, history
+from distui.run.adopt import StopReport
 from distui.run.discover import Found, FoundState
 from distui.run.events import AttemptEnded, Failure, LogLine, RankChanged, RunEnded, RunOpened, RunOutcome
 from distui.run.journal import Journal
@@ -226,6 +234,57 @@ def test_every_run_named_is_ended_whatever_is_wrong_with_another(cli: Any, home:
     assert done.code == 7
     assert "nope" in done.err
     assert "nada" in done.err
+
+
+def test_every_run_named_is_removed_whatever_is_wrong_with_another(cli: Any, store: RunStore) -> None:
+    """One that is followed here, among several, is said and gives the exit code; the others go."""
+    stored, busy = record(store, ended=FAILED), record(store, "busy")
+    with busy.followed():
+        done = cli("rm", "--purge", "-y", "busy", "r1")
+    assert done.code == 2
+    assert "run busy is followed on this machine" in done.err
+    assert (stored.path.exists(), busy.path.exists()) == (False, True)
+
+
+def _unwritable(stored: StoredRun) -> None:
+    raise OSError(errno.EROFS, "Read-only file system")
+
+
+def test_a_stop_that_cannot_be_asked_for_is_told(cli: Any, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launch here that has nothing on its hosts yet can only be asked: exit 3 and why."""
+    monkeypatch.setattr(StoredRun, "ask_stop", _unwritable)
+    with record(store).followed():
+        done = cli("stop", "r1", "-y")
+    assert done.code == 3
+    assert "Read-only file system" in done.err
+
+
+async def test_ranks_are_stopped_though_the_disk_here_is_full(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The distui that follows the run sees them end."""
+    asked: list[float] = []
+
+    async def stop_found(*_: object, grace: float, **__: object) -> StopReport:
+        asked.append(grace)
+        return StopReport({}, ())
+
+    monkeypatch.setattr(StoredRun, "ask_stop", _unwritable)
+    monkeypatch.setattr(adopt, "stop_found", stop_found)
+    live: Any = SimpleNamespace(plan=plan_for("h1"), found=None, unreachable={})
+    out = Console(sys.stdout, sys.stderr, out_colour=False, err_colour=False, width=0)
+    connector: Any = None
+    assert await stop._beside(connector, out, runs.Place("r1", record(store), ()), live, 2.0) == 0
+    assert asked == [2.0]
+    assert "Read-only file system; its ranks are stopped all the same" in capsys.readouterr().err
+
+
+def test_a_file_of_logs_that_somebody_removes_meanwhile(tmp_path: Path) -> None:
+    """It was there to be read, and is no reason to fail."""
+    path = tmp_path / "all.log"
+    with into_file(path, LogView(), Wanted()):
+        path.unlink()
+    assert not path.exists()
 
 
 def test_every_state_a_run_may_have_can_be_asked_for() -> None:

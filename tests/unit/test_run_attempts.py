@@ -157,6 +157,26 @@ async def test_a_stop_is_not_retried(cluster: Cluster) -> None:
     assert (ended.outcome, ended.attempt, cluster.of(AttemptEnded)) == ("stopped", 1, [])
 
 
+async def test_a_stop_asked_for_while_an_attempt_is_cleaned_up_is_heeded(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another distui here: no further attempt is begun."""
+    monkeypatch.setattr(attempts, "FIRST_PAUSE", 30.0)
+    ends(cluster, 3)
+    reached = cluster.hosts[0].hold("folder")
+    again = Planner(cluster, retries=2)
+    made = cluster.controller(again.first, again=again)
+
+    async def stop() -> None:
+        await reached.wait()
+        made.stored.ask_stop()
+        cluster.hosts[0].gates["folder"].set()
+
+    ended = await cluster.drive(made, stop())
+    assert (ended.outcome, ended.exit, ended.attempt) == ("stopped", 143, 1)
+    assert cluster.left() == []
+
+
 @pytest.mark.parametrize("how", ["user", "detach", "word"])
 async def test_in_the_pause(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """A stop (also asked by another process here) or a detach ends the run between two attempts."""

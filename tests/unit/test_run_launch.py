@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from distui.errors import HostAuthError, HostCommandError, HostUnreachable, SessionLost
+from distui.plan.model import RunPlan
+from distui.run import launch
+from distui.run.controller import RunController
 from distui.run.events import PhaseBegun, RankChanged, StopAsked, TaskStarted
 from distui.run.folder import Claim
+from distui.run.launch_leases import PortsTaken
+from distui.run.replan import NextAttempt
 from distui.session import Completed
 from fakehosts.hosts import FakeHost
 from fakehosts.runs import Cluster, facts_of, use_fake_follower
@@ -522,6 +527,31 @@ async def test_a_stop_from_elsewhere_takes_the_folder_away(cluster: Cluster, beg
     assert (ended.outcome, ended.exit, ended.leftovers) == ("stopped", 143, ())
     assert cluster.said() == "stopped from elsewhere while starting"
     assert cluster.left() == []
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_ports_are_not_changed_over_what_could_not_be_undone(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, stopped: bool
+) -> None:
+    """What is left has the run's name: it is told, and not taken for another run. A stop at that moment is a stop."""
+    plan = cluster.plan()
+    tried: list[RunPlan] = []
+
+    async def refuse(run: RunController) -> None:
+        tried.append(run.plan)
+        if stopped:
+            run.request_stop("user")
+        refusal = PortsTaken([])
+        refusal.leftovers = ("h1: a folder",)
+        raise refusal
+
+    async def again(*_: object) -> NextAttempt:
+        return NextAttempt(plan, {})
+
+    monkeypatch.setattr(launch, "_launch", refuse)
+    ended = await cluster.run(plan, again=again)
+    assert (ended.outcome, ended.leftovers) == ("stopped" if stopped else "launch_failed", ("h1: a folder",))
+    assert tried == [plan]
 
 
 async def test_a_terminal_closed_before_the_start(cluster: Cluster) -> None:

@@ -36,7 +36,7 @@ def command(ctx: click.Context, names: tuple[str, ...], purge: bool) -> int:
         runs.check_name(name)
     if purge and not confirm(out, told, f"Delete the logs of {', '.join(names)} on this machine?"):
         return ExitCode.INTERRUPTED
-    return max(_remove(told, out, name, purge=purge) for name in names)
+    return runs.each_named(out, names, lambda name: _remove(told, out, name, purge=purge))
 
 
 def _remove(told: Settings, out: Console, name: str, *, purge: bool) -> int:

@@ -12,7 +12,7 @@ from distui.cli.console import Console, confirm_async
 from distui.cli.options import DURATION, RANKS, RUN, verb
 from distui.cli.phrases import counted
 from distui.cli.ranks import refuse_unknown
-from distui.errors import DistuiError, ExitCode, UsageError
+from distui.errors import CheckFailed, ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,17 +65,11 @@ def _end(told: Settings, names: tuple[str, ...], grace: float | None, word: str,
         if len(names) > 1:
             raise UsageError("--rank is about one run", hint="name one run")
         return wiring.run_async(_some(told, out, runs.locate(told, names[0]), ranks, grace, word), limit=told.timeout)
-    return max(_end_named(told, out, name, grace, word) for name in names)
 
-
-def _end_named(told: Settings, out: Console, name: str, grace: float | None, word: str) -> int:
-    """One of several runs: what is wrong with one keeps none of the others alive."""
-    try:
+    def end(name: str) -> int:
         return wiring.run_async(_end_one(told, out, runs.locate(told, name), grace, word), limit=told.timeout)
-    except DistuiError as exc:
-        hint = f"\n  try: {exc.hint}" if exc.hint else ""
-        out.warn(f"distui: {exc.message}{hint}", "red")
-        return exc.exit_code
+
+    return runs.each_named(out, names, end)
 
 
 async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float | None, word: str) -> int:
@@ -146,7 +140,7 @@ async def _end_launch(
     from distui.run.launches import find_launches
 
     if place.stored is not None and place.stored.is_followed:
-        place.stored.ask_stop()
+        _ask(place.stored)
         if unreachable:
             runs.there(told, place, None, unreachable)
         return await _asked_here(out, place.stored)
@@ -170,6 +164,15 @@ async def _end_launch(
     if not swept and whole:
         out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")
     return ExitCode.OK if whole else ExitCode.CONTACT_LOST
+
+
+def _ask(stored: StoredRun) -> None:
+    """Ask the distui here that has the run in its hands. Raises CheckFailed when that can't be written."""
+    try:
+        stored.ask_stop()
+    except OSError as exc:
+        words = f"can't ask the distui here that has {stored.run_id}: {stored.path} can't be written: {exc.strerror}"
+        raise CheckFailed(words, hint="free some space there, or press Ctrl-C where the run was started") from exc
 
 
 async def _asked_here(out: Console, stored: StoredRun) -> int:
@@ -224,7 +227,10 @@ async def _beside(connector: Connector, out: Console, place: runs.Place, live: L
     seconds = live.plan.stop_grace if grace is None else grace
     out.say(f"distui: stopping {place.run}; the distui that follows it here cleans up")
     assert place.stored is not None
-    place.stored.ask_stop()  # it may still be starting
+    try:
+        _ask(place.stored)  # it may still be starting
+    except CheckFailed as exc:
+        out.warn(f"distui: {exc.message}; its ranks are stopped all the same", "yellow")
     report = await stop_found(connector, live.found, live.plan, who=owner(), grace=seconds, remove=False)
     unasked = {h: t.message for h, t in live.unreachable.items() if h in live.plan.hosts and h not in report.errors}
     for host, text in {**report.errors, **unasked}.items():
