@@ -21,9 +21,11 @@ async def clean_up(run: RunController, *, keep: bool) -> tuple[str, ...]:
     words.
     """
     unread = run.known.unread_tasks()
-    kept = [task for task in run.plan.tasks if task.index in unread]
-    for task in kept:
-        await run.emit(Notice(run.clock(), "warning", _kept(task)))
+    gone = {index for index in unread if run.known.tracks[index].phase == "removed"}
+    kept = [task for task in run.plan.tasks if task.index in unread - gone]
+    for task in run.plan.tasks:
+        if task.index in unread:
+            await run.emit(Notice(run.clock(), "warning", _lost(task) if task.index in gone else _kept(task)))
     if keep:
         unread = frozenset(t.index for t in run.plan.tasks)
     await run.emit(PhaseBegun(run.clock(), "cleanup"))
@@ -32,12 +34,21 @@ async def clean_up(run: RunController, *, keep: bool) -> tuple[str, ...]:
     return (*left, *(f"{t.host}: {t.container}, kept for its log, which is not complete here" for t in kept))
 
 
+def _incomplete(task: Task) -> str:
+    ranks = f"rank{'s' * (len(task.ranks) != 1)} {format_ranks(task.ranks)}"
+    return f"the log of {ranks} on {task.host} is not complete here"
+
+
+def _lost(task: Task) -> str:
+    """The same for a task that somebody removed before there was room here."""
+    return f"{_incomplete(task)}, and the rest of it is lost: its container was removed while there was no room here"
+
+
 def _kept(task: Task) -> str:
     """What became of a task whose log could not be written here, and how to get the log."""
     run = task.labels["distui.run"]
-    ranks = f"rank{'s' * (len(task.ranks) != 1)} {format_ranks(task.ranks)}"
     return (
-        f"the log of {ranks} on {task.host} is not complete here, so its container is kept: "
+        f"{_incomplete(task)}, so its container is kept: "
         f"free some space here, then `distui stop {run}` reads the rest and removes it "
         f"(`distui logs -t {run}` prints it from the host)"
     )

@@ -77,6 +77,8 @@ class Watch:
             room.cancel()
             *results, waited = await asyncio.gather(*running, room, return_exceptions=True)
             for track in self.known.tracks.values():
+                if track.over and track.log.error is not None and not track.log.given_up:
+                    track.log.retry()  # a last time: nobody else has what waits
                 track.save()
                 track.log.close()
         for result in (*results, None if isinstance(waited, asyncio.CancelledError) else waited):

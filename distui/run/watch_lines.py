@@ -41,6 +41,7 @@ class WatchedLines:
     async def end(self, track: TaskTrack) -> None:
         """Nothing more comes: an unfinished line is one now."""
         await self._show(track, track.log.flush())
+        await self.room.look(track)
 
     async def drained(self, track: TaskTrack, resume: ResumePoint) -> None:
         """A task is read to its end."""

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from distui.run import growing, room
 from distui.run.docker_frames import STDOUT, Batch
 from distui.run.events import HostSampled, Notice, RankChanged
+from distui.run.followed import Records
 from distui.run.growing import GrowingFile
 from distui.run.journal import Journal
 from distui.run.logs import TaskLog
+from distui.run.resume import ResumePoint
 from distui.run.store import RunStore, StoredRun
 from fakehosts.runs import Cluster, use_fake_follower
 
@@ -208,3 +210,19 @@ async def test_a_run_that_ends_on_a_full_disk_keeps_its_containers(cluster: Clus
     assert cluster.said().count("can't write the log of") == 1
     assert "distui logs -t r1" in cluster.said()
     assert "room here again" not in cluster.said()
+
+
+async def test_what_can_not_be_had_again_is_not_promised(cluster: Cluster) -> None:
+    """No notice says that a container is kept which somebody removed before there was room here."""
+    host = cluster.hosts[1]
+
+    async def later() -> None:
+        await until(lambda: bool(cluster.of(RankChanged)))
+        host.news.put_nowait(Records(1, printed(b"bye\n"), ResumePoint(written=4)))
+        await until(lambda: "can't write the log of" in cluster.said())
+        await until(lambda: any(e.rank == 0 and e.state == "exited" for e in cluster.of(RankChanged)))
+        host.engine.drop(host.containers[0])
+
+    ended = await cluster.run(cluster.plan(), later())
+    assert "rank 1 on h2 is not complete here, and the rest of it is lost" in cluster.said()
+    assert not [words for words in ended.leftovers if words.startswith("h2")]

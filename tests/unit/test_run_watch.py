@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
+from distui.run import growing, room
 from distui.run.docker_frames import Batch
 from distui.run.events import Event, FailureFound, GpuReading, HostChanged, HostSampled, LogLines, Notice, RankChanged
 from distui.run.followed import Back, Drained, Exited, FollowEvent, Lost, Note, Records, Removed, Sampled
@@ -111,6 +113,38 @@ async def test_another_controller_goes_on_where_this_one_stopped(make: Any) -> N
     again = make(plan)
     await again.tell(("h1", records(0, b"two\n", 8)), adopted=True)
     assert again.stored.rank_log(0).read_bytes() == b"one\ntwo\n"
+
+
+def full(*_: object, **__: object) -> None:
+    """A disk without room."""
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+async def test_what_a_removed_task_said_is_written_at_the_last(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for room here is nowhere else: it is tried once more before it is let go of."""
+    watched = make(plan_for("h1"))
+
+    async def never(_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(room.Room, "run", never)
+    async with watched.watch.following(watched.hosts, adopted=False):
+        with monkeypatch.context() as patched:
+            patched.setattr(growing, "open_private", full)
+            await watched.watch.take("h1", records(0, b"one\ntw"))
+            await watched.watch.take("h1", Removed(0))
+        assert watched.known.unread_tasks() == {0}
+    assert watched.stored.rank_log(0).read_bytes() == b"one\ntw"
+    assert watched.known.unread_tasks() == frozenset()
+
+
+async def test_an_open_line_that_does_not_fit_is_told(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last line may be the first that there is no room for."""
+    watched = make(plan_for("h1"))
+
+    monkeypatch.setattr(growing, "open_private", full)
+    await watched.tell(("h1", records(0, b"half")), ("h1", Removed(0)))
+    assert "can't write the log of" in watched.of(Notice)[0].text
 
 
 async def test_torchrun_s_lines_go_to_their_ranks(make: Any) -> None:
