@@ -70,7 +70,7 @@ class Batch:
     @property
     def size(self) -> int:
         """Bytes of `data`."""
-        return len(self.pieces.data) if isinstance(self.pieces, LineColumn) else sum(map(len, self.pieces))
+        return size_of(self.pieces)
 
     @property
     def low(self) -> bytes:
@@ -104,6 +104,11 @@ class Batch:
 def joined(pieces: Sequence[bytes]) -> bytes:
     """The pieces as they stand one after another."""
     return pieces.data if isinstance(pieces, LineColumn) else b"".join(pieces)
+
+
+def size_of(pieces: Sequence[bytes]) -> int:
+    """Bytes of all pieces."""
+    return len(pieces.data) if isinstance(pieces, LineColumn) else sum(map(len, pieces))
 
 
 class BadFrame(ValueError):

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from distui.run.events import Event, HostSampled, LogLines, Progressed, RunEnded
+from distui.run.line_block import bytes_of
 from distui.run.state import RunState, apply
 
 MOST_WAITING = 4000
@@ -18,13 +19,16 @@ MOST_WAITING = 4000
 MOST_LINES = 100_000
 """Log lines in them."""
 
+MOST_BYTES = 32 << 20
+"""Bytes of these lines."""
+
 
 class _Reader:
     """What waits for one reader."""
 
     def __init__(self, told: Sequence[Event]) -> None:
         self.waiting: list[Event] = list(told)
-        self.lines = 0
+        self.lines = self.bytes = 0
         self.woken = asyncio.Event()
         if self.waiting:
             self.woken.set()
@@ -32,13 +36,16 @@ class _Reader:
     def give(self, batch: Sequence[Event]) -> None:
         self.waiting += batch
         self.lines += sum(len(event.lines) for event in batch if isinstance(event, LogLines))
-        if len(self.waiting) > MOST_WAITING or self.lines > MOST_LINES:
-            self.waiting, self.lines = [event for event in self.waiting if _kept(event)], 0
+        self.bytes += sum(map(bytes_of, batch))
+        if len(self.waiting) > MOST_WAITING or self.lines > MOST_LINES or self.bytes > MOST_BYTES:
+            self.waiting = [event for event in self.waiting if _kept(event)]
+            self.lines = self.bytes = 0
         self.woken.set()
 
     def take(self) -> tuple[Event, ...]:
         self.woken.clear()
-        taken, self.waiting, self.lines = tuple(self.waiting), [], 0
+        taken, self.waiting = tuple(self.waiting), []
+        self.lines = self.bytes = 0
         return taken
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from distui.run.docker_frames import STDERR, joined
-from distui.run.events import LogLine
+from distui.run.docker_frames import STDERR, joined, size_of
+from distui.run.events import LogLine, LogLines
 from distui.run.lines import Stream, text_of
 
 
@@ -44,3 +44,11 @@ class LineBlock(Sequence[LogLine]):
     def data(self) -> bytes:
         """The bytes as they were printed."""
         return joined(self.pieces)
+
+
+def bytes_of(event: object) -> int:
+    """Bytes of the log lines in an event: what it takes of memory, but for what all events take."""
+    if not isinstance(event, LogLines):
+        return 0
+    lines = event.lines
+    return size_of(lines.pieces) if isinstance(lines, LineBlock) else sum(len(line.text) for line in lines)

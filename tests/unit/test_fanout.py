@@ -22,7 +22,7 @@ from distui.run.events import (
     StopAsked,
     TaskStarted,
 )
-from distui.run.fanout import MOST_WAITING, Fanout
+from distui.run.fanout import MOST_BYTES, MOST_WAITING, Fanout
 from distui.run.journal import Journal
 from distui.run.recorded import stored_events, stored_samples
 from distui.run.state import RunState, apply
@@ -77,6 +77,19 @@ async def test_a_reader_that_sleeps_costs_no_memory() -> None:
     rest = [event async for batch in batches for event in batch]
     assert len(rest) <= MOST_WAITING + len(STORY) + 50
     assert [e for e in rest if e in STORY] == list(STORY[1:])
+
+
+async def test_long_lines_for_a_reader_that_sleeps_cost_no_memory() -> None:
+    """They are counted by their bytes, too."""
+    fan = Fanout()
+    batches = fan.batches()
+    fan.put(STORY[:1])
+    assert await anext(batches) == STORY[:1]
+    line = LogLines(3.5, 0, 0, "h1", (LogLine("stdout", "x" * (MOST_BYTES // 2)),))
+    for _ in range(3):
+        fan.put((line,))
+    fan.put(STORY[1:])
+    assert [event async for batch in batches for event in batch] == list(STORY[1:])
 
 
 def test_a_recorded_run_reads_as_it_was_written(tmp_path: Path) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from distui.run.columns import LineColumn
 from distui.run.docker_frames import STDOUT
 from distui.run.events import LogLines, Notice
 from distui.run.line_block import LineBlock
-from distui.run.outbox import QUEUE_LINES, Outbox
+from distui.run.outbox import QUEUE_BYTES, QUEUE_LINES, Outbox
 
 
 async def test_lines_that_wait_for_a_slow_reader_are_counted() -> None:
@@ -25,3 +26,17 @@ async def test_lines_that_wait_for_a_slow_reader_are_counted() -> None:
     await late
     assert [queue.get_nowait() for _ in range(2)] == [half, Notice(2.0, "info", "later")]
     assert not queue.full()
+
+
+def test_long_lines_that_wait_are_counted_by_their_bytes() -> None:
+    """A line may be a megabyte long."""
+    queue = Outbox()
+    long = LogLines(1.0, 0, 0, "h1", LineBlock([STDOUT], [b""], [b"x" * (QUEUE_BYTES // 2)]))
+    packed = LogLines(1.0, 0, 0, "h1", LineBlock([STDOUT], [b""], LineColumn(b"x" * (QUEUE_BYTES // 2 - 1) + b"\n", 1)))
+    queue.put_nowait(long)
+    assert not queue.full()
+    queue.put_nowait(packed)
+    assert queue.full()
+    assert [queue.get_nowait(), queue.full()] == [long, False]
+    queue.get_nowait()
+    assert queue.bytes == 0
