@@ -29,7 +29,7 @@ def compare(old: RunPlan, new: RunPlan) -> str:
 
 def _lines(plan: RunPlan) -> Iterator[str]:
     """One line for each value; run id and ports that follow from it by name."""
-    ports = own_ports(plan.reasons)
+    ports = [port for _, port in own_ports(plan.reasons)]
     port = re.compile(rf"\b({'|'.join(map(str, ports))})\b")
     for path, value in _flat(to_json(plan), ""):
         if path.rpartition("/")[2] not in VARYING:

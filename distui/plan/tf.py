@@ -96,10 +96,10 @@ def _free_words(place: Place, ports: Sequence[int]) -> str:
     return f"{word} {listed}: free on {place.name}, outside its ephemeral range {low}-{high}"
 
 
-def own_ports(reasons: Sequence[str]) -> tuple[int, ...]:
-    """The ports that a plan chose itself, read from its reasons; they differ from run to run."""
-    found = (re.match(r"ports? ([0-9, ]+): free", reason) for reason in reasons)
-    return tuple(int(port) for match in found if match for port in match[1].split(", "))
+def own_ports(reasons: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """The ports that a plan chose itself, each with its host, read from its reasons; they differ from run to run."""
+    found = (re.match(r"ports? ([0-9, ]+): free on ([^ ,]+),", reason) for reason in reasons)
+    return tuple((match[2], int(port)) for match in found if match for port in match[1].split(", "))
 
 
 # what a task is told

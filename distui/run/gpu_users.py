@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from distui.errors import HostError
 from distui.plan.model import RunPlan
 from distui.run import marks
+from distui.run.claim_file import CLAIM
 from distui.run.discover import Runner
 from distui.run.folder import STALE_MINUTES, who_claims
 from distui.run.lease import PLACE, Thing, sharers
@@ -18,18 +19,19 @@ from distui.session import Connector
 from distui.spec.inventory import Host
 from distui.spec.names import fold
 
-# $1 place, $2 minutes, then GPUs. A directory that is stale and that this user could remove holds nothing.
-_TAKEN = r"""
+# $1 place, $2 minutes, then GPUs. A directory that is stale holds nothing.
+_TAKEN = (
+    CLAIM
+    + r"""
 place=$1 minutes=$2; shift 2
 for gpu do
   d=$place/distui-gpu-$gpu
   [ -d "$d" ] || continue
-  if [ -n "$(find "$d" -maxdepth 0 -mmin "+$minutes" 2>/dev/null)" ]; then
-    [ ! -O "$d" ] && [ "$(id -u)" != 0 ] || continue
-  fi
-  printf '%s\t%s\t%s\n' "$gpu" "$(sed -n 1p "$d/launch" 2>/dev/null)" "$(sed -n 2p "$d/launch" 2>/dev/null)"
+  [ -z "$(find "$d" -maxdepth 0 -mmin "+$minutes" 2>/dev/null)" ] || continue
+  printf '%s\t%s\t%s\n' "$gpu" "$(claim_line "$d/launch" 1)" "$(claim_line "$d/launch" 2)"
 done
-""".strip()
+"""
+).strip()
 
 
 @dataclass(frozen=True, slots=True)

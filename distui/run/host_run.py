@@ -153,9 +153,12 @@ class HostRun:
         self._claimed, self.leased = claim.token, True
         return await lease.lease(self._again, claim, things)
 
-    async def sharers(self) -> tuple[Share, ...]:
-        """Who has the run's GPUs and ports here already: tasks that the engine knows of, or that left a mark."""
-        tasks = await marks.tasks_on(self._listed, self.host, self.first, sweep=True)
+    async def sharers(self, tell: marks.Tell = str) -> tuple[Share, ...]:
+        """Who has the run's GPUs and ports here already: tasks that the engine knows of, or that left a mark.
+
+        `tell` is told why not all marks could be read.
+        """
+        tasks = await marks.tasks_on(self._listed, self.host, self.first, sweep=True, tell=tell)
         return lease.sharers(tasks, self.plan, self.things)
 
     @property

@@ -45,8 +45,9 @@ class PortsTaken(LaunchRefused):
 
 async def hold(run: RunController, claim: Claim) -> None:
     """Lease the GPUs and ports of the run on all hosts, before anything is tried on them."""
-    for host, why in (await _lease(run, claim)).items():
-        text = f"can't hold {_kinds(_exclusive(run, run.hosts[host].things))} while starting ({why})"
+    for host, told in (await _lease(run, claim)).items():
+        kinds = _kinds(told.things or _exclusive(run, run.hosts[host].things))
+        text = f"can't hold {kinds} while starting ({told.why})"
         await run.emit(Notice(run.clock(), "warning", f"{text}: a launch at this moment would go unseen", host))
 
 
@@ -54,7 +55,11 @@ async def hold_still(run: RunController, claim: Claim) -> None:
     """See that the leases are still the run's, before it starts: images and data may have taken long to come. And that
     no run that lives has any of these things."""
     await _lease(run, claim)
-    found = await each(_with_things(run), HostRun.sharers)
+    unread: list[tuple[str, str]] = []
+    found = await each(_with_things(run), lambda host: host.sharers(lambda why: unread.append((host.host, why))))
+    for name, why in unread:
+        text = f"can't read what all tasks have ({why}): one of another login may go unseen"
+        await run.emit(Notice(run.clock(), "warning", text, name))
     raise_errors(found, ExitCode.CHECK_FAILED)
     shared = [(host, share) for host, told in found.items() if isinstance(told, tuple) for share in told]
     _refuse(run, shared)
@@ -79,12 +84,12 @@ def _who_has(things: frozenset[Thing], told: tuple[Share, ...] | DistuiError) ->
     return [Share(s.words, things) for s in told if s.things & things][:1] if isinstance(told, tuple) else []
 
 
-async def _lease(run: RunController, claim: Claim) -> dict[str, str]:
-    """Lease what nobody else may have; returns why that can't be, by host.
+async def _lease(run: RunController, claim: Claim) -> dict[str, Lease]:
+    """Lease what nobody else may have; returns what can't be, by host.
 
     The first host by name decides between launches on the same hosts; nobody waits, so nothing can lock up.
     """
-    failed: dict[str, str] = {}
+    failed: dict[str, Lease] = {}
 
     async def lease(host: HostRun) -> Lease:
         return await host.lease(claim, _exclusive(run, host.things))
@@ -94,7 +99,7 @@ async def _lease(run: RunController, claim: Claim) -> dict[str, str]:
         leases = await finished(each(some, lease))
         raise_errors(leases, ExitCode.LAUNCH_FAILED)
         told = [(host, lease) for host, lease in leases.items() if isinstance(lease, Lease)]
-        failed |= {host: answer.why for host, answer in told if answer.state == "failed"}
+        failed |= {host: answer for host, answer in told if answer.state == "failed"}
         _refuse(run, [(host, Share(answer.why, answer.things)) for host, answer in told if answer.state == "held"])
     return failed
 
@@ -128,7 +133,7 @@ def _refuse(run: RunController, held: Sequence[Held]) -> None:
 def _chosen(run: RunController, held: Sequence[Held]) -> bool:
     """Whether the plan chose all ports of these by itself."""
     chosen = own_ports(run.plan.reasons)
-    return all(thing.number in chosen for _, share in held for thing in share.things if thing.kind == "port")
+    return all((host, thing.number) in chosen for host, share in held for thing in share.things if thing.kind == "port")
 
 
 async def with_other_ports(

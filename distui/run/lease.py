@@ -2,7 +2,8 @@
 
 While a launch is under way it holds a directory for each in the host's /tmp, which all its users share: `mkdir` lets
 exactly one through. Afterwards its live tasks hold them, by their labels and marks (`marks.py`), and the directories
-go. A launch that was killed leaves directories that count for some minutes only. Ages are by the host's own clock.
+go. A launch that was killed leaves directories that count for some minutes only: then the next launch takes them over,
+or goes on beside those of another login, which it can't remove, and says so. Ages are by the host's own clock.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Literal
 
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan
+from distui.run.claim_file import CLAIM
 from distui.run.discover import FoundTask, Runner
 from distui.run.folder import STALE_MINUTES, Claim, who_claims
 from distui.run.lines import safe
@@ -21,11 +23,14 @@ PLACE = "/tmp"
 """The one place where every user of a host may make a directory."""
 
 # $1 place, $2 the claim, $3 minutes, then things in one order for all: all of them or none. A stale directory is moved
-# away before it is removed, and put back when it was not the stale one after all (another launch was faster).
-_LEASE = r"""
-place=$1 claim=$2 minutes=$3 mine=; shift 3
+# away before it is removed, and put back when it was not the stale one after all (another launch was faster). One that
+# can't be moved is another login's, since /tmp is sticky: it is passed over and told, with who had it.
+_LEASE = (
+    CLAIM
+    + r"""
+place=$1 claim=$2 minutes=$3 mine= passed=; shift 3
 umask 022
-token() { sed -n 3p "$1/launch" 2>/dev/null; }
+aged() { [ -n "$(find "$1" -maxdepth 0 -mmin "+$minutes" 2>/dev/null)" ]; }
 own=$(printf '%s\n' "$claim" | sed -n 3p)
 undo() { for thing in $mine; do rm -rf -- "$place/distui-$thing"; done; }
 end() { undo; printf '%s\n' "$@"; exit 0; }
@@ -38,26 +43,42 @@ for thing do
       continue 2
     fi
     [ -d "$d" ] || end failed "$thing" "$said"
-    had=$(cat "$d/launch" 2>/dev/null)
-    if [ "$(token "$d")" = "$own" ]; then touch -- "$d" 2>/dev/null; continue 2; fi
-    [ -n "$(find "$d" -maxdepth 0 -mmin "+$minutes" 2>/dev/null)" ] || end held "$thing" "$had"
-    mv -- "$d" "$d.old-$$" 2>/dev/null || end stale "$thing" "$had"
-    if [ "$(cat "$d.old-$$/launch" 2>/dev/null)" = "$had" ]; then
+    had=$(claim "$d/launch")
+    if [ "$(claim_line "$d/launch" 3)" = "$own" ]; then touch -- "$d" 2>/dev/null; continue 2; fi
+    aged "$d" || end held "$thing" "$had"
+    if ! mv -- "$d" "$d.old-$$" 2>/dev/null; then
+      aged "$d" || continue
+      passed="$passed $thing"
+      continue 2
+    fi
+    if [ "$(claim "$d.old-$$/launch")" = "$had" ]; then
       rm -rf -- "$d.old-$$"
     else
       mv -- "$d.old-$$" "$d"
     fi
   done
-  end held "$thing" "$(cat "$d/launch" 2>/dev/null)"
+  end held "$thing" "$(claim "$d/launch")"
 done
 echo leased
-""".strip()
-
-_FREE = r"""
-for d in "$1"/distui-gpu-* "$1"/distui-port-*; do
-  [ "$(sed -n 3p "$d/launch" 2>/dev/null)" != "$2" ] || rm -rf -- "$d"
+for thing in $passed; do
+  d=$place/distui-$thing
+  printf '%s\t%s\t%s\n' "$thing" "$(claim_line "$d/launch" 1)" "$(claim_line "$d/launch" 2)"
 done
-""".strip()
+"""
+).strip()
+
+# Only what this login may remove is looked into.
+_FREE = (
+    CLAIM
+    + r"""
+for d in "$1"/distui-gpu-* "$1"/distui-port-*; do
+  [ -d "$d" ] && [ ! -L "$d" ] || continue
+  [ -O "$d" ] || [ "$(id -u)" = 0 ] || continue
+  [ "$(claim_line "$d/launch" 3)" != "$2" ] || rm -rf -- "$d"
+done
+:
+"""
+).strip()
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -91,7 +112,8 @@ def words_of(things: Iterable[Thing]) -> str:
 class Lease:
     """What came of it. `why` is empty when all is leased, else who has `things`, in words, or why it can't be.
 
-    `failed`: no directory can be made there (a full or read-only /tmp), so nothing is known of launches under way.
+    `failed`: no directory can be made there (a full or read-only /tmp), so nothing is known of launches under way; or,
+    where it names `things`, only for these, which another login's killed launch has left: the others are leased.
     """
 
     state: Literal["leased", "held", "failed"]
@@ -113,13 +135,20 @@ async def lease(run_argv: Runner, claim: Claim, things: Iterable[Thing], *, plac
     done = await run_argv(("sh", "-c", _LEASE, "distui-lease", place, claim.text, str(STALE_MINUTES), *by_name))
     state, _, told = done.text.partition("\n")
     name, _, words = told.partition("\n")
-    if not done.ok or state not in ("leased", "held", "stale"):
+    if not done.ok or state not in ("leased", "held"):
         return Lease("failed", safe((words or done.error_text).strip()[:300]) or f"exit {done.status}")
     if state == "leased":
-        return Lease("leased")
+        passed = [(by_name[n], who) for n, *who in (line.split("\t") for line in told.splitlines()) if n in by_name]
+        why = "; ".join(_left_words(f"{place}/distui-{thing.name}", who) for thing, who in passed)
+        return Lease("failed" if passed else "leased", why, frozenset(thing for thing, _ in passed))
     held = frozenset(by_name[n] for n in (name,) if n in by_name)
-    old = f", more than {STALE_MINUTES} minutes ago, which only they can remove" if state == "stale" else ""
-    return Lease("held", f"{words_of(held)} is being taken by a launch {who_claims(words)}{old}", held)
+    return Lease("held", f"{words_of(held)} is being taken by a launch {who_claims(words)}", held)
+
+
+def _left_words(directory: str, who: Sequence[str]) -> str:
+    """What a killed launch of another login has left, and who can remove it."""
+    claim = who_claims("\n".join(who))
+    return f"{directory} was left by a launch {claim}: have it removed by its owner or root"
 
 
 async def free(run_argv: Runner, token: str, *, place: str = PLACE) -> None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from distui.errors import HostCommandError
 from distui.facts.values import as_object, loads
 from distui.plan.labels import PREFIX, task_from_labels
 from distui.plan.model import Task
@@ -41,6 +42,12 @@ TOLD = (
 MOST = 4096
 """Bytes of a mark; a longer one is none of ours."""
 
+MANY = 1000
+"""Marks that are read of a host: anybody may leave some, and one takes milliseconds."""
+
+Tell = Callable[[str], object]
+"""Is told in words why not all marks of a host could be read."""
+
 _TOKEN = re.compile(r"[A-Za-z0-9-]{1,64}")
 """Tokens are read from labels, which anybody may write, and become part of a file's name."""
 
@@ -50,7 +57,9 @@ boot=$(cat /proc/sys/kernel/random/boot_id)
 
 # $1 the file, $2 labels, $3 a process's folder or a container's id, then for a container the command that prints its
 # pid. A pid of another namespace (an engine inside a container) is not the host's: its control group must name the
-# container. `set -C` makes the file anew or not at all, so a planted link is not followed.
+# container. What another login has put at the mark's name stays there, since /tmp is sticky; opened for writing, a pipe
+# would block and a link be followed. So the mark is written to a file of a name nobody knows, and linked to its own,
+# which fails where there is something. Then there is no mark.
 _LEAVE = (
     TICKS
     + _BOOT
@@ -62,20 +71,24 @@ else
   read -r pid <"$ref/pid" && read -r start began <"$ref/ident" && [ "$began" = "$boot" ] || exit 0
 fi
 umask 022
-rm -f -- "$file"
-set -C
-{ printf '%s %s %s\n%s\n' "$pid" "$start" "$boot" "$labels" | cat >"$file"; } || rm -f -- "$file"
+rm -f -- "$file" 2>/dev/null
+[ ! -e "$file" ] && [ ! -L "$file" ] && new=$(mktemp "$file.XXXXXX") || exit 0
+printf '%s %s %s\n%s\n' "$pid" "$start" "$boot" "$labels" | cat >"$new" && chmod 644 "$new" && ln -- "$new" "$file"
+rm -f -- "$new"
 """
 ).strip()
 
-# $1 place, $2 "sweep" to remove those that do not count. One that is being written is not whole yet and stays.
+# $1 place, $2 "sweep" to remove those that do not count. One that is being written is not whole yet and stays. Exit 3
+# when there are more than are read.
 _READ = (
     (
         TICKS
         + _BOOT
         + r"""
+count=0
 for file in "$1"/distui-task-*; do
   [ -f "$file" ] && [ ! -L "$file" ] || continue
+  [ "$((count += 1))" -le @MANY@ ] || exit 3
   head -c @MOST@ "$file" 2>/dev/null | (
     read -r pid start on && IFS= read -r labels || exit 0
     case $pid$start in '' | *[!0-9]*) exit 0;; esac
@@ -89,6 +102,7 @@ done
     )
     .strip()
     .replace("@MOST@", str(MOST))
+    .replace("@MANY@", str(MANY))
 )
 
 _REMOVE = 'rm -f -- "$1/distui-task-$2".*'
@@ -115,19 +129,37 @@ async def leave(
     await run_argv(("sh", "-c", _LEAVE, "distui-mark", file, told, ref, *pid_argv))
 
 
-async def read(run_argv: Runner, host: str, *, sweep: bool = False, place: str = PLACE) -> tuple[FoundTask, ...]:
-    """The live tasks that have left a mark on a host. `sweep` removes marks of tasks that have ended."""
-    done = await run_argv(("sh", "-c", _READ, "distui-marks", place, "sweep" if sweep else ""))
-    return parse(done.text, host)
+async def read(
+    run_argv: Runner, host: str, *, sweep: bool = False, tell: Tell | None = None, place: str = PLACE
+) -> tuple[FoundTask, ...]:
+    """The live tasks that have left a mark on a host. `sweep` removes marks of tasks that have ended.
+
+    Marks that can't all be read are told to `tell`, with those that could be: anybody may have left them. Without it
+    that raises HostCommandError, for those who do something where nobody lives.
+    """
+    found: tuple[FoundTask, ...] = ()
+    try:
+        done = await run_argv(("sh", "-c", _READ, "distui-marks", place, "sweep" if sweep else ""))
+        found = parse(done.text, host)
+        if done.status == 3:
+            raise HostCommandError(host, f"more than {MANY} files {place}/distui-task-* on {host}")
+    except HostCommandError as exc:
+        if tell is None:
+            raise
+        tell(exc.message)
+    return found
 
 
-async def tasks_on(run_argv: Runner, host: str, like: Task | Host, *, sweep: bool = False) -> tuple[FoundTask, ...]:
+async def tasks_on(
+    run_argv: Runner, host: str, like: Task | Host, *, sweep: bool = False, tell: Tell = str
+) -> tuple[FoundTask, ...]:
     """The tasks that the engine of `like` knows of on a host, and live ones that only their marks tell of.
 
+    `tell` is told why not all marks could be read.
     Raises HostCommandError with the engine's words.
     """
     known, marked = await asyncio.gather(
-        list_tasks(run_argv, host, like.engine, like.engine_command), read(run_argv, host, sweep=sweep)
+        list_tasks(run_argv, host, like.engine, like.engine_command), read(run_argv, host, sweep=sweep, tell=tell)
     )
     return added(known, marked)
 

@@ -138,7 +138,7 @@ async def _marked(connector: Connector, hosts: Sequence[Host]) -> tuple[FoundTas
 
 async def _marks_on(host: str, session: Session) -> tuple[FoundTask, ...]:
     with contextlib.suppress(HostError):
-        return await marks.read(session.run, host)
+        return await marks.read(session.run, host, tell=str)
     return ()
 
 
@@ -148,7 +148,7 @@ def shared_row(plan: RunPlan, hosts: Sequence[str], found: Found, marked: Sequen
     for host in hosts:
         told = [task for run in found.runs for task in run.tasks if task.host == host]
         tasks = marks.added(told, [task for task in marked if task.host == host])
-        chosen = {Thing("port", port) for port in own_ports(plan.reasons)}
+        chosen = {Thing("port", port) for at, port in own_ports(plan.reasons) if at == host}
         if shares := sharers(tasks, plan, things_on(plan, host) - chosen):
             gpus = any(thing.kind == "gpu" for share in shares for thing in share.things)
             saw = "; ".join(share.words for share in shares)

@@ -113,13 +113,16 @@ async def _sweep(
             alive = sorted({task.labels.host for task in marked if token_of(task.labels) == token})
             done = await session.run((*argv, *(f"-{name}" for name in alive)))
             words = [*done.text.splitlines(), *(f"alive {name}" for name in alive)]
-            if not alive:
-                await lease.free(session.run, token)
-                await marks.remove(session.run, token)
-            if files and not any(_kept(words)):
-                await session.run(("rm", "-f", "--", *files))
-            if "code" in words:
-                await _tidy(connector, host, session)
+            try:
+                if not alive:
+                    await marks.remove(session.run, token)
+                if files and not any(_kept(words)):
+                    await session.run(("rm", "-f", "--", *files))
+                if "code" in words:
+                    await _tidy(connector, host, session)
+            finally:
+                if not alive:
+                    await lease.free(session.run, token)
         finally:
             await session.close()
     except DistuiError as exc:

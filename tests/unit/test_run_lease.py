@@ -16,12 +16,13 @@ import pytest
 
 from distui.cli import planview
 from distui.cli.console import Console
-from distui.errors import SessionLost
+from distui.errors import HostCommandError, SessionLost
 from distui.facts.host import Gpu, Gpus, HostFacts
 from distui.plan.labels import task_from_labels
 from distui.plan.model import NoPlan, PlanProblem, RunPlan
 from distui.plan.serialize import from_json
-from distui.run.discover import FoundTask, find_runs
+from distui.plan.tf import own_ports
+from distui.run.discover import FoundTask, Runner, find_runs
 from distui.run.events import RunEnded
 from distui.run.folder import Claim
 from distui.run.gpu_users import gpu_users, launches, told
@@ -89,6 +90,62 @@ async def test_a_stale_lease_does_not_hold(tmp_path: Path, minutes: int, state: 
 
     assert (await lease(here, BOB, gpus(0), place=str(tmp_path))).state == state
     assert held(tmp_path) == ["distui-gpu-0"]
+
+
+def stubborn(place: Path) -> Runner:
+    """Runs commands on this machine, where `mv` moves nothing: as in a sticky /tmp what another login made."""
+    place.mkdir()
+    (place / "mv").write_text("#!/bin/sh\nexit 1\n")
+    (place / "mv").chmod(0o755)
+
+    async def run(argv: Sequence[str]) -> Completed:
+        return await here(("env", f"PATH={place}:{os.environ['PATH']}", *argv))
+
+    return run
+
+
+async def test_a_stale_lease_of_another_login_is_passed_over(tmp_path: Path) -> None:
+    """Who left it and what to remove is said, the rest is leased; one that is not stale holds as any other."""
+    place, run, port = tmp_path / "tmp", stubborn(tmp_path / "bin"), Thing("port", 29500)
+    place.mkdir()
+    await lease(here, ANN, {port}, place=str(place))
+    assert (await lease(run, BOB, gpus(0) | {port}, place=str(place))).state == "held"
+    then = time.time() - 60 * 12
+    os.utime(place / "distui-port-29500", (then, then))
+    told = await lease(run, BOB, gpus(0) | {port}, place=str(place))
+
+    who = "a launch of ann@desk since 1970-01-01 00:00:00 UTC"
+    why = f"{place}/distui-port-29500 was left by {who}: have it removed by its owner or root"
+    assert told == Lease("failed", why, frozenset({port}))
+    assert held(place) == ["distui-gpu-0", "distui-port-29500"]
+    await free(here, BOB.token, place=str(place))
+    assert held(place) == ["distui-port-29500"]
+
+
+async def at_once(argv: Sequence[str]) -> Completed:
+    """Run a command on this machine that must not wait for anything."""
+    done = await here(("timeout", "10", *argv))
+    assert done.status != 124, "it waits for ever"
+    return done
+
+
+async def test_what_strangers_put_there(tmp_path: Path) -> None:
+    """A pipe, a device, a link and a flood in place of a claim: nobody waits for them, and they say nothing."""
+    for number in range(4):
+        (tmp_path / f"distui-gpu-{number}").mkdir()
+    os.mkfifo(tmp_path / "distui-gpu-0" / "launch")
+    (tmp_path / "distui-gpu-1" / "launch").symlink_to("/dev/zero")
+    (tmp_path / "text").write_text(ANN.text)
+    (tmp_path / "distui-gpu-2" / "launch").symlink_to(tmp_path / "text")
+    (tmp_path / "distui-gpu-3" / "launch").write_text("x" * 10_000 + f"\n\n{ANN.token}\n")
+
+    for number in range(4):
+        told = await lease(at_once, BOB, gpus(number), place=str(tmp_path))
+        assert (told.state, told.why) == ("held", f"GPU {number} is being taken by a launch of somebody unknown")
+    found = await launches(at_once, range(4), place=str(tmp_path))
+    assert found == tuple(f"GPU {number} is being taken by a launch of somebody unknown" for number in range(4))
+    await free(at_once, ANN.token, place=str(tmp_path))
+    assert len(held(tmp_path)) == 5, "none is ours"
 
 
 async def test_where_nothing_can_be_made(tmp_path: Path) -> None:
@@ -309,6 +366,29 @@ async def test_it_is_given_up_after_some_plans(cluster: Cluster) -> None:
     assert asked == [{"h1": {first.master_port}}] * 4
 
 
+async def test_a_job_s_port_is_not_one_that_the_plan_chose_on_another_host(cluster: Cluster) -> None:
+    """Equal numbers on two hosts: the job's is refused at once, since no other plan would help."""
+    rival, first = rival_of(cluster), cluster.plan(run_id="a", master_port=7777)
+    reason = "port 7777: free on h2, outside its ephemeral range 32768-60999"
+    second = replace(cluster.plan(run_id="b", master_port=7777), reasons=(reason,))
+    ended = await both(cluster, first, rival, second, again=planning(second))
+
+    assert own_ports(second.reasons) == (("h2", 7777),)
+    assert [e.exit for e in ended] == [0, 3]
+    assert "two programs can't share one" in rival.said()
+    assert "the plan takes another" not in rival.said()
+
+
+async def test_marks_that_can_not_be_read_are_a_warning(cluster: Cluster) -> None:
+    """Anybody may leave so many that reading them takes too long: no launch is refused for it."""
+    cluster.hosts[0].fails["marks"] = HostCommandError("h1", "h1: no end within 15 s", code="command_timeout")
+    end_all(cluster)
+    ended = await cluster.run(plan_of(cluster, "mine"))
+
+    assert ended.exit == 0
+    assert "can't read what all tasks have (h1: no end within 15 s)" in cluster.said()
+
+
 async def test_a_live_run_holds_its_port_before_it_listens(cluster: Cluster) -> None:
     """By its label where the engine tells it, by its mark where only others see it; a private network holds none."""
     other = cluster.plan(run_id="other", master_port=7777)
@@ -458,5 +538,5 @@ async def test_launches_under_way_are_seen_without_touching_them(tmp_path: Path)
     assert await launches(here, (0, 2, 3, 4), place=str(tmp_path)) == (
         "GPU 2 is being taken by a launch of ann@desk since 1970-01-01 00:00:00 UTC",
         "GPU 3 is being taken by a launch of somebody unknown",
-    ), "a stale one that this user could remove holds nothing"
+    ), "a stale one holds nothing"
     assert len(held(tmp_path)) == 4

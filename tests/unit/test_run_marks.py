@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from distui.errors import HostCommandError
 from distui.plan.labels import TaskLabels, to_labels
 from distui.run import marks
 from distui.session import Completed
@@ -152,6 +154,51 @@ async def test_what_strangers_put_there(tmp_path: Path, program: subprocess.Pope
     assert [t.labels.run for t in await marks.read(here, "h1", sweep=True, place=str(place))] == ["r"]
     assert secret.read_text() == "keep\n"
     assert not (place / "distui-task-aa-1.3").is_symlink()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "link", "nowhere", "folder"])
+async def test_where_a_stranger_s_thing_can_not_be_removed(
+    tmp_path: Path, program: subprocess.Popen[bytes], kind: str
+) -> None:
+    """As in a sticky /tmp: there is no mark then, and nobody waits, writes through it, or leaves anything."""
+    place, tools, target = tmp_path / "tmp", tmp_path / "bin", tmp_path / "target"
+    file = place / "distui-task-aa-1.3"
+    for folder in (place, tools):
+        folder.mkdir()
+    (tools / "rm").write_text(f'#!/bin/sh\ncase $* in *{file}) exit 1;; esac\nexec {shutil.which("rm")} "$@"\n')
+    (tools / "rm").chmod(0o755)
+    target.write_text("keep\n")
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "folder":
+        file.mkdir()
+    else:
+        file.symlink_to({"device": Path("/dev/null"), "link": target, "nowhere": tmp_path / "new"}[kind])
+
+    async def run(argv: Sequence[str]) -> Completed:
+        done = await here(("timeout", "10", "env", f"PATH={tools}:{os.environ['PATH']}", *argv))
+        assert done.status == 0, done
+        return done
+
+    ref = str(folder_of(program, tmp_path / "run"))
+    await marks.leave(run, TOKEN, to_labels(LABELS), ref, place=str(place))
+    assert [path.name for path in place.rglob("*")] == [file.name]
+    assert target.read_text() == "keep\n"
+    assert not (tmp_path / "new").exists()
+
+
+async def test_a_flood_of_marks_is_read_in_part(tmp_path: Path) -> None:
+    """So that nobody can make a launch wait; it is said that some were not."""
+    for number in range(marks.MANY + 1):
+        (tmp_path / f"distui-task-{number}").touch()
+    told: list[str] = []
+    assert await marks.read(here, "h1", tell=told.append, place=str(tmp_path)) == ()
+    assert told == [f"more than 1000 files {tmp_path}/distui-task-* on h1"]
+    with pytest.raises(HostCommandError, match="more than 1000 files"):
+        await marks.read(here, "h1", place=str(tmp_path))
+    (tmp_path / "distui-task-0").unlink()
+    await marks.read(here, "h1", tell=told.append, place=str(tmp_path))
+    assert len(told) == 1
 
 
 def test_what_the_engine_knows_counts_before_a_mark() -> None:
