@@ -406,6 +406,7 @@ def test_a_host_that_is_cut_off_while_runs_are_started(lab: Any, home: Path, sta
     until(lambda: h2.containers() == ["distui-held-1"])
     for cure in ("unblackhole", "unshape"):
         h2.fault(cure)
+    until(lambda: lab.ssh("h2", "true", home=home).returncode == 0)  # the network has to find it again
     late = [lab.distui("stop", name, "-y", home=home) for name in ("held", "sent")]
     until(lambda: h2.out("ls -A /root/.local/state/distui/code 2>/dev/null || true") in ("", ".lock"), 30)
     again = lab.distui("rm", "sent", "--purge", "-y", home=home), start("true", "--name", "sent", wait=False).finish()
