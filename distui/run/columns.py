@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import overload
 
-STAMP = len(b"2026-11-21T02:35:34.123456789Z")
-"""How long Docker's own stamps are, always."""
+from distui.run.times import STAMP
 
 _NEAR_END = 64
 """Lines so near to the end are cut off there, without the others."""

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from distui.run.columns import STAMP, LineColumn, StampColumn
+from distui.run.columns import LineColumn, StampColumn
 from distui.run.onhost.pack import HEAD, LINES
+from distui.run.times import STAMP
 from distui.run.times import unpack as unpack_times
 
 _SECOND_NS = 1_000_000_000

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 WIDTH = 8
-WHOLE = len(b"2026-11-21T02:35:34.123456789Z")
-"""How Docker's own stamps look, always."""
+STAMP = len(b"2026-11-21T02:35:34.123456789Z")
+"""Bytes of Docker's own stamps, which all look like this."""
 
 _FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
 """The first and last second of the years 1 to 9999: beyond them nothing here can say a time."""
@@ -48,7 +48,7 @@ class Stamps:
 
     def _of_one_second(self, stamps: Sequence[bytes]) -> bool:
         """Whether these are Docker's own, of the second in `_second`: at full speed nearly always."""
-        if not stamps or set(map(len, stamps)) != {WHOLE}:
+        if not stamps or set(map(len, stamps)) != {STAMP}:
             return False
         known = self.parse(stamps[0].decode("ascii", "replace")) is not None
         return known and min(stamps)[:19] == self._second == max(stamps)[:19]
