@@ -43,7 +43,12 @@ def classify(text: str, status: int | None) -> Trouble | None:
     for code, codes, words, message, hint in _FAILURES:
         if status in codes or (words and words.lower() in text.lower()):
             return Trouble(code, message, hint)
-    return Trouble("nvidia_smi_failed", f"nvidia-smi failed with exit code {status}: {_first_line(text)}", _REBOOT)
+    hint = _ASKED if status == _BAD_ARGUMENT else _REBOOT
+    return Trouble("nvidia_smi_failed", f"nvidia-smi failed with exit code {status}: {_first_line(text)}", hint)
+
+
+_BAD_ARGUMENT = 2
+_ASKED = "its driver does not know what it was asked for: `nvidia-smi --help-query-gpu` lists what it knows"
 
 
 _FAILURES: tuple[tuple[str, tuple[int, ...], str, str, str], ...] = (
@@ -67,19 +72,23 @@ def _first_line(text: str) -> str:
     return next((line.strip()[:200] for line in text.splitlines() if line.strip()), "no message")
 
 
-def rows(text: str, key: str) -> tuple[Mapping[str, str], ...]:
-    """Rows of a `--format=csv` table by header name without units; `key` names a column every table has.
+def rows(text: str, *keys: str) -> tuple[Mapping[str, str], ...]:
+    """Rows of a `--format=csv` table by header name without units; `keys` names columns of which every table has one.
 
     Lines before the header and lines with fewer cells are not rows. Process names may hold commas: cells
     beyond the header's belong to the name column.
     """
     lines = [line for line in text.splitlines() if line.strip()][:_MOST_ROWS]
-    start = next((i for i, line in enumerate(lines) if key in line and key in _header(line)), None)
+    start = next((i for i, line in enumerate(lines) if any(key in line for key in keys) and _heads(line, keys)), None)
     if start is None:
         return ()
     header = _header(lines[start])
     cells = (_cells(line, header) for line in lines[start + 1 :])
     return tuple(dict(zip(header, row, strict=True)) for row in cells if len(row) == len(header))
+
+
+def _heads(line: str, keys: Sequence[str]) -> bool:
+    return not set(keys).isdisjoint(_header(line))
 
 
 def _header(line: str) -> list[str]:
@@ -103,17 +112,20 @@ def _cells(line: str, header: Sequence[str]) -> list[str]:
 
 
 def parse_query(text: str) -> tuple[Gpu, ...]:
-    """GPUs of `nvidia-smi --query-gpu=... --format=csv`, by header name, in the order of their index."""
+    """GPUs of `nvidia-smi --query-gpu=... --format=csv`, by header name, in the order of their index.
+
+    Any column may be missing: a driver that does not know a field was asked without it.
+    """
     seen: dict[int, Gpu] = {}
-    for row in rows(text, "uuid"):
-        gpu = _gpu(row)
+    for place, row in enumerate(rows(text, "uuid", "index")):
+        gpu = _gpu(row, place)
         if gpu is not None:
             seen.setdefault(gpu.index, gpu)
     return tuple(seen[i] for i in sorted(seen))
 
 
-def _gpu(row: Mapping[str, str]) -> Gpu | None:
-    index = integer(row.get("index"))
+def _gpu(row: Mapping[str, str], place: int) -> Gpu | None:
+    index = integer(row.get("index")) if "index" in row else place
     if index is None:
         return None
     return Gpu(
@@ -216,7 +228,7 @@ def nvidia(
 
     The problem of the whole is set only when not one GPU answered; no nvidia-smi is no problem.
     """
-    healthy = parse_query(query.text)
+    healthy = _with_ids(parse_query(query.text), listed)
     missing = _missing(healthy, listed, kernel, broken_devices(query.text))
     gpus = tuple(sorted((*healthy, *missing), key=lambda g: g.index))
     if query.missing:
@@ -225,6 +237,12 @@ def nvidia(
     if problem is None and not gpus and query.text.strip():
         problem = _silent(query.text)
     return Gpus(_with_extras(gpus, listed, processes), problem)
+
+
+def _with_ids(gpus: Sequence[Gpu], listed: Sequence[ListedGpu]) -> tuple[Gpu, ...]:
+    """Each GPU with the id that `nvidia-smi -L` gives it, where the table has no such column."""
+    ids = {item.index: item.uuid for item in listed}
+    return tuple(gpu if gpu.uuid else replace(gpu, uuid=ids.get(gpu.index, "")) for gpu in gpus)
 
 
 def _silent(text: str) -> Trouble | None:
@@ -242,7 +260,8 @@ def _missing(
     """Rows for GPUs that the kernel, the listing or an error message names and the table lacks."""
     if not healthy and not broken:
         return ()
-    seen = {pci_key(g.pci) for g in healthy}
+    ids = {g.uuid for g in healthy if g.uuid}
+    seen = {pci_key(g.pci) for g in healthy} | {pci_key(k.pci) for k in kernel if k.uuid in ids}
     by_uuid = {item.uuid: item for item in listed}
     known_devices = {pci_key(k.pci): k for k in kernel}
     addresses = sorted((set(known_devices) | set(broken)) - seen)

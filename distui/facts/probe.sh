@@ -66,14 +66,19 @@ from_file() {
   [ -n "$line" ] && printf '%s\t%s\n' "$1" "$line"
 }
 
-# captured COMMAND...: its output in $said, up to 300 kB, and its exit status in $code.
-captured() {
+# heard COMMAND...: its output in $said, up to 300 kB, and its exit status in $code.
+heard() {
   said=$({ "$@"; printf '\nended=%s' "$?"; } 2>&1 | head -c 300000)
   code=${said##*ended=}
   case $code in
     '' | *[!0-9]*) code=141 ;;
     *) said=${said%ended=*} ;;
   esac
+}
+
+# captured COMMAND...: the same, printed.
+captured() {
+  heard "$@"
   printf '%s\n' "$said"
 }
 
@@ -184,18 +189,37 @@ GPU_FIELDS=index,uuid,name,pci.bus_id,memory.total,memory.used,utilization.gpu,t
 
 smi() { bounded "$LIMIT" nvidia-smi "$@"; }
 
-# Old drivers refuse the whole query for one field they do not know. A lost GPU may fail the query of all:
-# then each is asked by itself.
+# smi_table KIND FIELDS: a table by nvidia-smi, printed. A driver refuses the whole query, with status 2, for one
+# field that it does not know: it is asked again without that field, at most once for each.
+smi_table() {
+  fields=$2
+  while :; do
+    heard smi "--query-$1=$fields" --format=csv
+    refused=$(printf '%s\n' "$said" | sed -n 's/.*Field "\([^"]*\)" is not a valid field.*/\1/p' | head -n 1)
+    [ "$code" = 2 ] && without_field "$refused" || break
+  done
+  printf '%s\n' "$said"
+}
+
+# without_field NAME: takes one field out of $fields; fails when it is not among them, or the last.
+without_field() {
+  case ",$fields," in
+    ",$1,") return 1 ;;
+    *",$1,"*) ;;
+    *) return 1 ;;
+  esac
+  fields=",$fields,"
+  fields="${fields%%",$1,"*},${fields#*",$1,"}"
+  fields=${fields#,}
+  fields=${fields%,}
+}
+
+# A lost GPU may fail the query of all: then each is asked by itself.
 nvidia_query() {
-  smi "--query-gpu=$GPU_FIELDS,mig.mode.current" --format=csv
-  code=$?
-  if [ "$code" = 2 ]; then
-    smi "--query-gpu=$GPU_FIELDS" --format=csv
-    code=$?
-  fi
+  smi_table gpu "$GPU_FIELDS,mig.mode.current"
   case $code in 0 | 9 | 12 | 18 | 124 | 126 | 127 | 137) return "$code" ;; esac
   for device in /proc/driver/nvidia/gpus/*; do
-    [ -d "$device" ] && smi -i "${device##*/}" "--query-gpu=$GPU_FIELDS" --format=csv &
+    [ -d "$device" ] && smi -i "${device##*/}" "--query-gpu=$fields" --format=csv &
   done
   wait
   return "$code"
@@ -216,7 +240,7 @@ nvidia_kernel() {
 }
 
 nvidia_apps() {
-  captured smi --query-compute-apps=gpu_uuid,pid,used_memory,process_name --format=csv
+  smi_table compute-apps gpu_uuid,pid,used_memory,process_name
   for pid in $(printf '%s\n' "$said" | sed -n 's/^[^,]*, *\([0-9][0-9]*\),.*/\1/p' | sort -u | head -n 200); do
     value "pid/$pid/user" "$(stat -c %U "/proc/$pid" 2>/dev/null)"
     count=0

@@ -172,6 +172,81 @@ esac""",
     assert (gpu.name, gpu.mig, gpu.driver) == ("Tesla K80", None, "390.30")
 
 
+def refusing(*refused: str) -> str:
+    """An nvidia-smi of two GPUs whose driver does not know some fields, in the words and with the status of the real
+    one: it names the first of them that was asked for.
+    """
+    return f"""
+exec python3 - "$@" <<'END'
+import sys
+cells = {GPU_CELLS!r}
+if sys.argv[1] == "-L":
+    sys.exit(print("GPU 0: NVIDIA H100 (UUID: GPU-aa)\\nGPU 1: NVIDIA H100 (UUID: GPU-bb)"))
+what, fields = sys.argv[1].split("=")
+fields = fields.split(",")
+for field in fields:
+    if field in {refused!r} or what == "--query-gpu" and field not in cells:
+        print('Field "%s" is not a valid field to query.\\n' % field)
+        sys.exit(2)
+if what == "--query-compute-apps":
+    apps = dict(gpu_uuid="GPU-bb", pid="{os.getpid()}", used_memory="512 MiB", process_name="python train.py")
+    print(", ".join(fields) + "\\n" + ", ".join(apps[f] for f in fields))
+else:
+    print(", ".join(fields))
+    for row in zip(*(cells[f] for f in fields)):
+        print(", ".join(row))
+END"""
+
+
+GPU_CELLS = {
+    "index": ("0", "1"),
+    "uuid": ("GPU-aa", "GPU-bb"),
+    "name": ("NVIDIA H100", "NVIDIA H100"),
+    "pci.bus_id": ("00000000:0A:00.0", "00000000:0B:00.0"),
+    "memory.total": ("81559 MiB", "81559 MiB"),
+    "memory.used": ("11125 MiB", "0 MiB"),
+    "utilization.gpu": ("97 %", "0 %"),
+    "temperature.gpu": ("53", "41"),
+    "power.draw": ("433.78 W", "69.85 W"),
+    "driver_version": ("590.48.01", "590.48.01"),
+    "mig.mode.current": ("Disabled", "Disabled"),
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+def test_a_driver_is_asked_again_without_what_it_refuses(run: Run, shim: Shim, shell: tuple[str, ...]) -> None:
+    """Three fields it does not know, of two tables, cost these figures and nothing else."""
+    shim("nvidia-smi", refusing("power.draw", "mig.mode.current", "used_memory"))
+    gpus = run(shell=shell).gpu
+    assert gpus.problem is None
+    assert [(g.index, g.uuid, g.memory_used_mib, g.temperature_c, g.power_w, g.mig) for g in gpus.gpus] == [
+        (0, "GPU-aa", 11125, 53.0, None, None),
+        (1, "GPU-bb", 0, 41.0, None, None),
+    ]
+    (process,) = gpus.gpus[1].processes
+    assert (process.pid, process.memory_mib) == (os.getpid(), None)
+
+
+@pytest.mark.parametrize("field", GPU_CELLS)
+def test_whichever_field_is_refused_every_gpu_is_there(run: Run, shim: Shim, field: str) -> None:
+    """With its index and id, and without a problem."""
+    shim("nvidia-smi", refusing(field))
+    gpus = run().gpu
+    assert gpus.problem is None
+    assert [(g.index, g.uuid, g.problem) for g in gpus.gpus] == [(0, "GPU-aa", None), (1, "GPU-bb", None)]
+    assert [len(g.processes) for g in gpus.gpus] == [0, 1]
+
+
+def test_a_driver_that_refuses_what_nobody_asked_for_is_not_asked_for_ever(run: Run, shim: Shim) -> None:
+    """Or all there is: its own words are the reason then."""
+    shim("nvidia-smi", """echo 'Field "x" is not a valid field to query.'; exit 2""")
+    gpus = run().gpu
+    assert gpus.gpus == () and gpus.problem is not None
+    assert 'Field "x" is not a valid field' in gpus.problem.message
+    shim("nvidia-smi", refusing(*GPU_CELLS))
+    assert run().gpu.problem is not None
+
+
 def test_a_lost_gpu_keeps_its_row_and_hides_no_other(run: Run, shim: Shim) -> None:
     """Exit 15 with a row and an error line: one healthy GPU, one with the reason."""
     shim(

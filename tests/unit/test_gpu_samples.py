@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from distui.facts import throttle
 from distui.run.events import GpuReading
+from distui.run.onhost import gpus
 from distui.run.onhost.gpus import FIELDS, KernelLog, Pcie, Query
 from distui.run.sampled import host_sampled
 from distui.run.samples import Sample, Sampler
@@ -74,6 +76,46 @@ def test_asking_again_is_no_failure_and_waits_for_nothing() -> None:
     query.again = 99.0
     query.ended({"stderr": "NVML gone", "status": 3})
     assert (query.again, query.said) == (99.0, "NVML gone")
+
+
+def live(query: Query) -> dict[str, Any]:
+    """Runs its program once, as the helper on the host does, to its end or its first row; what is reported then."""
+    child = query.start(query.again)
+    assert child is not None
+    try:
+        while query.ready() != -1 and not query.rows:
+            assert select.select([child.out], [], [], 60)[0]
+        return query.report()
+    finally:
+        query.ended(child.close())
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_figures_come_from_a_driver_that_refuses_two_fields(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: str
+) -> None:
+    """A program that exits with 2 and names one unknown field at a time: asked a third time it answers."""
+    refused = ("power.limit", "ecc.errors.uncorrected.volatile.total")
+    (tmp_path / "nvidia-smi").write_text(
+        f"""#!/usr/bin/env python3
+import sys
+fields = sys.argv[1].split("=")[1].split(",")
+for field in fields:
+    if field in {refused!r}:
+        print('Field "%s" is not a valid field to query.' % field, file=sys.{stream})
+        sys.exit(2)
+cells = dict(zip({FIELDS!r}, {ROW!r}.split(", ")))
+print(", ".join(cells[f] for f in fields))
+"""
+    )
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setattr(gpus, "PLACES", str(tmp_path))
+    query = Query()
+    reports = [live(query) for _ in range(3)]
+    assert [len(report["rows"]) for report in reports] == [0, 0, 1]
+    (gpu,) = Sampler().take(told(query, **reports[-1])).gpus
+    assert (gpu.utilization_pct, gpu.power_w, gpu.power_limit_w, gpu.ecc) == (97.0, 641.2, None, None)
+    assert reports[-1]["error"] == ""
 
 
 def test_pcie_rates_are_found_by_their_heads() -> None:

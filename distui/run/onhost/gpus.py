@@ -120,6 +120,9 @@ class Query(Loop):
 
     def ended(self, told: "dict[str, Any]") -> None:
         """The child is gone; when it only asked for an unknown field the next one may follow at once."""
+        unknown = UNKNOWN.search(told["stderr"])
+        if unknown:
+            self.do_without(unknown.group(1))
         Loop.ended(self, told)
         if self.asks_again:
             self.asks_again, self.again, self.pause, self.said = False, 0.0, 5.0, ""
