@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import subprocess
 import threading
@@ -16,8 +17,11 @@ import pytest
 from distui.errors import CheckFailed, UsageError
 from distui.run.code import git as git_module
 from distui.run.code import source as source_module
-from distui.run.code.git import Repository, state_of
+from distui.run.code.git import Repository
+from distui.run.code.ignore import Ignored
+from distui.run.code.scan import scan
 from distui.run.code.source import CodeReader
+from distui.run.code.state import State, state_of
 from distui.spec.job import Code, Job
 
 ENV = {
@@ -130,14 +134,14 @@ def test_submodules_and_large_file_pointers_are_told(repo: Path, tmp_path: Path)
 def test_the_token_is_in_git_s_environment_only(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Never in argv; the askpass script does not hold it and is gone after; nothing in the cache does."""
     calls: list[tuple[tuple[str, ...], dict[str, str], str]] = []
-    real = git_module._call
+    real = git_module.call
 
-    def call(argv: tuple[str, ...], env: dict[str, str], seconds: float) -> object:
+    def call(argv: tuple[str, ...], env: dict[str, str], seconds: float, folder: Path) -> object:
         script = Path(env["GIT_ASKPASS"])
         calls.append((argv, env, script.read_text() if script.is_absolute() else ""))
-        return real(argv, env, seconds)
+        return real(argv, env, seconds, folder)
 
-    monkeypatch.setattr(git_module, "_call", call)
+    monkeypatch.setattr(git_module, "call", call)
     repository(repo, tmp_path / "cache", token="s3cret").checkout("main", None)
     asked = [c for c in calls if "ls-remote" in c[0] or "fetch" in c[0]]
     assert asked
@@ -208,22 +212,96 @@ def test_a_private_repository_wants_the_token(repo: Path, tmp_path: Path) -> Non
             server.shutdown()
 
 
+def state(folder: Path) -> State | None:
+    return state_of(folder, scan(folder, Ignored()).tree, ENV)
+
+
 def test_what_is_not_committed_is_told(repo: Path) -> None:
     """Commit, a line for each changed and each new file, and the diff; a clean folder has none."""
-    clean = state_of(repo, ENV)
+    clean = state(repo)
     assert clean is not None
     assert (clean.commit, clean.stat, clean.diff) == (git(repo, "rev-parse", "HEAD"), "", "")
     (repo / "train.py").write_text("changed\n")
     (repo / "new file.py").write_text("")
-    dirty = state_of(repo, ENV)
+    dirty = state(repo)
     assert dirty is not None
     assert "train.py | 2 +-" in dirty.stat
     assert "new file.py | new" in dirty.stat
     assert "-two\n+changed\n" in dirty.diff
-    below = state_of(repo / "src", ENV)
+    below = state(repo / "src")
     assert below is not None
     assert below.stat == ""
-    assert state_of(repo.parent, ENV) is None
+    assert state(repo.parent) is None
+
+
+def test_what_differs_is_said_for_every_kind_of_change(repo: Path) -> None:
+    """Gone, other mode, other link, a file in a link's place; names that need quoting; refs packed, HEAD detached."""
+    (repo / 'o"dd \n\\name').write_text("x\n")
+    newest = commit(repo)
+    git(repo, "pack-refs", "--all")
+    (repo / "train.py").unlink()
+    (repo / "src" / "run.sh").chmod(0o644)
+    (repo / "src" / "link").unlink()
+    (repo / "src" / "link").symlink_to("elsewhere")
+    (repo / 'o"dd \n\\name').write_text("y\n")
+    found = state(repo)
+    assert found is not None
+    assert found.commit == newest
+    assert "4 files changed" in found.stat
+    assert "deleted file mode 100644" in found.diff
+    assert "old mode 100755\nnew mode 100644" in found.diff
+    assert "-run.sh\n\\ No newline at end of file\n+elsewhere" in found.diff
+    assert "-x\n+y\n" in found.diff
+    (repo / "src" / "link").unlink()
+    (repo / "src" / "link").write_text("a file\n")
+    git(repo, "checkout", "-q", "--detach", "-f", "v1.0^{commit}")
+    (repo / "src" / "run.sh").write_text("other\n")
+    below = state(repo / "src")
+    assert below is not None
+    assert below.commit == git(repo, "rev-parse", "v1.0^{commit}")
+    assert "run.sh | 2 +-" in below.stat
+    assert "train.py" not in below.stat
+
+
+def test_ends_of_lines_and_large_file_pointers_make_no_difference(repo: Path) -> None:
+    """What git stores differently by attributes: the filters themselves are not run."""
+    content = b"model" * 1000
+    pointer = (
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{hashlib.sha256(content).hexdigest()}\nsize 5000\n"
+    )
+    (repo / "model.bin").write_text(pointer)
+    (repo / "dos.txt").write_bytes(b"one\r\ntwo\r\n")
+    commit(repo)
+    (repo / "model.bin").write_bytes(content)
+    found = state(repo)
+    assert found is not None
+    assert (found.stat, found.diff) == ("", "")
+    (repo / "model.bin").write_bytes(b"other" * 1000)
+    assert (changed := state(repo)) is not None
+    assert "model.bin" in changed.stat
+
+
+def test_a_repository_that_can_t_be_read_is_none(repo: Path) -> None:
+    """No commit yet, HEAD that leads nowhere or out of it, a pipe in place of a file: no words, and no waiting."""
+    head = repo / ".git" / "HEAD"
+    for text in ("ref: refs/heads/nope\n", "ref: ../../secret\n", "ref: refs/../../x\n", "0" * 40, "\0", ""):
+        head.write_text(text)
+        assert state(repo) is None
+    head.unlink()
+    os.mkfifo(head)
+    assert state(repo) is None
+
+
+def test_a_repository_with_long_hashes(tmp_path: Path) -> None:
+    """git's sha256 format."""
+    root = tmp_path / "new"
+    git(tmp_path, "init", "-q", "--object-format=sha256", str(root))
+    (root / "a.py").write_text("a\n")
+    newest = commit(root)
+    (root / "a.py").write_text("b\n")
+    found = state(root)
+    assert found is not None
+    assert (found.commit, "-a\n+b\n" in found.diff) == (newest, True)
 
 
 def test_the_plan_s_words_of_a_commit(repo: Path, tmp_path: Path) -> None:

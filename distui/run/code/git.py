@@ -1,4 +1,4 @@
-"""git on this machine: a ref resolved to one commit, its files as a folder, and what a folder's own git says of it.
+"""git on this machine: a ref of a repository resolved to one commit, and its files as a folder.
 
 Hosts need neither git nor a token. git is called by argv, with the URL after `--`; only transports that run no program
 are allowed, hooks and filters are not used. The token goes by a variable that only our askpass script reads.
@@ -20,11 +20,9 @@ from pathlib import Path
 
 from distui.errors import CheckFailed, UsageError
 from distui.plan.tree import readable
+from distui.run.code.git_call import call, remote_environment
 
-SHOWN_DIFF = 200_000
-"""Characters of a diff that are kept in a plan."""
 _SECONDS = 600.0
-_LOCAL_SECONDS = 30.0
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _PART = re.compile(r"[0-9a-f]{7,63}")
 _LFS = b"version https://git-lfs.github.com/spec/"
@@ -47,16 +45,6 @@ class Checkout:
     left_out: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What git says of a folder that is in a repository."""
-
-    commit: str
-    stat: str = ""
-    """What differs from the commit, a line for each file; empty when nothing does."""
-    diff: str = ""
-
-
 class Repository:
     """A remote repository, kept as a bare one below `cache`. Blocking; raises UsageError or CheckFailed."""
 
@@ -64,9 +52,10 @@ class Repository:
         self._url = url
         self._token = token
         name = hashlib.sha256(url.encode()).hexdigest()[:24]
-        self._folder = cache / "git" / name
-        self._trees = cache / "git" / f"{name}.trees"
-        self._environ = _environment(environ)
+        self._place = cache / "git"
+        self._folder = self._place / name
+        self._trees = self._place / f"{name}.trees"
+        self._environ = remote_environment(environ)
 
     def checkout(self, ref: str | None, subdir: str | None) -> Checkout:
         """The files of what `ref` names now: branch, tag, commit, or the repository's HEAD."""
@@ -93,7 +82,8 @@ class Repository:
 
     def _refs(self) -> dict[str, str]:
         """Every ref the repository offers, and tags peeled as `refs/tags/x^{}`."""
-        told = self._git("ls-remote", "--", self._url)
+        self._begin()  # git also asks the config of the repository it is called in: that is ours
+        told = self._local("ls-remote", "--", self._url)
         pairs = (line.split("\t", 1) for line in told.decode("utf-8", "replace").splitlines() if "\t" in line)
         return {name: commit for commit, name in pairs}
 
@@ -172,8 +162,10 @@ class Repository:
                 yield mode.decode(), blob.decode(), os.fsdecode(path)
 
     def _write(self, folder: Path, items: list[tuple[str, str, str]]) -> None:
-        argv = self._argv("-C", str(self._folder), "cat-file", "--batch")
-        with subprocess.Popen(argv, env=self._environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as git:
+        argv = self._argv(f"--git-dir={self._folder}", "cat-file", "--batch")
+        with subprocess.Popen(
+            argv, env=self._environ, cwd=self._place, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as git:
             assert git.stdin is not None and git.stdout is not None
             for mode, blob, path in sorted(items, key=lambda item: item[0] == "120000"):  # nothing through a link
                 git.stdin.write(f"{blob}\n".encode())
@@ -208,16 +200,16 @@ class Repository:
     def _begin(self) -> None:
         if (self._folder / "HEAD").exists():
             return
-        self._folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._place.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._git("init", "--quiet", "--bare", "--template=", "--", str(self._folder))
 
     def _fetch(self, *words: str) -> None:
         self._begin()
-        self._git("-C", str(self._folder), "fetch", "--quiet", "--no-tags", "--no-recurse-submodules",
+        self._local("fetch", "--quiet", "--no-tags", "--no-recurse-submodules",
                   "--no-write-fetch-head", "--no-auto-maintenance", *words)  # fmt: skip
 
     def _local(self, *words: str) -> bytes:
-        return self._git("-C", str(self._folder), *words)
+        return self._git(f"--git-dir={self._folder}", *words)
 
     def _argv(self, *words: str) -> tuple[str, ...]:
         kept = ("-c", "credential.helper=", "-c", "http.followRedirects=false")
@@ -225,7 +217,8 @@ class Repository:
         return ("git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *more, *words)
 
     def _git(self, *words: str) -> bytes:
-        done = _call(self._argv(*words), self._environ, _SECONDS)
+        env = {**self._environ, "GIT_CEILING_DIRECTORIES": str(self._place)}
+        done = call(self._argv(*words), env, _SECONDS, self._place)
         if done.returncode:
             said = done.stderr.decode("utf-8", "replace").strip()
             if self._token:
@@ -249,62 +242,6 @@ class Repository:
                 yield
             finally:
                 self._environ = before
-
-
-def state_of(folder: Path, environ: Mapping[str, str]) -> State | None:
-    """What git says of a folder of the user's; None without git, a repository or a commit. Never raises.
-
-    Reads only: no index is refreshed, and no hook, external diff or monitor is run.
-    """
-    env = _environment(environ)
-
-    def ask(*words: str) -> str:
-        argv = ("git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-C", str(folder), *words)
-        done = _call(argv, env, _LOCAL_SECONDS)
-        if done.returncode:
-            raise CheckFailed(done.stderr.decode("utf-8", "replace"))
-        return done.stdout.decode("utf-8", "surrogateescape")
-
-    diff = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--relative", "HEAD")
-    try:
-        commit = ask("rev-parse", "--verify", "HEAD").strip()
-        changed = ask(*diff, "--stat=100", "--", ".").rstrip()
-        news = ask("ls-files", "--others", "--exclude-standard", "-z", "--", ".").split("\0")[:-1]
-        text = ask(*diff, "--", ".") if changed else ""
-    except CheckFailed:
-        return None
-    more = [f" {readable(name)} | new" for name in news[:20]]
-    more += [f" {len(news) - 20} more files | new"] if len(news) > 20 else []
-    stat = "\n".join([*([changed] if changed else []), *more])
-    if len(text) > SHOWN_DIFF:
-        text = f"{text[:SHOWN_DIFF]}\n... {len(text) - SHOWN_DIFF} characters more"
-    return State(commit, stat.encode("utf-8", "replace").decode(), text.encode("utf-8", "replace").decode())
-
-
-def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment, without what would point git elsewhere, and with no question asked."""
-    kept = {k: v for k, v in environ.items() if k not in _POINTERS}
-    asks_nothing = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "true", "SSH_ASKPASS_REQUIRE": "never"}
-    ssh = {} if "GIT_SSH_COMMAND" in kept else {"GIT_SSH_COMMAND": "ssh -o BatchMode=yes"}
-    fixed = {"GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    return {**kept, **asks_nothing, **ssh, **fixed}
-
-
-_POINTERS = frozenset(
-    {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES",
-     "GIT_COMMON_DIR", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_TRACE", "GIT_TRACE_CURL", "GIT_CURL_VERBOSE",
-     "GIT_TRACE_PACKET", "GIT_EXTERNAL_DIFF"}
-)  # fmt: skip
-
-
-def _call(argv: tuple[str, ...], env: Mapping[str, str], seconds: float) -> subprocess.CompletedProcess[bytes]:
-    try:
-        return subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds)
-    except FileNotFoundError as exc:
-        hint = "install git, or use code: {path: ...}"
-        raise CheckFailed("code: git is not installed on this machine", hint=hint) from exc
-    except subprocess.TimeoutExpired as exc:
-        raise CheckFailed(f"code: git did not finish within {seconds:g} s") from exc
 
 
 def _near(ref: str, refs: Mapping[str, str]) -> str:

@@ -11,9 +11,10 @@ from pathlib import Path
 from distui.errors import CheckFailed, DistuiError, UsageError
 from distui.plan.model import CodePlan
 from distui.plan.tree import Tree, readable
-from distui.run.code.git import Repository, state_of
+from distui.run.code.git import Repository
 from distui.run.code.ignore import Ignored
 from distui.run.code.scan import Limits, scan
+from distui.run.code.state import state_of
 from distui.spec.job import Code, Job, destination
 
 GIT_SECONDS = 60.0
@@ -87,7 +88,7 @@ class CodeReader:
             what = "is not a folder" if root.exists() else "does not exist"
             raise UsageError(f"code: {readable(str(root))} {what}", hint="paths are relative to the job file's folder")
         found = scan(root, Ignored(code.ignore), Limits(code.max_size, code.max_file))
-        state = state_of(root, self._environ)
+        state = state_of(root, found.tree, self._environ)
         plan = CodePlan(
             source=code.path or "",
             tree=found.tree.id,

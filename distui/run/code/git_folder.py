@@ -1,0 +1,91 @@
+"""Where a folder's repository is and which commit its HEAD names, read from its files.
+
+git itself is not asked there: it would do what that repository's config says, and the folder may be a stranger's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+MAX_BYTES = 16 << 20
+"""Of packed-refs; larger ones are not read."""
+_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_DEEPEST = 5
+"""Symbolic refs that lead to each other (git's own limit)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitFolder:
+    """A repository as its files say it."""
+
+    objects: Path
+    commit: str
+    prefix: str
+    """The folder that was asked about, within the repository; "" for its top."""
+
+
+def find(folder: Path) -> GitFolder | None:
+    """The repository around `folder`; None without one, without a commit, or in a form that is not known (reftable).
+
+    Raises OSError and ValueError for files that can't be read.
+    """
+    folder = folder.resolve()
+    for top in (folder, *folder.parents):
+        place = _git_dir(top)
+        if place is None:
+            continue
+        common = _common(place)
+        commit = _commit(place, common)
+        return GitFolder(common / "objects", commit, os.path.relpath(folder, top).strip(".")) if commit else None
+    return None
+
+
+def _git_dir(top: Path) -> Path | None:
+    """The repository's own folder: `.git`, or where a file of that name leads (a worktree, a submodule)."""
+    place = top / ".git"
+    if place.is_dir():
+        return place if (place / "HEAD").exists() else None
+    if not place.is_file():
+        return None
+    word, _, where = _text(place).strip().partition(": ")
+    return (top / where).resolve() if word == "gitdir" and where else None
+
+
+def _common(place: Path) -> Path:
+    """Where objects and refs are: elsewhere for a worktree."""
+    pointer = place / "commondir"
+    return (place / _text(pointer).strip()).resolve() if pointer.is_file() else place.resolve()
+
+
+def _commit(place: Path, common: Path) -> str:
+    said = _text(place / "HEAD").strip()
+    for _ in range(_DEEPEST):
+        if _COMMIT.fullmatch(said):
+            return said
+        name = said.removeprefix("ref: ")
+        if name == said or not name.startswith("refs/") or ".." in name.split("/"):
+            return ""
+        said = _text(common / name).strip() if (common / name).is_file() else _packed(common, name)
+    return ""
+
+
+def _packed(common: Path, name: str) -> str:
+    path = common / "packed-refs"
+    for line in _text(path).splitlines() if path.is_file() else ():
+        commit, _, ref = line.partition(" ")
+        if ref == name:
+            return commit
+    return ""
+
+
+def _text(path: Path) -> str:
+    """A plain file's text; a pipe in its place is not waited for."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+            raise ValueError(f"{path} is no plain file of a sane size")
+        return file.read(MAX_BYTES).decode("utf-8", "surrogateescape")
