@@ -12,7 +12,7 @@ from distui.plan.model import RunPlan
 from distui.run import elastic
 from distui.run.events import Failure
 from distui.run.track import TaskTrack
-from distui.run.verdict import (
+from distui.run.verdict.old import (
     CLOCK_DOUBT,
     STOP_CODES,
     Evidence,

@@ -13,7 +13,7 @@ from distui.plan.torchrun import split_pieces
 from distui.run.lines import text_of
 from distui.run.logs import Splitter, TaskLog, Written
 from distui.run.resume import ResumePoint
-from distui.run.verdict import Exit
+from distui.run.verdict.old import Exit
 
 TAIL_LINES = 200
 TAIL_BYTES = 4000

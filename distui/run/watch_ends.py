@@ -12,7 +12,7 @@ from distui.run.events import Event, Failure, FailureFound, Notice, RankChanged,
 from distui.run.followed import Exited
 from distui.run.known import KILLED, REMOVED, Known
 from distui.run.track import TaskTrack
-from distui.run.verdict import STOP_CODES, Exit, corrected
+from distui.run.verdict.old import STOP_CODES, Exit, corrected
 from distui.run.watch_hosts import WatchedHosts
 
 

@@ -13,7 +13,7 @@ from distui.run.followed import Back, FollowEvent, Lost
 from distui.run.host_run import HostRun
 from distui.run.known import Known
 from distui.run.track import TaskTrack
-from distui.run.verdict import STOP_CODES
+from distui.run.verdict.old import STOP_CODES
 
 _GIVEN_UP = 255
 """Docker's exit code of containers whose end it did not see: the host went down under them."""

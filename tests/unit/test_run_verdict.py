@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.plan.model import Task
-from distui.run.verdict import Evidence, Exit, corrected, first_failure, stopped_by_us
+from distui.run.verdict.old import Evidence, Exit, corrected, first_failure, stopped_by_us
 from fakehosts.runs import plan_for
 
 PLAN = plan_for("h1", "h2", "h3")

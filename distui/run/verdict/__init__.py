@@ -1,0 +1,1 @@
+"""How a run ended and which rank explains it: one pure function, `judge(evidence)`, over all that is known."""

@@ -1,0 +1,152 @@
+"""All that is known of a run's end, as values. Every time is UTC seconds on our clock, corrected by the host's offset.
+
+Facts only: nothing here says what caused what. The order in which facts came to be known does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from distui.spec.job import Launcher
+
+EndState = Literal["exited", "never_started", "lost", "removed"]
+"""`lost`: nobody saw how it ended, its supervisor or host went away. `removed`: it was gone when looked for."""
+
+StopCause = Literal["failure", "user", "timeout", "limit", "done", "elsewhere"]
+"""Why ranks were stopped. `limit`: the job's `max_duration`. `done`: nothing was left to wait for. `elsewhere`: by
+somebody else who said so on the hosts."""
+
+
+class Line(NamedTuple):
+    """A line of a log and when it was said; None where nobody knows."""
+
+    at: float | None
+    text: str
+
+
+Lines = tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What the engine says of one task's end."""
+
+    code: int | None
+    at: float | None = None
+    """When it ended; None when the engine gave no time."""
+    oom: bool = False
+    error: str = ""
+    started_at: float | None = None
+    signalled: bool = False
+    """Whether somebody had the engine send it a signal (`docker stop`, `docker kill`)."""
+    state: EndState = "exited"
+    seen_at: float | None = None
+    """When distui learned of it: what was known before a stop began was not caused by it, whatever the clocks say."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSeen:
+    """One container or process with its ranks, its end (None: not known to have ended) and the last lines of each.
+
+    `lines` has a rank's lines under its number, and the launcher's own under None.
+    """
+
+    index: int
+    host: str
+    ranks: tuple[int, ...]
+    name: str = ""
+    """What it is called where it is more than a number: `worker/1`."""
+    role: str = "worker"
+    engine: str = "docker"
+    end: End | None = None
+    removed: bool = False
+    """Whether its container or folder was gone though distui did not remove it."""
+    lines: Mapping[int | None, Lines] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HostSeen:
+    """What is known of a host. `doubt` is by how many seconds its corrected clock may be off."""
+
+    doubt: float = 0.0
+    rebooted: bool = False
+    lost_at: float | None = None
+    """Since when it is out of reach; None when it answers."""
+    engine_lost_at: float | None = None
+    """When its engine was last seen to be down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Ranks were stopped from `at` on: all of the run, or only these tasks. `by` is who, where it was not distui here.
+
+    `exit` is the exit code that whoever asked for the stop wants for the run.
+    """
+
+    at: float
+    reason: StopCause
+    by: str = ""
+    exit: int | None = None
+    tasks: frozenset[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A rank that had said nothing since then, when the run ended or was stopped."""
+
+    rank: int
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the job says of its own end."""
+
+    launcher: Launcher = "env"
+    max_restarts: int = 0
+    min_nodes: int | None = None
+    """The run goes on while this many nodes are left; None where it needs all of them."""
+    keeper: int | None = None
+    """The task without which no other can go on, where nodes may be lost: torchrun's rendezvous is there."""
+    judges: tuple[int, ...] = ()
+    """Tasks whose end is the run's (`done_when`), the first one's exit code first; empty: every task's."""
+    max_duration: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything `judge` goes by. Tasks by any order; the same facts in another order are the same evidence."""
+
+    tasks: Sequence[TaskSeen]
+    hosts: Mapping[str, HostSeen] = field(default_factory=dict)
+    stops: Sequence[Stop] = ()
+    silences: Sequence[Silence] = ()
+    rules: Rules = Rules()
+    unfound: int = 0
+    """Tasks of the run that no host which answered knows of."""
+
+    def doubt(self, host: str) -> float:
+        """Seconds by which a host's corrected clock may be off."""
+        known = self.hosts.get(host)
+        return known.doubt if known is not None else CLOCK_DOUBT
+
+
+CLOCK_DOUBT = 0.002
+"""Seconds two clocks may differ at the least, whatever the probe measured."""
+
+
+def clock_doubt(rtt_ms: float | None) -> float:
+    """How far a clock offset measured over a round trip of this length may be off, in seconds: half of it."""
+    return CLOCK_DOUBT + (rtt_ms or 0.0) / 2000
+
+
+def corrected(at: float | None, offset_ms: float | None) -> float | None:
+    """A host's time on our clock: minus its offset."""
+    return None if at is None else at - (offset_ms or 0.0) / 1000
+
+
+def lines_of(lines: Iterable[str], at: float | None = None) -> Lines:
+    """Lines that all were said at one time, or at none that is known."""
+    return tuple(Line(at, text) for text in lines)
