@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distui.errors import UsageError
+from distui.files import read_text, reason
 
 if TYPE_CHECKING:
     from distui.spec.nodes import Table
@@ -191,12 +192,12 @@ def _files(environ: Mapping[str, str], cwd: Path, explicit: str | None) -> list[
     """The config files that exist, the weakest first, with the name to show for each."""
     if explicit:
         path = Path(explicit).expanduser()
-        if not (cwd / path).is_file():
+        if not (cwd / path).exists():
             raise UsageError(f"{explicit}: there is no such config file", hint="`distui config path` lists the places")
         return [(cwd / path, explicit)]
     user = paths(environ).config_file
     places = [(user, str(user)), (cwd / "distui.yaml", "./distui.yaml")]
-    return [(path, shown) for path, shown in places if path.is_file()]
+    return [(path, shown) for path, shown in places if path.exists()]
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, Value]:
@@ -217,9 +218,9 @@ def _from_file(path: Path, shown: str) -> dict[str, Value]:
     from distui.spec.problems import Problems
 
     try:
-        source = Source(shown, path.read_text("utf-8"))
+        source = Source(shown, read_text(path))
     except (OSError, UnicodeDecodeError) as exc:
-        raise UsageError(f"{shown} can't be read: {exc}") from exc
+        raise UsageError(f"{shown} {reason(exc)}") from exc
     problems = Problems()
     found: dict[str, Value] = {}
     for document in parse(source, problems):

@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from distui.files import open_fd, read_bytes
+
 Verdict = Literal["known", "unknown", "changed", "revoked"]
 Marker = Literal["", "@cert-authority", "@revoked"]
 
@@ -154,7 +156,7 @@ class KnownHosts:
         """Append a key (one write, so that several writers do not mix lines). Raises OSError."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         line = f"{name} {kind} {base64.b64encode(blob).decode()}\n"
-        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+b", buffering=0) as file:
+        with os.fdopen(open_fd(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "r+b", buffering=0) as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(0, end - 1))
             broken = file.read(1) not in (b"\n", b"")
@@ -165,7 +167,7 @@ class KnownHosts:
             stat = path.stat()
             stamp = (stat.st_mtime_ns, stat.st_size)
             if path not in self._read or self._read[path][0] != stamp:
-                self._read[path] = (stamp, parse(path.read_bytes(), path))
+                self._read[path] = (stamp, parse(read_bytes(path), path))
         except (FileNotFoundError, NotADirectoryError):
             return ()
         return self._read[path][1]

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from distui.files import read_text, reason
+
 _RAW = frozenset({"proxycommand", "remotecommand", "localcommand", "knownhostscommand"})
 _LISTS = frozenset({"identityfile", "certificatefile"})
 _INCLUDE_DEPTH = 16
@@ -65,11 +67,11 @@ class Reader:
     def read(self, path: Path, *, base: Path, depth: int = 0) -> None:
         """Read `path`, if there is such a file; relative Includes are looked up in `base`."""
         try:
-            text = path.read_text("utf-8", "surrogateescape")
+            text = read_text(path, errors="surrogateescape")
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as exc:
-            raise ConfigError(f"{path}: can't be read: {exc.strerror}") from exc
+            raise ConfigError(f"{path} {reason(exc)}") from exc
         active = True
         for number, line in enumerate(text.splitlines(), 1):
             self._place = f"{path}:{number}"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from distui.errors import UsageError
-from distui.run.store import write_private
+from distui.files import write_private
 
 MOST = 74_994
 """Bytes that OSC 52 carries at most: base64 makes 100,000 characters of them."""

@@ -6,16 +6,17 @@ import difflib
 from pathlib import Path
 
 from distui.errors import UsageError
+from distui.files import read_text, reason
 
 
 def read(path: Path) -> str:
     """The text of a file. Raises UsageError."""
     try:
-        return path.read_text()
+        return read_text(path).replace("\r\n", "\n")
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not UTF-8") from None
     except OSError as error:
-        raise UsageError(f"{path} can't be read: {error.strerror or error}") from None
+        raise UsageError(f"{path} {reason(error)}") from None
 
 
 def write(path: Path, text: str) -> None:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from distui.run.store import write_private
+from distui.files import read_text, write_private
 
 MOST, LONGEST = 200, 500
 """Commands kept, and characters of one: what is longer was pasted by mistake."""
@@ -17,7 +17,7 @@ def load(path: Path | None) -> list[str]:
     if path is None:
         return []
     try:
-        return _bounded(path.read_text("utf-8", "replace").splitlines())
+        return _bounded(read_text(path, errors="replace").splitlines())
     except OSError:
         return []
 

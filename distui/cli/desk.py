@@ -21,6 +21,7 @@ from distui.cli.order import code_token, run_name
 from distui.cli.settings import Settings
 from distui.errors import UsageError
 from distui.facts.host import HostFacts
+from distui.files import read_text
 
 if TYPE_CHECKING:
     from distui.doctor.images import Images
@@ -139,7 +140,7 @@ class CliDesk(HostDesk, RunDesk):
         return await images_present(await self.connector(), up, images) if images else {}
 
     def _images_of_jobs(self) -> tuple[str, ...]:
-        found = [self.draft(job.path.read_text("utf-8", "replace"), str(job.path), job.name).job for job in self.jobs()]
+        found = [self.draft(read_text(job.path, errors="replace"), str(job.path), job.name).job for job in self.jobs()]
         return tuple(dict.fromkeys(job.image for job in found if job is not None and job.image))[:MOST_IMAGES]
 
     def _up(self) -> list[Host]:

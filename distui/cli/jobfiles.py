@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distui.errors import SpecError
+from distui.files import open_to_read
 
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
@@ -27,13 +28,14 @@ def _paths(told: Settings) -> Iterator[Path]:
         if _is_job(path):
             yield path.relative_to(told.cwd)
     for folder in (Path("jobs"), told.paths.jobs):
-        for path in sorted((told.cwd / folder).glob("*.y*ml")):
+        for path in filter(Path.is_file, sorted((told.cwd / folder).glob("*.y*ml"))):
             yield path.relative_to(told.cwd) if path.is_relative_to(told.cwd) else path
 
 
 def _is_job(path: Path) -> bool:
     try:
-        return bool(_LOOKS_LIKE_A_JOB.search(path.read_bytes()[:65536].decode("utf-8", "replace")))
+        with open_to_read(path) as file:
+            return bool(_LOOKS_LIKE_A_JOB.search(file.read(65536).decode("utf-8", "replace")))
     except OSError:
         return False
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from distui.cli.loglines import LogOut, Wanted
+from distui.files import open_to_read
 from distui.run.docker_frames import stamp_at
 from distui.run.events import LogLine
 from distui.run.lines import WholeLines, text_of
@@ -204,8 +205,8 @@ class _Reader:
     def _handle(self) -> BinaryIO | None:
         if self._open is None:
             with contextlib.suppress(FileNotFoundError):
-                self._open = self.file.path.open("rb")
-                self._times = times_of(self.file.path).open("rb", buffering=0) if self._timed else None
+                self._open = open_to_read(self.file.path)
+                self._times = open_to_read(times_of(self.file.path), buffering=0) if self._timed else None
         return self._open
 
     def close(self) -> None:

@@ -212,7 +212,7 @@ def store(told: Settings) -> RunStore:
 
 def save_hosts(stored: StoredRun, hosts: Sequence[Host]) -> None:
     """Keep how the run's hosts are reached beside its plan, so that later verbs need no inventory."""
-    from distui.run.store import write_private
+    from distui.files import write_private
 
     values = [dataclasses.asdict(h) for h in hosts]
     write_private(stored.path / "hosts.json", json.dumps(values, indent=1).encode() + b"\n")
@@ -220,10 +220,12 @@ def save_hosts(stored: StoredRun, hosts: Sequence[Host]) -> None:
 
 def saved_hosts(stored: StoredRun) -> tuple[Host, ...]:
     """The hosts of a run recorded here; () when the file is absent or torn."""
+    from distui.facts.values import loads
+    from distui.files import read_bytes
     from distui.spec.inventory import DataNetwork, Host
 
     try:
-        values = json.loads((stored.path / "hosts.json").read_bytes())
+        values = loads(read_bytes(stored.path / "hosts.json"))
         return tuple(
             Host(
                 **{

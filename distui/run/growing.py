@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import IO
 
-from distui.run.store import open_private
+from distui.files import open_private, open_to_read
 
 
 class GrowingFile:
@@ -26,7 +26,7 @@ class GrowingFile:
     @property
     def torn(self) -> bool:
         """Whether the file ends within a line. Raises OSError."""
-        with self._path.open("rb") as file:
+        with open_to_read(self._path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - 1))
             return file.read(1) not in (b"", b"\n")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from distui.files import read_bytes
 from distui.run.build.context import build_path
 from distui.run.code.source import code_path
 from distui.run.store import StoredRun
@@ -61,7 +62,7 @@ def record_job(stored: StoredRun, job: Job, picks: Sequence[HostPick]) -> None:
 def _digest(path: Path | None) -> str:
     """Of the file's bytes; empty when it can't be read."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest() if path is not None else ""
+        return hashlib.sha256(read_bytes(path)).hexdigest() if path is not None else ""
     except OSError:
         return ""
 

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 from distui.errors import CheckFailed, ExitCode, HostError
 from distui.facts.image import ImageFacts
+from distui.files import open_private
 from distui.plan.model import BuildPlan
 from distui.run.build.on_host import BuildFailed, Told
 from distui.run.events import Notice
@@ -16,7 +17,6 @@ from distui.run.host_run import HostRun
 from distui.run.image_push import Engine, push_image
 from distui.run.launch_steps import LaunchRefused, each, phase, raise_errors, sentence
 from distui.run.lines import safe
-from distui.run.store import open_private
 
 if TYPE_CHECKING:
     from distui.run.controller import RunController

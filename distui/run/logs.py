@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from distui.facts.values import loads
+from distui.files import read_bytes, write_private
 from distui.run.columns import LineColumn, StampColumn
 from distui.run.docker_frames import STDERR, STDOUT, Batch
 from distui.run.growing import GrowingFile
 from distui.run.line_block import LineBlock
 from distui.run.lines import LineAssembler, Stream
 from distui.run.masking import NOTHING, Mask
-from distui.run.store import StoredRun, write_private
+from distui.run.store import StoredRun
 from distui.run.times import Stamps, earlier, pack, times_of
 
 T = TypeVar("T")
@@ -93,7 +94,7 @@ class TaskLog:
         `read` makes the value of what was stored and raises ValueError when that is none.
         """
         try:
-            saved = loads(self._run.follow_file(self._task).read_bytes())
+            saved = loads(read_bytes(self._run.follow_file(self._task)))
             lengths = {str(k): int(v) for k, v in saved["files"].items()}
             resume = read(saved["resume"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -102,7 +103,7 @@ class TaskLog:
         if any(found.get(path.name, 0) < lengths.get(path.name, 0) for path in self._own_files()):
             lengths, resume = {}, None
         for path in self._own_files():
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(OSError):  # what can't be cut can't be written either, which is said then
                 os.truncate(path, max(0, lengths.get(path.name, 0)))
         return resume
 

@@ -6,12 +6,14 @@ What a torn or foreign line can't give is left out; a recorded run never fails t
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from distui.facts.values import loads
+from distui.files import last_bytes, lines_of
 from distui.run.events import (
     AttemptEnded,
     Event,
@@ -49,7 +51,7 @@ def stored_events(stored: StoredRun) -> Iterator[Event]:
 def stored_samples(stored: StoredRun, most: int = 20_000) -> tuple[HostSampled, ...]:
     """The last samples of a run's hosts, oldest first."""
     try:
-        lines = (stored.path / "metrics.ndjson").read_bytes().splitlines()[-most:]
+        lines = deque(lines_of(stored.path / "metrics.ndjson"), most)
     except OSError:
         return ()
     found = []
@@ -76,9 +78,7 @@ def stored_progress(stored: StoredRun) -> Progressed | None:
 def _tail(path: Path, most: int = 1 << 18) -> list[bytes]:
     """The last lines of a file, as many as are in its last quarter of a megabyte."""
     try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - most))
-            return file.read().splitlines()
+        return last_bytes(path, most)[0].splitlines()
     except OSError:
         return []
 

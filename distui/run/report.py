@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from distui.files import last_bytes
 from distui.plan.model import RunPlan
 from distui.run.aftermath import aftermath
 from distui.run.diagnose import cause_line, signal_name
@@ -52,14 +53,11 @@ def last_lines(
 
 def _tail(path: Path) -> tuple[str, ...]:
     try:
-        with path.open("rb") as file:
-            size = path.stat().st_size
-            file.seek(max(0, size - TAIL_BYTES))
-            lines = file.read().splitlines()
+        data, whole = last_bytes(path, TAIL_BYTES)
     except OSError:
         return ()
-    whole = lines[1:] if size > TAIL_BYTES else lines
-    return tuple(text for line in whole[-TAIL_LINES:] if (text := safe(text_of(line))[:500]).strip())
+    lines = data.splitlines() if whole else data.splitlines()[1:]
+    return tuple(text for line in lines[-TAIL_LINES:] if (text := safe(text_of(line))[:500]).strip())
 
 
 def report(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[str]], log_dir: str) -> str:

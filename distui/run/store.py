@@ -24,10 +24,11 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from distui.errors import NotFound, UsageError
 from distui.facts.values import loads
+from distui.files import lines_of, open_fd, read_text, reason, write_private
 
 KEPT_BUILDS = 50
 """Logs of builds that failed."""
@@ -140,7 +141,7 @@ class StoredRun:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            value = loads((self.path / name).read_text("utf-8"))
+            value = loads(read_text(self.path / name))
         except (OSError, ValueError):
             return None
         return value if isinstance(value, dict) else None
@@ -150,15 +151,12 @@ class StoredRun:
 
     def events(self) -> Iterator[dict[str, Any]]:
         """The stored events as JSON objects; a torn last line is passed over."""
-        try:
-            lines = (self.path / "events.ndjson").read_bytes().splitlines()
-        except OSError:
-            return
-        for line in lines:
-            with contextlib.suppress(ValueError):
-                value = loads(line)
-                if isinstance(value, dict):
-                    yield value
+        with contextlib.suppress(OSError):
+            for line in lines_of(self.path / "events.ndjson"):
+                with contextlib.suppress(ValueError):
+                    value = loads(line)
+                    if isinstance(value, dict):
+                        yield value
 
     def result(self) -> dict[str, Any] | None:
         """The last `result` event, None while the run has none."""
@@ -168,7 +166,7 @@ class StoredRun:
     def is_followed(self) -> bool:
         """Whether a process of this machine follows the run now."""
         try:
-            lock = os.open(self.path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+            lock = open_fd(self.path / "lock", os.O_RDONLY)
         except OSError:
             return False
         try:
@@ -182,7 +180,12 @@ class StoredRun:
     @contextlib.contextmanager
     def followed(self) -> Iterator[None]:
         """Hold the run's lock. Raises UsageError when another distui on this machine follows the run."""
-        lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            lock = open_fd(self.path / "lock", os.O_RDWR | os.O_CREAT)
+        except OSError as exc:
+            raise UsageError(
+                f"{self.path / 'lock'} {reason(exc)}", hint=f"remove it: `rm {self.path / 'lock'}`"
+            ) from exc
         try:
             try:
                 _take(lock)
@@ -285,25 +288,3 @@ _NO_NAME = re.compile(r"[/\x00-\x1f\x7f]")
 
 def _is_name(run_id: str) -> bool:
     return 0 < len(run_id) < 256 and run_id not in (".", "..") and not _NO_NAME.search(run_id)
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a 0600 file by temp name and rename, so that a crash leaves the old one or the new one."""
-    temp = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        temp.replace(path)
-    except BaseException:
-        temp.unlink(missing_ok=True)
-        raise
-
-
-def open_private(path: Path, mode: str = "ab", buffering: int = -1) -> IO[bytes]:
-    """Open a 0600 file for appending bytes."""
-
-    def opener(name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_CLOEXEC, 0o600)
-
-    return open(path, mode, buffering, opener=opener)

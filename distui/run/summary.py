@@ -12,7 +12,8 @@ import os
 from typing import Any
 
 from distui.facts.values import as_objects, integer, loads
-from distui.run.store import StoredRun, write_private
+from distui.files import read_bytes, write_private
+from distui.run.store import StoredRun
 
 FILE = "summary.json"
 
@@ -23,7 +24,7 @@ def summary(stored: StoredRun) -> dict[str, Any]:
     """
     of = [_state(stored, "plan.json"), _state(stored, "events.ndjson")]
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        kept: dict[str, Any] = loads((stored.path / FILE).read_bytes())
+        kept: dict[str, Any] = loads(read_bytes(stored.path / FILE))
         if kept.get("of") == of:
             return kept
     made = {"of": of, **_made(stored)}

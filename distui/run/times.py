@@ -17,6 +17,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from distui.files import open_to_read
+
 WIDTH = 8
 STAMP = len(b"2026-11-21T02:35:34.123456789Z")
 """Bytes of Docker's own stamps, which all look like this."""
@@ -102,7 +104,7 @@ def read_times(path: Path, first: int, count: int) -> Sequence[float | None]:
     None where what stands there is no time.
     """
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_to_read(path, buffering=0) as file:
             return times_in(file, first, count)
     except OSError:
         return ()

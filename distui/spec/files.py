@@ -6,11 +6,14 @@ import sys
 from pathlib import Path
 
 from distui.errors import Problem, SpecError
+from distui.files import NotAFile, open_to_read, reason
 from distui.spec.document import place
 from distui.spec.nodes import Source
 from distui.spec.problems import did_you_mean
 
 MAX_BYTES = 8 << 20
+_HANDED_OVER = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""What a shell opened for distui, a pipe as a rule: `distui plan <(make-job)`."""
 
 
 def read_text(path: str) -> str:
@@ -30,7 +33,10 @@ def read_text(path: str) -> str:
 def _read(path: str) -> bytes:
     if path == "-":
         return sys.stdin.buffer.read(MAX_BYTES + 1)
-    with Path(path).open("rb") as file:
+    if path.startswith(_HANDED_OVER):
+        with Path(path).open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    with open_to_read(Path(path)) as file:
         return file.read(MAX_BYTES + 1)
 
 
@@ -44,8 +50,10 @@ def _why(path: str, error: OSError | ValueError) -> str:
             return "this is a folder; name a file in it"
         case PermissionError():
             return "you may not read this file"
+        case NotAFile():
+            return f"this {error.strerror}; `-` reads standard input"
         case OSError():
-            return f"can't be read: {error.strerror or error}"
+            return reason(error)
 
 
 def _similar(path: Path) -> str:

@@ -216,7 +216,10 @@ def test_missing_file_names_the_nearest(tmp_path: Path) -> None:
 def test_what_is_not_a_readable_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder, an endless device, a name that can't be, bytes that are not UTF-8."""
     assert "this is a folder" in failure(str(tmp_path)).message
-    assert "larger than 8 MiB" in failure("/dev/zero").message
+    assert "is a device, not a regular file" in failure("/dev/zero").message
+    with (tmp_path / "large").open("wb") as large:
+        large.truncate(9 << 20)
+    assert "larger than 8 MiB" in failure(str(tmp_path / "large")).message
     assert "null byte" in failure("a\0b").message
     (tmp_path / "latin").write_bytes(b"a: 1\nname: caf\xe9\n")
     problem = failure(str(tmp_path / "latin"))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from distui.cli.crash import report
-from distui.run.store import open_private, write_private
+from distui.files import open_private, write_private
 from remote.putting import put_argv
 
 ROOT = Path(__file__).parents[2]

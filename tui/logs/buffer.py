@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from distui.files import open_to_read
 from distui.run.times import read_times, times_of
 
 SLICE = 1 << 18
@@ -84,7 +85,7 @@ class LogBuffer:
         """Index what was added, slice by slice, for at most `budget` seconds (0: one slice). Whether more is there."""
         until = time.perf_counter() + budget
         try:
-            with self.path.open("rb", buffering=0) as file:
+            with open_to_read(self.path, buffering=0) as file:
                 if os.fstat(file.fileno()).st_size < self.size:
                     self.renew()
                 while self._grow_slice(file):
@@ -127,7 +128,7 @@ class LogBuffer:
         block = bisect_right(self._firsts, first) - 1
         skip = first - self._firsts[block]
         try:
-            with self.path.open("rb", buffering=0) as file:
+            with open_to_read(self.path, buffering=0) as file:
                 while len(found) < skip + last - first and block < len(self._firsts):
                     found += self._block(file, block)
                     block += 1
@@ -171,7 +172,7 @@ class LogBuffer:
     def read(self, start: int, count: int) -> bytes:
         """Bytes of the file; empty when it can't be read."""
         try:
-            with self.path.open("rb", buffering=0) as file:
+            with open_to_read(self.path, buffering=0) as file:
                 file.seek(start)
                 return file.read(max(0, count))
         except OSError:

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from distui.errors import DistuiError
+from distui.files import read_text, reason
 from tui.base import FILTER, Action, View, ViewName, app_of, bindings
 from tui.desk import JobFile
 from tui.job_form import hosts_text
@@ -165,9 +166,9 @@ class JobsScreen(View):
         if self.chosen is None:
             return
         try:
-            text = self.chosen.path.read_text("utf-8", "replace")
+            text = read_text(self.chosen.path, errors="replace")
         except OSError as error:
-            app_of(self).tell(f"{self.chosen.path}: {error.strerror}", level="error")
+            app_of(self).tell(f"{self.chosen.path} {reason(error)}", level="error")
             return
         app_of(self).open_text(self.chosen.path.name, text)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from distui.errors import UsageError
 from distui.facts.values import size_words
+from distui.files import read_text, reason
 from distui.plan.code import code_words
 from distui.plan.model import NoPlan, RunPlan
 from distui.run.gpu_users import GpuUser
@@ -116,9 +117,9 @@ def _from_file(view: View, plan: RunPlan) -> tuple[Job, str]:
             hint="start distui where it is, or run it from Jobs",
         )
     try:
-        text = found.path.read_text("utf-8")
+        text = read_text(found.path)
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"can't read {found.path}: {error}") from error
+        raise UsageError(f"{found.path} {reason(error)}") from error
     draft = view.desk.draft(text, str(found.path), found.name)
     if draft.job is None:
         raise UsageError(f"{found.path} has problems", hint=str(draft.problems[0]) if draft.problems else "")

@@ -192,7 +192,7 @@ def _summary(results: Results) -> str:
 
 def _save(told: Settings, out: Console, results: Results) -> None:
     from distui.facts.render_json import probe_json
-    from distui.run.store import write_private
+    from distui.files import write_private
 
     path = told.paths.facts_file
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

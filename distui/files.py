@@ -1,0 +1,128 @@
+"""Opens files in folders that others may have written to: regular files only, never waiting, never without measure.
+
+Opening a FIFO waits for its other end, a device may never end, and a file may be larger than the memory. Whatever lies
+in the state or config folder is therefore opened here. Every way this fails is an OSError with its reason in words.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+MOST = 64 << 20
+"""Bytes of a file that is read as a whole: the plan of 1,000 ranks is a tenth of it."""
+MOST_LINES = 1 << 30
+"""Bytes of a file that is read line by line."""
+LONGEST = 16 << 20
+"""Bytes of one line."""
+_KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
+class NotAFile(OSError):
+    """There is something, but no regular file."""
+
+
+class TooLarge(OSError):
+    """A file is larger than what is ever written there."""
+
+
+def open_fd(path: str | Path, flags: int, mode: int = 0o600) -> int:
+    """A descriptor of a regular file, as from os.open, and closed on exec. Never waits.
+
+    Raises OSError: IsADirectoryError for a folder, NotAFile for what is no regular file.
+    """
+    try:
+        handle = os.open(path, flags | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK, mode)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket; a FIFO without a reader, opened to write
+            raise NotAFile(error.errno, "is not a regular file", str(path)) from None
+        raise
+    try:
+        _refuse_others(os.fstat(handle).st_mode, path)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _refuse_others(mode: int, path: str | Path) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        raise NotAFile(errno.EINVAL, f"is {kind}, not a regular file", str(path))
+
+
+def open_to_read(path: Path, *, buffering: int = -1) -> BinaryIO:
+    """A regular file, to read bytes from. Raises OSError."""
+    return os.fdopen(open_fd(path, os.O_RDONLY), "rb", buffering)
+
+
+def open_private(path: Path, mode: str = "ab", buffering: int = -1) -> IO[bytes]:
+    """A regular file to write bytes to, 0600 when it is made here. Raises OSError."""
+    return cast("IO[bytes]", open(path, mode, buffering, opener=open_fd))
+
+
+def read_bytes(path: Path, most: int = MOST) -> bytes:
+    """All of a regular file. Raises OSError: TooLarge for more than `most` bytes."""
+    with open_to_read(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise TooLarge(errno.EFBIG, f"is larger than {most >> 20} MiB", str(path))
+    return data
+
+
+def read_text(path: Path, most: int = MOST, errors: str = "strict") -> str:
+    """All of a regular file as UTF-8, line ends as they are. Raises OSError, UnicodeDecodeError."""
+    return read_bytes(path, most).decode("utf-8", errors)
+
+
+def lines_of(path: Path) -> Iterator[bytes]:
+    """The lines of a regular file, without their ends, of a file beyond MOST_LINES bytes the last ones.
+
+    A line beyond LONGEST comes cut. Raises OSError when the file can't be opened or read.
+    """
+    with open_to_read(path) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - MOST_LINES))
+        while line := file.readline(LONGEST):
+            yield line.rstrip(b"\r\n")
+            while line and not line.endswith(b"\n"):
+                line = file.readline(LONGEST)
+
+
+def last_bytes(path: Path, most: int) -> tuple[bytes, bool]:
+    """The last `most` bytes of a regular file, and whether that is all of it. Raises OSError."""
+    with open_to_read(path) as file:
+        start = max(0, os.fstat(file.fileno()).st_size - most)
+        file.seek(start)
+        return file.read(most), start == 0
+
+
+def reason(error: OSError | ValueError) -> str:
+    """Why a file can't be read, in words that follow its name: `is a FIFO, not a regular file`."""
+    match error:
+        case NotAFile() | TooLarge():
+            return str(error.strerror)
+        case IsADirectoryError():
+            return "is a folder, not a file"
+        case OSError():
+            return f"can't be read: {error.strerror or error}"
+        case _:
+            return f"can't be read: {error}"
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a 0600 file by temp name and rename, so that a crash leaves the old one or the new one. Raises OSError."""
+    temp = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = open_fd(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        temp.replace(path)
+    except BaseException:
+        temp.unlink(missing_ok=True)
+        raise

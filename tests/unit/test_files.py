@@ -1,0 +1,116 @@
+"""What lies in a folder that others may write to is a regular file, or is refused in words, and at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from distui import config, files
+from distui.cli import wiring
+from distui.errors import SpecError, UsageError
+from distui.run import recorded, report, summary, times
+from distui.run.job_record import recorded_job
+from distui.run.journal import Journal
+from distui.run.logs import TaskLog
+from distui.run.store import RunStore, StoredRun
+from distui.spec.files import read_text
+
+NAMES = ("plan.json", "job.json", "events.ndjson", "metrics.ndjson", "summary.json", "hosts.json", "lock", "stop")
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def sock(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(os.fspath(path.relative_to(Path.cwd())))
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.fixture(params=[fifo, sock, device, folder])
+def other(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Makes something that is no regular file."""
+    monkeypatch.chdir(tmp_path)  # the name of a socket is short
+    return request.param  # type: ignore[no-any-return]
+
+
+def test_what_is_no_regular_file_is_neither_read_nor_written(other: Callable[[Path], None], tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    other(path)
+    for way in (files.read_bytes, files.open_to_read, files.open_private, lambda p: list(files.lines_of(p))):
+        with pytest.raises((files.NotAFile, IsADirectoryError)) as error:
+            way(path)
+        assert "is" in files.reason(error.value)
+
+
+def test_a_run_s_folder_without_one_regular_file(other: Callable[[Path], None], tmp_path: Path) -> None:
+    """Every reader counts it as absent or says what is wrong; none waits for it."""
+    run = RunStore(tmp_path).create("r")
+    for path in (*(run.path / name for name in NAMES), run.rank_log(0), times.times_of(run.rank_log(0))):
+        other(path)
+    other(run.follow_file(0))
+    assert summary.summary(run)["result"] is None
+    assert list(recorded.stored_events(run)) == []
+    assert recorded.stored_samples(run) == ()
+    assert recorded.stored_progress(run) is None
+    assert (run.read_plan(), recorded_job(run)) == (None, None)
+    assert wiring.saved_hosts(run) == ()
+    assert report._tail(run.rank_log(0)) == ()
+    assert not times.read_times(times.times_of(run.rank_log(0)), 0, 3)
+    assert not run.is_followed
+    with pytest.raises(UsageError, match="lock is"), run.followed():
+        pass
+    with pytest.raises(OSError, match=r"[Ii]s "):
+        Journal(run)
+    assert TaskLog(run, 0, (0,)).restore(lambda v: v) is None
+
+
+def test_settings_that_are_no_regular_file(other: Callable[[Path], None], tmp_path: Path) -> None:
+    other(tmp_path / "distui.yaml")
+    with pytest.raises(UsageError, match=r"distui\.yaml is "):
+        config.load({}, {"HOME": str(tmp_path)}, tmp_path)
+
+
+def test_an_inventory_that_is_a_pipe(tmp_path: Path) -> None:
+    """A pipe that a shell hands over is read; a FIFO that lies somewhere is refused."""
+    reading, writing = os.pipe()
+    os.write(writing, b"hosts: {}\n")
+    os.close(writing)
+    assert read_text(f"/dev/fd/{reading}") == "hosts: {}\n"
+    os.close(reading)
+    os.mkfifo(tmp_path / "hosts.yaml")
+    with pytest.raises(SpecError, match="this is a FIFO, not a regular file"):
+        read_text(str(tmp_path / "hosts.yaml"))
+
+
+def test_a_file_beyond_all_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused, its last lines are read, and a line beyond all measure comes cut."""
+    path = tmp_path / "events.ndjson"
+    path.write_bytes(b"one\n" + b"x" * 100 + b"y\ntwo\r\nthree")
+    with pytest.raises(files.TooLarge):
+        files.read_bytes(path, most=20)
+    monkeypatch.setattr(files, "LONGEST", 8)
+    assert list(files.lines_of(path)) == [b"one", b"x" * 8, b"two", b"three"]
+    monkeypatch.setattr(files, "MOST_LINES", 9)
+    assert list(files.lines_of(path)) == [b"wo", b"three"]
+
+
+def test_nesting_without_end_in_the_hosts_of_a_run(tmp_path: Path) -> None:
+    run = StoredRun(tmp_path)
+    (run.path / "hosts.json").write_text("[" * 100_000)
+    assert wiring.saved_hosts(run) == ()
+    (run.path / "hosts.json").write_text(json.dumps([{"name": []}]))
+    assert wiring.saved_hosts(run) == ()
