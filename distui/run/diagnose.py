@@ -1,4 +1,4 @@
-"""Why a rank ended, in words: exit status, signals, and the usual messages of torch, NCCL and Docker.
+"""Why a rank ended, in words: exit status, signals, and the cause that its last lines name.
 
 Exit codes follow Docker's reference (125 engine, 126/127 command) and the shell's 128 + signal. 137 alone is not
 out-of-memory: only the engine's own flag says so (FAULTS 2.8).
@@ -11,6 +11,8 @@ import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+
+from distui.run.causes import RULES, Cause
 
 SIGNAL_WORDS = {
     signal.SIGABRT: "abort: an assertion or NCCL gave up",
@@ -63,121 +65,6 @@ def signal_name(code: int | None) -> str | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """What the log says went wrong, and what to do about it. `secondary` marks a peer's failure echoing here."""
-
-    text: str
-    hint: str = ""
-    secondary: bool = False
-
-
-_RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), cause)
-    for pattern, cause in (
-        (
-            r"exec timeout failed|exec: \"timeout\": executable file not found|timeout: (unrecognized|invalid) option",
-            Cause("the image has no GNU `timeout`, which max_duration needs", "add coreutils to it, or use --timeout"),
-        ),
-        (
-            r"EADDRINUSE|address already in use",
-            Cause("the port is already in use", "pick another with `master_port:`, or stop what holds it"),
-        ),
-        (
-            r"CUDA out of memory|OutOfMemoryError",
-            Cause("the GPU ran out of memory", "smaller batch, or `nvidia-smi` for who else uses it"),
-        ),
-        (
-            r"No space left on device.*(/dev/shm|shm)|unable to open shared memory|bus error.*(shm|shared memory)"
-            r"|insufficient shared memory",
-            Cause("shared memory is too small", "raise `shm_size:` or set `ipc: host`"),
-        ),
-        (
-            r"DataLoader worker .*is killed by signal: Killed",
-            Cause(
-                "a DataLoader worker was killed, most likely for lack of memory", "fewer workers, or smaller batches"
-            ),
-        ),
-        (r"No space left on device", Cause("the disk is full", "free space where the program writes")),
-        (
-            r"ibv_(reg_mr|create_qp|create_cq).*(Cannot allocate memory|failed)",
-            Cause("locked memory is limited", "`ulimits: {memlock: -1}` and the daemon's own limit"),
-        ),
-        (
-            r"ibv_modify_qp.*(Invalid argument|failed)|wrong gid",
-            Cause("wrong RoCE GID or partition", "leave NCCL_IB_GID_INDEX unset, check `show_gids` on both hosts"),
-        ),
-        (
-            r"NET/IB : No device found|No IB device|NCCL_NET.*IB.*not",
-            Cause("NCCL found no InfiniBand device in the container", "`fabric: {kind: ib}` adds /dev/infiniband"),
-        ),
-        (
-            r"unable to find address for|Bootstrap : no socket interface found|SOCKET_IFNAME"
-            r"|no interface (found|matching)",
-            Cause("the network interface named does not exist there", "see the plan's interface for this host"),
-        ),
-        (
-            r"CUDA driver version is insufficient|forward compatibility was attempted"
-            r"|driver/library version mismatch|NVIDIA driver on your system is too old",
-            Cause("CUDA in the image and the host's driver do not fit", "update the driver or use an older image"),
-        ),
-        (
-            r"no CUDA-capable device|CUDA error: invalid device ordinal|No CUDA GPUs are available",
-            Cause("the program sees fewer GPUs than it uses", "check `gpus_per_host:` and LOCAL_RANK"),
-        ),
-        (
-            r"ModuleNotFoundError: No module named '?([\w.]+)'?",
-            Cause("a Python module is missing in the image", "install it in the image, or mount it"),
-        ),
-        (
-            r"\[FATAL tini.*exec .* failed: No such file",
-            Cause("the command is not in the image", "check `command:` and the image's PATH"),
-        ),
-        (
-            r"can't open file '.*': \[Errno 2\]",
-            Cause("the program's file is not there", "check `volumes:` and `workdir:` on this host"),
-        ),
-        (
-            r"with an unsupported type \(<class '[\w.]*\.PerReplica'>\)"
-            r"|you need to pass this dataset to ClusterCoordinator",
-            Cause(
-                "most likely `fit` of Keras 3, which does not know this strategy",
-                "tf_keras in the image and TF_USE_LEGACY_KERAS=1 in `env:`, or a loop of your own",
-            ),
-        ),
-        (
-            r"Watchdog caught collective operation timeout|Timed out waiting \d+ms for (recv|send)",
-            Cause("a collective timed out: another rank is late, stuck or gone", "look at the ranks that are silent"),
-        ),
-        (
-            r"Timed out after \d+ seconds waiting for clients|DistStoreError|client socket has timed out"
-            r"|Connection to .* timed out",
-            Cause(
-                "not every rank reached the rendezvous",
-                "check that MASTER_ADDR is reachable from this host and that all ranks started",
-            ),
-        ),
-        (
-            r"(connectFullMesh failed|Connection refused).*\b127\.\d+\.\d+\.\d+",
-            Cause("gloo used the wrong address", "the host's own name resolves to 127.0.1.1: name an interface"),
-        ),
-        (
-            r"connectFullMesh failed|SO_ERROR: Connection refused",
-            Cause(
-                "gloo could not connect to a peer",
-                "it had ended, or something between the hosts refuses it: `distui doctor` proves who reaches whom",
-                secondary=True,
-            ),
-        ),
-        (
-            r"Connection (closed|reset) by peer|ECONNRESET|Broken pipe|NCCL.*remote process exited"
-            r"|Socket closed|recvValue failed|Connection was likely closed",
-            Cause("a peer went away", "look at the rank that failed first", secondary=True),
-        ),
-    )
-)
-
-
 def cause_of_exit(code: int | None, *, oom: bool = False, error: str = "") -> Cause | None:
     """What an exit status alone tells when the log says nothing; None where `error` explains it already."""
     if oom:
@@ -213,15 +100,23 @@ def cause_line(lines: Iterable[str]) -> str | None:
 
 
 def _named(lines: Iterable[str]) -> tuple[str, Cause] | None:
-    echo: tuple[str, Cause] | None = None
+    """The last line that names a cause; an echo, or what is only vague, when there is nothing better.
+
+    Warnings of Python (`UserWarning: CUDA initialization: ...`) name none: programs that need no GPU print them, too.
+    """
+    best: tuple[str, Cause] | None = None
     for line in reversed(list(lines)):
-        for pattern, cause in _RULES:
-            if not pattern.search(line):
-                continue
-            if not cause.secondary:
-                return line, cause
-            echo = echo or (line, cause)
-    return echo
+        found = [] if "Warning:" in line else [cause for pattern, cause in RULES if pattern.search(line)]
+        cause = min(found, key=_weakness, default=None)
+        if cause is not None and (best is None or _weakness(cause) < _weakness(best[1])):
+            best = (line, cause)
+        if best is not None and not _weakness(best[1]):
+            break
+    return best
+
+
+def _weakness(cause: Cause) -> int:
+    return 2 if cause.vague else int(cause.secondary)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,77 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("RuntimeError: CUDA driver version is insufficient for CUDA runtime version", "do not fit"),
         ("[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)", "collective timed out"),
         ("SO_ERROR: Connection refused, remote=[127.0.1.1]:4242", "wrong address"),
+        ("AssertionError: Torch not compiled with CUDA enabled", "built without CUDA"),
+        ("RuntimeError: Distributed package doesn't have NCCL built in", "built without CUDA"),
+        ("RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU", "no NVIDIA"),
+        ("ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!", "no NVIDIA driver"),
+        ("ImportError: libcuda.so.1: cannot open shared object file: No such file or directory", "no NVIDIA driver"),
+        ("ImportError: libcudnn.so.9: cannot open shared object file: No such file", "shared library is missing"),
+        ("Unable to locate sufficient 2 gpus to run this example. Exiting.", "fewer GPUs than it uses"),
+        ("RuntimeError: CUDA error: no kernel image is available for execution on the device", "not built for this"),
+        ("RuntimeError: CUDA error: device-side assert triggered", "assertion failed on the GPU"),
+        ("torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered", "GPU is broken"),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", "GPU kernel crashed"),
+        ("RuntimeError: CUDA error: all CUDA-capable device(s) is/are busy or unavailable", "has this GPU for itself"),
+        ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "out of memory"),
+        ("Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000", "same GPU"),
+        ("RuntimeError: DataLoader worker (pid 7) is killed by signal: Segmentation fault. ", "worker crashed"),
+        ("RuntimeError: DataLoader worker (pid(s) 77, 78) exited unexpectedly", "DataLoader worker ended"),
+        (
+            "RuntimeError: [enforce fail at alloc_cpu.cpp:127] . DefaultCPUAllocator: can't allocate memory: you tried "
+            "to allocate 8000000000000 bytes. Error code 12 (Cannot allocate memory)",
+            "host's memory",
+        ),
+        ("[rank1]: MemoryError", "host's memory"),
+        ("OSError: [Errno 24] Too many open files: '/data/7.npy'", "too many files"),
+        ("RuntimeError: can't start new thread", "threads or processes"),
+        ("OSError: [Errno 116] Stale file handle: '/data'", "shared folder went away"),
+        ("OSError: [Errno 30] Read-only file system: '/out/last.pt'", "writes where it may not"),
+        ("PermissionError: [Errno 13] Permission denied: '/out/last.pt'", "may not read or write"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.bin'", "is not there"),
+        ("exec /usr/bin/python3: exec format error", "another kind of CPU"),
+        ("RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory", "damaged"),
+        ("RuntimeError: Error(s) in loading state_dict for Net:", "does not fit the model"),
+        ("Loss is nan, stopping training", "no number"),
+        ("RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.", "DDP"),
+        ("[enforce fail at gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes. 8 vs 4", "same size"),
+        (
+            "ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable RANK "
+            "expected, but not set",
+            "without torch's environment",
+        ),
+        ("train.py: error: unrecognized arguments: --local-rank=0", "--local-rank"),
+        (
+            "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='h', port=443): Max retries exceeded "
+            "with url: / (Caused by ConnectTimeoutError('Connection to h timed out. (connect timeout=10)'))",
+            "download",
+        ),
+        ("[Rank 0]: Rank 1 failed to pass monitoredBarrier in 10000 ms", "collective timed out"),
+        (
+            "[rank0]:[F ProcessGroupNCCL.cpp:1169] [PG 0 Rank 0] ProcessGroupNCCL's watchdog got stuck for 600 seconds "
+            "without making progress in monitoring enqueued collectives.",
+            "did not return",
+        ),
+        (
+            "[rank4]:[E ProcessGroupNCCL.cpp:698] [Rank 4] To avoid data inconsistency, we are taking the entire "
+            "process down.",
+            "watchdog ended the process",
+        ),
+        ("NCCL WARN socketStartConnect: Connect to 10.0.0.2<4242> failed : No route to host", "can't be reached"),
+        (
+            "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: The connection to the C10d store has "
+            "failed. See inner exception for details.",
+            "rendezvous",
+        ),
+        ("torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError", "rendezvous"),
+        (
+            "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key: "
+            "store_based_barrier_key:1 (world_size=2, worker_count=1, timeout=0:30:00)",
+            "rendezvous",
+        ),
+        ("torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//cpu//0/1", "rendezvous"),
+        ("RuntimeError: connect() timed out. Original timeout was 60000 ms.", "rendezvous"),
+        ("socket.gaierror: [Errno -2] Name or service not known", "can't be resolved"),
         (
             "}) with an unsupported type (<class 'tensorflow.python.distribute.values.PerReplica'>) to a Tensor.",
             "`fit` of Keras 3",
@@ -81,6 +152,81 @@ def test_an_image_without_gnu_timeout_is_told(line: str) -> None:
     assert cause is not None
     assert cause.text == "the image has no GNU `timeout`, which max_duration needs"
     assert cause.hint == "add coreutils to it, or use --timeout"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: DataLoader worker (pid 7) is killed by signal: Terminated. ",
+        "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
+        "NCCL WARN socketProgress: Connection closed by remote peer h2<51234>",
+        "NCCL WARN NET/IB : Got completion from peer 10.0.0.2<4> with status=12 opcode=0 len=0 vendor err 129 (Recv)",
+        "[PG ID 0 PG GUID 0(default_pg) Rank 0] Received a dump signal due to a collective timeout from  rank 1 and we",
+        "torch.distributed.elastic.rendezvous.api.RendezvousClosedError",
+        "UNAVAILABLE: Task /job:worker/replica:0/task:1 heartbeat timeout. This indicates that the remote task",
+        "UnavailableError: Collective ops is aborted by: Socket closed",
+    ],
+)
+def test_what_only_tells_of_another_rank_is_secondary(line: str) -> None:
+    """Whoever says this followed another's end."""
+    cause = cause_of([line])
+    assert cause is not None and cause.secondary
+
+
+@pytest.mark.parametrize(
+    ("lines", "part"),
+    [
+        (
+            [
+                "RuntimeError: DataLoader worker (pid 77) is killed by signal: Killed. ",
+                "RuntimeError: DataLoader worker (pid(s) 77) exited unexpectedly",
+            ],
+            "was killed",
+        ),
+        (
+            [
+                "[Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE)",
+                "[Rank 2] To avoid data inconsistency, we are taking the entire process down.",
+                "what():  [Rank 2] NCCL watchdog thread terminated with exception: x",
+            ],
+            "collective timed out",
+        ),
+        (
+            [
+                "[Rank 2] Process group watchdog thread terminated with exception: CUDA error: device-side assert "
+                "triggered",
+                "To avoid data inconsistency, we are taking the entire process down.",
+            ],
+            "assertion failed",
+        ),
+        (
+            [
+                "RuntimeError: Connection reset by peer",
+                "what(): [Rank 1] NCCL watchdog thread terminated with exception: unknown",
+            ],
+            "a peer went away",
+        ),
+        (["[Rank 1] NCCL watchdog thread terminated with exception: NCCL error: remote process exited"], "a peer went"),
+    ],
+)
+def test_a_line_that_says_why_is_better_than_a_later_one_that_does_not(lines: list[str], part: str) -> None:
+    """Programs say last that they end, and before that why."""
+    cause = cause_of(lines)
+    assert cause is not None and part in cause.text
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "UserWarning: CUDA initialization: Found no NVIDIA driver on your system. Please check that",
+        "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).",
+        "[W socket.cpp:663] The IPv6 network addresses of (h1, 29400) cannot be retrieved (gai error: -2 - Name or "
+        "service not known).",
+    ],
+)
+def test_a_warning_is_no_cause(line: str) -> None:
+    """Programs that need no GPU print these, too, and fail for other reasons."""
+    assert cause_of([line, "ValueError: 7"]) is None
 
 
 def test_an_echo_does_not_hide_the_cause() -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distui.plan.model import Task
-from distui.run.diagnose import Cause, Ended, Root, cause_of, cause_of_exit, exit_words, first_of, torchrun_root
+from distui.run.causes import Cause
+from distui.run.diagnose import Ended, Root, cause_of, cause_of_exit, exit_words, first_of, torchrun_root
 from distui.run.events import Failure
 from distui.run.lines import excerpt
 

@@ -1,0 +1,310 @@
+"""What the usual last words of torch, NCCL, gloo, TensorFlow, Python and Docker mean, in plain words.
+
+The patterns are those programs' own messages, over the versions that are in use (torch 1.10 to 2.9). The order counts:
+of two rules that fit one line the first is taken, so what is more exact stands before what is more general.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What the log says went wrong, and what to do about it. `secondary` marks a peer's failure echoing here."""
+
+    text: str
+    hint: str = ""
+    secondary: bool = False
+    vague: bool = False
+    """Says that something ended but not why: any other cause that the log names, an echo too, is better."""
+
+
+RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), cause)
+    for pattern, cause in (
+        (
+            r"exec timeout failed|exec: \"timeout\": executable file not found|timeout: (unrecognized|invalid) option",
+            Cause("the image has no GNU `timeout`, which max_duration needs", "add coreutils to it, or use --timeout"),
+        ),
+        (
+            r"EADDRINUSE|address already in use",
+            Cause("the port is already in use", "pick another with `master_port:`, or stop what holds it"),
+        ),
+        (
+            r"CUDA out of memory|OutOfMemoryError",
+            Cause("the GPU ran out of memory", "smaller batch, or `nvidia-smi` for who else uses it"),
+        ),
+        (
+            r"No space left on device.*(/dev/shm|shm)|unable to open shared memory|bus error.*(shm|shared memory)"
+            r"|insufficient shared memory",
+            Cause("shared memory is too small", "raise `shm_size:` or set `ipc: host`"),
+        ),
+        (
+            r"DataLoader worker .*is killed by signal: Killed",
+            Cause(
+                "a DataLoader worker was killed, most likely for lack of memory", "fewer workers, or smaller batches"
+            ),
+        ),
+        (
+            r"DataLoader worker .*is killed by signal: (Terminated|Interrupt)",
+            Cause("a DataLoader worker was stopped from outside", "look at the rank that failed first", secondary=True),
+        ),
+        (
+            r"DataLoader worker .*is killed by signal: (?!Terminated|Interrupt)",
+            Cause("a DataLoader worker crashed", "`num_workers=0` in the program shows where"),
+        ),
+        (
+            r"DataLoader worker .*exited unexpectedly",
+            Cause("a DataLoader worker ended", "its own last words, or `num_workers=0`, tell why", vague=True),
+        ),
+        (r"No space left on device", Cause("the disk is full", "free space where the program writes")),
+        (
+            r"DefaultCPUAllocator: (can't allocate|not enough) memory|Unable to allocate [\d.]+ [KMGT]?iB for an array"
+            r"|std::bad_alloc|^(\[rank\d+\]: )?MemoryError\b",
+            Cause(
+                "the host's memory, or what the container may use of it, is used up", "use less, or raise `--memory`"
+            ),
+        ),
+        (
+            r"Too many open files|received 0 items of ancdata",
+            Cause("too many files are open", "`ulimits: {nofile: 65536}`, or fewer DataLoader workers"),
+        ),
+        (
+            r"can't start new thread|pthread_create failed|blas_thread_init: .*failed",
+            Cause("no more threads or processes may be started", "raise `--pids-limit` in `docker_args:` or `nproc`"),
+        ),
+        (
+            r"Stale file handle|Transport endpoint is not connected",
+            Cause(
+                "a shared folder went away on this host", "mount it anew there; `distui doctor --job` proves `data:`"
+            ),
+        ),
+        (r"Read-only file system", Cause("the program writes where it may not", "`rw` for this folder in `volumes:`")),
+        (
+            r"PermissionError: \[Errno 13\]",
+            Cause("the program may not read or write a file", "check its owner on the host, and `user:`"),
+        ),
+        (
+            r"ibv_(reg_mr|create_qp|create_cq).*(Cannot allocate memory|failed)",
+            Cause("locked memory is limited", "`ulimits: {memlock: -1}` and the daemon's own limit"),
+        ),
+        (
+            r"ibv_modify_qp.*(Invalid argument|failed)|wrong gid",
+            Cause("wrong RoCE GID or partition", "leave NCCL_IB_GID_INDEX unset, check `show_gids` on both hosts"),
+        ),
+        (
+            r"NET/IB : No device found|No IB device|NCCL_NET.*IB.*not",
+            Cause("NCCL found no InfiniBand device in the container", "`fabric: {kind: ib}` adds /dev/infiniband"),
+        ),
+        (
+            r"unable to find address for|Bootstrap : no socket interface found|SOCKET_IFNAME"
+            r"|no interface (found|matching)",
+            Cause("the network interface named does not exist there", "see the plan's interface for this host"),
+        ),
+        (
+            r"CUDA driver version is insufficient|forward compatibility was attempted"
+            r"|driver/library version mismatch|NVIDIA driver on your system is too old",
+            Cause("CUDA in the image and the host's driver do not fit", "update the driver or use an older image"),
+        ),
+        (
+            r"Torch not compiled with CUDA enabled|Distributed package doesn't have NCCL built in",
+            Cause(
+                "torch in the image was built without CUDA",
+                "use an image with a CUDA build of torch, or train on the CPU (`backend: gloo`)",
+            ),
+        ),
+        (
+            r"Found no NVIDIA driver on your system|ProcessGroupNCCL is only supported with GPUs, no GPUs found"
+            r"|libcuda\.so(\.1)?: cannot open shared object file",
+            Cause(
+                "the program sees no NVIDIA driver in its container",
+                "ask for GPUs with `gpus_per_host:`; the host needs the driver and the NVIDIA Container Toolkit",
+            ),
+        ),
+        (
+            r"no kernel image is available for execution on the device",
+            Cause("torch in the image was not built for this GPU", "use an image whose CUDA build knows this GPU"),
+        ),
+        (
+            r"device-side assert triggered",
+            Cause(
+                "an assertion failed on the GPU, most often for an index or label out of range",
+                "`Assertion ... failed` above names it; CUDA_LAUNCH_BLOCKING=1 in `env:` shows where",
+            ),
+        ),
+        (
+            r"uncorrectable ECC error encountered|GPU is lost|GPU has fallen off the bus",
+            Cause("the GPU is broken or lost", "`dmesg -T | grep -i xid` there; leave this host out until it is reset"),
+        ),
+        (
+            r"an illegal memory access was encountered|CUDA error: unspecified launch failure",
+            Cause(
+                "a GPU kernel crashed", "CUDA_LAUNCH_BLOCKING=1 in `env:` shows which; `dmesg -T | grep -i xid` there"
+            ),
+        ),
+        (
+            r"(CUBLAS|CUDNN)_STATUS_ALLOC_FAILED",
+            Cause("the GPU ran out of memory", "smaller batch, or `nvidia-smi` for who else uses it"),
+        ),
+        (
+            r"CUDA-capable device\(s\) is/are busy or unavailable",
+            Cause("another process has this GPU for itself", "`nvidia-smi` there tells which, and the compute mode"),
+        ),
+        (
+            r"Duplicate GPU detected",
+            Cause(
+                "two ranks use the same GPU, which NCCL refuses",
+                "let each rank take the device LOCAL_RANK, or set `visible_gpus: own`",
+            ),
+        ),
+        (
+            r"no CUDA-capable device|CUDA error: invalid device ordinal|No CUDA GPUs are available"
+            r"|Unable to locate sufficient \S+ gpus|You requested gpus: .* But your machine only has"
+            r"|insufficient CUDA devices for DDP",
+            Cause("the program sees fewer GPUs than it uses", "check `gpus_per_host:` and LOCAL_RANK"),
+        ),
+        (
+            r"ModuleNotFoundError: No module named '?([\w.]+)'?",
+            Cause("a Python module is missing in the image", "install it in the image, or mount it"),
+        ),
+        (
+            r"exec format error",
+            Cause("the image was built for another kind of CPU", "pull or build it for this host's architecture"),
+        ),
+        (
+            r"ImportError: .*cannot open shared object file",
+            Cause("a shared library is missing in the image", "install it in the image"),
+        ),
+        (
+            r"FileNotFoundError: \[Errno 2\]",
+            Cause("a file the program needs is not there", "check `volumes:`, `data:` and `workdir:` on this host"),
+        ),
+        (
+            r"PytorchStreamReader failed|failed finding central directory|unexpected EOF, expected \d+ more bytes",
+            Cause("a checkpoint is damaged or was cut off", "start from the one before it"),
+        ),
+        (
+            r"Error\(s\) in loading state_dict",
+            Cause("the checkpoint does not fit the model", "load one of this very model"),
+        ),
+        (
+            r"Loss is nan, stopping|FloatingPointError: .*(nan|inf)",
+            Cause("the loss is no number any more", "a lower learning rate, gradient clipping, or a look at the data"),
+        ),
+        (
+            r"Expected to have finished reduction in the prior iteration",
+            Cause(
+                "parameters took no part in the loss, which DDP waits for", "find_unused_parameters=True in the program"
+            ),
+        ),
+        (
+            r"Detected mismatch between collectives|op\.preamble\.length <= op\.nbytes",
+            Cause(
+                "the ranks did not do the same collectives with tensors of the same size",
+                "TORCH_DISTRIBUTED_DEBUG=DETAIL in `env:` names them",
+            ),
+        ),
+        (
+            r"environment variable \w+ expected, but not set"
+            r"|KeyError: '(RANK|LOCAL_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
+            Cause("the program was started without torch's environment", "`launcher: env` or `torchrun` sets it"),
+        ),
+        (
+            r"unrecognized arguments: .*--local[-_]rank",
+            Cause("the program does not know --local-rank", "read LOCAL_RANK in it, and use `launcher: torchrun`"),
+        ),
+        (
+            r"HTTPS?ConnectionPool|couldn't connect to 'https?://|urlopen error",
+            Cause("the program could not download something", "give it as `data:`, or let this host reach the network"),
+        ),
+        (
+            r"\[FATAL tini.*exec .* failed: No such file",
+            Cause("the command is not in the image", "check `command:` and the image's PATH"),
+        ),
+        (
+            r"can't open file '.*': \[Errno 2\]",
+            Cause("the program's file is not there", "check `volumes:` and `workdir:` on this host"),
+        ),
+        (
+            r"with an unsupported type \(<class '[\w.]*\.PerReplica'>\)"
+            r"|you need to pass this dataset to ClusterCoordinator",
+            Cause(
+                "most likely `fit` of Keras 3, which does not know this strategy",
+                "tf_keras in the image and TF_USE_LEGACY_KERAS=1 in `env:`, or a loop of your own",
+            ),
+        ),
+        (
+            r"Watchdog caught collective operation timeout|Timed out waiting \d+ms for (recv|send)"
+            r"|timed out in monitoredBarrier|failed to pass monitoredBarrier|Application timeout caused pair closure",
+            Cause("a collective timed out: another rank is late, stuck or gone", "look at the ranks that are silent"),
+        ),
+        (
+            r"dump signal due to a collective timeout from\s+rank \d+",
+            Cause("a collective of another rank timed out", "look at the rank it names", secondary=True),
+        ),
+        (
+            r"watchdog got stuck for \d+ seconds|Heartbeat monitor timed out",
+            Cause(
+                "a call of NCCL or CUDA did not return, and NCCL's watchdog ended the process",
+                "look at the ranks that are silent; `dmesg -T | grep -i xid` tells of broken GPUs",
+                vague=True,
+            ),
+        ),
+        (
+            r"watchdog thread terminated with exception|we are taking the entire process down",
+            Cause(
+                "NCCL's watchdog ended the process after an error",
+                "the first line above with an error of NCCL or CUDA tells which",
+                vague=True,
+            ),
+        ),
+        (
+            r"NET/IB ?: Got completion .*(status=|error )12\b",
+            Cause("a peer does not answer on InfiniBand", "it had ended, or a link is down", secondary=True),
+        ),
+        (
+            r"RendezvousClosedError",
+            Cause("the rendezvous was closed: another node has ended or given up", "look at that one", secondary=True),
+        ),
+        (
+            r"(Connect|connection|connecting) to .*failed.*(timed out|No route to host|Network is unreachable)"
+            r"|SO_ERROR: (No route to host|Connection timed out|Network is unreachable)",
+            Cause("a peer's address can't be reached from here", "`distui doctor` proves who reaches whom"),
+        ),
+        (
+            r"Timed out after \d+ seconds waiting for (clients|workers)|DistStoreError|client socket has timed out"
+            r"|Connection to .* timed out|RendezvousTimeoutError|RendezvousConnectionError"
+            r"|connection to the C10d store has failed|in store based barrier|Timeout waiting for key"
+            r"|failed to connect to any network address|failed to connect/validate to host .*timed out"
+            r"|connect\(\) timed out\. Original timeout|calling /tensorflow\.CoordinationService/RegisterTask",
+            Cause(
+                "not every rank reached the rendezvous",
+                "check that MASTER_ADDR is reachable from this host and that all ranks started",
+            ),
+        ),
+        (
+            r"^(?!.*IPv6 network addresses).*(Name or service not known|Temporary failure in name resolution)",
+            Cause("a host's name can't be resolved", "use addresses, or check DNS on this host", vague=True),
+        ),
+        (
+            r"(connectFullMesh failed|Connection refused).*\b127\.\d+\.\d+\.\d+",
+            Cause("gloo used the wrong address", "the host's own name resolves to 127.0.1.1: name an interface"),
+        ),
+        (
+            r"connectFullMesh failed|SO_ERROR: Connection refused",
+            Cause(
+                "gloo could not connect to a peer",
+                "it had ended, or something between the hosts refuses it: `distui doctor` proves who reaches whom",
+                secondary=True,
+            ),
+        ),
+        (
+            r"Connection (closed|reset) by (remote )?peer|ECONNRESET|Broken pipe|remote process exit(ed|ing)"
+            r"|Socket closed|recvValue failed|Connection was likely closed|Collective ops is aborted by"
+            r"|heartbeat timeout\. This indicates that the remote task|failed to connect to all addresses",
+            Cause("a peer went away", "look at the rank that failed first", secondary=True),
+        ),
+    )
+)
