@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
+from distui.patterns import BadPattern, Searches, compiled
 from distui.run.board import HostBoard
 from tui import host_rows
 from tui.glyphs import UNICODE
@@ -63,10 +65,17 @@ def _words(host: HostBoard) -> str:
 
 def _finds(wanted: str, text: str) -> bool:
     """As a regular expression where it is one, else as it stands; case does not matter."""
+    pattern = _pattern(wanted)
+    return pattern.search(text) is not None if pattern is not None else wanted.lower() in text.lower()
+
+
+@lru_cache(maxsize=8)
+def _pattern(wanted: str) -> Searches[str] | None:
+    """What is typed as a regular expression; None when it is none. One that is too slow finds nothing."""
     try:
-        return re.search(wanted, text, re.IGNORECASE) is not None
-    except re.error:
-        return wanted.lower() in text.lower()
+        return compiled(wanted, re.IGNORECASE)
+    except BadPattern:
+        return None
 
 
 def chosen(hosts: Iterable[HostBoard], shown: Filter, sort: str = "file", *, reverse: bool = False) -> list[HostBoard]:

@@ -159,7 +159,7 @@ class _Reader:
             yield from found
         else:
             self.keep = None
-            yield list(deque(filter(wanted.line, chain.from_iterable(found)), wanted.tail))
+            yield list(deque(chain.from_iterable(map(wanted.kept, found)), wanted.tail))
         if moved:  # the run's next attempt has begun, with a file of its own
             self.close()
             yield from self._read_on(size, to_end=to_end)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from distui.cli.outlet import Outlet
 from distui.cli.printer import LineWriter, LogView
 from distui.config import seconds
 from distui.errors import UsageError
+from distui.patterns import BadPattern, Searches, compiled, given_up, matching
 from distui.run.events import LogLine
 
 
@@ -28,13 +28,13 @@ def parse_moment(flag: str, text: str, now: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
 
 
-def parse_grep(text: str | None) -> re.Pattern[str] | None:
+def parse_grep(text: str | None) -> Searches[str] | None:
     """The pattern of --grep. Raises UsageError with the place of the mistake."""
     if text is None:
         return None
     try:
-        return re.compile(text)
-    except re.error as exc:
+        return compiled(text)
+    except BadPattern as exc:
         raise UsageError(f"--grep {text[:60]}: {exc}") from exc
 
 
@@ -45,7 +45,7 @@ class Wanted:
     ranks: frozenset[int] | None = None
     since: str = ""
     until: str = ""
-    grep: re.Pattern[str] | None = None
+    grep: Searches[str] | None = None
     stderr_only: bool = False
     tail: int | None = None
 
@@ -53,15 +53,23 @@ class Wanted:
         """Whether lines of this rank are; a launcher's own words only when all ranks are."""
         return self.ranks is None or rank in self.ranks
 
-    def line(self, line: LogLine) -> bool:
-        """Whether this line is. One without a stamp counts as new for `since`, and as old for `until`."""
+    def kept(self, lines: Iterable[LogLine]) -> list[LogLine]:
+        """Those of these lines that are. Raises UsageError when the pattern of --grep takes too long."""
+        kept = [line for line in lines if self._in_time(line)]
+        if self.grep is None:
+            return kept
+        kept = [kept[index] for index in matching(self.grep, [line.text for line in kept])]
+        if words := given_up(self.grep):
+            raise UsageError(f"--grep {words}", hint="write it so that it can match in one way only")
+        return kept
+
+    def _in_time(self, line: LogLine) -> bool:
+        """Whether it is of this time and stream. One without a stamp counts as new for `since`, as old for `until`."""
         if self.stderr_only and line.stream != "stderr":
             return False
         if self.since and line.stamp and line.stamp < self.since:
             return False
-        if self.until and line.stamp > self.until:
-            return False
-        return self.grep is None or self.grep.search(line.text) is not None
+        return not (self.until and line.stamp > self.until)
 
     @property
     def counts_after(self) -> bool:
@@ -102,7 +110,7 @@ class LogOut:
         """Take lines of one rank, in order."""
         if not self.wanted.rank(rank):
             return
-        kept = [line for line in lines if self.wanted.line(line)]
+        kept = self.wanted.kept(lines)
         if self._held is not None:
             self._held.setdefault((rank, host), deque(maxlen=self.wanted.tail)).extend(kept)
         elif kept:

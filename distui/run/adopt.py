@@ -21,7 +21,8 @@ from distui.spec.job import DoneWhen, Launcher
 def plan_of(found: FoundRun, stored: StoredRun | None, hosts: Sequence[Host]) -> RunPlan:
     """The plan of a run that was found: the stored one when it is the same run's, else rebuilt from its labels.
 
-    A rebuilt plan is enough to follow, stop and clean up; its env and start lines are unknown and empty.
+    A rebuilt plan is enough to follow, stop and clean up; its env and start lines are unknown and empty, and so is how
+    its progress is read.
     """
     value = stored.read_plan() if stored is not None else None
     if value is not None:
@@ -66,7 +67,7 @@ def _from_labels(found: FoundRun, hosts: Mapping[str, Host]) -> RunPlan:
         on_fail=labels.on_fail,
         stop_grace=labels.grace,
         stall_after=labels.stall_after,
-        progress=labels.progress or None,
+        progress=None,  # whoever may start containers there writes labels: none of their regexes is tried
         networks=(),
         tasks=tuple(_task(task, hosts) for task in found.tasks),
         hash=labels.plan,

@@ -15,6 +15,7 @@ from types import TracebackType
 
 from distui.errors import CheckFailed, DistuiError, ExitCode, HostCommandError, HostError
 from distui.facts.host import HostFacts
+from distui.plan.labels import task_from_labels
 from distui.plan.model import RunPlan
 from distui.run.attempts import run_attempts
 from distui.run.build.context import BuildSource
@@ -266,6 +267,13 @@ class RunController:
             words = f"the value of secret {', '.join(unknown)} is not set here: where ranks print it, it is not hidden"
             await self.notice("warning", words)
 
+    async def _say_unread(self) -> None:
+        """Progress that a job has a regex for, which only the machine that started the run is believed."""
+        label = task_from_labels(self.plan.tasks[0].labels)
+        if self.plan.progress is None and label is not None and label.progress:
+            words = "progress is not shown here: its regex counts only where the run was started"
+            await self.notice("info", words)
+
     async def renew(self, following: NextAttempt) -> None:
         """Let go of the attempt that has ended and get ready for the next."""
         await asyncio.gather(*(h.link.close() for h in self.hosts.values()))
@@ -280,6 +288,7 @@ class RunController:
                 return await self._refused(exc)
         else:
             await self._say_unmasked()
+            await self._say_unread()
             await asyncio.gather(*(self._find(host) for host in self.hosts.values()))
         if self.detach or self.requests.detach:
             return ended(self, "detached", ExitCode.OK)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from distui.patterns import Found, LimitedPattern
 from distui.run.events import LogLine, Progressed
 from distui.run.lines import safe
 from distui.run.times import Stamps
@@ -23,6 +24,8 @@ EVERY_S = 1.0
 """How often progress is told, in seconds."""
 READ_CHARS = 4096
 """Of a longer line only this much is looked at."""
+PACE = 1 << 19
+"""Bytes a second that the pattern has to get through: an ordinary one does a hundred times more."""
 COUNTS = ("step", "steps", "total", "epoch", "epochs")
 """Groups that count; the others are what is learned."""
 _NUMBER = re.compile(r"[-+]?(?:\d[\d_,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)", re.IGNORECASE)
@@ -42,11 +45,8 @@ def number(text: str) -> float | None:
     return float(text.replace(",", "").replace("_", "")) if _NUMBER.fullmatch(text) else None
 
 
-def point(pattern: re.Pattern[str], line: str, at: float | None) -> Point | None:
-    """What a line says of the progress; None when the pattern is not in it."""
-    match = pattern.search(line)
-    if match is None:
-        return None
+def point(match: Found[str], at: float | None) -> Point:
+    """What a match says of the progress."""
     words = {name: text for name, text in match.groupdict().items() if text is not None}
     values = {name: value for name, text in words.items() if (value := number(text)) is not None}
     return Point(values, words, at)
@@ -67,11 +67,15 @@ def speed_of(points: Sequence[Point]) -> float | None:
     return (ended - began) / (last - first) if last > first and ended > began else None
 
 
+def _read(line: str) -> str:
+    return safe(line[:READ_CHARS])
+
+
 class Progress:
     """Takes points in. The last ones are kept for the speed, and a thinned series of all for the plot."""
 
     def __init__(self, regex: str) -> None:
-        self.pattern = re.compile(regex)
+        self.pattern = LimitedPattern(regex, pace=PACE)
         self.clear()
 
     def clear(self) -> None:
@@ -83,9 +87,15 @@ class Progress:
         self.last: Point | None = None
         self._seen = 0
 
-    def match(self, line: str, at: float | None = None) -> Point | None:
-        """What a line says, without taking it in."""
-        return point(self.pattern, safe(line[:READ_CHARS]), at)
+    def newest(self, lines: Sequence[str]) -> tuple[int, Point] | None:
+        """The last of these lines that matches, by its index, and what it says; nothing is taken in."""
+        found = self.pattern.first([_read(line) for line in reversed(lines)])
+        return (len(lines) - 1 - found[0], point(found[1], None)) if found is not None else None
+
+    def each(self, lines: Sequence[str]) -> Iterator[tuple[int, Point]]:
+        """All of these lines that match, likewise."""
+        for index, match in self.pattern.each([_read(line) for line in lines]):
+            yield index, point(match, None)
 
     def take(self, found: Point) -> None:
         """Take the next point in."""
@@ -128,13 +138,18 @@ class ProgressTeller:
 
     def take(self, lines: Sequence[LogLine], now: float) -> Progressed | None:
         """The newest line of these that matches counts; None when nothing is to be told now."""
-        for line in reversed(lines):
-            if (found := self._progress.match(line.text)) is not None:
-                at = self._stamps.parse(line.stamp)
-                self._progress.take(Point(found.values, found.words, now if at is None else at - self._offset))
-                self._new = True
-                break
+        if (newest := self._progress.newest([line.text for line in lines])) is not None:
+            index, found = newest
+            at = self._stamps.parse(lines[index].stamp)
+            self._progress.take(Point(found.values, found.words, now if at is None else at - self._offset))
+            self._new = True
         return self.tell(now) if now - self._told >= EVERY_S else None
+
+    @property
+    def given_up(self) -> str:
+        """Why lines are not read any more, in words; empty while they are."""
+        words = self._progress.pattern.given_up
+        return f"progress is not read any more: its regex {words}" if words else ""
 
     def tell(self, now: float) -> Progressed | None:
         """What was not told yet: for the end of the log, when nobody waits for the next second."""

@@ -62,7 +62,13 @@ class WatchedLines:
             await self._emit(LogLines(clock(), task.index, group.rank, task.host, group.lines))
             await self._say_hidden(group, task)
             if self._progress is not None and group.rank == self._progress.rank:
-                await self._tell(self._progress.take(group.lines, clock()))
+                await self._read_progress(self._progress, group, task)
+
+    async def _read_progress(self, teller: ProgressTeller, group: Written, task: Task) -> None:
+        await self._tell(teller.take(group.lines, self._known.clock()))
+        if teller.given_up:
+            self._progress = None
+            await self._emit(Notice(self._known.clock(), "warning", teller.given_up, task.host))
 
     async def _say_hidden(self, group: Written, task: Task) -> None:
         """Once for each rank and secret: whoever reads `***` in a log must know where it comes from."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from distui.patterns import BadPattern, LimitedPattern
 from distui.spec import leaves, names
 from distui.spec.job import HostChoice, RankLayout, Rendezvous
 from distui.spec.nodes import Items, Node, Scalar, Table
@@ -379,11 +379,10 @@ def nnodes(node: Scalar) -> tuple[int, int]:
 def progress(value: str) -> None:
     """Raise Wrong unless `value` is a regular expression with a named group."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # what Python may warn of still works
-            pattern = re.compile(value)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise Wrong(f"not a regular expression: {error}") from None
-    if not pattern.groupindex:
+        groups = LimitedPattern(value).check()
+    except BadPattern as error:
+        raise Wrong(str(error)) from None
+    if not groups:
         raise Wrong("has no named group; write (?P<loss>[0-9.]+) around what shall be shown")
 
 

@@ -221,10 +221,9 @@ def test_since_compares_with_the_engine_s_stamps() -> None:
     with pytest.raises(UsageError):
         parse_moment("--since", "yesterday", now)
     wanted = Wanted(since=parse_moment("--since", "5m", now), grep=parse_grep("x"))
-    assert wanted.line(LogLine("stdout", "x", "2026-01-02T03:00:00.000000001Z"))
-    assert not wanted.line(LogLine("stdout", "x", "2026-01-02T02:00:00.000000001Z"))
-    assert wanted.line(LogLine("stdout", "x"))
-    assert not wanted.line(LogLine("stdout", "y"))
+    new, old = "2026-01-02T03:00:00.000000001Z", "2026-01-02T02:00:00.000000001Z"
+    lines = [LogLine("stdout", "x", new), LogLine("stdout", "x", old), LogLine("stdout", "x"), LogLine("stdout", "y")]
+    assert wanted.kept(lines) == [lines[0], lines[2]]
 
 
 def test_every_run_named_is_ended_whatever_is_wrong_with_another(cli: Any, home: Any) -> None:

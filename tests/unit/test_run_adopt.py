@@ -12,6 +12,7 @@ from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.run.adopt import ids_of, plan_of, stop_found, stop_ranks
 from distui.run.discover import FoundRun, find_runs
+from distui.run.events import Notice
 from distui.session import Completed
 from distui.spec.inventory import Host
 from distui.spec.job import Role
@@ -103,6 +104,18 @@ async def test_a_rebuilt_plan_is_enough_to_follow_and_clean_up(cluster: Cluster)
 
     assert (ended.outcome, ended.exit, ended.leftovers) == ("succeeded", 0, ())
     assert cluster.left() == []
+
+
+async def test_a_label_s_regex_is_not_tried(cluster: Cluster) -> None:
+    """Whoever may start containers on a host writes labels; who follows such a run is told."""
+    plan, found = await detached(cluster, progress=r"(?P<x>(a+)+)$")
+    assert plan.progress
+    made = plan_of(found, None, HOSTS)
+    assert made.progress is None
+    for host in cluster.hosts:
+        host.containers[0].end(0)
+    await cluster.run(made, adopted=True)
+    assert any("progress is not shown here" in e.text for e in cluster.events if isinstance(e, Notice))
 
 
 async def test_ids_are_the_engine_s(cluster: Cluster) -> None:

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
 
+from distui import patterns
+from distui.patterns import Searches
 from distui.run.lines import safe
 from distui.run.severity import severity
 from distui.run.timeline import Placed, Source, Timeline
@@ -303,6 +305,7 @@ class MergedLog:
         return "~" if group.inserted else ""
 
 
-def matching(groups: Sequence[Group], pattern: re.Pattern[bytes], *, inverse: bool = False) -> list[int]:
+def matching(groups: Sequence[Group], pattern: Searches[bytes], *, inverse: bool = False) -> list[int]:
     """The rows whose text matches."""
-    return [i for i, g in enumerate(groups) if (pattern.search(g.text.encode()) is None) == inverse]
+    hits = patterns.matching(pattern, [group.text.encode() for group in groups])
+    return sorted(set(range(len(groups))) - set(hits)) if inverse else hits

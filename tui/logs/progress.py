@@ -33,9 +33,7 @@ class ProgressLog(Progress):
 
     def _read(self, data: bytes) -> None:
         lines = data.split(b"\n")[:-1]
-        for i, line in enumerate(lines):
-            found = self.match(text_of(line[:READ_CHARS]))
-            if found is not None:
-                self.take(Point(found.values, found.words, self.buffer.times(self._line + i, 1)[0]))
+        for i, found in self.each([text_of(line[:READ_CHARS]) for line in lines]):
+            self.take(Point(found.values, found.words, self.buffer.times(self._line + i, 1)[0]))
         self._line += len(lines)
         self._offset += len(data)

@@ -9,12 +9,13 @@ from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
+from distui.patterns import BadPattern, Searches, compiled
 from distui.run.lines import safe
 from distui.run.traceback import Fold, around
 from tui.logs.buffer import SLICE, LogBuffer
 from tui.logs.folds import Folds
 
-Pattern = re.Pattern[bytes]
+Pattern = Searches[bytes]
 
 TROUBLE = re.compile(
     rb"Traceback \(most recent|\b\w*(?:Error|Exception)\b|\b(?:ERROR|FATAL|CRITICAL|PANIC|panic)\b|CUDA error|"
@@ -28,8 +29,8 @@ def pattern_of(text: str) -> Pattern:
     """What was typed as a regular expression, or word by word when it is none. Lowercase matches both cases."""
     flags = re.MULTILINE | (0 if text != text.lower() else re.IGNORECASE)
     try:
-        return re.compile(text.encode(), flags)
-    except re.error:
+        return compiled(text.encode(), flags)
+    except BadPattern:
         return re.compile(re.escape(text.encode()), flags)
 
 

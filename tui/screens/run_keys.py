@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 
 from textual.widgets import Input, Static
 
+from distui.patterns import given_up
 from tui.bars import FilterBar
 from tui.base import Action, View, app_of
 from tui.logs.search import TROUBLE, LogView, Pattern, find, pattern_of, read_on
@@ -116,6 +117,7 @@ class LogKeys(View):
             self.set_search("")
         if event.done:
             self.focus_back()
+            self._say_slow()
             if self._asking == "search" and event.text:
                 self._look(1)
         self.panes_changed()
@@ -141,6 +143,15 @@ class LogKeys(View):
             inverse = text.startswith("!") and len(text) > 1
             pane.set_filter(pattern_of(text[inverse:]) if text else None, inverse=inverse)
 
+    def _say_slow(self) -> None:
+        """A pattern that took too long finds nothing: that is said."""
+        pane = self.pane
+        merged = pane.filter if isinstance(pane, MergedPane) else None
+        single = pane.view.filter.pattern if isinstance(pane, LogPane) and pane.view and pane.view.filter else None
+        searched = pane.pattern if isinstance(pane, LogPane | MergedPane) else None
+        if words := given_up(merged) or given_up(single) or given_up(searched):
+            app_of(self).tell(f"this pattern {words}; write another", level="warning")
+
     def command_search(self, argument: str) -> None:
         """`:search TEXT`."""
         self.set_search(argument)
@@ -149,6 +160,7 @@ class LogKeys(View):
     def command_filter(self, argument: str) -> None:
         """`:filter TEXT`."""
         self.set_only(argument)
+        self._say_slow()
         self.panes_changed()
 
     # Finding.
@@ -190,6 +202,9 @@ class LogKeys(View):
         line = await find(buffer, pattern, start, step)
         if line is None or line < view.floor:
             line = await find(buffer, pattern, view.floor - 1 if step > 0 else buffer.count, step)
+        if words := given_up(pattern):
+            app_of(self).tell(f"{what} {words}; write another", level="warning")
+            return
         if line is None or pane.view is not view or line < view.floor:
             app_of(self).tell(f"no line with {what} in {buffer.path.name}")
             return

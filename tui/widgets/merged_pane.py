@@ -14,7 +14,7 @@ from distui.run.lines import safe
 from distui.run.rank_rows import digits
 from tui.base import glyphs_of, look_of
 from tui.logs.buffer import LogBuffer
-from tui.logs.merged import Group, MergedLog
+from tui.logs.merged import Group, MergedLog, matching
 from tui.logs.search import Pattern
 from tui.paint import Line
 from tui.theme import Palette
@@ -30,6 +30,8 @@ WHO_CELLS = 20
 HOST_CELLS = 4
 """Above this many hosts the presence strip has one cell a host."""
 CACHED = 800
+SEARCHED = 1000
+"""Rows that are searched at once."""
 
 Item = tuple[Group, int]
 """A row: a group (-1), one of its members (0..), or what is left of them (-2)."""
@@ -97,6 +99,7 @@ class MergedPane(Pane):
         )
         if state != self._state:
             self._state = state
+            self._match()
             self._items = [item for group in self.merged.groups if self._wanted(group) for item in self._unfold(group)]
         return self._items
 
@@ -105,10 +108,15 @@ class MergedPane(Pane):
             return False
         if self.filter is None:
             return True
-        hit = self._hits.get(id(group))
-        if hit is None:
-            hit = self._hits[id(group)] = (self.filter.search(group.text.encode()) is None) == self.inverse
-        return hit
+        return self._hits[id(group)]
+
+    def _match(self) -> None:
+        """Try the filter on all groups it was not tried on yet."""
+        if self.filter is None:
+            return
+        new = [group for group in self.merged.groups if id(group) not in self._hits]
+        wanted = set(matching(new, self.filter, inverse=self.inverse))
+        self._hits |= {id(group): index in wanted for index, group in enumerate(new)}
 
     def _unfold(self, group: Group) -> Iterator[Item]:
         yield group, -1
@@ -175,12 +183,14 @@ class MergedPane(Pane):
     def find(self, pattern: Pattern | None, step: int) -> bool:
         """Go to the next row that matches, or to the next trouble without a pattern; round the end."""
         count = self.rows
-        start = self.at
-        for i in range(1, count + 1):
-            row = (start + step * i) % count
-            group, part = self.item(row)
-            if part == -1 and (group.level if pattern is None else pattern.search(group.text.encode())):
-                self.go(row, centre=True)
+        rows = [(self.at + step * i) % count for i in range(1, count + 1)]
+        rows = [row for row in rows if self.item(row)[1] == -1]
+        for begin in range(0, len(rows), SEARCHED):
+            part = rows[begin : begin + SEARCHED]
+            groups = [self.item(row)[0] for row in part]
+            hits = matching(groups, pattern) if pattern is not None else [i for i, g in enumerate(groups) if g.level]
+            if hits:
+                self.go(part[hits[0]], centre=True)
                 return True
         return False
 
@@ -250,7 +260,7 @@ class MergedPane(Pane):
         raw, seen = text.encode(), 0
         for match in self.pattern.finditer(raw):
             line.put(raw[seen : match.start()].decode("utf-8", "replace"), style)
-            line.put(match.group().decode("utf-8", "replace"), look.accent + Style(reverse=True))
+            line.put(raw[match.start() : match.end()].decode("utf-8", "replace"), look.accent + Style(reverse=True))
             seen = match.end()
         return line.put(raw[seen:].decode("utf-8", "replace"), style)
 
