@@ -6,7 +6,6 @@ Cold start counts: `distui --help` and `distui ps --help` import click and nothi
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,16 +61,9 @@ VERBS: dict[str, Entry] = {
     "schema": Entry(_SECTIONS[3], "schema", "Print the JSON Schema of hosts.yaml or of job files."),
     "config": Entry(_SECTIONS[3], "config", "Show settings, where they come from, and distui's folders."),
     "completion": Entry(_SECTIONS[3], "completion", "Print the completion script for bash, zsh or fish."),
+    "help": Entry(_SECTIONS[3], "help", "Print the help of a verb; so does `VERB --help`."),
     "version": Entry(_SECTIONS[3], "version", "Print the version."),
 }
-
-
-def suggest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'probe'?`, or nothing."""
-    import difflib
-
-    found = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.5)
-    return f"; did you mean '{found[0]}'?" if found else ""
 
 
 class Verbs(click.Group):
@@ -83,8 +75,11 @@ class Verbs(click.Group):
         """See click. An unknown verb ends with exit 2."""
         word = args[0]
         if not word.startswith("-") and self.get_command(ctx, word) is None:
-            noun = "verb" if ctx.parent is None else f"`{ctx.info_name}` verb"
-            raise click.UsageError(f"there is no {noun} '{word}'{suggest(word, self.list_commands(ctx))}", ctx)
+            from distui.cli.other_words import suggest
+
+            group = "" if ctx.parent is None else str(ctx.info_name)
+            noun = f"`{group}` verb" if group else "verb"
+            raise click.UsageError(f"there is no {noun} '{word}'{suggest(word, self.list_commands(ctx), group)}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from distui.facts.troubles import without_host
+from distui.facts.troubles import for_hosts, without_host
 from distui.spec.names import fold
 
 Verdict = Literal["ok", "pull", "skip", "warn", "fail"]
@@ -79,8 +79,9 @@ class SharedFinding:
 
     @property
     def saw(self) -> str:
-        """What was seen, without the name of any one host when there are several."""
-        return self.finding.saw if len(self.hosts) == 1 else without_host(self.finding.host, self.finding.saw)
+        """What was seen; with the names of all hosts where it names one and several saw it."""
+        seen = self.finding.saw
+        return seen if len(self.hosts) == 1 else for_hosts(self.hosts, without_host(self.finding.host, seen))
 
 
 def shared_findings(row: CheckRow) -> tuple[SharedFinding, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from distui.facts.host import Trouble
@@ -31,7 +31,7 @@ def shared(troubles: Mapping[str, Trouble]) -> tuple[SharedTrouble, ...]:
     found = []
     for (message, _), hosts in alike.items():
         first = troubles[hosts[0]]
-        told = in_words(hosts[0], first) if len(hosts) == 1 else f"{fold(hosts)}: {message}"
+        told = in_words(hosts[0], first) if len(hosts) == 1 else f"{fold(hosts)}: {for_hosts(hosts, message)}"
         found.append(SharedTrouble(tuple(hosts), told, first.hint))
     return tuple(found)
 
@@ -50,7 +50,16 @@ def lines(troubles: Mapping[str, Trouble]) -> Iterator[str]:
             yield f"  try: {one.hint}"
 
 
+_ANY_HOST = "\0"
+"""Stands for a host's name in texts that are compared; no message has it."""
+
+
 def without_host(host: str, text: str) -> str:
-    """A text without its host's name, and the address right behind that."""
+    """A text to compare with those of other hosts: without its host's name, and the address right behind that."""
     rest = re.sub(rf"^{re.escape(host)}(?: \([^)]*\))?:? ", "", text)
-    return re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", "HOST", rest)
+    return re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", _ANY_HOST, rest)
+
+
+def for_hosts(hosts: Sequence[str], text: str) -> str:
+    """What `without_host` left of a text that `hosts` have alike, for people: where a name stood stand all."""
+    return text.replace(_ANY_HOST, fold(hosts))

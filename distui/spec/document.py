@@ -52,7 +52,7 @@ def parse(source: Source, problems: Problems) -> list[Node]:
     except _Stop:
         return []
     except yaml.MarkedYAMLError as error:
-        line, column, message = explain(error, source)
+        line, column, message = explain(error, source, composer.bracket())
         problems.add_at(source, line, column, "", message)
         return []
     return [d for d in composer.documents if not is_null(d)]
@@ -78,6 +78,8 @@ class _Frame:
     """In a mapping: the key that waits for its value."""
     merges: list[Node] | None = None
     """The values of `<<` keys."""
+    flow: bool = False
+    """Written in brackets."""
 
 
 class _Composer:
@@ -108,6 +110,11 @@ class _Composer:
             case _:
                 pass  # the stream's and documents' beginnings say nothing
 
+    def bracket(self) -> tuple[int, int] | None:
+        """Line and column of the innermost bracket that is not closed yet."""
+        frame = self._open[-1] if self._open else None
+        return (frame.node.line, frame.node.column) if frame and frame.flow else None
+
     def _scalar(self, event: ScalarEvent) -> Scalar:
         plain = event.implicit[0] and not event.style
         if event.tag not in (None, "!", "tag:yaml.org,2002:str"):
@@ -124,10 +131,11 @@ class _Composer:
         if len(self._open) >= MAX_DEPTH:
             self._problems.add(node, "", f"nested more than {MAX_DEPTH} levels deep")
             raise _Stop
-        self._open.append(_Frame(node, event.anchor))
+        self._open.append(_Frame(node, event.anchor, flow=bool(event.flow_style)))
 
     def _refuse_tag(self, event: NodeEvent, tag: str) -> None:
-        message = f"the tag {shown(tag)} is not supported; write the value without it"
+        written = shown(tag.replace("tag:yaml.org,2002:", "!!"))
+        message = f"the tag {written} is not supported; write the value without it"
         self._problems.add_at(self._source, *_start(event), "", message)
 
     def _end(self) -> None:

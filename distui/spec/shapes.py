@@ -57,7 +57,8 @@ class Leaf:
         try:
             return self.take(node)
         except Wrong as wrong:
-            problems.add(node, at, wrong.message or f"expected {self.expected}{_written(node)}")
+            near = did_you_mean(node.text, self.words).replace(",", ";", 1)
+            problems.add(node, at, wrong.message or f"expected {self.expected}{_written(node)}{near}")
             return MISSING
 
     def schema(self, variables: bool) -> Schema:

@@ -71,6 +71,49 @@ def test_a_mistake_is_one_message_and_exit_2(cli: Any, words: list[str], said: s
     assert said in done.err
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("list", "ps"),
+        ("ls", "ps"),
+        ("status", "ps"),
+        ("cancel", "stop"),
+        ("delete", "rm"),
+        ("describe", "show"),
+        ("submit", "run"),
+        ("validate", "job validate"),
+        ("check", "doctor"),
+        ("hosts list", "ls"),
+        ("hosts delete", "rm"),
+        ("job create", "new"),
+        ("help cancel", "stop"),
+    ],
+)
+def test_verbs_of_other_tools_lead_to_ours(cli: Any, words: str, meant: str) -> None:
+    """What docker, kubectl and Slurm call it is answered with the verb that does it."""
+    done = cli(*words.split())
+
+    assert done.code == 2
+    assert f"did you mean '{meant}'?" in done.err
+
+
+def test_every_word_of_another_tool_leads_to_a_verb_there_is(cli: Any) -> None:
+    """The table names no verb that is gone, and none of ours as foreign."""
+    from distui.cli.other_words import _RUNS
+
+    for word, meant in _RUNS.items():
+        assert word not in VERBS
+        assert cli("help", *(w for w in meant.split() if not w.startswith("-"))).code == 0
+
+
+def test_help_is_a_verb(cli: Any) -> None:
+    """`distui help VERB` prints what `VERB --help` does, for verbs within verbs, too."""
+    assert cli("help").out == cli("--help").out
+    assert cli("help", "run").out == cli("run", "--help").out
+    assert cli("help", "hosts", "add").out == cli("hosts", "add", "--help").out
+    assert "has no verbs of its own" in cli("help", "run", "x").err
+
+
 @pytest.mark.parametrize("words", [["--json", "version"], ["version", "--json"], ["-o", "json", "version"]])
 def test_global_options_work_before_and_after_the_verb(cli: Any, words: list[str]) -> None:
     """Where a global option stands makes no difference."""

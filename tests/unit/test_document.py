@@ -129,8 +129,30 @@ def test_duplicate_key_is_refused_where_it_stands() -> None:
         ("hosts: *", (1, 9), "must be quoted"),
         ("hosts: *x", (1, 8), "refers to nothing above it"),
         ("a: b: c", (1, 5), "quote the value if the ':' belongs to it"),
-        ('a: "x', (1, 6), "the closing quote is missing"),
-        ("- a\nb: 1", (2, 1), "a list and keys can't be mixed (parsing a block collection, begun on line 1)"),
+        ('a: "x', (1, 4), "the closing quote is missing"),
+        ("a: 'x\nb: 1\nc: 2\n", (1, 4), "the closing quote is missing"),
+        ("- a\nb: 1", (2, 1), "a list and keys can't be mixed (in the list that begins on line 1)"),
+        ("a: [b, c", (1, 4), "the [ is never closed: a ] is missing"),
+        ("a: [b, c\n\n", (1, 4), "the [ is never closed: a ] is missing"),
+        ("a: [b, c\nd: {e: f}\n", (1, 4), "the [ is never closed: a ] is missing"),
+        ("x:\n  a: {b: c\n  d: 1\n", (2, 6), "the { is never closed: a } is missing"),
+        ("a: [\n  b,\n  {c: d,\n", (3, 3), "the { is never closed: a } is missing"),
+        ("a: [\n  'b'\n  'c',\n]\n", (3, 3), "expected ',' or ']' here: a comma or the closing bracket is missing"),
+        ("groups: {h100: node[01-04]\n", (1, 20), 'quote a range inside braces or brackets: {h100: "node[01-04]"}'),
+        ("a: [b]]", (1, 7), "this ] closes nothing"),
+        ("a: 'b' c", (1, 8), "nothing may follow the closing quote or bracket"),
+        ("a: 1\n- b\n", (2, 1), "a list item can't stand among keys"),
+        ("a: - b", (1, 4), "a list begins on a line of its own"),
+        ("a: 1\nb\n", (2, 1), "a ':' is missing after this key"),
+        ("a: 1\nb\nc: 2\n", (2, 1), "a ':' is missing after this key"),
+        ("a: |x\n b\n", (1, 5), "nothing but a comment may follow here"),
+        ('a: "\\q"', (1, 5), "no such escape in double quotes"),
+        ('a: "\\xzz"', (1, 7), "hexadecimal digits are missing"),
+        ("a: 1\n...\nb: 2\n", (3, 1), "expected a line `---` here"),
+        ("a: 1\n  b: 2\n", (2, 4), "a ':' here makes no sense"),
+        ("a:\n  b: 1\n c: 2\n", (3, 2), "check the indentation and the quotes (in the mapping that begins on line 1)"),
+        ("a: [,]", (1, 5), "expected a value here, not ,"),
+        ("a: !<x", (1, 7), "a value that starts with ! must be quoted"),
         ("a: !!python/object:os.system x", (1, 4), "is not supported"),
         ("a: !x {b: 1}", (1, 4), "is not supported"),
         ("? [a]\n: b", (1, 3), "a key must be a word"),
@@ -145,6 +167,17 @@ def test_syntax_errors_say_what_to_do(text: str, place: tuple[int, int], words: 
     problem = problem_of(text)
     assert (problem.line, problem.column) == place
     assert words in problem.message
+
+
+@given(st.text(alphabet="ab:-[]{}'\"#&*!|>%@\\ \n\t,?", max_size=40))
+def test_every_syntax_error_shows_a_line_and_no_jargon(text: str) -> None:
+    """Whatever is wrong, a person sees the line with a caret, and no word of the parser's."""
+    problems = Problems()
+    parse(Source("f.yaml", text), problems)
+    for problem in problems.error().problems if problems else ():
+        assert problem.line
+        assert render(problem).endswith("^")
+        assert not [w for w in ("token", "scalar", "node", "flow", "block mapping", "while ") if w in problem.message]
 
 
 def test_nesting_is_bounded() -> None:

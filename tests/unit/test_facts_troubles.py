@@ -33,3 +33,9 @@ def test_a_name_within_another_is_not_cut() -> None:
     """`n1` in `n10` is no host's own name; the messages differ and stay apart."""
     found = shared({"n1": Trouble("x", "n10 is in the way"), "n2": Trouble("x", "n20 is in the way")})
     assert [one.message for one in found] == ["n1: n10 is in the way", "n2: n20 is in the way"]
+
+
+def test_a_message_that_names_its_host_names_all_hosts_that_have_it() -> None:
+    """No placeholder of the comparison is ever shown, and a word HOST of the message's own is left alone."""
+    found = shared({n: Trouble("dns", f"{n}: no address for the name '{n}', see HOST") for n in ("n1", "n2")})
+    assert [one.message for one in found] == ["n[1-2]: no address for the name 'n[1-2]', see HOST"]

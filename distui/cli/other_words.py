@@ -1,0 +1,37 @@
+"""Verbs as docker, kubectl, gh and Slurm call them, and what they are called here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+_RUNS: Mapping[str, str] = {
+    "list": "ps", "ls": "ps", "status": "ps", "state": "ps", "runs": "ps", "jobs": "ps", "get": "ps", "squeue": "ps",
+    "queue": "ps", "describe": "show", "inspect": "show", "info": "show", "result": "show", "report": "show --report",
+    "log": "logs", "tail": "logs -f", "follow": "attach", "watch": "attach", "cancel": "stop", "abort": "stop",
+    "end": "stop", "terminate": "stop", "down": "stop", "scancel": "stop", "delete": "rm", "del": "rm", "remove": "rm",
+    "purge": "rm --purge", "clean": "rm", "prune": "rm", "start": "run", "launch": "run", "submit": "run",
+    "apply": "run", "up": "run", "srun": "run", "sbatch": "run -d", "create": "job new",
+    "init": "job new", "new": "job new", "validate": "job validate", "lint": "job validate", "check": "doctor",
+    "preflight": "doctor", "diagnose": "doctor", "verify": "doctor", "nodes": "hosts ls", "host": "hosts",
+    "inventory": "hosts ls", "add": "hosts add", "import": "hosts import", "export": "hosts export",
+    "shell": "ssh", "login": "ssh", "sh": "ssh", "gpus": "top", "stats": "top", "nvidia-smi": "top", "facts": "probe",
+    "ping": "probe", "sinfo": "probe", "images": "image ls", "push": "image push", "pull": "image push",
+    "settings": "config show", "ui": "tui", "man": "help", "dry-run": "plan", "rerun": "run",
+}  # fmt: skip
+_IN_GROUPS: Mapping[str, str] = {
+    "list": "ls", "get": "show", "describe": "show", "inspect": "show", "info": "show", "cat": "show", "print": "show",
+    "delete": "rm", "del": "rm", "remove": "rm", "create": "new", "init": "new", "check": "validate",
+    "lint": "validate", "verify": "validate", "set": "init", "edit": "init", "paths": "path", "copy": "push",
+    "prune": "clean", "purge": "clean",
+}  # fmt: skip
+
+
+def suggest(word: str, known: Iterable[str], group: str = "") -> str:
+    """`; did you mean 'probe'?`, or nothing. `group` is the verb whose verbs `known` are, "" for distui's own."""
+    import difflib
+
+    names = list(known)
+    meant = (_IN_GROUPS if group else _RUNS).get(word.lower(), "")
+    if meant.partition(" ")[0] not in names:
+        meant = next(iter(difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)), "")
+    return f"; did you mean '{meant}'?" if meant else ""
