@@ -80,7 +80,7 @@ class Value:
 Config = Mapping[str, Value]
 """Every key of `KEYS`, always."""
 
-OUTPUTS = ("table", "wide", "json", "ndjson", "name")
+OUTPUTS = ("table", "wide", "json", "ndjson", "csv", "name")
 COLORS = ("auto", "always", "never")
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?", re.ASCII)

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from distui.cli.options import add_globals, global_options
+from distui.cli.options import add_globals, global_options, refuse_output
 
 EXIT_CODES = """\
 \b
@@ -136,6 +136,7 @@ def _bare(ctx: click.Context) -> int:
     """
     if ctx.invoked_subcommand is not None:
         return 0
+    refuse_output(ctx)
     from distui.cli import console as consoles
     from distui.cli import opening, settings, wiring
 

@@ -38,6 +38,8 @@ class Console:
     quiet: bool = False
     redraws: bool = False
     """Whether stdout is a terminal on which a picture can take the place of the one before."""
+    lines: bool = False
+    """Whether a JSON value is one line, on a terminal, too (-o ndjson)."""
 
     def say(self, text: str, style: str = "") -> None:
         """Words for people, on stderr; nothing with -q."""
@@ -59,7 +61,7 @@ class Console:
 
     def json(self, value: Any) -> None:
         """One JSON value, indented for people when stdout is a terminal."""
-        indent = 2 if self.out.isatty() else None
+        indent = 2 if self.out.isatty() and not self.lines else None
         self.print(json.dumps(value, ensure_ascii=False, indent=indent))
 
     @staticmethod
@@ -83,6 +85,7 @@ def of(settings: Settings) -> Console:
         err_colour=use_colour(choice, settings.environ, sys.stderr.isatty()),
         width=_columns(settings.environ) if sys.stdout.isatty() else 0,
         quiet=settings.quiet,
+        lines=settings.output == "ndjson",
         redraws=sys.stdout.isatty() and settings.environ.get("TERM", "dumb") not in ("dumb", ""),
     )
 

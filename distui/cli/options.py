@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -169,6 +169,21 @@ def global_options() -> list[click.Option]:
     ]
 
 
+def forms(command: click.Command) -> tuple[str, ...]:
+    """What a command can do with `-o`."""
+    found: tuple[str, ...] = getattr(command, "outputs", ("table",))
+    return found
+
+
+def refuse_output(ctx: click.Context) -> None:
+    """Raise UsageError when the command line asks for a form of output that the verb has not."""
+    known = forms(ctx.command)
+    wanted = ctx.ensure_object(dict).get("output", "table")
+    if wanted not in known:
+        others = f"it has -o {', '.join(known)}" if len(known) > 1 else "what it prints has one form only"
+        raise UsageError(f"`{ctx.command_path}` has no output -o {wanted}", hint=f"leave -o away; {others}")
+
+
 def add_globals(command: C) -> C:
     """`command` with the global options added, but for those it has of its own."""
     own = {name for p in command.params for name in p.opts}
@@ -181,6 +196,8 @@ class Verb(click.Command):
     """A verb: its help names its own options only, and words after `--` are kept apart in `ctx.meta[AFTER]`."""
 
     takes_words = False
+    outputs: tuple[str, ...] = ("table",)
+    """What it can do with `-o`; the others are refused."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See click."""
@@ -191,6 +208,11 @@ class Verb(click.Command):
             if not self.takes_words:
                 raise click.UsageError(f"`{ctx.command_path}` takes nothing after `--`", ctx)
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """See click; a form of output that it has not is refused before anything is read or done."""
+        refuse_output(ctx)
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The verb's own options and a pointer to the global ones."""
@@ -209,11 +231,14 @@ class WordsVerb(Verb):
     takes_words = True
 
 
-def verb(name: str, *, words: bool = False, **attrs: Any) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a function a verb with the global options."""
+def verb(
+    name: str, *, words: bool = False, outputs: Sequence[str] = (), **attrs: Any
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Make a function a verb with the global options. `outputs` are the forms that it has beside words for people."""
 
     def decorate(function: Callable[..., Any]) -> click.Command:
-        made: click.Command = click.command(name, cls=WordsVerb if words else Verb, **attrs)(function)
+        made: Verb = click.command(name, cls=WordsVerb if words else Verb, **attrs)(function)
+        made.outputs = ("table", *outputs)
         return add_globals(made)
 
     return decorate

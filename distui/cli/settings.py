@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from distui import config
+from distui.cli import options
 from distui.config import Config, Paths, Value
 from distui.errors import UsageError
 
@@ -73,13 +74,20 @@ def of(ctx: click.Context) -> Settings:
     return Settings(
         environ=environ,
         cwd=cwd,
-        config=config.load(flags, environ, cwd, explicit),
+        config=_with_output(ctx, config.load(flags, environ, cwd, explicit)),
         hosts=flags.get("host", ()),
         labels=_labels(flags["label"]) if "label" in flags else None,
         hostfile=flags.get("hostfile"),
         quiet=bool(flags.get("quiet")),
         verbose=flags.get("verbose", 0),
     )
+
+
+def _with_output(ctx: click.Context, found: Config) -> Config:
+    """The settings with an output that the verb has: what a variable or a file asks for holds for those that can."""
+    if found["output"].value in options.forms(ctx.command):
+        return found
+    return {**found, "output": Value("table", "default")}
 
 
 def _labels(pairs: tuple[str, ...]) -> dict[str, str]:

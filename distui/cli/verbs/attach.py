@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from distui.cli.settings import Settings
 
 
-@verb("attach")
+@verb("attach", outputs=("json", "ndjson"))
 @click.argument("run", type=RUN)
 @click.option("--headless", is_flag=True, help="Without the terminal UI: logs on stdout.")
 @with_options(FOLLOW_OPTIONS)

@@ -24,7 +24,7 @@ def _group() -> None:
 command = add_globals(_group)
 
 
-@verb("show")
+@verb("show", outputs=("json",))
 @click.option("--origin", is_flag=True, help="Say where each value comes from.")
 @click.pass_context
 def show(ctx: click.Context, origin: bool) -> int:
@@ -43,7 +43,7 @@ def show(ctx: click.Context, origin: bool) -> int:
     return 0
 
 
-@verb("path")
+@verb("path", outputs=("json",))
 @click.pass_context
 def path(ctx: click.Context) -> int:
     """Print the folders and files distui uses, whether they exist or not."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 IMAGE = "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime"
 
 
-@verb("demo")
+@verb("demo", outputs=("json", "ndjson"))
 @click.option("--docker", is_flag=True, help="In containers of this machine's Docker instead of plain processes.")
 @click.option("--image", metavar="IMG", default=IMAGE, help="Image for --docker; it needs torch.")
 @click.option("--epochs", type=click.IntRange(1, 1000), default=8, help="Passes over the data [8].")

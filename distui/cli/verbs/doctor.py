@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _COLOURS = {"FAIL": "red", "warn": "yellow"}
 
 
-@verb("doctor")
+@verb("doctor", outputs=("json", "ndjson"))
 @click.argument("sets", metavar="[SET]...", nargs=-1)
 @click.option("--job", metavar="JOB", help="Also look whether the job's image is there.")
 @click.option("--only", multiple=True, metavar="CHECK", help="Only these checks (and login), by their names in --json.")

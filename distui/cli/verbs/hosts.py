@@ -29,7 +29,7 @@ def _group() -> None:
 command = add_globals(_group)
 
 
-@verb("ls")
+@verb("ls", outputs=("json", "name"))
 @click.argument("sets", metavar="[SET]...", nargs=-1)
 @click.pass_context
 def ls(ctx: click.Context, sets: tuple[str, ...]) -> int:
@@ -67,7 +67,7 @@ def host_value(host: Host) -> dict[str, Any]:
     return value
 
 
-@verb("show")
+@verb("show", outputs=("json",))
 @click.argument("name", metavar="HOST")
 @click.pass_context
 def show(ctx: click.Context, name: str) -> int:
@@ -97,7 +97,7 @@ def _shown(value: Any) -> str:
             return str(value)
 
 
-@verb("validate")
+@verb("validate", outputs=("json",))
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 @click.pass_context
 def validate(ctx: click.Context, files: tuple[str, ...]) -> int:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from distui.spec.inventory import Host
 
 
-@verb("clean")
+@verb("clean", outputs=("json",))
 @click.argument("sets", metavar="[SET]...", nargs=-1)
 @click.pass_context
 def clean(ctx: click.Context, sets: tuple[str, ...]) -> int:

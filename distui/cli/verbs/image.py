@@ -34,7 +34,7 @@ command = add_globals(_group)
 Found = Mapping[str, "ImageFacts | HostError | None"]
 
 
-@verb("ls")
+@verb("ls", outputs=("json", "ndjson"))
 @click.argument("what", metavar="JOB|IMAGE", type=JOB)
 @click.argument("sets", metavar="[SET]...", type=HOSTS, nargs=-1)
 @click.pass_context
@@ -88,7 +88,7 @@ def _cells(found: ImageFacts | HostError | None) -> tuple[str, str, str]:
     return ("present", short_id(found.id), size_words(found.size))
 
 
-@verb("push")
+@verb("push", outputs=("json", "ndjson"))
 @click.argument("what", metavar="JOB|IMAGE", type=JOB)
 @click.option("--from", "source", metavar="HOST|local", type=HOSTS, help="Where it is taken from [who has it].")
 @click.option("--to", "sets", metavar="SET", type=HOSTS, multiple=True, help="The hosts that get it. Repeats.")

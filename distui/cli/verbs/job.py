@@ -31,7 +31,7 @@ def _group() -> None:
 command = add_globals(_group)
 
 
-@verb("validate")
+@verb("validate", outputs=("json",))
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.pass_context
 def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
@@ -71,7 +71,7 @@ def _faults(job: Job, path: str) -> list[Problem]:
     return [Problem(path, 0, 0, f"job {job.name}", str(found)) for found in check_job(job, (), job.name)]
 
 
-@verb("ls")
+@verb("ls", outputs=("json", "name"))
 @click.argument("folder", required=False)
 @click.pass_context
 def ls(ctx: click.Context, folder: str | None) -> int:
@@ -109,7 +109,7 @@ def _row(job: Job, path: Path) -> dict[str, Any]:
     return {"job": job.name, "path": str(path), "launcher": job.launcher, "image": job.image}
 
 
-@verb("show")
+@verb("show", outputs=("json",))
 @click.argument("job")
 @click.pass_context
 def show(ctx: click.Context, job: str) -> int:

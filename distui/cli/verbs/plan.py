@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from distui.cli.settings import Settings
 
 
-@verb("plan", words=True)
+@verb("plan", words=True, outputs=("json", "ndjson"))
 @click.argument("job", type=JOB, required=False)
 @click.option("--full", is_flag=True, help="With every variable and label of every task.")
 @with_options(PLAN_OPTIONS, DIFF_OPTIONS)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Results = dict[str, "ProbeResult"]
 
 
-@verb("probe")
+@verb("probe", outputs=("wide", "json", "ndjson", "name"))
 @click.argument("sets", metavar="[SET]...", type=HOSTS, nargs=-1)
 @click.option("--watch", type=EVERY, metavar="DUR", is_flag=False, flag_value="2s", help="Again every DUR [2s].")
 @click.option("--save", is_flag=True, help="Keep the facts in distui's cache folder.")

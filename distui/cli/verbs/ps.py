@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HEADER = ("RUN", "JOB", "STATE", "HOSTS", "RANKS", "STARTED", "TOOK", "FIRST FAILURE")
 
 
-@verb("ps")
+@verb("ps", outputs=("json", "ndjson", "name"))
 @click.option("-a", "--all", "all_", is_flag=True, help="Ended runs too, as recorded on this machine.")
 @click.option(
     "--state", type=click.Choice(history.STATES), metavar="STATE", help="Only runs in this state, ended or not."
@@ -101,7 +101,7 @@ def show(out: consoles.Console, told: Settings, rows: Sequence[history.RunRow], 
     elif told.output == "ndjson":
         import json
 
-        out.print("".join(json.dumps(runs.row_json(r), ensure_ascii=False) + "\n" for r in rows))
+        out.out.write("".join(json.dumps(runs.row_json(r), ensure_ascii=False) + "\n" for r in rows))
     elif told.quiet or told.output == "name":
         out.out.write("".join(f"{r.run}\n" for r in rows))
     else:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from distui.cli.settings import Settings
 
 
-@verb("run", words=True)
+@verb("run", words=True, outputs=("json", "ndjson"))
 @click.argument("job", type=JOB, required=False)
 @click.option("--headless", is_flag=True, help="Without the terminal UI: logs on stdout.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and end.")

@@ -11,7 +11,7 @@ from distui.cli import settings
 from distui.cli.options import verb
 
 
-@verb("schema")
+@verb("schema", outputs=("json",))
 @click.argument("kind", type=click.Choice(["hosts", "job"]))
 @click.pass_context
 def command(ctx: click.Context, kind: Literal["hosts", "job"]) -> int:

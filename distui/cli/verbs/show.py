@@ -15,7 +15,7 @@ from distui.cli.options import RUN, verb
 from distui.cli.settings import Settings
 from distui.cli.verbs.ps import attempt, took, when
 from distui.cli.words import progress_words
-from distui.errors import NotFound
+from distui.errors import NotFound, UsageError
 from distui.run import history
 from distui.run.events import Progressed, progress_json
 from distui.run.recorded import stored_progress
@@ -39,7 +39,7 @@ class RankRow:
     """What it is called where it is more than a number: `worker/1`."""
 
 
-@verb("show")
+@verb("show", outputs=("json",))
 @click.argument("run", type=RUN)
 @click.option("--plan", "plan_too", is_flag=True, help="With the plan it was started from.")
 @click.option(
@@ -51,6 +51,8 @@ def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> in
     told = settings.of(ctx)
     out = consoles.of(told)
     place = runs.locate(told, run)
+    if as_report and told.json:
+        raise UsageError("--report is a text; it has no -o json", hint="leave --report away, or -o json")
     if as_report:
         out.print(_report(place).rstrip("\n"))
         return 0
@@ -67,9 +69,17 @@ def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> in
     if told.json:
         told_last = {"progress": progress_json(progress) if progress is not None else None}
         tasks = [_rank_json(r) for r in ranks]
-        out.json({"schema": "distui/show/v1", **runs.row_json(row), **told_last, "tasks": tasks})
-    else:
-        _show(out, row, ranks, progress)
+        out.json(
+            {
+                "schema": "distui/show/v1",
+                **runs.row_json(row),
+                **told_last,
+                "tasks": tasks,
+                **_plan_json(place, plan_too),
+            }
+        )
+        return 0
+    _show(out, row, ranks, progress)
     if plan_too and place.stored is not None:
         _show_plan(out, told, place)
     return 0
@@ -184,6 +194,14 @@ def _failure_lines(row: history.RunRow) -> list[str]:
     lines = [f"{'first':<8} {who} failed first: {told.words}"]
     lines += [f"{key:<8} {words}" for key, words in (("cause", told.cause), ("try", told.hint)) if words]
     return lines + [f"{'':<8} | {line}" for line in told.excerpt]
+
+
+def _plan_json(place: runs.Place, wanted: bool) -> dict[str, Any]:
+    """`{"plan": ...}` when it is wanted; null when it is not recorded here."""
+    from distui.plan.serialize import from_json, to_json
+
+    value = place.stored.read_plan() if wanted and place.stored is not None else None
+    return {"plan": to_json(from_json(value)) if value is not None else None} if wanted else {}
 
 
 def _show_plan(out: Console, told: Settings, place: runs.Place) -> None:

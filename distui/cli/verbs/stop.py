@@ -36,7 +36,7 @@ _SOME = click.option(
 )
 
 
-@verb("stop")
+@verb("stop", outputs=("json", "ndjson"))
 @click.argument("names", metavar="RUN...", type=RUN, nargs=-1, required=True)
 @click.option("--grace", type=DURATION, metavar="DUR", help="Between SIGTERM and SIGKILL [the job's stop_grace].")
 @_SOME
@@ -49,7 +49,7 @@ def command(ctx: click.Context, names: tuple[str, ...], grace: float | None, ran
     return _end(settings.of(ctx), names, grace, "stop", ranks)
 
 
-@verb("kill")
+@verb("kill", outputs=("json", "ndjson"))
 @click.argument("names", metavar="RUN...", type=RUN, nargs=-1, required=True)
 @_SOME
 @click.pass_context

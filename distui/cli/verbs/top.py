@@ -24,30 +24,26 @@ if TYPE_CHECKING:
     from distui.session import Connector
     from distui.spec.inventory import Host
 
-FORMS = ("table", "json", "ndjson", "csv")
 PATIENCE = 12.0
 """Seconds that the first picture waits for every host's second sample, which has the rates."""
 AGAIN = 10.0
 """Seconds between two questions for what samples don't tell: processes, and which run uses what."""
 
 
-@verb("top")
+@verb("top", outputs=("json", "ndjson", "csv"))
 @click.argument("sets", metavar="[SET]...", type=HOSTS, nargs=-1)
 @click.option("--once", is_flag=True, help="One picture, then end. Exit 3 when a host does not answer.")
 @click.option("--interval", type=EVERY, metavar="DUR", default="1s", help="Time between two pictures [1s].")
 @click.option("--procs", is_flag=True, help="The processes on the GPUs, too; with csv only they.")
-@click.option("-o", "--output", type=click.Choice(FORMS), help="Form of the output [table].")
 @click.pass_context
-def command(
-    ctx: click.Context, sets: tuple[str, ...], once: bool, interval: float, procs: bool, output: str | None
-) -> int:
+def command(ctx: click.Context, sets: tuple[str, ...], once: bool, interval: float, procs: bool) -> int:
     """Show what GPUs and networks do now: a row per GPU with load, memory, power, heat, clock, PCIe, ECC, XID, owner.
 
     SET names hosts as everywhere; all hosts of the inventory when left out. On a terminal the table is drawn again
     every second until Ctrl-C; off it, and with -o ndjson or csv, each picture follows the one before. Nothing is
     installed on the hosts: one connection each, and figures from nvidia-smi and the kernel.
     """
-    told = settings.of(ctx).with_flags(output=output)
+    told = settings.of(ctx)
     out = consoles.of(told)
     found = wiring.inventory(told)
     hosts = wiring.hosts_of(found, wiring.picks(found, told, sets))

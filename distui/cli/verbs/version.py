@@ -11,7 +11,7 @@ from distui.cli import console, settings
 from distui.cli.options import verb
 
 
-@verb("version")
+@verb("version", outputs=("json",))
 @click.pass_context
 def command(ctx: click.Context) -> int:
     """Print the version."""

@@ -24,7 +24,7 @@ REST_SECONDS = 90.0
 """How long a run that has further attempts may show no life: its longest pause, and what a start takes."""
 
 
-@verb("wait")
+@verb("wait", outputs=("json", "ndjson"))
 @click.argument("run", type=RUN)
 @click.option("--for", "goal", type=click.Choice(["finished", "running"]), default="finished", help="[finished]")
 @click.pass_context
