@@ -1,0 +1,173 @@
+"""One ending as a case file: put together from a run's folder and from what `tap.py` wrote, and stored."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from distui.plan.serialize import from_json
+from distui.run.times import times_of
+
+LINES = 200
+"""Kept of each rank, the last ones."""
+WIDTH = 2000
+"""Characters kept of each line."""
+REASONS = {"max_duration": "limit"}
+"""What a stop is called in a case, where `events` has another word."""
+
+CASES = Path(__file__).parent / "cases"
+
+
+def write_case(name: str, case: Mapping[str, Any]) -> Path:
+    """Store a case; each line of a log stays one line of the file."""
+    path = CASES / f"{name}.json"
+    text = json.dumps(case, indent=1, ensure_ascii=False)
+    path.write_text(_flat(text) + "\n")
+    return path
+
+
+def _flat(text: str) -> str:
+    """Lists of plain values on one line each."""
+    plain = r'(?:"(?:[^"\\]|\\.)*"|[-0-9.e+]+|null|true|false)'
+    return re.sub(rf"\[\s*({plain}(?:,\s*{plain})*)\s*\]", lambda m: "[" + re.sub(r",\n\s*", ", ", m[1]) + "]", text)
+
+
+def build_case(folder: Path, tap: Path, *, since: float) -> dict[str, Any]:
+    """What is known of a run that has ended: everything but title, source and truth. Times count from `since`."""
+    plan = json.loads((folder / "plan.json").read_text())
+    told = [json.loads(line) for line in tap.read_text().splitlines()]
+    events = [json.loads(line) for line in (folder / "events.ndjson").read_text().splitlines()]
+    hosts = {host: _host(host, told, since) for host in sorted({task["host"] for task in plan["tasks"]})}
+    tasks = [_task(task, plan, folder, told, hosts, since) for task in plan["tasks"]]
+    return {
+        "launcher": plan["launcher"],
+        "engine": plan["tasks"][0]["engine"],
+        "max_restarts": plan.get("max_restarts") or 0,
+        "hosts": hosts,
+        "tasks": tasks,
+        "stops": list(_stops(events, since)),
+        "silences": list(_silences(events, since)),
+    } | _rules(plan)
+
+
+def _rules(plan: dict[str, Any]) -> dict[str, Any]:
+    """What a plan says of its own end, where it says anything."""
+    read = from_json(plan)
+    judges = {"judges": list(read.judges)} if read.done_when is not None else {}
+    return judges | {key: plan[key] for key in ("min_nodes", "max_duration") if plan.get(key)}
+
+
+def _host(host: str, told: list[dict[str, Any]], since: float) -> dict[str, Any]:
+    its = [t for t in told if t["host"] == host]
+    clock = [t for t in its if t["kind"] == "clock" and t["offset_ms"] is not None]
+    rounded = {key: round(clock[-1][key] or 0.0, 3) if clock else None for key in ("offset_ms", "rtt_ms")}
+    boots = any(t["kind"] == "Back" and t["rebooted"] for t in its)
+    return rounded | {
+        "rebooted": boots,
+        "lost_at": _lost(its, "host", since),
+        "engine_lost_at": _lost(its, "engine", since),
+    }
+
+
+def _lost(its: list[dict[str, Any]], what: str, since: float) -> float | None:
+    lost = [t["now"] for t in its if t["kind"] == "Lost" and t["what"] == what]
+    return _seconds(lost[-1], since) if lost else None
+
+
+def _task(
+    task: dict[str, Any], plan: dict[str, Any], folder: Path, told: list[dict[str, Any]], hosts: Any, since: float
+) -> dict[str, Any]:
+    ahead = (hosts[task["host"]]["offset_ms"] or 0.0) / 1000
+    logs = {rank: folder / "logs" / f"rank-{rank:05d}.log" for rank in task["ranks"]}
+    logs[None] = folder / "logs" / f"node-{task['index']:05d}.log"
+    lines = [[_seconds(at + ahead, since), rank, text] for rank, log in logs.items() for at, text in _lines(log)]
+    end = _end(task["index"], told, since)
+    return {
+        "index": task["index"],
+        "host": task["host"],
+        "ranks": task["ranks"],
+        "role": task["role"],
+        **({"name": task["name"]} if task["labels"].get("distui.name") else {}),
+        "end": end,
+        "lines": sorted(lines, key=lambda line: line[0]),
+    }
+
+
+def _end(task: int, told: list[dict[str, Any]], since: float) -> dict[str, Any] | None:
+    its = [t for t in told if t.get("task") == task]
+    exits = [t for t in its if t["kind"] == "Exited"]
+    removed = any(t["kind"] == "Removed" for t in its)
+    if not exits and not removed:
+        return None
+    last = exits[-1] if exits else {}
+    return {
+        "state": "removed" if removed else last["state"],
+        "code": last.get("code"),
+        "oom": bool(last.get("oom")),
+        "error": last.get("error", ""),
+        "finished_at": _seconds(last.get("finished_at"), since),
+        "started_at": _seconds(last.get("started_at"), since),
+        "signalled": last.get("signalled", False),
+        "seen_at": _seconds(its[-1]["now"] if not exits else last["now"], since),
+    }
+
+
+def _lines(log: Path) -> Iterator[tuple[float, str]]:
+    if not log.exists():
+        return
+    texts = log.read_text(errors="replace").split("\n")
+    if texts[-1] == "":
+        texts.pop()
+    data = times_of(log).read_bytes()
+    times = struct.unpack(f"<{len(data) // 8}d", data)
+    yield from [(at, text[:WIDTH]) for at, text in zip(times, texts, strict=False)][-LINES:]
+
+
+def _stops(events: list[dict[str, Any]], since: float) -> Iterator[dict[str, Any]]:
+    for event in events:
+        if event["type"] == "stop":
+            reason = REASONS.get(event["reason"], event["reason"])
+            yield {"at": _seconds(_utc(event["ts"]), since), "reason": reason, "by": ""}
+
+
+def _silences(events: list[dict[str, Any]], since: float) -> Iterator[dict[str, Any]]:
+    """The ranks that were silent last, and since when."""
+    last = {event["rank"]: event for event in events if event["type"] == "silence"}
+    for rank, event in sorted(last.items()):
+        if event["quiet"]:
+            yield {"rank": rank, "since": _seconds(_utc(event["ts"]) - event["seconds"], since)}
+
+
+def _utc(iso: str) -> float:
+    return datetime.fromisoformat(iso).timestamp()
+
+
+def _seconds(at: float | None, since: float) -> float | None:
+    return None if at is None else round(at - since, 4)
+
+
+def settle(truth: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
+    """Truth where it was left to the run's luck whether a rank ended because of the failure or was stopped first.
+
+    `followed|stopped` becomes `followed` when the rank raised or ended before the stop began. An exit that was left
+    open is the container's, where that has one rank.
+    """
+    ranks = {rank: dict(told) for rank, told in truth["ranks"].items()}
+    stop = min((stop["at"] for stop in case["stops"]), default=float("inf"))
+    for task in case["tasks"]:
+        ahead = (case["hosts"][task["host"]]["offset_ms"] or 0.0) / 1000
+        for rank in task["ranks"]:
+            told = ranks[str(rank)]
+            if "|" in told["relation"]:
+                raised = [at for at, of, text in task["lines"] if of == rank and "Traceback (most" in text]
+                ended = [task["end"]["finished_at"]] if task["end"] else []
+                told["relation"] = "followed" if min(raised + ended) - ahead < stop else "stopped"
+            if told["exit"] is told["signal"] is None and case["launcher"] != "torchrun" and task["end"]:
+                code = task["end"]["code"]
+                told["signal" if code is not None and code > 128 else "exit"] = code and code - 128 * (code > 128)
+    return truth | {"ranks": ranks}

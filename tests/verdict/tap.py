@@ -1,0 +1,53 @@
+"""distui as it is, and beside it what its followers said: `VERDICT_TAP=FILE python3 tap.py run job.yaml ...`.
+
+The file gets one JSON object a line: each host's clock as the probe measured it, and each end, loss and return that a
+follower told, with the moment on our clock. What ranks print is in the run's own folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from distui.cli.main import main
+from distui.facts.host import HostFacts
+from distui.run.follow import HostFollower
+from distui.run.followed import Back, Exited, FollowEvent, Lost, Removed
+
+TOLD = (Exited, Removed, Lost, Back)
+
+
+def tap(path: Path) -> None:
+    """From now on write to `path` what is learnt of hosts and their tasks."""
+    out = path.open("a", buffering=1)
+
+    def write(kind: str, **values: object) -> None:
+        out.write(json.dumps({"kind": kind, "now": time.time(), **values}) + "\n")
+
+    follow, know = HostFollower.__init__, HostFacts.__init__
+
+    def following(self: HostFollower, link: Any, engine: Any, emit: Any, **options: Any) -> None:
+        async def told(event: FollowEvent) -> None:
+            if isinstance(event, TOLD):
+                write(type(event).__name__, host=link.host, **dataclasses.asdict(event))
+            await emit(event)
+
+        follow(self, link, engine, told, **options)
+
+    def knowing(self: HostFacts, *values: Any, **named: Any) -> None:
+        know(self, *values, **named)
+        write("clock", host=self.host, offset_ms=self.clock_offset_ms, rtt_ms=self.rtt_ms)
+
+    HostFollower.__init__ = following  # type: ignore[method-assign,assignment]
+    HostFacts.__init__ = knowing  # type: ignore[method-assign,assignment]
+
+
+if __name__ == "__main__":
+    tap(Path(os.environ["VERDICT_TAP"]))
+    sys.argv[0] = "distui"
+    sys.exit(main())
