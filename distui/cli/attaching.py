@@ -69,12 +69,14 @@ def adopt(told: Settings, connector: Connector, place: runs.Place, live: Live) -
 def _folder(told: Settings, place: runs.Place, live: Live) -> StoredRun:
     """The run's folder here, with its plan and how its hosts are reached."""
     from distui.plan.serialize import to_json
+    from distui.run.recorded import stored_plan
 
     stored = wiring.store(told).adopt(live.found.run)
-    before = (stored.read_plan() or {}).get("attempt")
-    if isinstance(before, int) and before < live.plan.attempt:
-        stored.set_aside(before)
-    if stored.read_plan() is None:
+    before = stored_plan(stored)
+    if before is not None and before.attempt < live.plan.attempt:
+        stored.set_aside(before.attempt)
+        before = None
+    if before is None:
         stored.write_plan(to_json(live.plan))
     if not wiring.saved_hosts(stored):
         wiring.save_hosts(stored, [h for h in place.hosts if h.name in live.plan.hosts])

@@ -13,10 +13,12 @@ from itertools import chain, groupby
 from math import inf
 from operator import itemgetter
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal, cast
 
 from distui.cli.loglines import LogOut, Wanted
-from distui.files import open_to_read
+from distui.facts.values import as_object, as_objects
+from distui.files import open_to_read, reason
+from distui.fits import fits
 from distui.run.docker_frames import stamp_at
 from distui.run.events import LogLine
 from distui.run.lines import WholeLines, text_of
@@ -42,28 +44,42 @@ class RankFile:
 
 
 def rank_files(stored: StoredRun) -> list[RankFile]:
-    """The log files the run has or will have, by rank, launchers' own last."""
+    """The log files the run has or will have, by rank, launchers' own last; without a plan those that are there."""
     plan = stored.read_plan() or {}
     ranks: list[RankFile] = []
     nodes: list[RankFile] = []
-    for task in plan.get("tasks") or ():
-        name = task["name"] if (task.get("labels") or {}).get("distui.name") else ""
-        ranks += [RankFile(r, task["host"], stored.rank_log(r), name) for r in task["ranks"]]
-        nodes.append(RankFile(None, task["host"], stored.node_log(task["index"])))
+    for task in as_objects(plan.get("tasks")):
+        host, index, placed = task.get("host"), task.get("index"), task.get("ranks")
+        if not (isinstance(host, str) and fits(index, int) and isinstance(placed, list)):
+            continue
+        name = str(task.get("name", "")) if as_object(task.get("labels")).get("distui.name") else ""
+        ranks += [RankFile(r, host, stored.rank_log(r), name) for r in placed if fits(r, int)]
+        nodes.append(RankFile(None, host, stored.node_log(cast("int", index))))
+    if not ranks:
+        return [*_found(stored, "rank"), *_found(stored, "node")]
     ranks.sort(key=lambda f: f.rank if f.rank is not None else -1)
     return [*ranks, *(n for n in nodes if n.path.exists() or plan.get("launcher") == "torchrun")]
 
 
-async def show(stored: StoredRun, out: LogOut, *, follow: bool, merge: bool = False) -> None:
+def _found(stored: StoredRun, kind: Literal["rank", "node"]) -> Iterator[RankFile]:
+    for path in sorted(stored.log_dir.glob(f"{kind}-*.log")):
+        number = path.stem.removeprefix(f"{kind}-")
+        if number.isdecimal():
+            yield RankFile(int(number) if kind == "rank" else None, "?", path)
+
+
+async def show(stored: StoredRun, out: LogOut, *, follow: bool, merge: bool = False) -> tuple[str, ...]:
     """Write the wanted lines rank after rank, with `merge` in the order they were said; with `follow` go on until the
-    run is over or stdout closed.
+    run is over or stdout closed. Returns what could not be read, in words.
     """
-    await show_files(rank_files(stored), out, merge=merge, over=(lambda: not stored.is_followed) if follow else None)
+    return await show_files(
+        rank_files(stored), out, merge=merge, over=(lambda: not stored.is_followed) if follow else None
+    )
 
 
 async def show_files(
     files: Sequence[RankFile], out: LogOut, *, merge: bool = False, over: Callable[[], bool] | None = None
-) -> None:
+) -> tuple[str, ...]:
     """The same from these files; without `over` what there is by now, else until that says that no more comes."""
     files = [f for f in files if out.wanted.rank(f.rank)]
     ranks = [f for f in files if f.rank is not None]
@@ -90,6 +106,7 @@ async def show_files(
         for reader in readers:
             reader.close()
     await out.drain()
+    return tuple(reader.trouble for reader in readers if reader.trouble)
 
 
 async def _copy(reader: _Reader, out: LogOut, *, to_end: bool) -> None:
@@ -148,6 +165,8 @@ class _Reader:
         self._lines = WholeLines()
         self._line = 0
         """The number of the next line."""
+        self.trouble = ""
+        """Why it can't be read, in words."""
         self.keep: Wanted | None = None
         """What is wanted of all there is by now, of which only the last lines are."""
 
@@ -166,10 +185,17 @@ class _Reader:
 
     def _read_on(self, size: int, *, to_end: bool) -> Iterator[Sequence[LogLine]]:
         handle = self._handle()
-        while handle is not None and (data := handle.read(size or CHUNK)):
+        while handle is not None and (data := self._read(handle, size or CHUNK)):
             yield self._dated(self._lines.feed(data))
         if to_end:
             yield self._dated(self._lines.rest())
+
+    def _read(self, handle: BinaryIO, size: int) -> bytes:
+        try:
+            return handle.read(size)
+        except OSError as error:
+            self.trouble = f"{self.file.path} {reason(error)}"
+            return b""
 
     def _dated(self, lines: list[bytes]) -> Sequence[LogLine]:
         if not self._timed:
@@ -204,9 +230,16 @@ class _Reader:
 
     def _handle(self) -> BinaryIO | None:
         if self._open is None:
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 self._open = open_to_read(self.file.path)
-                self._times = open_to_read(times_of(self.file.path), buffering=0) if self._timed else None
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                self.trouble = f"{self.file.path} {reason(error)}"
+                return None
+            if self._timed:
+                with contextlib.suppress(OSError):
+                    self._times = open_to_read(times_of(self.file.path), buffering=0)
         return self._open
 
     def close(self) -> None:

@@ -52,17 +52,20 @@ def recorded_token(stored: StoredRun | None) -> str:
     """The token of the launch that is recorded here; "" where none is."""
     from distui.plan.labels import task_from_labels
     from distui.run.folder import token_of
+    from distui.run.recorded import stored_plan
 
-    plan = stored.read_plan() if stored is not None else None
-    tasks = (plan or {}).get("tasks") or [{}]
-    return token_of(task_from_labels(tasks[0].get("labels") or {}))
+    plan = stored_plan(stored) if stored is not None else None
+    return token_of(task_from_labels(plan.tasks[0].labels if plan is not None and plan.tasks else {}))
 
 
 def _files(stored: StoredRun | None, token: str) -> tuple[tuple[str, str], ...]:
     """The rendezvous file of the launch that is recorded here, and its host."""
-    plan = (stored.read_plan() if stored is not None else None) or {}
-    path, tasks = plan.get("rendezvous_host_path"), plan.get("tasks")
-    return ((str(tasks[0].get("host")), str(path)),) if path and tasks and recorded_token(stored) == token else ()
+    from distui.run.recorded import stored_plan
+
+    plan = stored_plan(stored) if stored is not None else None
+    if plan is None or not plan.rendezvous_host_path or not plan.tasks or recorded_token(stored) != token:
+        return ()
+    return ((plan.tasks[0].host, plan.rendezvous_host_path),)
 
 
 def under_way(launches: Iterable[Launch], dead: str) -> tuple[Launch, ...]:

@@ -222,20 +222,23 @@ def saved_hosts(stored: StoredRun) -> tuple[Host, ...]:
     """The hosts of a run recorded here; () when the file is absent or torn."""
     from distui.facts.values import loads
     from distui.files import read_bytes
+    from distui.fits import check
     from distui.spec.inventory import DataNetwork, Host
 
     try:
         values = loads(read_bytes(stored.path / "hosts.json"))
         return tuple(
-            Host(
-                **{
-                    **value,
-                    "engine_command": tuple(value["engine_command"]),
-                    "gpus": tuple(value["gpus"]) if isinstance(value["gpus"], list) else value["gpus"],
-                    "data": DataNetwork(**value["data"]),
-                }
+            check(
+                Host(
+                    **{
+                        **value,
+                        "engine_command": tuple(value["engine_command"]),
+                        "gpus": tuple(value["gpus"]) if isinstance(value["gpus"], list) else value["gpus"],
+                        "data": DataNetwork(**value["data"]),
+                    }
+                )
             )
             for value in values
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return ()

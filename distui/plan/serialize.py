@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from distui.errors import UsageError
+from distui.fits import check
 from distui.plan.model import BuildPlan, CodePlan, Fetch, HostNetwork, Mount, RunPlan, Task
 
 SCHEMA = "distui/plan/v1"
@@ -38,8 +39,8 @@ def from_json(data: Mapping[str, Any]) -> RunPlan:
         build = BuildPlan(**_fields(BuildPlan, data["build"])) if data.get("build") else None
         mounts = tuple(_mount(m) for m in data.get("mounts", ()))
         made = {"networks": networks, "tasks": tasks, "code": code, "build": build, "mounts": mounts}
-        return RunPlan(**{**_fields(RunPlan, data), **made})
-    except (KeyError, TypeError, AttributeError) as error:
+        return check(RunPlan(**{**_fields(RunPlan, data), **made}))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UsageError(f"not a complete plan: {error}") from error
 
 

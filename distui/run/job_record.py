@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from distui.files import read_bytes
+from distui.fits import check
 from distui.run.build.context import build_path
 from distui.run.code.source import code_path
 from distui.run.store import StoredRun
@@ -73,10 +74,10 @@ def recorded_job(stored: StoredRun) -> JobRecord | None:
     if value is None or value.get("schema") != SCHEMA:
         return None
     try:
-        job = _job(value["job"])
-        picks = tuple(HostPick(**{k: _frozen(v) for k, v in pick.items()}) for pick in value["picks"])
+        job = check(_job(value["job"]))
+        picks = tuple(check(HostPick(**{k: _frozen(v) for k, v in pick.items()})) for pick in value["picks"])
         digest, file = str(value["sha256"]), str(value["file"])
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, ValueError):
         return None
     return JobRecord(job, picks, job.path, bool(digest) and _digest(Path(file)) != digest)
 

@@ -97,7 +97,7 @@ class TaskLog:
             saved = loads(read_bytes(self._run.follow_file(self._task)))
             lengths = {str(k): int(v) for k, v in saved["files"].items()}
             resume = read(saved["resume"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             lengths, resume = {}, None
         found = self._lengths()
         if any(found.get(path.name, 0) < lengths.get(path.name, 0) for path in self._own_files()):

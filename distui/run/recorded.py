@@ -8,12 +8,17 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from distui.errors import UsageError
 from distui.facts.values import loads
 from distui.files import last_bytes, lines_of
+from distui.fits import check
+from distui.plan.model import RunPlan
+from distui.plan.serialize import from_json
 from distui.run.events import (
     AttemptEnded,
     Event,
@@ -35,17 +40,50 @@ from distui.run.events import (
 )
 from distui.run.store import StoredRun
 
-_UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, IndexError)
+_UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError)
+
+
+@dataclass(slots=True)
+class Recorded:
+    """The events of a run as they were stored, all but log lines and samples, to go through once."""
+
+    stored: StoredRun
+    left_out: int = 0
+    """Lines gone through so far that are no event: torn, or not written by distui."""
+
+    def __iter__(self) -> Iterator[Event]:
+        tasks = _tasks(self.stored.read_plan())
+        for value in self.stored.lines():
+            try:
+                event = _event(value or {}, tasks)
+            except _UNREADABLE:
+                self.left_out += 1
+                continue
+            if event is not None:
+                yield event
 
 
 def stored_events(stored: StoredRun) -> Iterator[Event]:
-    """The events of a run as they were stored: all but log lines and samples."""
-    tasks = _tasks(stored.read_plan())
-    for value in stored.events():
-        with contextlib.suppress(*_UNREADABLE):
-            event = _event(value, tasks)
-            if event is not None:
-                yield event
+    """The events of a run as they were stored: all but log lines and samples. What is no event is left out."""
+    return iter(Recorded(stored))
+
+
+def stored_plan(stored: StoredRun) -> RunPlan | None:
+    """The plan of a run; None when there is none, it is torn, or a later version wrote it."""
+    value = stored.read_plan()
+    try:
+        return None if value is None else from_json(value)
+    except UsageError:
+        return None
+
+
+def is_event(value: Mapping[str, Any]) -> bool:
+    """Whether a stored object is an event that can be read, or one of a later version."""
+    try:
+        _event(value, {})
+    except _UNREADABLE:
+        return False
+    return True
 
 
 def stored_samples(stored: StoredRun, most: int = 20_000) -> tuple[HostSampled, ...]:
@@ -57,7 +95,7 @@ def stored_samples(stored: StoredRun, most: int = 20_000) -> tuple[HostSampled, 
     found = []
     for line in lines:
         with contextlib.suppress(*_UNREADABLE):
-            found.append(_sample(loads(line)))
+            found.append(check(_sample(loads(line))))
     return tuple(found)
 
 
@@ -87,16 +125,18 @@ def failure_of(value: Mapping[str, Any] | None) -> Failure | None:
     """The `first_failure` object of a result as a value."""
     if not value:
         return None
-    return Failure(
-        rank=value.get("rank"),
-        host=str(value.get("host", "")),
-        exit=value.get("exit"),
-        words=str(value.get("words", "")),
-        cause=str(value.get("cause", "")),
-        hint=str(value.get("hint", "")),
-        excerpt=tuple(map(str, value.get("excerpt") or ())),
-        at=_at(value["at"]) if value.get("at") else None,
-        name=str(value.get("name", "")),
+    return check(
+        Failure(
+            rank=value.get("rank"),
+            host=str(value.get("host", "")),
+            exit=value.get("exit"),
+            words=str(value.get("words", "")),
+            cause=str(value.get("cause", "")),
+            hint=str(value.get("hint", "")),
+            excerpt=tuple(map(str, value.get("excerpt") or ())),
+            at=_at(value["at"]) if value.get("at") else None,
+            name=str(value.get("name", "")),
+        )
     )
 
 
@@ -114,7 +154,7 @@ def progress_of(at: float, value: Mapping[str, Any] | None) -> Progressed | None
     told = {name: _figure(said) for name, said in value["values"].items()}
     numbers = {name: said for name, said in told.items() if isinstance(said, float)}
     words = {name: said for name, said in told.items() if isinstance(said, str)}
-    return Progressed(at, value["rank"], value["host"], numbers, words, value.get("seconds_per_step"))
+    return check(Progressed(at, value["rank"], value["host"], numbers, words, value.get("seconds_per_step")))
 
 
 def _figure(said: Any) -> float | str:
@@ -133,6 +173,12 @@ def _tasks(plan: Mapping[str, Any] | None) -> dict[int, tuple[int, ...]]:
 
 
 def _event(value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]]) -> Event | None:
+    """The event of an object; None for a type that is not stored, or of a later version. Raises _UNREADABLE."""
+    event = _made(value, tasks)
+    return None if event is None else check(event)
+
+
+def _made(value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]]) -> Event | None:
     at = _at(value["ts"])
     match value["type"]:
         case "run":

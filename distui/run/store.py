@@ -149,14 +149,19 @@ class StoredRun:
     def _write(self, name: str, value: Mapping[str, Any]) -> None:
         write_private(self.path / name, json.dumps(value, indent=1, sort_keys=True).encode() + b"\n")
 
-    def events(self) -> Iterator[dict[str, Any]]:
-        """The stored events as JSON objects; a torn last line is passed over."""
+    def lines(self) -> Iterator[dict[str, Any] | None]:
+        """The stored events as JSON objects, None for a line that is none, as a torn last one."""
         with contextlib.suppress(OSError):
             for line in lines_of(self.path / "events.ndjson"):
-                with contextlib.suppress(ValueError):
+                try:
                     value = loads(line)
-                    if isinstance(value, dict):
-                        yield value
+                except ValueError:
+                    value = None
+                yield value if isinstance(value, dict) else None
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """The stored events as JSON objects, of whatever shape: `recorded.py` makes values of them."""
+        return (value for value in self.lines() if value is not None)
 
     def result(self) -> dict[str, Any] | None:
         """The last `result` event, None while the run has none."""

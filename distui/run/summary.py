@@ -9,10 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from distui.facts.values import as_objects, integer, loads
 from distui.files import read_bytes, write_private
+from distui.fits import fits
+from distui.run.recorded import is_event
 from distui.run.store import StoredRun
 
 FILE = "summary.json"
@@ -25,13 +28,25 @@ def summary(stored: StoredRun) -> dict[str, Any]:
     of = [_state(stored, "plan.json"), _state(stored, "events.ndjson")]
     with contextlib.suppress(OSError, ValueError, AttributeError):
         kept: dict[str, Any] = loads(read_bytes(stored.path / FILE))
-        if kept.get("of") == of:
+        if kept.get("of") == of and _is_whole(kept):
             return kept
     made = {"of": of, **_made(stored)}
     if made["result"] is not None:
         with contextlib.suppress(OSError):
             _keep(stored, made)
     return made
+
+
+_KEYS: dict[str, Any] = {
+    "job": str, "owner": str, "hosts": Sequence[str], "ranks": int, "attempt": int, "attempts": int,
+    "opened": str | None, "paused": bool, "result": dict | None,
+}  # fmt: skip
+
+
+def _is_whole(kept: dict[str, Any]) -> bool:
+    """Whether it is what `_made` makes: the file may have been written by anybody."""
+    whole = all(name in kept and fits(kept[name], hint) for name, hint in _KEYS.items())
+    return whole and (kept["result"] is None or is_event(kept["result"]))
 
 
 def _state(stored: StoredRun, name: str) -> list[int]:
@@ -45,7 +60,7 @@ def _state(stored: StoredRun, name: str) -> list[int]:
 def _made(stored: StoredRun) -> dict[str, Any]:
     plan = stored.read_plan() or {}
     tasks = as_objects(plan.get("tasks"))
-    events = list(stored.events())
+    events = [value for value in stored.events() if is_event(value)]
     opened = next((e for e in events if e.get("type") == "run"), {})
     newest = next((e.get("type") for e in reversed(events) if e.get("type") in ("run", "attempt", "result")), "")
     return {

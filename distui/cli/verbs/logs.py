@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -82,7 +82,7 @@ def command(
     earlier = _earlier(place, attempt) if attempt is not None else None
     with _way(told, out, view, wanted, save=save, merge=merge) as lines:
         if earlier is not None:
-            return wiring.run_async(_of_attempt(earlier, lines, merge=merge), limit=told.timeout)
+            return wiring.run_async(_of_attempt(earlier, out, lines, merge=merge), limit=told.timeout)
         try:
             return wiring.run_async(_logs(told, out, place, lines, follow=follow, merge=merge), limit=told.timeout)
         except KeyboardInterrupt:
@@ -121,15 +121,21 @@ def _earlier(place: runs.Place, attempt: int) -> StoredRun | None:
     return place.stored.attempt(attempt)
 
 
-async def _of_attempt(stored: StoredRun, lines: LogOut, *, merge: bool) -> int:
+async def _of_attempt(stored: StoredRun, out: Console, lines: LogOut, *, merge: bool) -> int:
     """An attempt that failed: its files here are all there is of it."""
     from distui.cli import logfiles
 
     if lines.wanted.stderr_only:
         raise UsageError("the files of an earlier attempt do not tell streams apart", hint="leave out --stderr")
     refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(stored)])
-    await logfiles.show(stored, lines, follow=False, merge=merge)
-    return ExitCode.OK
+    return _tell(out, await logfiles.show(stored, lines, follow=False, merge=merge))
+
+
+def _tell(out: Console, troubles: Sequence[str]) -> int:
+    """Say which files here could not be read."""
+    for trouble in troubles:
+        out.warn(f"distui: {trouble}", "red")
+    return ExitCode.CONTACT_LOST if troubles else ExitCode.OK
 
 
 async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, *, follow: bool, merge: bool) -> int:
@@ -140,13 +146,12 @@ async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, 
     if _is_complete_here(place) and not lines.wanted.stderr_only:
         assert place.stored is not None
         refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(place.stored)])
-        await logfiles.show(place.stored, lines, follow=follow, merge=merge)
-        return ExitCode.OK
+        return _tell(out, await logfiles.show(place.stored, lines, follow=follow, merge=merge))
     async with wiring.connected(told, place.hosts) as connector:
         try:
             live = await take_up(told, connector, place)
         except NotFound as exc:
-            return await _from_here(place, lines, exc, merge=merge)
+            return await _from_here(place, out, lines, exc, merge=merge)
         refuse_unknown(lines.wanted.ranks, [r for t in live.plan.tasks for r in t.ranks])
         for name in live.unreachable:
             out.warn(f"distui: {name} did not answer; its ranks are missing here", "yellow")
@@ -175,7 +180,7 @@ def _is_complete_here(place: runs.Place) -> bool:
     return result.get("state") in history.ENDED and not result.get("leftovers")
 
 
-async def _from_here(place: runs.Place, lines: LogOut, error: NotFound, *, merge: bool) -> int:
+async def _from_here(place: runs.Place, out: Console, lines: LogOut, error: NotFound, *, merge: bool) -> int:
     """The hosts know the run no more: what is here is all there is."""
     from distui.cli import logfiles
 
@@ -186,5 +191,4 @@ async def _from_here(place: runs.Place, lines: LogOut, error: NotFound, *, merge
             f"the containers of {place.run} are gone, and its files here do not tell stderr from stdout",
             hint="leave out --stderr",
         )
-    await logfiles.show(place.stored, lines, follow=False, merge=merge)
-    return ExitCode.OK
+    return _tell(out, await logfiles.show(place.stored, lines, follow=False, merge=merge))

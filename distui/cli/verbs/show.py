@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,13 +13,14 @@ from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
 from distui.cli.console import Console
 from distui.cli.options import RUN, verb
+from distui.cli.phrases import counted
 from distui.cli.settings import Settings
 from distui.cli.verbs.ps import attempt, took, when
 from distui.cli.words import progress_words
 from distui.errors import NotFound, UsageError
 from distui.run import history
-from distui.run.events import Progressed, progress_json
-from distui.run.recorded import stored_progress
+from distui.run.events import Progressed, RankChanged, RunOpened, progress_json
+from distui.run.recorded import Recorded, stored_events, stored_progress
 
 if TYPE_CHECKING:
     from distui.run.discover import FoundRun
@@ -82,7 +84,19 @@ def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> in
     _show(out, row, ranks, progress)
     if plan_too and place.stored is not None:
         _show_plan(out, told, place)
+    _tell_left_out(out, place)
     return 0
+
+
+def _tell_left_out(out: Console, place: runs.Place) -> None:
+    """Say how many lines of its record are no events."""
+    if place.stored is None:
+        return
+    told = Recorded(place.stored)
+    deque(told, maxlen=0)
+    if told.left_out:
+        where = place.stored.path / "events.ndjson"
+        out.warn(f"distui: {counted(told.left_out, 'line')} of {where} can't be read and are left out", "yellow")
 
 
 def _report(place: runs.Place) -> str:
@@ -131,21 +145,12 @@ def merged(found: FoundRun | None, place: runs.Place) -> list[RankRow]:
 def recorded_ranks(place: runs.Place) -> list[RankRow]:
     """The ranks as the events recorded here left them."""
     rows: dict[int, RankRow] = {}
-    for event in place.stored.events() if place.stored is not None else ():
-        if event.get("type") == "run":
-            rows = {
-                r["rank"]: RankRow(r["rank"], r["host"], "waiting", name=r.get("name", ""))
-                for r in event.get("ranks") or ()
-            }
-        elif event.get("type") == "rank":
-            rows[event["rank"]] = RankRow(
-                event["rank"],
-                event["host"],
-                event["state"],
-                event.get("exit"),
-                event.get("words") or "",
-                name=rows[event["rank"]].name if event["rank"] in rows else "",
-            )
+    for event in stored_events(place.stored) if place.stored is not None else ():
+        if isinstance(event, RunOpened):
+            rows = {r: RankRow(r, h, "waiting", name=event.names.get(r, "")) for r, h in event.ranks.items()}
+        elif isinstance(event, RankChanged):
+            name = rows[event.rank].name if event.rank in rows else ""
+            rows[event.rank] = RankRow(event.rank, event.host, event.state, event.exit, event.words, name=name)
     return list(rows.values())
 
 

@@ -76,14 +76,17 @@ async def _beside(out: Console, place: runs.Place, goal: str) -> int:
 
 
 def _all_running(place: runs.Place) -> bool:
+    from distui.run.events import RankChanged, RunOpened
+    from distui.run.recorded import stored_events
+
     assert place.stored is not None
     states: dict[int, str] = {}
     ranks = 0
-    for event in place.stored.events():
-        if event.get("type") == "run":
-            states, ranks = {}, len(event.get("ranks") or ())
-        elif event.get("type") == "rank":
-            states[event["rank"]] = event["state"]
+    for event in stored_events(place.stored):
+        if isinstance(event, RunOpened):
+            states, ranks = {}, len(event.ranks)
+        elif isinstance(event, RankChanged):
+            states[event.rank] = event.state
     begun = [s for s in states.values() if s not in ("waiting", "starting")]
     return bool(ranks) and len(begun) == ranks
 

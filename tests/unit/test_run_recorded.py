@@ -1,0 +1,239 @@
+"""Whatever lies in a run's folder, the run can be looked at: what can't be read is left out, counted, and said."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from distui.cli import logfiles
+from distui.cli.runs import Place, row_json
+from distui.cli.verbs import show, wait
+from distui.fits import check, fits
+from distui.plan import serialize
+from distui.run.events import (
+    AttemptEnded,
+    Event,
+    Failure,
+    FailureFound,
+    GpuReading,
+    HostChanged,
+    HostSampled,
+    Notice,
+    PhaseBegun,
+    Progressed,
+    RankChanged,
+    RankSilent,
+    RanksRestarted,
+    RunEnded,
+    RunOpened,
+    StopAsked,
+    TaskStarted,
+    to_json,
+)
+from distui.run.history import stored_row
+from distui.run.journal import Journal
+from distui.run.recorded import Recorded, stored_events, stored_progress, stored_samples
+from distui.run.report import evidence
+from distui.run.state import RunState, apply
+from distui.run.store import RunStore, StoredRun
+from distui.run.summary import FILE, summary
+from fakehosts.runs import plan_for
+
+FAILURE = Failure(1, "h1", 3, "exit 3", "a cause", "a hint", ("boom",), 5.0, "worker/1")
+EVENTS: tuple[Event, ...] = (
+    RunOpened(1.0, "r", "j", "env", "img", {0: "h0", 1: "h1"}, {0: (0,), 1: (1,)}, 1, False, "/l", 2, {1: "worker/1"}),
+    PhaseBegun(1.1, "start", "words"),
+    HostChanged(1.2, "h0", "lost", "why"),
+    TaskStarted(1.3, 0, "h0", "abc"),
+    RankChanged(1.4, 1, "h1", "exited", 3, False, "exit 3"),
+    RankSilent(1.5, 0, "h0", True, 3.0, 4.0),
+    FailureFound(1.6, FAILURE),
+    StopAsked(1.7, "failure", 10.0),
+    Notice(1.8, "error", "words", "h0"),
+    RanksRestarted(1.9, 0, 0, "h0", 1, 1, 3),
+    AttemptEnded(2.0, 1, 2, FAILURE, 5.0, "/l"),
+    RunEnded(9.0, "failed", 1, FAILURE, "/l", ("left",), 8.0, Progressed(9.0, 0, "h0", {"step": 3.0}, {"p": "x"}, 0.5)),
+)
+SAMPLED = HostSampled(1.0, "h0", (GpuReading(0, 50.0, 10, None, 60.0, 70.0),), {"eth0": (1.0, 2.0)})
+VALUES = [value for event in EVENTS for value in to_json(event, "r")]
+METRICS = [*to_json(SAMPLED, "r"), *to_json(Progressed(1.0, 0, "h0", {"step": 3.0}), "r")]
+
+
+@pytest.fixture
+def stored(home: Path) -> StoredRun:
+    return RunStore(home / ".local/state/distui").create("r")
+
+
+def record(stored: StoredRun, *values: Any) -> None:
+    (stored.path / "events.ndjson").write_text("".join(json.dumps(v) + "\n" for v in values))
+
+
+def test_every_event_comes_back_as_it_was(stored: StoredRun) -> None:
+    """What distui itself writes is never taken for garbage."""
+    journal = Journal(stored)
+    journal.write([*EVENTS, SAMPLED])
+    journal.close()
+    told = Recorded(stored)
+    assert tuple(told) == EVENTS
+    assert told.left_out == 0
+    assert stored_samples(stored)[0].gpus[0].power_w == 70.0
+
+
+def test_an_event_that_can_t_be_is_left_out_and_counted(cli: Any, stored: StoredRun) -> None:
+    """`"rank": []` and its like end neither show nor ps; show says how many lines are missing."""
+    stored.write_plan(serialize.to_json(plan_for("h0", "h1")))
+    bad = [{**VALUES[4], "rank": []}, {**VALUES[4], "host": 7}, {**VALUES[0], "ranks": [{"rank": {}}]}, [1]]
+    record(stored, *VALUES, *bad)
+    with (stored.path / "events.ndjson").open("a") as file:
+        file.write("torn {\n" + "[" * 100_000 + "\n")
+    told = Recorded(stored)
+    assert tuple(told) == EVENTS
+    assert told.left_out == 6
+    shown = cli("show", "r")
+    assert shown.code == 0
+    assert "6 lines of " in shown.err
+    assert "worker/1 on h1 failed first: exit 3" in shown.out
+    assert cli("show", "r", "--report").code == 0
+    assert cli("ps", "-a").code == 0
+
+
+def test_a_log_that_is_none_is_named_and_the_others_are_printed(cli: Any, stored: StoredRun) -> None:
+    """A folder, a FIFO: in words, exit 6, after all that can be read. Also without a plan, as far as files tell."""
+    record(stored, *VALUES)
+    for rank in (0, 3):
+        stored.rank_log(rank).write_text(f"words of {rank}\n")
+    stored.rank_log(1).mkdir()
+    os.mkfifo(stored.rank_log(2))
+    for plan in ({"tasks": [{"index": r, "ranks": [r], "host": "h"} for r in range(4)]}, {"tasks": 7}, {}):
+        stored.write_plan(plan)
+        for more in ((), ("--merge",), ("-n", "1"), ("-t",)):
+            done = cli("logs", "r", *more)
+            assert done.code == 6
+            assert "words of 0" in done.out and "words of 3" in done.out
+            assert "rank-00001.log is a folder, not a file" in done.err
+            assert "rank-00002.log is a FIFO, not a regular file" in done.err
+
+
+def look(stored: StoredRun) -> None:
+    """Everything that reads a recorded run."""
+    state = RunState()
+    for event in stored_events(stored):
+        state = apply(state, event)
+        to_json(event, "r")
+    evidence(plan_for("h0", "h1"), state, {}, "/l")
+    place = Place("r", stored, ())
+    json.dumps(row_json(stored_row(stored)))
+    show.recorded_ranks(place)
+    wait._all_running(place)
+    stored_progress(stored)
+    stored_samples(stored)
+    logfiles.rank_files(stored)
+    summary(stored)
+
+
+LEAVES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.just(10**400), st.just("nan"),
+    st.just([]), st.just({}), st.just([[]]), st.just([{}]), st.just({"rank": []}), st.just("0001-01-01T00:00:00"),
+)  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a JSON value."""
+    yield path
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from places(inner, (*path, key))
+
+
+def put(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """A copy of a JSON value with something else at one place."""
+    if not path:
+        return new
+    made = at = copy.deepcopy(value)
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = new
+    return made
+
+
+many = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@given(data=st.data())
+@many
+def test_anything_at_any_place_of_an_event(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """A whole run with one value replaced by anything can be looked at, and gives back no event that can't be."""
+    stored = RunStore(tmp_path_factory.mktemp("state")).create("r")
+    number = data.draw(st.integers(0, len(VALUES) - 1))
+    path = data.draw(st.sampled_from(list(places(VALUES[number]))))
+    changed = put(VALUES[number], path, data.draw(LEAVES))
+    record(stored, *VALUES[:number], changed, *VALUES[number + 1 :])
+    look(stored)
+
+
+@given(data=st.data())
+@many
+def test_anything_at_any_place_of_a_sample_or_a_summary(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    stored = RunStore(tmp_path_factory.mktemp("state")).create("r")
+    record(stored, *VALUES)
+    value = data.draw(st.sampled_from(METRICS))
+    changed = put(value, data.draw(st.sampled_from(list(places(value)))), data.draw(LEAVES))
+    (stored.path / "metrics.ndjson").write_text(json.dumps(changed) + "\n")
+    kept = summary(stored)
+    path = data.draw(st.sampled_from([p for p in places(kept) if p[:1] != ("of",)]))
+    (stored.path / FILE).write_text(json.dumps(put(kept, path, data.draw(LEAVES))))
+    look(stored)
+
+
+@given(data=st.data())
+@many
+def test_anything_at_any_place_of_a_plan(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """It is the plan, or none."""
+    stored = RunStore(tmp_path_factory.mktemp("state")).create("r")
+    value = serialize.to_json(plan_for("h0", "h1"))
+    path = data.draw(st.sampled_from(list(places(value))[1:]))
+    stored.write_plan(put(value, path, data.draw(LEAVES)))
+    record(stored, *VALUES)
+    look(stored)
+    try:
+        plan = serialize.from_json(stored.read_plan() or {})
+    except serialize.UsageError:
+        return
+    check(plan)
+
+
+@dataclasses.dataclass(frozen=True)
+class One:
+    """A field of each kind of type that events, plans and hosts have."""
+
+    number: int
+    words: str | None
+    map: dict[int, tuple[str, ...]]
+    pair: tuple[int, float]
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        *(("number", bad) for bad in (None, True, "1", 1.0, 10**400, [])),
+        *(("words", bad) for bad in (1, [], {})),
+        *(("map", bad) for bad in ([], {"a": ()}, {1: ("a", 2)}, {1: "a"})),
+        *(("pair", bad) for bad in ((1,), (1, 2, 3), ("1", 2.0), (1, float("nan")), (1, True))),
+    ],
+)
+def test_what_a_type_does_not_say_is_refused(name: str, bad: object) -> None:
+    good = One(1, None, {1: ("a",)}, (1, 2))
+    assert check(good) is good
+    with pytest.raises(ValueError, match=f"{name} can't be"):
+        check(dataclasses.replace(good, **{name: bad}))  # type: ignore[arg-type]
+    assert not fits((good, 1), tuple[One, ...])
