@@ -1,5 +1,6 @@
 """Where distui keeps things, and its settings: flags > `DISTUI_*` > ./distui.yaml > the user's config.yaml > defaults.
 
+./distui.yaml may come with a stranger's repository: it sets how things look and how long they may take, no more.
 Folders follow the XDG base directory specification. The config files are strict: unknown keys are errors with the
 nearest known one, and every problem is told at once.
 """
@@ -47,6 +48,11 @@ class Paths:
     def runs(self) -> Path:
         """One private folder for each run."""
         return self.state / "runs"
+
+    @property
+    def allowed_file(self) -> Path:
+        """What job files may take from this machine; see `distui.consent`."""
+        return self.state / "allowed.json"
 
     @property
     def facts_file(self) -> Path:
@@ -146,6 +152,26 @@ def keymap(text: str) -> dict[str, str]:
     return found
 
 
+def tokens(text: str) -> tuple[tuple[str, str], ...]:
+    """Variables and where their values may go: `GIT_TOKEN@git.example.org, ...`."""
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, host = part.partition("@")
+        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or not re.fullmatch(r"[a-z0-9.:-]+", host, re.ASCII):
+            raise UsageError(f"'{part[:40]}': write VARIABLE@HOST, such as GIT_TOKEN@git.example.org")
+        found.append((name, host))
+    return tuple(found)
+
+
+def folders(text: str) -> tuple[str, ...]:
+    """Absolute folders, several apart by commas."""
+    found = tuple(filter(None, (part.strip() for part in text.split(","))))
+    for part in found:
+        if not part.startswith(("/", "~/")) and part != "~":
+            raise UsageError(f"'{part[:40]}': write absolute folders, or ~/FOLDER")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """One setting: how its text is read, its default and what it does."""
@@ -153,23 +179,29 @@ class Key:
     read: Callable[[str], Any]
     default: Any
     help: str
+    project: bool = False
+    """Whether ./distui.yaml may set it: that file may come with a stranger's repository."""
 
 
 KEYS: Mapping[str, Key] = {
     "hosts_file": Key(_path, None, "inventory to use instead of ./hosts.yaml"),
-    "output": Key(_one_of(*OUTPUTS), "table", "form of the output"),
-    "color": Key(_one_of(*COLORS), "auto", "colours: auto means on a terminal, unless NO_COLOR is set"),
-    "readonly": Key(_boolean, False, "refuse everything that changes a host or a run"),
+    "output": Key(_one_of(*OUTPUTS), "table", "form of the output", project=True),
+    "color": Key(_one_of(*COLORS), "auto", "colours: auto means on a terminal, unless NO_COLOR is set", project=True),
+    "readonly": Key(_boolean, False, "refuse everything that changes a host or a run", project=True),
     "yes": Key(_boolean, False, "answer yes to every question"),
-    "no_input": Key(_boolean, False, "never ask"),
-    "parallel": Key(_count, 64, "hosts contacted at once"),
-    "connect_timeout": Key(seconds, None, "limit for connecting to a host; the inventory's by default"),
-    "timeout": Key(seconds, None, "limit for the whole command"),
-    "lost_after": Key(seconds, 600.0, "how long a run waits for a host that is out of reach"),
-    "theme": Key(_name, "", "colours of the terminal UI: dark, light, ansi, or one of textual's themes"),
-    "ascii": Key(_boolean, False, "no sign beyond ASCII in the terminal UI"),
+    "no_input": Key(_boolean, False, "never ask", project=True),
+    "parallel": Key(_count, 64, "hosts contacted at once", project=True),
+    "connect_timeout": Key(seconds, None, "limit for connecting to a host; the inventory's by default", project=True),
+    "timeout": Key(seconds, None, "limit for the whole command", project=True),
+    "lost_after": Key(seconds, 600.0, "how long a run waits for a host that is out of reach", project=True),
+    "theme": Key(_name, "", "colours of the terminal UI: dark, light, ansi, or one of textual's themes", project=True),
+    "ascii": Key(_boolean, False, "no sign beyond ASCII in the terminal UI", project=True),
     "keymap": Key(keymap, {}, "keys of the terminal UI: ACTION=KEY, ..., or a mapping in a file"),
+    "allow_tokens": Key(tokens, (), "tokens that any job's code may send: VARIABLE@HOST, ..."),
+    "allow_folders": Key(folders, (), "folders that any job may take as code or build, though outside its own"),
 }
+_RESTRICTING = ("readonly", "no_input")
+"""A project may set these, but not take them back."""
 
 
 def load(
@@ -180,12 +212,33 @@ def load(
     `flags` are values the command line gave; `explicit` names a config file that takes the place of both others.
     Raises UsageError for a bad variable, SpecError for a bad file.
     """
+    return load_all(flags, environ, cwd, explicit)[0]
+
+
+def load_all(
+    flags: Mapping[str, Any], environ: Mapping[str, str], cwd: Path, explicit: str | None = None
+) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """As `load`, with what ./distui.yaml sets and may not, a sentence each: that is ignored."""
     found = {name: Value(key.default, "default") for name, key in KEYS.items()}
+    ignored: list[str] = []
     for path, shown in _files(environ, cwd, explicit or environ.get("DISTUI_CONFIG")):
-        found |= _from_file(path, shown)
+        values = _from_file(path, shown)
+        if shown == PROJECT:
+            ignored += [f"{v.origin}: {name} is ignored: {_IGNORED}" for name, v in values.items() if not _may(name, v)]
+            values = {name: v for name, v in values.items() if _may(name, v)}
+        found |= values
     found |= _from_environ(environ)
     found |= {k: Value(v, "--" + k.replace("_", "-")) for k, v in flags.items() if k in KEYS and v is not None}
-    return found
+    return found, tuple(ignored)
+
+
+PROJECT = "./distui.yaml"
+"""How the file of the current folder is called in messages."""
+_IGNORED = "it only counts in your own config file (`distui config path`), a variable or a flag"
+
+
+def _may(name: str, value: Value) -> bool:
+    return KEYS[name].project and (name not in _RESTRICTING or bool(value.value))
 
 
 def _files(environ: Mapping[str, str], cwd: Path, explicit: str | None) -> list[tuple[Path, str]]:
@@ -196,7 +249,7 @@ def _files(environ: Mapping[str, str], cwd: Path, explicit: str | None) -> list[
             raise UsageError(f"{explicit}: there is no such config file", hint="`distui config path` lists the places")
         return [(cwd / path, explicit)]
     user = paths(environ).config_file
-    places = [(user, str(user)), (cwd / "distui.yaml", "./distui.yaml")]
+    places = [(user, str(user)), (cwd / "distui.yaml", PROJECT)]
     return [(path, shown) for path, shown in places if path.exists()]
 
 

@@ -18,6 +18,7 @@ from distui.cli.jobfiles import job_files, read_draft
 from distui.cli.keeper import FollowedRun, Keeper
 from distui.cli.launching import code_reader, identity, owner
 from distui.cli.order import code_token, run_name
+from distui.cli.permit import permit
 from distui.cli.settings import Settings
 from distui.errors import UsageError
 from distui.facts.host import HostFacts
@@ -214,6 +215,7 @@ class CliDesk(HostDesk, RunDesk):
     def _read_sources(self, job: Job) -> Sources:
         from distui.run.build.context import read_build
 
+        permit(self.told, job)
         return self._code.read(job, code_token(job, self.told.environ)[1], typing=True), read_build(job)
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:

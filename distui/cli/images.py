@@ -65,7 +65,7 @@ def read_wanted(
     from distui.spec.choose import choose_hosts, hosts_of_job
 
     job = _job(told, what)
-    image = _checked(what) if job is None else _image_of(job)
+    image = _checked(what) if job is None else _image_of(told, job)
     if image is None:
         raise UsageError(f"job {job.name if job else what} names no image: its ranks are processes")
     if sent and "@" in image:
@@ -90,9 +90,11 @@ def _with_engine(hosts: Sequence[Host]) -> tuple[Host, ...]:
     return tuple(h for h in hosts if h.engine != "process")
 
 
-def _image_of(job: Job) -> str | None:
+def _image_of(told: Settings, job: Job) -> str | None:
+    from distui.cli.permit import permit
     from distui.run.build.context import image_of
 
+    permit(told, job, ask=True)
     return image_of(job)
 
 

@@ -12,6 +12,7 @@ import click
 
 from distui.cli import settings, wiring
 from distui.cli.options import RANKS, RUN, after_dashes
+from distui.cli.permit import permit
 from distui.cli.settings import Settings
 from distui.errors import UsageError
 
@@ -98,6 +99,7 @@ def read_order(ctx: click.Context, told: Settings, reference: str | None, flags:
     secrets_file = _env_files(flags.get("env_file", ()))
     overrides = _overrides(told, flags, secrets_file, job_file=reference is not None)
     job = _job(told, reference, words, overrides)
+    permit(told, job, {override.key for override in overrides}, ask=True)
     job, secrets = _secrets(job, told.environ, secrets_file)
     job, token = code_token(job, told.environ, secrets_file)
     found = wiring.inventory(told)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,10 +73,12 @@ def of(ctx: click.Context) -> Settings:
     explicit = flags.pop("config", None)
     environ = dict(os.environ)
     cwd = Path.cwd()
+    values, ignored = config.load_all(flags, environ, cwd, explicit)
+    _warn(ignored)
     return Settings(
         environ=environ,
         cwd=cwd,
-        config=_with_output(ctx, config.load(flags, environ, cwd, explicit)),
+        config=_with_output(ctx, values),
         hosts=flags.get("host", ()),
         labels=_labels(flags["label"]) if "label" in flags else None,
         hostfile=flags.get("hostfile"),
@@ -88,6 +92,11 @@ def _with_output(ctx: click.Context, found: Config) -> Config:
     if found["output"].value in options.forms(ctx.command):
         return found
     return {**found, "output": Value("table", "default")}
+
+
+def _warn(ignored: tuple[str, ...]) -> None:
+    with contextlib.suppress(OSError):
+        sys.stderr.write("".join(f"distui: {words}\n" for words in ignored))
 
 
 def _labels(pairs: tuple[str, ...]) -> dict[str, str]:

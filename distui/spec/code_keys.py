@@ -58,9 +58,12 @@ def git_url(value: str) -> None:
         if not _SCP.fullmatch(value):
             raise Wrong(f"{shown(value)} is not a git URL: https://, ssh://, git@host:path, or an absolute path")
         return
+    if re.search(r"[\\\s\x00-\x1f]", value):  # programs disagree about where the host ends
+        raise Wrong(f"{shown(value)} is not a URL: it holds a backslash or a blank")
     try:
         parts = urlsplit(value)
         host, password = parts.hostname or "", parts.password
+        parts.port  # noqa: B018  # raises for one that is none
     except ValueError:
         raise Wrong(f"{shown(value)} is not a URL") from None
     if parts.scheme not in _SCHEMES:
@@ -69,6 +72,21 @@ def git_url(value: str) -> None:
         raise Wrong("holds a password, which would be shown; write token: NAME, a variable with the value")
     if parts.scheme != "file" and (not host or host.startswith("-")):
         raise Wrong(f"{shown(value)} names no host")
+
+
+def git_host(url: str) -> str:
+    """The machine that a URL with a scheme leads to, as `example.org` or `example.org:8443`."""
+    parts = urlsplit(url)
+    usual = {"https": 443, "http": 80}.get(parts.scheme)
+    return parts.hostname or "" if parts.port in (None, usual) else f"{parts.hostname}:{parts.port}"
+
+
+def local_repository(url: str) -> str:
+    """The folder of this machine that a git URL names; "" for another machine's."""
+    if url.startswith("/"):
+        return url
+    parts = urlsplit(url) if url.startswith("file:") else None
+    return parts.path if parts else ""
 
 
 def git_ref(value: str) -> None:

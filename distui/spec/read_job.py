@@ -16,7 +16,7 @@ from distui.spec.nodes import Node, Scalar, Source, Table
 from distui.spec.overrides import Override, Plain, apply, node_of
 from distui.spec.problems import Problems, did_you_mean, printable, shown
 from distui.spec.shapes import MISSING
-from distui.spec.variables import expand_node
+from distui.spec.variables import expand_node, refuse_for_peers
 
 
 def load_job(reference: str, *, environ: Mapping[str, str], overrides: Sequence[Override] = ()) -> Job:
@@ -174,6 +174,7 @@ def _read(
 ) -> Job | None:
     """One job; None, with problems noted, when it can't be made."""
     if expand:
+        refuse_for_peers(root, problems)
         expand_node(root, environ, problems)
     if not isinstance(root, Table):
         JOB.read(root, "", problems)

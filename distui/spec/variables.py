@@ -40,11 +40,37 @@ def expand_text(text: str, environ: Mapping[str, str], depth: int = 0) -> str:
     return "".join(parts) + text[at:]
 
 
+PEERS = (("code", "git"), ("code", "ref"), ("data", "*", "url"), ("data", "*", "endpoint"), ("data", "*", "nfs"))
+"""Keys whose text other machines get to see, some of them before anything was confirmed."""
+
+
+def refuse_for_peers(root: Node, problems: Problems) -> None:
+    """Note every variable in a key of PEERS: a job file may come from a stranger, and would send itself your values.
+
+    To be called before `expand_node`, which leaves them alone then, also where an alias leads to them.
+    """
+    for keys in PEERS:
+        for at, scalar in _at(root, keys, ""):
+            if re.search(r"(?<!\$)(\$\$)*\$\{", scalar.text) and not scalar.noted:
+                problems.add(scalar, at, "takes no variable of yours, since other machines see it; write it out, or "
+                             f"give it by --set {at}=...")  # fmt: skip
+                scalar.noted = True
+
+
+def _at(node: Node | None, keys: tuple[str, ...], at: str) -> Iterator[tuple[str, Scalar]]:
+    """The scalars at a path of keys; `*` is every key."""
+    if isinstance(node, Scalar) and not keys:
+        yield at, node
+    elif isinstance(node, Table) and keys:
+        for key in node.pairs if keys[0] == "*" else (keys[0],):
+            yield from _at(node.get(key), keys[1:], join(at, key))
+
+
 def expand_node(node: Node, environ: Mapping[str, str], problems: Problems) -> None:
     """Put variables into every value below `node` (not into keys), in place."""
     seen: set[int] = set()
     for at, scalar in _scalars(node, "", seen):
-        if "$" in scalar.text:
+        if "$" in scalar.text and not scalar.noted:
             _expand(scalar, at, environ, problems)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,8 +10,10 @@ import click
 from distui.cli import console, settings
 from distui.cli.app import Verbs
 from distui.cli.options import add_globals, verb
-from distui.config import KEYS, load
-from distui.errors import UsageError
+from distui.cli.permit import consents
+from distui.config import KEYS, load, tokens
+from distui.consent import KINDS, Ask, Kind
+from distui.errors import NotFound, UsageError
 
 
 @click.group("config", cls=Verbs)
@@ -58,6 +61,7 @@ def path(ctx: click.Context) -> int:
         "runs": told.paths.runs,
         "crashes": told.paths.state / "crashes",
         "facts": told.paths.facts_file,
+        "allowed": told.paths.allowed_file,
         "commands": told.paths.state / "commands",
     }
     if told.json:
@@ -97,7 +101,7 @@ def template() -> str:
 
 def _written(value: Any) -> str:
     """A default as it may stand in the file; what has none is shown empty."""
-    return "" if value is None or value == "" else "{}" if value == {} else _shown(value)
+    return "" if value in (None, "", ()) else "{}" if value == {} else _shown(value)
 
 
 @verb("validate")
@@ -113,8 +117,68 @@ def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
     return 0
 
 
+@verb("allow")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("what", metavar="VARIABLE|FOLDER")
+@click.argument("to", metavar="HOST|JOBFOLDER")
+@click.pass_context
+def allow(ctx: click.Context, kind: Kind, what: str, to: str) -> int:
+    """Allow jobs to take something of yours.
+
+    \b
+    token VARIABLE HOST      a job's `code.token` may send the variable's value to this host
+    folder FOLDER JOBFOLDER  job files in JOBFOLDER may take FOLDER as `code` or `build`
+    """
+    told = settings.of(ctx)
+    ask = _ask(kind, what, to)
+    consents(told).remember(ask)
+    console.of(told).say(f"allowed: {ask.kind} {ask.what} to {ask.to}; `distui config forget` takes it back")
+    return 0
+
+
+@verb("forget")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("what", metavar="VARIABLE|FOLDER")
+@click.argument("to", metavar="HOST|JOBFOLDER")
+@click.pass_context
+def forget(ctx: click.Context, kind: Kind, what: str, to: str) -> int:
+    """Take back what was allowed."""
+    told = settings.of(ctx)
+    ask = _ask(kind, what, to)
+    if not consents(told).forget(ask):
+        raise NotFound(f"{ask.kind} {ask.what} to {ask.to} was not allowed", hint="`distui config allowed` lists all")
+    console.of(told).say(f"no longer allowed: {ask.kind} {ask.what} to {ask.to}")
+    return 0
+
+
+@verb("allowed")
+@click.pass_context
+def allowed(ctx: click.Context) -> int:
+    """List what jobs may take: allowed by an answer, by `config allow`, or by your config file."""
+    told = settings.of(ctx)
+    out = console.of(told)
+    listed = [Ask("token", name, host) for name, host in told["allow_tokens"]]
+    listed += [Ask("folder", folder, "any job") for folder in told["allow_folders"]]
+    every = [*consents(told).remembered(), *listed]
+    if told.json:
+        out.json({"schema": "distui/allowed/v1", "allowed": [[a.kind, a.what, a.to] for a in every]})
+        return 0
+    out.print("\n".join(console.table(("KIND", "WHAT", "TO"), [(a.kind, a.what, a.to) for a in every])))
+    return 0
+
+
+def _ask(kind: Kind, what: str, to: str) -> Ask:
+    """The pair as jobs ask for it. Raises UsageError for what can't be one."""
+    if kind == "token":
+        (found,) = tokens(f"{what}@{to.lower()}") or (("", ""),)
+        return Ask(kind, *found)
+    return Ask(kind, str(Path(what).expanduser().resolve()), str(Path(to).expanduser().resolve()))
+
+
 def _shown(value: Any) -> str:
     match value:
+        case tuple():
+            return ", ".join("@".join(part) if isinstance(part, tuple) else part for part in value) or "-"
         case None:
             return "-"
         case bool():
@@ -125,5 +189,5 @@ def _shown(value: Any) -> str:
             return str(value)
 
 
-for _verb in (init, show, path, validate):
+for _verb in (init, show, path, validate, allow, forget, allowed):
     command.add_command(_verb)

