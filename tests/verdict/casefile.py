@@ -13,6 +13,8 @@ from typing import Any
 from distui.plan.serialize import from_json
 from distui.run.times import times_of
 
+LOST = 255
+"""Docker's exit code of containers whose end it did not see."""
 LINES = 200
 """Kept of each rank, the last ones."""
 WIDTH = 2000
@@ -43,14 +45,17 @@ def build_case(folder: Path, tap: Path, *, since: float) -> dict[str, Any]:
     told = [json.loads(line) for line in tap.read_text().splitlines()]
     events = [json.loads(line) for line in (folder / "events.ndjson").read_text().splitlines()]
     hosts = {host: _host(host, told, since) for host in sorted({task["host"] for task in plan["tasks"]})}
-    tasks = [_task(task, plan, folder, told, hosts, since) for task in plan["tasks"]]
+    tasks = [_task(task, folder, told, hosts, since) for task in plan["tasks"]]
+    for task in tasks:
+        if task["end"] is not None and set(task["ranks"]) & set(_removed(events)):
+            task["end"]["state"] = "removed"
     return {
         "launcher": plan["launcher"],
         "engine": plan["tasks"][0]["engine"],
         "max_restarts": plan.get("max_restarts") or 0,
         "hosts": hosts,
         "tasks": tasks,
-        "stops": list(_stops(events, since)),
+        "stops": list(_stops(events, since)) or list(_stops_elsewhere(events, tasks, hosts)),
         "silences": list(_silences(events, since)),
     } | _rules(plan)
 
@@ -79,9 +84,7 @@ def _lost(its: list[dict[str, Any]], what: str, since: float) -> float | None:
     return _seconds(lost[-1], since) if lost else None
 
 
-def _task(
-    task: dict[str, Any], plan: dict[str, Any], folder: Path, told: list[dict[str, Any]], hosts: Any, since: float
-) -> dict[str, Any]:
+def _task(task: dict[str, Any], folder: Path, told: list[dict[str, Any]], hosts: Any, since: float) -> dict[str, Any]:
     ahead = (hosts[task["host"]]["offset_ms"] or 0.0) / 1000
     logs = {rank: folder / "logs" / f"rank-{rank:05d}.log" for rank in task["ranks"]}
     logs[None] = folder / "logs" / f"node-{task['index']:05d}.log"
@@ -135,6 +138,25 @@ def _stops(events: list[dict[str, Any]], since: float) -> Iterator[dict[str, Any
             yield {"at": _seconds(_utc(event["ts"]), since), "reason": reason, "by": ""}
 
 
+def _stops_elsewhere(
+    events: list[dict[str, Any]], tasks: list[dict[str, Any]], hosts: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """A stop by another distui, which says on the hosts who it is: known from the first end that it brought about."""
+    found = [re.match(r"stopped by (.+) \(exit", event.get("words", "")) for event in events if event["type"] == "rank"]
+    who = [match[1] for match in found if match]
+    if who:
+        ends = [t["end"]["finished_at"] - (hosts[t["host"]]["offset_ms"] or 0.0) / 1000 for t in tasks if t["end"]]
+        yield {"at": round(min(ends), 4), "reason": "elsewhere", "by": who[0]}
+
+
+def _removed(events: list[dict[str, Any]]) -> Iterator[int]:
+    """Ranks whose containers were found to be gone when they were to be removed."""
+    for event in events:
+        failure = event.get("first_failure") or {}
+        if "removed by somebody else" in str(failure.get("words")):
+            yield failure["rank"]
+
+
 def _silences(events: list[dict[str, Any]], since: float) -> Iterator[dict[str, Any]]:
     """The ranks that were silent last, and since when."""
     last = {event["rank"]: event for event in events if event["type"] == "silence"}
@@ -169,5 +191,6 @@ def settle(truth: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
                 told["relation"] = "followed" if min(raised + ended) - ahead < stop else "stopped"
             if told["exit"] is told["signal"] is None and case["launcher"] != "torchrun" and task["end"]:
                 code = task["end"]["code"]
-                told["signal" if code is not None and code > 128 else "exit"] = code and code - 128 * (code > 128)
+                if code is not None and code != LOST:
+                    told["signal" if code > 128 else "exit"] = code - 128 * (code > 128)
     return truth | {"ranks": ranks}

@@ -232,13 +232,6 @@ STOPS = (
         docker("h2", "stop", "-t", "1"),
     ),
     Scenario(
-        "outside-docker-kill-segv",
-        "somebody calls docker kill -s SEGV for rank 1's container",
-        plain(1, *LONG),
-        truth("failed", TERM, "first SIGSEGV", first=[1], never=OUTSIDE),
-        docker("h2", "kill", "-s", "SEGV"),
-    ),
-    Scenario(
         "outside-docker-rm",
         "somebody removes rank 1's container while it runs",
         plain(1, *LONG),
