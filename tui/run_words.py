@@ -65,5 +65,5 @@ def failure_words(failure: Failure | None) -> str:
     """`r13 node02 CUDA error: illegal memory access`; `-` when nothing failed."""
     if failure is None:
         return "-"
-    rank = f"{failure.name or f'r{failure.rank}'} " if failure.rank is not None else ""
-    return f"{rank}{failure.host} {failure.cause or failure.words}"
+    rank = failure.name or (f"r{failure.rank}" if failure.rank is not None else "")
+    return f"{' '.join(part for part in (rank, failure.host) if part)} {failure.cause or failure.words}"

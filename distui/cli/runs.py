@@ -39,6 +39,7 @@ def row_json(row: RunRow) -> dict[str, Any]:
         "took_s": row.took,
         "exit": row.exit,
         "first_failure": failure_json(row.failure),
+        "warnings": list(row.warnings),
         "here": row.recorded,
         "log_dir": row.log_dir or None,
         "attempt": row.attempt,

@@ -233,9 +233,9 @@ def _predicate(state: RankPhase, text: str) -> str:
 
 def failed_first(failure: Failure, word: str = " failed first") -> str:
     """The headline: `rank 13 on node02 failed first: exit 1 at 12:03:04`."""
-    who = f"{failure.who} on {failure.host}" if failure.who else failure.host
+    word = "" if failure.is_of_all else word
     when = time.strftime(" at %H:%M:%S", time.localtime(failure.at)) if failure.at is not None else ""
-    return safe(f"{who}{word}: {failure.words}{when}")
+    return safe(f"{failure.where}{word}: {failure.words}{when}")
 
 
 _OUTCOMES = {
@@ -261,6 +261,8 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     yield "  ".join(p for p in (word, state.run, ranks, took, code, which) if p), style
     if failure is not None and _explains(failure, ended):
         yield from _failure(failure)
+    for words in ended.warnings:
+        yield safe(f"  warn   {words}"), "yellow bold"
     if (last := ended.progress or state.progress) is not None:
         yield f"  last   {progress_words(last)}", ""
     if ended.log_dir and ended.outcome != "launch_failed":

@@ -9,6 +9,9 @@ from typing import Literal
 
 PREFIX = "distui."
 
+REGEXES = ("success.regex", "same")
+"""Keys of a job that say with a regular expression what its end must be like."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskLabels:
@@ -52,6 +55,12 @@ class TaskLabels:
     """What the task is called where its rank is more than a number: `worker/1`."""
     done_when: str = ""
     """`chief`, `worker` or `all` (launcher `tf`)."""
+    success_file: str = ""
+    success_seconds: float = 0.0
+    regexes: tuple[str, ...] = ()
+    """Keys of the job about its end that are regular expressions (REGEXES). Only that they are there is told: whoever
+    may start containers writes labels, and none of their regexes would be tried.
+    """
     rendezvous_file: str = ""
     """On the host, to be removed after; empty when there is none."""
 
@@ -95,6 +104,9 @@ def to_labels(t: TaskLabels) -> dict[str, str]:
         "progress": t.progress,
         "name": t.name,
         "done_when": t.done_when,
+        "success_file": t.success_file,
+        "success_seconds": f"{t.success_seconds:g}" if t.success_seconds else "",
+        "regexes": ",".join(t.regexes),
         "rendezvous_file": t.rendezvous_file,
     }
     return {PREFIX + k: v for k, v in values.items() if v}
@@ -145,6 +157,9 @@ def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
         progress=text("progress"),
         name=text("name"),
         done_when=text("done_when"),
+        success_file=text("success_file") if text("success_file").startswith("/") else "",
+        success_seconds=_float(text("success_seconds"), 0.0),
+        regexes=tuple(key for key in REGEXES if key in text("regexes").split(",")),
         rendezvous_file=_own_file(text("rendezvous_file"), run),
     )
 

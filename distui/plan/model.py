@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from distui.spec.inventory import EngineName
-from distui.spec.job import Backend, DoneWhen, FabricKind, Launcher
+from distui.spec.job import Backend, DoneWhen, FabricKind, Launcher, Success
 
 
 def container_name(run_id: str, index: int, attempt: int = 1) -> str:
@@ -222,6 +222,12 @@ class RunPlan:
     """Whose end is the run's (launcher `tf`); None: every task's."""
     mounts: tuple[Mount, ...] = ()
     """The job's `data`."""
+    success: Success | None = None
+    """What must be so at the end, beyond exit status 0."""
+    same: str | None = None
+    """What all ranks must print alike at the end."""
+    unchecked: tuple[str, ...] = ()
+    """Keys of the job about its end that can't be looked at from here, since only labels tell of them."""
 
     @property
     def hosts(self) -> tuple[str, ...]:

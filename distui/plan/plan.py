@@ -270,6 +270,8 @@ def _run_plan(draft: _Draft, notes: _Notes, digest: str) -> RunPlan:
         code=draft.code,
         mounts=mounts.mounts_of(job),
         build=draft.build,
+        success=job.success,
+        same=job.same,
     )
 
 
@@ -397,6 +399,9 @@ def _labels(
         progress=job.progress or "",
         done_when=tf.done_when(job) or "",
         rendezvous_file=draft.meeting.host_file or "",
+        success_file=(job.success.file if job.success else None) or "",
+        success_seconds=(job.success.min_seconds if job.success else None) or 0.0,
+        regexes=job.end_regexes,
     )
 
 

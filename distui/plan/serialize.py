@@ -9,6 +9,7 @@ from typing import Any
 from distui.errors import UsageError
 from distui.fits import check
 from distui.plan.model import BuildPlan, CodePlan, Fetch, HostNetwork, Mount, RunPlan, Task
+from distui.spec.job import Success
 
 SCHEMA = "distui/plan/v1"
 
@@ -38,8 +39,9 @@ def from_json(data: Mapping[str, Any]) -> RunPlan:
         code = CodePlan(**_fields(CodePlan, data["code"])) if data.get("code") else None
         build = BuildPlan(**_fields(BuildPlan, data["build"])) if data.get("build") else None
         mounts = tuple(_mount(m) for m in data.get("mounts", ()))
+        success = Success(**_fields(Success, data["success"])) if data.get("success") else None
         made = {"networks": networks, "tasks": tasks, "code": code, "build": build, "mounts": mounts}
-        return check(RunPlan(**{**_fields(RunPlan, data), **made}))
+        return check(RunPlan(**{**_fields(RunPlan, data), **made, "success": success}))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UsageError(f"not a complete plan: {error}") from error
 

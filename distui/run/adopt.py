@@ -15,7 +15,7 @@ from distui.run.host_run import HostRun
 from distui.run.store import StoredRun
 from distui.session import Connector
 from distui.spec.inventory import Host
-from distui.spec.job import DoneWhen, Launcher
+from distui.spec.job import DoneWhen, Launcher, Success
 
 
 def plan_of(found: FoundRun, stored: StoredRun | None, hosts: Sequence[Host]) -> RunPlan:
@@ -72,7 +72,14 @@ def _from_labels(found: FoundRun, hosts: Mapping[str, Host]) -> RunPlan:
         tasks=tuple(_task(task, hosts) for task in found.tasks),
         hash=labels.plan,
         done_when=_DONE_WHEN.get(labels.done_when),
+        success=_success(labels),
+        unchecked=labels.regexes,
     )
+
+
+def _success(labels: TaskLabels) -> Success | None:
+    asked = Success(file=labels.success_file or None, min_seconds=labels.success_seconds or None)
+    return asked if asked != Success() else None
 
 
 _LAUNCHERS: Mapping[str, Launcher] = {"torchrun": "torchrun", "tf": "tf", "command": "command"}

@@ -50,7 +50,7 @@ def _first(state: RunState) -> Moment:
     failure = state.failure
     assert failure is not None
     width = digits(state.ranks)
-    who = failure.host if failure.rank is None else failure.name or f"{failure.rank:0{width}d}"
+    who = failure.host or failure.name if failure.rank is None else failure.name or f"{failure.rank:0{width}d}"
     known = state.ranks.get(failure.rank) if failure.rank is not None else None
     what = end_word(known) if known is not None and not known.live else failure.words or "failed"
     why = headline_of(failure) if any(line.strip() for line in failure.excerpt) else failure.cause

@@ -8,6 +8,7 @@ from distui.errors import ExitCode
 from distui.run.attempts import why_last
 from distui.run.cleanup import clean_up
 from distui.run.events import RunEnded, RunOutcome
+from distui.run.review import Review, review
 
 if TYPE_CHECKING:
     from distui.run.controller import RunController
@@ -16,23 +17,37 @@ if TYPE_CHECKING:
 async def finish(run: RunController) -> RunEnded:
     """Everything is read: clean up the hosts and give the verdict."""
     known = run.known
+    looked = Review()
     stopped_by = "" if run.requests.stop else await run.watch.hosts.stopped_elsewhere()
-    retried = known.failed and known.judged() != ExitCode.OK and why_last(run, known.failure()) is None
+    if _outcome(run, failed=known.failed, stopped_by=stopped_by)[0] == "succeeded":
+        looked = await review(run)
+    unmet = looked.failure
+    lost = (known.failed and known.judged() != ExitCode.OK) or unmet is not None
+    retried = lost and why_last(run, unmet or known.failure()) is None
     leftovers = await clean_up(run, keep=run.keep and not retried)
     known.missed(index for host in run.hosts.values() for index in host.missing)
     await run.watch.ends.explain_last()
-    failure = known.failure() if known.failed else None
+    failure = known.failure() if known.failed else unmet
     await run.watch.ends.announce(failure)
-    if failure is not None and (words := known.uncertain()):
+    if known.failed and (words := known.uncertain()):
         await run.notice("warning", words)
     if missing := _unfound(run):
         text = f"{missing} of the run's tasks were not found: their hosts did not answer, or are not in the inventory"
         await run.notice("warning", text)
     outcome, code = _outcome(run, failed=failure is not None, stopped_by=stopped_by)
-    return ended(run, outcome, code, leftovers=leftovers)
+    if outcome == "succeeded" and unmet is not None:
+        outcome, code = "failed", ExitCode.RANK_FAILED
+    return ended(run, outcome, code, leftovers=leftovers, warnings=looked.warnings)
 
 
-def ended(run: RunController, outcome: RunOutcome, code: int, *, leftovers: tuple[str, ...] = ()) -> RunEnded:
+def ended(
+    run: RunController,
+    outcome: RunOutcome,
+    code: int,
+    *,
+    leftovers: tuple[str, ...] = (),
+    warnings: tuple[str, ...] = (),
+) -> RunEnded:
     """The run's last event, as things stand now."""
     return RunEnded(
         at=run.clock(),
@@ -45,6 +60,7 @@ def ended(run: RunController, outcome: RunOutcome, code: int, *, leftovers: tupl
         progress=run.state.progress,
         attempt=run.plan.attempt,
         attempts=run.plan.attempts,
+        warnings=warnings,
     )
 
 

@@ -200,8 +200,18 @@ class Failure:
 
     @property
     def who(self) -> str:
-        """`rank 13`, `worker/1`; empty when it was no rank but a launcher."""
-        return rank_words(self.rank, self.name) if self.rank is not None else ""
+        """`rank 13`, `worker/1`; `the run` where no one of its ranks is to blame; empty when it was a launcher."""
+        return rank_words(self.rank, self.name) if self.rank is not None else self.name
+
+    @property
+    def is_of_all(self) -> bool:
+        """Whether the run failed as a whole, and no rank or launcher before the others."""
+        return self.rank is None and bool(self.name)
+
+    @property
+    def where(self) -> str:
+        """`rank 13 on node02`, `the run`; the host when it was a launcher."""
+        return " on ".join(part for part in (self.who, self.host) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +287,8 @@ class RunEnded:
     """The last progress it told."""
     attempt: int = 1
     attempts: int = 1
+    warnings: tuple[str, ...] = ()
+    """What belongs to the verdict but does not change it, in words."""
 
 
 Event = (
@@ -421,6 +433,7 @@ def _result(event: RunEnded) -> dict[str, Any]:
         "first_failure": failure_json(event.failure),
         "log_dir": event.log_dir or None,
         "leftovers": list(event.leftovers),
+        "warnings": list(event.warnings),
         "took_s": round(event.took, 3),
         "progress": progress_json(event.progress) if event.progress is not None else None,
         "attempt": event.attempt,

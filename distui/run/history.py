@@ -40,6 +40,8 @@ class RunRow:
     took: float | None = None
     exit: int | None = None
     failure: Failure | None = None
+    warnings: tuple[str, ...] = ()
+    """What belongs to its verdict, in words."""
     live: bool = False
     """Whether its tasks were just seen on a host, running or ended, or this process follows it."""
     recorded: bool = False
@@ -60,7 +62,7 @@ class RunRow:
 
 def stored_row(stored: StoredRun) -> RunRow:
     """A run as this machine recorded it."""
-    from distui.run.recorded import told_failure  # here: `distui ps --help` needs only the words above
+    from distui.run.recorded import told_failure, warnings_of  # here: `distui ps --help` needs only the words above
     from distui.run.summary import summary
 
     told = summary(stored)
@@ -77,6 +79,7 @@ def stored_row(stored: StoredRun) -> RunRow:
         took=result.get("took_s"),
         exit=result.get("exit"),
         failure=told_failure(result.get("first_failure")),
+        warnings=warnings_of(result),
         recorded=True,
         log_dir=str(stored.log_dir),
         attempt=told["attempt"],
@@ -104,6 +107,7 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
         took=recorded.took if recorded and not runs else None,
         exit=None if runs else int(any(task.exit for task in found.tasks)),
         failure=recorded.failure if recorded else None,
+        warnings=recorded.warnings if recorded else (),
         live=True,
         recorded=recorded is not None,
         log_dir=recorded.log_dir if recorded else "",

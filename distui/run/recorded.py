@@ -228,8 +228,14 @@ def _ended(at: float, value: Mapping[str, Any]) -> RunEnded:
     return RunEnded(
         at, value["state"], value["exit"], failure_of(value["first_failure"]), value["log_dir"] or "",
         tuple(value["leftovers"]), value["took_s"], progress_of(at, value.get("progress")), value.get("attempt", 1),
-        value.get("attempts", 1),
+        value.get("attempts", 1), warnings_of(value),
     )  # fmt: skip
+
+
+def warnings_of(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """What belongs to the verdict of a result, in words."""
+    told = result.get("warnings")
+    return tuple(map(str, told)) if isinstance(told, list) else ()
 
 
 def _sample(value: Mapping[str, Any]) -> HostSampled:

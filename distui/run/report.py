@@ -95,6 +95,8 @@ def _head(plan: RunPlan, state: RunState, log_dir: str) -> Iterator[str]:
     if state.started is not None:
         until = f" to {_clock(ended.at)}" if ended is not None else ""
         yield f"ran       {time.strftime('%Y-%m-%d', time.localtime(state.started))} {_clock(state.started)}{until}"
+    for words in ended.warnings if ended is not None else ():
+        yield f"warning   {words}"
     if state.progress is not None:
         yield "progress  " + "  ".join(f"{name} {value:g}" for name, value in state.progress.values.items())
     if ended is not None:
@@ -113,7 +115,8 @@ def _first(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[s
         return
     _, gpus = placed(plan).get(failure.rank if failure.rank is not None else -1, (None, ()))
     when = f" at {_clock(failure.at)}.{int(failure.at * 1000) % 1000:03d}" if failure.at is not None else ""
-    yield f"FIRST FAILURE: {_who(failure.rank, failure.host, gpus)}, {failure.words}{when}"
+    who = _who(failure.rank, failure.host, gpus) if not failure.is_of_all else failure.name
+    yield f"FIRST FAILURE: {who}, {failure.words}{when}"
     yield f"said      {headline_of(failure)}"
     yield from _why(failure, tails.get(failure.rank) or tails.get(None, ()))
     yield from (f"  | {line}" for line in _telling(tails.get(failure.rank) or failure.excerpt))

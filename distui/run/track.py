@@ -39,6 +39,8 @@ class TaskTrack:
     never_started: bool = False
     exit_at: float = 0.0
     """When it ended, in our clock."""
+    started_at: float | None = None
+    """When it started, in our clock; None when the engine gave no time."""
     before_stop: bool = False
     """Whether its end was known here before any stop began: whatever the clocks say, no stop was its cause."""
     saved_at: float = 0.0

@@ -40,6 +40,7 @@ class WatchedEnds:
         offset = known.offset_ms(track.task.host)
         track.exit_at = corrected(event.finished_at, offset, otherwise=known.clock())
         track.exit = Exit(event.code, bool(event.oom), words, event.finished_at)
+        track.started_at = event.started_at and event.started_at - (offset or 0.0) / 1000
         track.never_started = event.state == "never_started"
         track.phase = "exited"
         self._explain(track)

@@ -93,6 +93,18 @@ class Role:
     """On top of the job's."""
 
 
+@dataclass(frozen=True, slots=True)
+class Success:
+    """What a run must show, beyond exit status 0, to have succeeded. Unset parts ask for nothing."""
+
+    regex: str | None = None
+    """Some rank, or a launcher, must print a line in which it is found."""
+    file: str | None = None
+    """Must be there after the end, as the container of some rank sees it; with engine `process` on its host."""
+    min_seconds: float | None = None
+    """The run must last so long, from the start of its first task to the end of its last."""
+
+
 MODES = ("ro", "rw")
 
 
@@ -224,8 +236,17 @@ class Job:
     stall_after: float = 120.0
     progress: str | None = None
     """A regex with named groups, from `progress: {regex: ...}`."""
+    success: Success | None = None
+    same: str | None = None
+    """A regex, from whose last match in each rank's output all ranks must show the same."""
     preflight: tuple[str, ...] = ()
     path: str = ""
+
+    @property
+    def end_regexes(self) -> tuple[str, ...]:
+        """Keys that say with a regular expression what the end must be like."""
+        found = {"success.regex": self.success and self.success.regex, "same": self.same}
+        return tuple(key for key, regex in found.items() if regex)
 
     @property
     def all_secrets(self) -> tuple[str, ...]:

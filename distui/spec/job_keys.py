@@ -7,6 +7,7 @@ from distui.spec import leaves, names, role_keys
 from distui.spec.build_keys import BUILD
 from distui.spec.code_keys import CODE
 from distui.spec.data_keys import DATA
+from distui.spec.end_keys import SAME, SUCCESS
 from distui.spec.host_keys import (
     GPU_COUNT,
     GPU_LIST,
@@ -263,6 +264,13 @@ COURSE = (
             build=lambda regex: regex,
         ),
         "How to read progress out of log lines.",
+    ),
+    Key("success", SUCCESS, "What must be so, beyond exit status 0; a run that does not meet it has failed."),
+    Key(
+        "same",
+        SAME,
+        "Regular expression for what all ranks must print alike at the end, such as 'params (\\w+)': its last match in "
+        "each rank's output, or the first group of it. A run whose ranks differ has failed.",
     ),
     Key(
         "preflight",

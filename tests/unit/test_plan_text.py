@@ -193,6 +193,9 @@ def test_rank_lists_survive_their_short_form(numbers: tuple[int, ...]) -> None:
         host=st.text(),
         job=st.text(),
         progress=st.text(),
+        success_file=st.text().map(lambda name: f"/{name}"),
+        success_seconds=st.sampled_from([0.0, 60.0]),
+        regexes=st.sampled_from([(), ("same",), ("success.regex", "same")]),
         on_fail=st.sampled_from(["stop", "wait"]),
         grace=st.sampled_from([0.0, 0.5, 30.0, 3600.0]),
     )

@@ -31,6 +31,7 @@ from distui.run.events import (
 from distui.run.followed import Back, Drained, Exited, Lost, Note, Removed
 from distui.run.resume import ResumePoint
 from distui.session import Completed
+from distui.spec.job import Success
 from fakehosts.runs import Cluster, facts_of, use_fake_follower
 
 
@@ -89,6 +90,81 @@ async def test_a_rank_that_fails_stops_the_rest(cluster: Cluster) -> None:
     (asked,) = cluster.of(StopAsked)
     assert (asked.reason, asked.grace) == ("failure", 5.0)
     assert cluster.left() == []
+
+
+async def ended_well(cluster: Cluster, *logs: bytes, **asked: object) -> RunEnded:
+    """A run whose two ranks print this and end with exit status 0."""
+    for task, host in enumerate(cluster.hosts):
+        host.engine.exits[task] = 0
+        host.files[f"log-{task}"] = logs[task]
+    return await cluster.run(dataclasses.replace(cluster.plan(), **asked))  # type: ignore[arg-type]
+
+
+async def test_a_good_exit_after_bad_words_is_a_success_with_a_warning(cluster: Cluster) -> None:
+    """Exit 0 with a traceback as the last words, and a `progress` that never matched: the result says so."""
+    crash = b'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\nValueError: 7\n'
+    ended = await ended_well(cluster, crash, b"fine\n", progress=r"step (?P<step>\d+)")
+
+    assert (ended.outcome, ended.exit, ended.failure) == ("succeeded", 0, None)
+    assert ended.warnings == (
+        "rank 0 ended with exit 0, but its last words are a traceback: ValueError: 7",
+        r"none of the 3 lines of rank 0 matched `progress` 'step (?P<step>\\d+)'",
+    )
+    result = cluster.store.need("r1").result()
+    assert result is not None and result["warnings"] == list(ended.warnings)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (Success(regex="all done"), "ended with exit 0, but no rank printed a line that matches `success.regex`"),
+        (Success(min_seconds=3600.0), "before the 3600 s of `success.min_seconds`"),
+    ],
+)
+async def test_success_that_is_not_met_is_a_failure(cluster: Cluster, asked: Success, words: str) -> None:
+    """FAILED, exit 1, with the part that was not met; nothing is left."""
+    ended = await ended_well(cluster, b"done\n", b"fine\n", success=asked)
+    assert (ended.outcome, ended.exit) == ("failed", 1)
+    assert ended.failure is not None and words in ended.failure.words
+    assert (ended.failure.rank, ended.failure.where) == (None, "the run")
+    assert [e.failure for e in cluster.of(FailureFound)] == [ended.failure]
+    assert cluster.left() == []
+
+
+async def test_success_that_is_met_by_any_rank_is_one(cluster: Cluster) -> None:
+    """Most programs say it on one rank only."""
+    ended = await ended_well(cluster, b"x\n", b"all done\n", success=Success(regex="^all", min_seconds=0.0))
+    assert (ended.outcome, ended.warnings) == ("succeeded", ())
+
+
+async def test_a_regex_that_takes_for_ever_is_no_success_and_hangs_nothing(cluster: Cluster) -> None:
+    """It is given up, and the failure says so."""
+    ended = await ended_well(cluster, b"a" * 64 + b"!\n", b"x\n", success=Success(regex="(a+)+$"))
+    assert ended.failure is not None and "takes longer than" in ended.failure.words
+
+
+async def test_replicas_that_differ_are_a_failure(cluster: Cluster) -> None:
+    """Of two nobody can say which is right: both are named, none is blamed."""
+    logs = (b"loss 9\nloss 0.32\n", b"loss 0.41\nend\n")
+    ended = await ended_well(cluster, *logs, same=r"loss (\S+)")
+    assert (ended.outcome, ended.exit) == ("failed", 1)
+    assert ended.failure is not None and ended.failure.rank is None
+    assert "`same`: rank 0 ended with loss 0.32, rank 1 ended with loss 0.41" in ended.failure.words
+    assert ended.failure.cause == "the replicas do not hold the same"
+
+
+async def test_replicas_that_agree_and_one_that_says_nothing(cluster: Cluster) -> None:
+    """What can't be compared is a warning."""
+    ended = await ended_well(cluster, b"loss 0.32\n", b"end\n", same=r"loss \S+")
+    assert (ended.outcome, ended.warnings) == ("succeeded", ("rank 1 printed no line that matches `same`",))
+
+
+async def test_a_run_that_fails_anyway_is_not_looked_at_further(cluster: Cluster) -> None:
+    """Its exit status is the reason; `success` adds nothing."""
+    cluster.hosts[1].engine.exits[1] = 3
+    ended = await cluster.run(dataclasses.replace(cluster.plan(), success=Success(regex="x"), same="y"))
+    assert ended.failure is not None and (ended.failure.rank, ended.failure.words) == (1, "exit 3")
+    assert ended.warnings == ()
 
 
 async def test_progress_and_silence_are_told(cluster: Cluster) -> None:

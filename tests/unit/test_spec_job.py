@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distui.errors import SpecError
-from distui.spec.job import Fabric, HostChoice, Job, RankLayout, Rendezvous, Torchrun
+from distui.spec.job import Fabric, HostChoice, Job, RankLayout, Rendezvous, Success, Torchrun
 from distui.spec.overrides import Override, parse_set
 from distui.spec.read_job import (
     job_from_flags,
@@ -51,6 +51,7 @@ def test_the_mnist_example_is_read() -> None:
         rendezvous=Rendezvous("tcp"),
         backend="gloo",
         progress=r"epoch (?P<epoch>\d+) step (?P<step>\d+) loss (?P<loss>[\d.]+)",
+        same=r"params (\w+)",
         volumes=("/mnt/pytorch:/pytorch",),
         workdir="/pytorch/trainers",
         command=tuple(command.split()),
@@ -98,6 +99,8 @@ on_fail: wait
 stop_grace: 1m30s
 stall_after: 2.5
 progress: {regex: 'step (?P<step>\d+)$'}
+success: {regex: 'done$', file: /out/last.pt, min_seconds: 1m}
+same: 'params (\w+)'
 preflight: [ssh, docker, image, gpus_idle, ports, ib]
 """
     assert read_job(text, "j", environ={}) == Job(
@@ -130,6 +133,8 @@ preflight: [ssh, docker, image, gpus_idle, ports, ib]
         stop_grace=90.0,
         stall_after=2.5,
         progress=r"step (?P<step>\d+)$",
+        success=Success("done$", "/out/last.pt", 60.0),
+        same=r"params (\w+)",
         preflight=("ssh", "docker", "image", "gpus_idle", "ports", "ib"),
         path="j",
     )
@@ -240,6 +245,11 @@ def test_what_can_not_be_an_image(image: str) -> None:
         ("stop_grace: -1", "1:13 stop_grace: expected a duration from 0 to 86400 seconds"),
         ("stop_grace: .inf", "1:13 stop_grace: expected a duration from 0 to 86400 seconds"),
         ("progress: {regex: '(a'}", "1:19 progress.regex: not a regular expression: missing )"),
+        ("success: {regex: '(a'}", "1:18 success.regex: not a regular expression: missing )"),
+        ("success: {file: out/x}", "1:17 success.file: 'out/x' must be an absolute path"),
+        ("success: {}", "1:10 success: asks for nothing: write regex, file or min_seconds"),
+        ("success: {min_seconds: -1}", "1:24 success.min_seconds: expected a duration from 0"),
+        ("same: '(a'", "1:7 same: not a regular expression: missing )"),
         ("progress: {regex: 'a'}", "1:19 progress.regex: has no named group"),
         ("preflight: [shs]", "1:13 preflight[0]: unknown check 'shs', did you mean 'ssh'?"),
         ("pull: yes", "1:7 pull: expected always, missing or never"),

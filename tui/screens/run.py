@@ -198,7 +198,7 @@ class RunScreen(RunPaint):
             return
         hosts = len(self.live.plan.hosts)
         wanted = Wanted(
-            banner=failure_banner.banner_rows(self.feed.state.failure),
+            banner=failure_banner.banner_rows(self.feed.state.failure, self._warnings()),
             events=timeline.rows_wanted(self.moments),
             hosts=hosts,
             ranks=1 + len(self.ranks.list.rows),

@@ -104,12 +104,17 @@ class RunPaint(FailureKeys):
     def _banner(self, width: int, height: int) -> list[Line]:
         failure = self.feed.state.failure
         if failure is None:
-            return []
+            return failure_banner.warning_lines(self.look, self.glyphs, self._warnings(), width, height)
         _, gpus = self.feed.placed.get(failure.rank if failure.rank is not None else -1, (None, ()))
         where = f"GPU {','.join(map(str, gpus))}" if gpus else ""
         return failure_banner.banner_lines(
             self.look, self.glyphs, failure, width, height, gpus=where, again=self.feed.over
         )
+
+    def _warnings(self) -> tuple[str, ...]:
+        """What belongs to the verdict of a run that has ended."""
+        ended = self.feed.state.ended
+        return ended.warnings if ended is not None else ()
 
     def _hosts(self) -> list[HostRow]:
         state, rows = self.feed.state, self.feed.rows()
@@ -162,6 +167,8 @@ class RunPaint(FailureKeys):
             )
         ended = sum(not r.live for r in state.ranks.values()) - (state.failure.rank is not None)
         who = state.failure.who or "the launcher"
+        if state.failure.is_of_all:
+            return timeline.timeline_lines(self.look, self.glyphs, self.moments, width, height, "")
         words = f"{ended} rank{'s' * (ended != 1)} ended because of {who}" if ended > 0 else f"after {who} failed"
         return timeline.timeline_lines(self.look, self.glyphs, self.moments, width, height, words)
 

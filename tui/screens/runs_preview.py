@@ -21,6 +21,7 @@ def preview(row: RunRow, found: Found, width: int, look: Palette, glyphs: Glyphs
     lines += [_fact("state", state_words(row) + (", on its hosts now" if row.live else ""), look)]
     lines += [_fact("owner", row.owner or "unknown", look)]
     lines += [_fact("here", f"plan, events and logs, {size_words(row.size)}" if row.recorded else "nothing", look)]
+    lines += [_fact("warning", words, look) for words in row.warnings]
     return lines + _failure(row, look, glyphs, width) + _tasks(row, found, look, glyphs, width)
 
 
@@ -36,9 +37,8 @@ def _failure(row: RunRow, look: Palette, glyphs: Glyphs, width: int) -> list[Lin
     failure = row.failure
     if failure is None:
         return []
-    rank = f"{failure.who} on {failure.host}" if failure.who else failure.host
     lines = _heading("First failure", look, glyphs, width)
-    lines.append(Line().gap(3).put(rank, look.wrong).gap(2).put(failure.words, look.text))
+    lines.append(Line().gap(3).put(failure.where, look.wrong).gap(2).put(failure.words, look.text))
     for label, words in (("cause", failure.cause), ("next", failure.hint)):
         if words:
             lines.append(_fact(label, words, look))

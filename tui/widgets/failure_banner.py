@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from distui.run.events import Failure
 from distui.run.severity import headline_of, severity
@@ -33,7 +34,7 @@ def _start(look: Palette, glyphs: Glyphs) -> Line:
 
 def _who(look: Palette, glyphs: Glyphs, failure: Failure, width: int, *, gpus: str) -> Line:
     who = failure.name or failure.who.capitalize() or "The launcher"
-    who = f"{who} failed first"
+    who = f"{who[:1].upper()}{who[1:]} failed" if failure.is_of_all else f"{who} failed first"
     line = _start(look, glyphs).put(who, look.wrong).gap(3)
     line.put(" ".join(part for part in (failure.host, gpus) if part), look.text)
     line.gap(3).put(failure.words, look.text)
@@ -70,8 +71,16 @@ def _chip(look: Palette) -> Line:
     return Line().put(" R ", look.chip, click="screen.do('rerun')").put(" run again", look.muted)
 
 
-def banner_rows(failure: Failure | None) -> int:
+def warning_lines(look: Palette, glyphs: Glyphs, warnings: Sequence[str], width: int, height: int) -> list[Line]:
+    """What belongs to the verdict of a run without a failure; what has no row is counted in the last one."""
+    shown = list(warnings[:height])
+    if len(warnings) > height > 0:
+        shown[-1] = f"{len(warnings) - height + 1} more warnings: `show` lists them"
+    return [_labelled(look, glyphs, "warn", words, width, Line()) for words in shown]
+
+
+def banner_rows(failure: Failure | None, warnings: Sequence[str] = ()) -> int:
     """How many rows the banner takes when there is room."""
     if failure is None:
-        return 0
+        return min(len(warnings), ROWS)
     return 2 + bool(failure.cause) + bool(failure.hint)

@@ -184,6 +184,7 @@ def _show(out: Console, row: history.RunRow, ranks: Sequence[RankRow], progress:
         "logs": row.log_dir or ("on the hosts" if ranks else ""),
     }
     lines = [f"{key:<8} {value}" for key, value in facts.items() if value]
+    lines += [f"{'warn':<8} {words}" for words in row.warnings]
     lines += _failure_lines(row)
     cells = [(r.name or str(r.rank), r.host, r.state, "" if r.exit is None else str(r.exit), r.words) for r in ranks]
     head = "TASK" if any(r.name for r in ranks) else "RANK"
@@ -195,8 +196,7 @@ def _failure_lines(row: history.RunRow) -> list[str]:
     told = row.failure
     if told is None:
         return []
-    who = f"{told.who} on {told.host}" if told.who else told.host
-    lines = [f"{'first':<8} {who} failed first: {told.words}"]
+    lines = [f"{'first':<8} {told.where}{'' if told.is_of_all else ' failed first'}: {told.words}"]
     lines += [f"{key:<8} {words}" for key, words in (("cause", told.cause), ("try", told.hint)) if words]
     return lines + [f"{'':<8} | {line}" for line in told.excerpt]
 

@@ -1,0 +1,85 @@
+"""Whether replicas ended alike: what ranks printed last that all of them must print (`same` of the job). Pure.
+
+Values are compared as numbers where all of them are some (`0.320` is `0.32`), else letter by letter. More than half of
+the ranks are the measure; without a majority nobody can say who is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from distui.plan.labels import format_ranks
+
+SHOWN = 80
+"""Letters shown of what a rank printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a rank printed last: the value that is compared, and the words it stands in."""
+
+    value: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What the comparison found. `odd` are the ranks that differ from most others; empty when there is no majority."""
+
+    words: str = ""
+    """How the ranks differ; empty when they do not."""
+    odd: tuple[int, ...] = ()
+    warning: str = ""
+    """Ranks that could not be compared, since they printed nothing of it."""
+
+
+def compared(last: Mapping[int, Said | None]) -> Drift:
+    """Ranks -> what each printed last, None where it printed nothing that matches."""
+    silent = [rank for rank, said in last.items() if said is None]
+    told = {rank: said for rank, said in last.items() if said is not None}
+    if last and not told:
+        return Drift(warning="no rank printed a line that matches `same`: nothing was compared")
+    warning = f"{_ranks(silent)} printed no line that matches `same`" if silent else ""
+    groups = _groups(told)
+    if len(groups) < 2:
+        return Drift(warning=warning)
+    most = max(groups, key=len)
+    if 2 * len(most) <= len(told):
+        return Drift(_words(groups, told), warning=warning)
+    others = [ranks for ranks in groups if ranks is not most]
+    words = f"{_words(others, told)}, the others with {_shown(told[most[0]])}"
+    return Drift(words, tuple(sorted(rank for ranks in others for rank in ranks)), warning)
+
+
+def _groups(told: Mapping[int, Said]) -> list[list[int]]:
+    """The ranks that said the same, by the first of them."""
+    numbers = {rank: _number(said.value) for rank, said in told.items()}
+    as_numbers = all(number is not None for number in numbers.values())
+    groups: dict[Hashable, list[int]] = {}
+    for rank, said in told.items():
+        groups.setdefault(numbers[rank] if as_numbers else said.value.strip(), []).append(rank)
+    return list(groups.values())
+
+
+def _number(text: str) -> Hashable | None:
+    try:
+        number = Decimal(text.strip())
+    except InvalidOperation:
+        return None
+    return "nan" if number.is_nan() else number
+
+
+def _words(groups: Sequence[Sequence[int]], told: Mapping[int, Said]) -> str:
+    parts = [f"{_ranks(ranks)} ended with {_shown(told[ranks[0]])}" for ranks in groups[:4]]
+    return ", ".join([*parts, *([f"{len(groups) - 4} more differ, too"] if len(groups) > 4 else [])])
+
+
+def _shown(said: Said) -> str:
+    words = " ".join(said.words.split())
+    return words if len(words) <= SHOWN else f"{words[:SHOWN]}..."
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank{'s' * (len(ranks) != 1)} {format_ranks(sorted(ranks))}"

@@ -1,0 +1,120 @@
+"""Exit status 0 that is no success, and replicas that do not hold the same: the pure rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from distui.run.verdict.drift import Drift, Said, compared
+from distui.run.verdict.success import LastWords, Looked, suspicions, suspicious, unmet
+from distui.spec.job import Success
+
+TRACEBACK = ("Traceback (most recent call last):", '  File "t.py", line 3, in <module>', "    raise ValueError(7)")
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["step 1", *TRACEBACK, "ValueError: 7"], "its last words are a traceback: ValueError: 7"),
+        ([f"[rank0]: {line}" for line in (*TRACEBACK, "ValueError: 7")], "its last words are a traceback"),
+        ([*TRACEBACK, "ValueError: 7", "", "  "], "its last words are a traceback"),
+        (["  Traceback (most recent call last):", '    File "t.py", line 1', "  mine.OwnError"], "traceback"),
+        (["Unable to locate sufficient 2 gpus to run this example. Exiting."], "fewer GPUs than it uses"),
+        (["AssertionError: Torch not compiled with CUDA enabled", "bye"], "built without CUDA"),
+        (["ERROR: no such dataset"], "said last: ERROR: no such dataset"),
+    ],
+)
+def test_last_words_that_do_not_go_with_success(lines: list[str], words: str) -> None:
+    """They are told as they were said."""
+    found = suspicious(lines)
+    assert found is not None and words in found
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        ["", " "],
+        ["final loss 0.31"],
+        [*TRACEBACK, "ValueError: 7", "caught, going on", "final loss 0.31"],
+        [*TRACEBACK, "ValueError: 7", "done"],
+        ["CUDA out of memory, batch halved", "step 2", "step 3", "final loss 0.31"],
+        ["UserWarning: CUDA initialization: Found no NVIDIA driver on your system."],
+        ["Connection closed by peer"],
+        ["error rate 0.02"],
+        ["Error analysis written to out.csv"],
+    ],
+)
+def test_an_ordinary_end_is_not_suspicious(lines: list[str]) -> None:
+    """An error that was survived, a warning, a peer that ended a moment earlier, a word in a report."""
+    assert suspicious(lines) is None
+
+
+def test_ranks_that_say_the_same_are_told_once() -> None:
+    """With their numbers, and how many more."""
+    said = ["Unable to locate sufficient 2 gpus to run this example. Exiting."]
+    (words,) = suspicions([LastWords(r, "h1", said) for r in range(8)])
+    assert words.startswith("rank 0 and 7 more ended with exit 0, but said at the end: Unable to locate")
+    two = [LastWords(0, "h1", said), LastWords(1, "h2", ["fine"]), LastWords(None, "h2", said)]
+    (words,) = suspicions(two)
+    assert words.startswith("rank 0 and the launcher on h2 ended with exit 0")
+
+
+@pytest.mark.parametrize(
+    ("asked", "looked", "words"),
+    [
+        (Success(regex="done"), Looked(regex=False), "no rank printed a line that matches `success.regex` 'done'"),
+        (Success(regex="a"), Looked(regex=False, regex_given_up="takes longer than 0.5 s"), "takes longer than 0.5 s"),
+        (
+            Success(file="/o"),
+            Looked(file_on=(), file_asked=("h1", "h2")),
+            "/o of `success.file` is not there (looked on h1",
+        ),
+        (Success(file="/o"), Looked(file_on=(), file_asked=("h1",), file_errors={"h1": "no answer"}), "h1: no answer"),
+        (Success(min_seconds=60), Looked(seconds=1.23), "it was over after 1.2 s, before the 60 s"),
+    ],
+)
+def test_the_part_of_success_that_is_not_met_is_named(asked: Success, looked: Looked, words: str) -> None:
+    """One reason each."""
+    (reason,) = unmet(asked, looked)
+    assert words in reason
+
+
+def test_success_that_is_met_or_unknown_says_nothing() -> None:
+    """A length that no engine told is no reason to fail a run."""
+    asked = Success("done", "/o", 60)
+    assert unmet(asked, Looked(regex=True, file_on=("h2",), file_asked=("h1", "h2"), seconds=60.0)) == ()
+    assert unmet(Success(min_seconds=60), Looked(seconds=None)) == ()
+    assert len(unmet(asked, Looked(regex=False, file_on=(), seconds=1.0))) == 3
+
+
+def said(value: str) -> Said:
+    return Said(value, f"loss {value}")
+
+
+@pytest.mark.parametrize(
+    ("values", "drift"),
+    [
+        ("0.32 0.32 0.32", Drift()),
+        ("0.32 0.320 3.2e-1", Drift()),
+        ("a1 a1", Drift()),
+        ("nan nan", Drift()),
+        ("0.32 0.32 0.32 0.41", Drift("rank 3 ended with loss 0.41, the others with loss 0.32", (3,))),
+        ("9 0 0 0 7", Drift("rank 0 ended with loss 9, rank 4 ended with loss 7, the others with loss 0", (0, 4))),
+        ("0.41 0.32", Drift("rank 0 ended with loss 0.41, rank 1 ended with loss 0.32")),
+        ("1 1 2 2", Drift("ranks 0-1 ended with loss 1, ranks 2-3 ended with loss 2")),
+        ("12e998 12e999", Drift("rank 0 ended with loss 12e998, rank 1 ended with loss 12e999")),
+        ("nan 0.1 0.1", Drift("rank 0 ended with loss nan, the others with loss 0.1", (0,))),
+        ("ab 1 1", Drift("rank 0 ended with loss ab, the others with loss 1", (0,))),
+        ("1 - 1", Drift(warning="rank 1 printed no line that matches `same`")),
+        ("- -", Drift(warning="no rank printed a line that matches `same`: nothing was compared")),
+    ],
+)
+def test_replicas_are_compared(values: str, drift: Drift) -> None:
+    """Numbers as numbers; most ranks are the measure; two that differ are both named and none is blamed."""
+    assert compared({r: None if v == "-" else said(v) for r, v in enumerate(values.split())}) == drift
+
+
+def test_many_groups_and_long_words_are_cut() -> None:
+    """The words stay short whatever ranks print."""
+    drift = compared({r: Said(str(r), "x" * 500) for r in range(40)})
+    assert drift.words.endswith("36 more differ, too") and len(drift.words) < 600
