@@ -7,21 +7,17 @@ text into options and leaves their meaning to `remote.config`.
 
 from __future__ import annotations
 
-import fnmatch
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from distui.files import read_text, reason
+from distui.spec.ssh_lines import INCLUDE_DEPTH, host_matches, included, is_blank, option_of, words_of
 
 _RAW = frozenset({"proxycommand", "remotecommand", "localcommand", "knownhostscommand"})
 _LISTS = frozenset({"identityfile", "certificatefile"})
-_INCLUDE_DEPTH = 16
-_KEYWORD = re.compile(r'\s*("?)([A-Za-z0-9]+)\1[ \t]*=?[ \t]*(.*)$')
-_WORD = re.compile(r'(?:"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\\.|[^\s"\'\\])+')
-_PIECE = re.compile(r'"((?:\\.|[^"\\])*)"|\'((?:\\.|[^\'\\])*)\'|\\(.)|([^"\'\\]+)')
 
 
 class ConfigError(ValueError):
@@ -79,17 +75,17 @@ class Reader:
 
     def _line(self, line: str, active: bool, base: Path, depth: int) -> bool:
         """Take one line in; whether the lines after it count."""
-        if not line.strip() or line.lstrip().startswith("#"):
+        if is_blank(line):
             return active
-        found = _KEYWORD.match(line)
+        found = option_of(line)
         if found is None:
             raise ConfigError(f"{self._place}: not an option: {line.strip()!r}")
-        option, rest = found[2].lower(), found[3].strip()
+        option, rest = found[0].lower(), found[1]
         words = (rest,) if option in _RAW else self._words(rest)
         if not words or (not words[0] and option not in _LISTS):
-            raise ConfigError(f"{self._place}: {found[2]} has no value")
+            raise ConfigError(f"{self._place}: {found[0]} has no value")
         if option == "host":
-            return _host_matches(words, self._host)
+            return host_matches(words, self._host)
         if option == "match":
             return self._match(list(words))
         if active and option == "include":
@@ -99,20 +95,10 @@ class Reader:
         return active
 
     def _words(self, rest: str) -> tuple[str, ...]:
-        words: list[str] = []
-        position = 0
-        while position < len(rest):
-            if rest[position].isspace():
-                position += 1
-                continue
-            if rest[position] == "#":
-                break
-            found = _WORD.match(rest, position)
-            if found is None:
-                raise ConfigError(f"{self._place}: a quote is not closed")
-            words.append(_unquoted(found[0]))
-            position = found.end()
-        return tuple(words)
+        try:
+            return words_of(rest)
+        except ValueError as exc:
+            raise ConfigError(f"{self._place}: {exc}") from None
 
     def _set(self, option: str, words: tuple[str, ...]) -> None:
         if option in _LISTS:
@@ -124,11 +110,11 @@ class Reader:
         self._options.single.setdefault(option, words)
 
     def _include(self, patterns: tuple[str, ...], base: Path, depth: int) -> None:
-        if depth >= _INCLUDE_DEPTH:
+        if depth >= INCLUDE_DEPTH:
             raise ConfigError(f"{self._place}: files include one another too deep")
         place = self._place
         for pattern in patterns:
-            for path in _included(pattern, base, self._query.home):
+            for path in included(pattern, base, self._query.home):
                 self.read(path, base=base, depth=depth + 1)
         self._place = place
 
@@ -155,7 +141,7 @@ class Reader:
             raise ConfigError(f"{self._place}: Match {name} has no value")
         subject = self._subject(name)
         if subject is not None:
-            return _host_matches(tuple(value.split(",")), subject)
+            return host_matches(tuple(value.split(",")), subject)
         if name == "exec":
             return self._succeeds(value)
         if name in ("localnetwork", "command", "sessiontype", "version"):
@@ -186,36 +172,3 @@ class Reader:
         text = re.sub(r"%(.)", lambda m: tokens.get(m[1], m[0]), command)
         done = subprocess.run(["/bin/sh", "-c", text], stdin=subprocess.DEVNULL, capture_output=True, check=False)
         return done.returncode == 0
-
-
-def _host_matches(patterns: tuple[str, ...], name: str) -> bool:
-    """Whether some pattern matches and no pattern with `!` does; `*` and `?` only, upper and lower case alike."""
-    matched = False
-    for pattern in patterns:
-        wild = pattern.lstrip("!").lower().replace("[", "[[]")
-        if fnmatch.fnmatchcase(name.lower(), wild):
-            if pattern.startswith("!"):
-                return False
-            matched = True
-    return matched
-
-
-def _included(pattern: str, base: Path, home: Path) -> Iterator[Path]:
-    """The files an Include names, in the order of their names, as glob(3) gives them."""
-    path = home / pattern[2:] if pattern.startswith("~/") else base / pattern
-    anchor = Path(path.anchor)
-    yield from sorted(found for found in anchor.glob(str(path.relative_to(anchor))) if found.is_file())
-
-
-def _unquoted(word: str) -> str:
-    """Quotes removed; a backslash counts only before a quote, a backslash or a blank."""
-    return "".join(_piece(found) for found in _PIECE.finditer(word))
-
-
-def _piece(found: re.Match[str]) -> str:
-    double, single, escaped, plain = found.groups()
-    if plain is not None:
-        return plain
-    if escaped is not None:
-        return escaped if escaped in "\"'\\ " else "\\" + escaped
-    return re.sub(r"\\([\"'\\])", r"\1", double if double is not None else single)

@@ -62,7 +62,8 @@ def _host_set(node: Scalar) -> str:
     return node.text
 
 
-def _group_key(word: Scalar) -> str:
+def group_key(word: Scalar) -> str:
+    """The name of a group. Raises Wrong."""
     if not _GROUP_NAME.fullmatch(word.text):
         raise Wrong(f"{shown(word.text)} is not a group name: letters, digits, '.', '_' and '-'")
     if word.text == "all":
@@ -176,7 +177,7 @@ def _host_key(word: Scalar) -> str:
 HOSTS = MapOf(_host_key, HOST, "hosts by their ssh name, such as node[01-04]: {gpus: 8}", partial=True)
 _HOST_SET = Leaf("host names such as node[01-04]", _host_set, {"type": "string"})
 GROUPS = MapOf(
-    _group_key,
+    group_key,
     ByKind(leaf=_HOST_SET, items=ListOf(_HOST_SET, "a list of host names")),
     "groups such as h100: node[01-04]",
     names={"pattern": f"^{_GROUP_NAME.pattern}$", "not": {"const": "all"}},

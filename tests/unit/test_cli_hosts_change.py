@@ -110,8 +110,9 @@ def test_a_host_is_removed_with_its_line_only(cli: Any) -> None:
         ("nodeset", "the set", "node[001-064] gw1", 'version: 1\nhosts:\n  "node[001-064]": {}\n  gw1: {}\n'),
         ("hostfile", "hf", "n1 slots=8\nbob@n2\n", "version: 1\nhosts:\n  n1: {}\n  n2: {user: bob}\n"),
         ("ansible", "inventory", INI,
-         'version: 1\nhosts:\n  gw: {addr: "10.0.0.1", port: 2222, user: ops}\n  "node[01-03]": {user: ubuntu}\n'
-         '  odd: {}\n  c1: {}\ngroups:\n  gpu: "node[01-03],odd"\n  cpu: c1\n  cluster: "node[01-03],odd,c1"\n'),
+         'version: 1\nhosts:\n  gw: {addr: "10.0.0.1", user: ops, port: 2222}\n  "node[01-03]": {user: ubuntu}\n'
+         '  odd: {user: nobody}\n  c1: {}\n'
+         'groups:\n  gpu: "node[01-03],odd"\n  cpu: c1\n  cluster: "node[01-03],odd,c1"\n'),
         ("ansible", "inventory.yml", YML,
          'version: 1\nhosts:\n  gw: {addr: "10.0.0.1", port: 2222}\n  "node[01-02]": {}\n  b1: {}\n'
          'groups:\n  gpu: "node[01-02],b1"\n  big: b1\n'),

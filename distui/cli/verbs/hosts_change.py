@@ -17,9 +17,10 @@ from distui.cli.settings import Settings
 from distui.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
-    from distui.spec.import_hosts import Imported
+    from distui.spec.imported import Imported
 
 NEW = "version: 1\n"
+_MOST_REMARKS = 20
 
 
 @verb("add")
@@ -98,7 +99,7 @@ def import_(
     """Take hosts over from ~/.ssh/config, an Ansible inventory, a hostfile or a node set.
 
     Prints a hosts.yaml; with --write hosts that are not there yet are added to yours. FILE is `-` for standard
-    input; for nodeset it may be the set itself: 'node[001-064]'.
+    input; for nodeset it may be the set itself: 'node[001-064]'. What hosts.yaml can't say is left out and named.
     """
     from distui.spec import import_hosts
 
@@ -109,8 +110,10 @@ def import_(
     found = found.matching(match) if match else found
     if not found.hosts:
         raise UsageError(f"no host of {path} matches '{match}'")
-    for remark in found.remarks:
+    for remark in found.remarks[:_MOST_REMARKS]:
         out.say(f"{path}: {remark}", "yellow")
+    if len(found.remarks) > _MOST_REMARKS:
+        out.say(f"{path}: {len(found.remarks) - _MOST_REMARKS} more were left out", "yellow")
     if not write:
         out.print(import_hosts.as_yaml(found))
         return 0

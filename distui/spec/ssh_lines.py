@@ -1,0 +1,79 @@
+"""The lines of OpenSSH's client configuration (ssh_config(5)): keywords, quoted words, patterns, Include.
+
+Read by those who want to log in (`remote.sshconfig`) and by those who only look for names (`import_ssh`).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+INCLUDE_DEPTH = 16
+"""How deep files may include one another; as in ssh."""
+_KEYWORD = re.compile(r'\s*("?)([A-Za-z0-9]+)\1[ \t]*=?[ \t]*(.*)$')
+_WORD = re.compile(r'(?:"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|\\.|[^\s"\'\\])+')
+_PIECE = re.compile(r'"((?:\\.|[^"\\])*)"|\'((?:\\.|[^\'\\])*)\'|\\(.)|([^"\'\\]+)')
+
+
+def option_of(line: str) -> tuple[str, str] | None:
+    """The keyword of a line as it is written, and the text after it; None when the line is not an option."""
+    found = _KEYWORD.match(line)
+    return (found[2], found[3].strip()) if found else None
+
+
+def is_blank(line: str) -> bool:
+    """Whether a line says nothing: it is empty or a comment."""
+    return not line.strip() or line.lstrip().startswith("#")
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a value, without their quotes; a comment ends them. Raises ValueError for a quote left open."""
+    found: list[str] = []
+    position = 0
+    while position < len(text):
+        if text[position].isspace():
+            position += 1
+            continue
+        if text[position] == "#":
+            break
+        match = _WORD.match(text, position)
+        if match is None:
+            raise ValueError("a quote is not closed")
+        found.append(_unquoted(match[0]))
+        position = match.end()
+    return tuple(found)
+
+
+def host_matches(patterns: tuple[str, ...], name: str) -> bool:
+    """Whether some pattern matches and no pattern with `!` does; `*` and `?` only, upper and lower case alike."""
+    matched = False
+    for pattern in patterns:
+        wild = pattern.lstrip("!").lower().replace("[", "[[]")
+        if fnmatch.fnmatchcase(name.lower(), wild):
+            if pattern.startswith("!"):
+                return False
+            matched = True
+    return matched
+
+
+def included(pattern: str, base: Path, home: Path) -> Iterator[Path]:
+    """The files an Include names, in the order of their names, as glob(3) gives them."""
+    path = home / pattern[2:] if pattern.startswith("~/") else base / pattern
+    anchor = Path(path.anchor)
+    yield from sorted(found for found in anchor.glob(str(path.relative_to(anchor))) if found.is_file())
+
+
+def _unquoted(word: str) -> str:
+    """Quotes removed; a backslash counts only before a quote, a backslash or a blank."""
+    return "".join(_piece(found) for found in _PIECE.finditer(word))
+
+
+def _piece(found: re.Match[str]) -> str:
+    double, single, escaped, plain = found.groups()
+    if plain is not None:
+        return plain
+    if escaped is not None:
+        return escaped if escaped in "\"'\\ " else "\\" + escaped
+    return re.sub(r"\\([\"'\\])", r"\1", double if double is not None else single)
