@@ -13,6 +13,7 @@ from typing import Any
 from distui.plan.serialize import from_json
 from distui.run.times import times_of
 
+RAISED = re.compile(r"Traceback \(most recent|Exception raised from|terminate called")
 LOST = 255
 """Docker's exit code of containers whose end it did not see."""
 LINES = 200
@@ -186,7 +187,7 @@ def settle(truth: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
         for rank in task["ranks"]:
             told = ranks[str(rank)]
             if "|" in told["relation"]:
-                raised = [at for at, of, text in task["lines"] if of == rank and "Traceback (most" in text]
+                raised = [at for at, of, text in task["lines"] if of == rank and RAISED.search(text)]
                 ended = [task["end"]["finished_at"]] if task["end"] else []
                 told["relation"] = "followed" if min(raised + ended) - ahead < stop else "stopped"
             if told["exit"] is told["signal"] is None and case["launcher"] != "torchrun" and task["end"]:

@@ -104,9 +104,9 @@ TORCH = (
     ),
     Scenario(
         "meet-missing",
-        "rank 2 never comes to the rendezvous, the others wait 6 s for it",
+        "rank 2 never comes to the rendezvous; rank 0 gives up after 6 s, and its store goes with it",
         meet(1, "if rank == 2: time.sleep(90)", hosts="h[1-3]"),
-        truth("failed", "alike 1", "alike 1", TERM, first=[0, 1], cause="rendezvous"),
+        truth("failed", "first 1", "followed ?", TERM, first=[0], cause="rendezvous"),
     ),
     Scenario(
         "meet-wrong-address",
@@ -116,7 +116,7 @@ TORCH = (
             "os.environ['MASTER_ADDR'] = '10.77.0.99'; os.environ['RANK'] = str(rank + 1); "
             "os.environ['WORLD_SIZE'] = '3'",
         ),
-        truth("failed", "alike 1", "alike 1", first=[0, 1], cause="rendezvous|reach"),
+        truth("failed", "alike ?", "alike ?", first=[0, 1], cause="rendezvous|reach"),
     ),
     Scenario(
         "meet-port-in-use",
@@ -150,7 +150,7 @@ TORCH = (
         "torchrun-one-of-two",
         "torchrun on two hosts: rank 1 raises, rank 0 works on without it",
         torchrun(1, "--meet", "/pytorch/meet", "1:5:raise", *LONG),
-        truth("failed", TERM, "first 1", first=[1]),
+        truth("failed", "stopped ?", "first 1", first=[1]),
     ),
     Scenario(
         "torchrun-local-terminated",
@@ -168,7 +168,15 @@ TORCH = (
         "torchrun-sigsegv",
         "torchrun on two hosts with two ranks each: rank 3 crashes in compiled code",
         torchrun(2, "--meet", "/pytorch/meet", "3:10:crash", *LONG),
-        truth("failed", TERM, TERM, "followed SIGTERM", "first SIGSEGV", first=[3], cause="crash|compiled code"),
+        truth(
+            "failed",
+            "stopped ?",
+            "stopped ?",
+            "followed SIGTERM",
+            "first SIGSEGV",
+            first=[3],
+            cause="crash|compiled code",
+        ),
     ),
     Scenario(
         "torchrun-sigkill",
@@ -224,9 +232,9 @@ TORCH = (
     ),
     Scenario(
         "torchrun-c10d-raise",
-        "torchrun with c10d on two hosts: one rank of two raises",
+        "torchrun with c10d on two hosts: the rank that torchrun calls 1 raises, here on the second host",
         torchrun(1, "--meet", "/pytorch/meet", "1:5:raise", *LONG, torchrun={"rdzv": "c10d"}),
-        truth("failed", "?", "?", first=[0, 1]),
+        truth("failed", "stopped ?", "first 1", first=[1]),
     ),
     Scenario(
         "torchrun-c10d-succeeds",
@@ -238,21 +246,21 @@ TORCH = (
         "torchrun-stop-user",
         "torchrun on two hosts: Ctrl-C while all is well",
         torchrun(1, "--meet", "/pytorch/meet", *LONG),
-        truth("stopped", TERM, TERM, never=["failed first"]),
+        truth("stopped", "stopped ?", "stopped ?", never=["failed first"]),
         interrupt,
     ),
     Scenario(
         "torchrun-stop-while-failing",
         "torchrun on two hosts: rank 0 raises, and Ctrl-C comes before torchrun has ended",
         torchrun(1, "--meet", "/pytorch/meet", "0:10:raise", *LONG),
-        truth("stopped", "first 1", TERM, first=[0], never=["rank 0 .*stopped by distui"]),
+        truth("stopped", "first ?", "stopped ?", first=[0], never=["rank 0 .*stopped by distui"]),
         stop_at("RuntimeError: loss is nan"),
     ),
     Scenario(
         "torchrun-node-killed",
         "torchrun on two hosts: kill -9 of all of the second node",
         torchrun(1, "--meet", "/pytorch/meet", *LONG),
-        truth("failed", TERM, "first SIGKILL", first=[1], never=["out of memory:"]),
+        truth("failed", "stopped ?", "first SIGKILL", first=[1], never=["out of memory:"]),
         rank_kill("h2"),
     ),
 )

@@ -56,6 +56,8 @@ def test_there_are_endings_of_every_kind() -> None:
     cases: list[dict[str, Any]] = [json.loads(path.read_text()) for path in CASES]
 
     assert {case["engine"] for case in cases} == {"docker", "process"}
-    assert {"env", "command"} <= {case["launcher"] for case in cases}
-    assert {1, 2, 3, 4, 16} <= {len(case["truth"]["ranks"]) for case in cases}
-    assert {"failed", "succeeded"} <= {case["truth"]["outcome"] for case in cases}
+    assert {case["launcher"] for case in cases} == {"env", "torchrun", "tf", "command"}
+    assert {1, 2, 3, 4, 5, 8, 16} <= {len(case["truth"]["ranks"]) for case in cases}
+    assert {case["truth"]["outcome"] for case in cases} == OUTCOMES
+    assert len(cases) >= 80
+    assert sum(case["source"].startswith("recorded:") for case in cases) > len(cases) / 2
