@@ -115,14 +115,30 @@ def reason(error: OSError | ValueError) -> str:
             return f"can't be read: {error}"
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Write a 0600 file by temp name and rename, so that a crash leaves the old one or the new one. Raises OSError."""
+def write_private(path: Path, data: bytes, *, sync: bool = False) -> None:
+    """Write a 0600 file by temp name and rename, so that a crash leaves the old one or the new one. Raises OSError.
+
+    With `sync` it is on the disk, and its name in the folder, when this returns.
+    """
     temp = path.with_name(f".{path.name}.{os.getpid()}")
     handle = open_fd(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
         temp.replace(path)
+        if sync:
+            _sync_folder(path.parent)
     except BaseException:
         temp.unlink(missing_ok=True)
         raise
+
+
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

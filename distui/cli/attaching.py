@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distui.cli import runs, wiring
 from distui.cli.settings import Settings
+from distui.plan.labels import task_from_labels
+from distui.run.folder import token_of
 
 if TYPE_CHECKING:
     from distui.facts.host import HostFacts, Trouble
@@ -24,11 +26,22 @@ if TYPE_CHECKING:
 class Live:
     """A run that was found on its hosts, and what is needed to follow it."""
 
-    found: FoundRun
+    found: FoundRun | None
+    """None when the hosts do not list it any more: what is left of it is known by its plan, which is recorded here."""
     plan: RunPlan
     unreachable: Mapping[str, Trouble]
     facts: Mapping[str, HostFacts]
     """For the clocks of the hosts, and how their engines are reached."""
+
+    @property
+    def token(self) -> str:
+        """The token of its launch and attempt."""
+        return token_of(task_from_labels(self.plan.tasks[0].labels))
+
+    @property
+    def runs(self) -> bool:
+        """Whether a task of it was seen to run."""
+        return self.found is not None and self.found.state in ("running", "partial")
 
 
 async def take_up(told: Settings, connector: Connector, place: runs.Place, asked: Asked | None = None) -> Live:
@@ -37,13 +50,31 @@ async def take_up(told: Settings, connector: Connector, place: runs.Place, asked
     from distui.facts.probe import probe_all
     from distui.run.adopt import plan_of
 
-    run, unreachable = asked or await runs.find(told, connector, place)
-    found = runs.there(told, place, run, unreachable)
-    plan = plan_of(found, place.stored, place.hosts)
+    found, unreachable = asked or await runs.find(told, connector, place)
+    plan = open_here(place.stored, unreachable) if found is None else None
+    if plan is None:
+        found = runs.there(told, place, found, unreachable)
+        plan = plan_of(found, place.stored, place.hosts)
     up = [h for h in place.hosts if h.name in plan.hosts and h.name not in unreachable]
     results = await probe_all(connector, up, parallel=told["parallel"])
     facts = {name: r for name, r in results.items() if isinstance(r, HostFacts)}
     return Live(found, plan, unreachable, facts)
+
+
+def open_here(stored: StoredRun | None, unreachable: Collection[str]) -> RunPlan | None:
+    """The recorded plan of a run that no host lists any more, though it was not followed to its end here.
+
+    Its clean-up was killed after its end was recorded, or its containers were removed from outside: which is only
+    known when all hosts answer. None for a run that is over, or of which no task was ever started.
+    """
+    from distui.run.end_record import end_here
+    from distui.run.recorded import stored_plan
+    from distui.run.summary import summary
+
+    if stored is None or summary(stored)["cleaned"]:
+        return None
+    begun = any(event.get("type") == "task" for event in stored.events())
+    return stored_plan(stored) if end_here(stored) is not None or (begun and not unreachable) else None
 
 
 def adopt(told: Settings, connector: Connector, place: runs.Place, live: Live) -> RunController:
@@ -58,6 +89,7 @@ def adopt(told: Settings, connector: Connector, place: runs.Place, live: Live) -
         facts=live.facts,
         secrets={name: told.environ[name] for name in live.plan.secret_names if name in told.environ},
         adopted=True,
+        began=_began(stored, live),
         limits=wiring.limits(told, adopted=True),
     )
     for name, trouble in live.unreachable.items():
@@ -66,12 +98,29 @@ def adopt(told: Settings, connector: Connector, place: runs.Place, live: Live) -
     return controller
 
 
+def _began(stored: StoredRun, live: Live) -> float | None:
+    """When the run began, in our clock: as it is recorded here, else by the first start of a task on its host."""
+    from distui.run.end_record import launch_here
+    from distui.run.history import stored_row
+
+    if launch_here(stored) == live.token:
+        began = stored_row(stored).started
+        if began is not None:
+            return began
+    starts = []
+    for task in live.found.tasks if live.found is not None else ():
+        facts = live.facts.get(task.host)
+        if task.started is not None:
+            starts.append(task.started - ((facts.clock_offset_ms or 0.0) if facts is not None else 0.0) / 1000)
+    return min(starts, default=None)
+
+
 def _folder(told: Settings, place: runs.Place, live: Live) -> StoredRun:
     """The run's folder here, with its plan and how its hosts are reached."""
     from distui.plan.serialize import to_json
     from distui.run.recorded import stored_plan
 
-    stored = wiring.store(told).adopt(live.found.run)
+    stored = wiring.store(told).adopt(live.plan.run_id)
     before = stored_plan(stored)
     if before is not None and before.attempt < live.plan.attempt:
         stored.set_aside(before.attempt)

@@ -60,7 +60,7 @@ class RunDesk(ABC):
         place = self._locate(run)
         if place.stored is not None:
             await listing.not_followed(place.stored)
-            if history.stored_row(place.stored).state in history.ENDED:
+            if history.stored_row(place.stored).over:
                 return self.replay(run)
         async with self._connect(place.hosts) as connector:
             live = await attaching.take_up(self.told, connector, place)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from distui.errors import DistuiError, UsageError
 from distui.plan.labels import TaskLabels, format_ranks, task_from_labels
 from distui.plan.model import RunPlan, Task
-from distui.plan.serialize import from_json
 from distui.run.discover import FoundRun, FoundTask
 from distui.run.host_run import HostRun
+from distui.run.recorded import stored_plan
 from distui.run.store import StoredRun
 from distui.session import Connector
 from distui.spec.inventory import Host
@@ -24,14 +24,9 @@ def plan_of(found: FoundRun, stored: StoredRun | None, hosts: Sequence[Host]) ->
     A rebuilt plan is enough to follow, stop and clean up; its env and start lines are unknown and empty, and so is how
     its progress is read.
     """
-    value = stored.read_plan() if stored is not None else None
-    if value is not None:
-        try:
-            plan = from_json(value)
-        except (UsageError, ValueError, KeyError, TypeError, AttributeError):
-            plan = None
-        if plan is not None and _is_of(plan, found):
-            return plan
+    plan = stored_plan(stored) if stored is not None else None
+    if plan is not None and _is_of(plan, found):
+        return plan
     return _from_labels(found, {host.name: host for host in hosts})
 
 
@@ -123,7 +118,7 @@ class StopReport:
 
 
 async def stop_found(
-    connector: Connector, found: FoundRun, plan: RunPlan, *, who: str, grace: float, remove: bool = True
+    connector: Connector, found: FoundRun | None, plan: RunPlan, *, who: str, grace: float, remove: bool = True
 ) -> StopReport:
     """Stop every task of a run on the hosts that answer, and remove what it left; safe to repeat."""
 
@@ -136,7 +131,7 @@ async def stop_found(
 
 
 async def stop_ranks(
-    connector: Connector, found: FoundRun, plan: RunPlan, ranks: Collection[int], *, grace: float
+    connector: Connector, found: FoundRun | None, plan: RunPlan, ranks: Collection[int], *, grace: float
 ) -> StopReport:
     """Stop the tasks of some ranks and leave the rest alone: what becomes of the run is its job's `on_fail`.
 
@@ -155,8 +150,9 @@ async def stop_ranks(
     return await _on_hosts(connector, plan, tuple(dict.fromkeys(task.host for task in chosen)), stop)
 
 
-def _running(host: HostRun, found: FoundRun) -> list[Task]:
-    running = {t.labels.task for t in found.tasks if t.running and t.host == host.host}
+def _running(host: HostRun, found: FoundRun | None) -> list[Task]:
+    tasks = found.tasks if found is not None else ()
+    running = {t.labels.task for t in tasks if t.running and t.host == host.host}
     return [task for task in host.tasks if task.index in running]
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.run.asked import heeding
+from distui.run.end_record import keep_here, record_of
 from distui.run.events import AttemptEnded, Failure, RunEnded
 from distui.run.replan import Again, NextAttempt
 
@@ -76,13 +77,20 @@ async def run_attempts(run: RunController) -> RunEnded:
         await run.emit(AttemptEnded(run.clock(), number - 1, run.plan.attempts, ended.failure, pause, _kept_in(run)))
         following = await _until_asked(run, _after(run, again, pause))
         if run.requests.stop is not None:
-            return replace(ended, outcome="stopped", exit=int(run.requests.exit), at=run.clock())
+            return _stopped_at_rest(run, ended)
         if run.requests.detach:
             await run.notice("warning", f"attempt {number} is not begun without a distui that stays")
             return replace(ended, at=run.clock())
         if following is None or not await _set_aside(run, following.plan):
             return replace(ended, at=run.clock())
         await run.renew(following)
+
+
+def _stopped_at_rest(run: RunController, ended: RunEnded) -> RunEnded:
+    """The end of a run that was stopped between two attempts."""
+    stopped = replace(ended, outcome="stopped", exit=int(run.requests.exit), at=run.clock())
+    keep_here(run.stored, record_of(run.token, run.plan.owner, stopped, run.state))
+    return stopped
 
 
 async def _again(run: RunController, ended: RunEnded) -> Again | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,21 @@ from distui.run.host_run import HostRun
 
 if TYPE_CHECKING:
     from distui.run.controller import RunController
+
+
+REMOVE_SECONDS = 120.0
+"""How long one host may take to remove what it has of a run."""
+
+
+async def look(run: RunController) -> None:
+    """See on all hosts which started tasks are gone before anything was removed from here."""
+
+    async def one(host: HostRun) -> None:
+        with contextlib.suppress(DistuiError, TimeoutError):
+            async with asyncio.timeout(REMOVE_SECONDS):
+                await host.look()
+
+    await asyncio.gather(*(one(host) for host in run.hosts.values()))
 
 
 async def clean_up(run: RunController, *, keep: bool) -> tuple[str, ...]:
@@ -82,14 +98,14 @@ async def _on_all(hosts: Iterable[HostRun], *, keep: frozenset[int]) -> tuple[st
 
 async def _remove(host: HostRun, keep: frozenset[int]) -> tuple[str, ...]:
     try:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(REMOVE_SECONDS):
             return await host.remove(keep=keep)
     except DistuiError as exc:
         names = ", ".join(t.name for t in host.tasks)
         return (f"{host.host}: may still have {names} ({exc.message})",)
     except TimeoutError:
         names = ", ".join(t.name for t in host.tasks)
-        return (f"{host.host}: may still have {names} (removing took more than 120 s)",)
+        return (f"{host.host}: may still have {names} (removing took more than {REMOVE_SECONDS:.0f} s)",)
 
 
 async def _remove_rendezvous(run: RunController) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import TracebackType
 
 from distui.errors import CheckFailed, DistuiError, ExitCode, HostCommandError, HostError
@@ -20,7 +20,9 @@ from distui.plan.model import RunPlan
 from distui.run.attempts import run_attempts
 from distui.run.build.context import BuildSource
 from distui.run.code.source import CodeSource
-from distui.run.ending import ended, finish
+from distui.run.conclude import reading, recall
+from distui.run.end_record import EndRecord
+from distui.run.ending import ended, finish, refused
 from distui.run.events import (
     Event,
     HostChanged,
@@ -32,11 +34,13 @@ from distui.run.events import (
     RunOutcome,
     StopReason,
 )
+from distui.run.folder import token_of
 from distui.run.host_run import HostRun
 from distui.run.journal import Journal
 from distui.run.launch import launch
 from distui.run.launch_steps import LaunchRefused
 from distui.run.outbox import Outbox
+from distui.run.readers import reader_id
 from distui.run.replan import Again, NextAttempt
 from distui.run.silence import Silences
 from distui.run.state import RunState, apply
@@ -91,6 +95,7 @@ class RunController:
         code: CodeSource | None = None,
         build: BuildSource | None = None,
         limits: Limits = Limits(),
+        began: float | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.plan = plan
@@ -119,8 +124,11 @@ class RunController:
         self._unwritten = False
         """Whether events wait for room on the disk here."""
         self._driver: asyncio.Task[None] | None = None
-        self.began = clock()
-        self.deadline = None if limits.run is None else self.began + limits.run
+        self.reader = reader_id(stored)
+        """What tells this follower from others of the run, on its hosts."""
+        self.began = clock() if began is None else began
+        """When the run began, in our clock."""
+        self.deadline = None if limits.run is None else clock() + limits.run
         """When the run is stopped, in our clock."""
         self._connector = connector
         self._prepare()
@@ -134,6 +142,9 @@ class RunController:
             plan, emit=self.emit, stored=self.stored, facts=self.facts, clock=self.clock, secrets=self.secrets
         )
         self.known = self.watch.known
+        self.recorded: EndRecord | None = None
+        """How the attempt ended, once that is recorded: from then on nothing changes it."""
+        self.token = token_of(task_from_labels(plan.tasks[0].labels))
         self.hosts = {host: HostRun(host, plan, self._connector) for host in plan.hosts}
 
     async def __aenter__(self) -> RunController:
@@ -254,6 +265,8 @@ class RunController:
             adopted=self.adopted,
             log_dir=str(self.stored.log_dir),
             names=plan.rank_names,
+            began=self.began if self.adopted else None,
+            lines=self.watch.lines_before() if self.adopted else {},
         )
 
     async def attempt(self) -> RunEnded:
@@ -289,39 +302,46 @@ class RunController:
         else:
             await self._say_unmasked()
             await self._say_unread()
-            await asyncio.gather(*(self._find(host) for host in self.hosts.values()))
+            running = await asyncio.gather(*(self._find(host) for host in self.hosts.values()))
+            await recall(self)
+            if not any(running) and not self.known.unmet:
+                self._nothing_to_stop()
         if self.detach or self.requests.detach:
             return ended(self, "detached", ExitCode.OK)
         if self.adopted and self.requests.stop is not None:
             self.known.begin_stop(self.clock())  # what an earlier stop removed did not disappear
         await self.emit(PhaseBegun(self.clock(), "follow"))
-        async with self.watch.following(self.hosts, adopted=self.adopted):
+        async with reading(self), self.watch.following(self.hosts, adopted=self.adopted):
             await supervise(self)
         if self.requests.detach and not self.known.settled:
             return ended(self, "detached", ExitCode.OK)
         return await finish(self)
 
-    async def _find(self, host: HostRun) -> None:
-        """Meet an adopted run's tasks on one host; a host out of reach is followed once it is back."""
+    def _nothing_to_stop(self) -> None:
+        """All had ended before a stop was asked for: it stops nothing, and is not why the run ended."""
+        if self.requests.stop == "user":
+            self.requests.stop = None
+            self.requests.changed.clear()
+
+    async def _find(self, host: HostRun) -> bool:
+        """Meet an adopted run's tasks on one host; a host out of reach is followed once it is back.
+
+        Whether any of them runs.
+        """
         try:
             await host.connect()
             running = await host.find()
         except HostError as exc:
             engine = isinstance(exc, HostCommandError) and host.first.engine == "docker"
             await self.watch.hosts.unmet(host.host, exc.message, engine=engine)
-        else:
-            await self.emit(HostChanged(self.clock(), host.host, "up"))
-            for task in host.tasks:
-                for rank in task.ranks if task.index in running else ():
-                    await self.emit(RankChanged(self.clock(), rank, host.host, "running"))
+            return False
+        await self.emit(HostChanged(self.clock(), host.host, "up"))
+        for task in host.tasks:
+            for rank in task.ranks if task.index in running else ():
+                await self.emit(RankChanged(self.clock(), rank, host.host, "running"))
+        return bool(running)
 
     async def _refused(self, refusal: LaunchRefused) -> RunEnded:
         for text in refusal.reasons:
             await self.notice("error", text)
-        outcome: RunOutcome = (
-            "stopped" if refusal.exit_code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED) else "launch_failed"
-        )
-        if outcome == "launch_failed" and self.state.past:  # the run did run, and failed
-            end = ended(self, "failed", ExitCode.RANK_FAILED, leftovers=refusal.leftovers)
-            return replace(end, failure=self.state.past[-1].failure)
-        return ended(self, outcome, refusal.exit_code, leftovers=refusal.leftovers)
+        return refused(self, refusal)

@@ -103,6 +103,17 @@ class FoundRun:
         return min((t.started for t in self.tasks if t.started is not None), default=None)
 
     @property
+    def took(self) -> float | None:
+        """Seconds from its first start to its last end, None while a task runs or where a time is not known."""
+        ends = [task.finished for task in self.tasks if task.finished is not None]
+        return max(ends) - self.started if len(ends) == len(self.tasks) and self.started is not None else None
+
+    @property
+    def bad(self) -> bool:
+        """Whether a task has ended with another exit status than 0."""
+        return any(task.exit for task in self.tasks)
+
+    @property
     def state(self) -> FoundState:
         """The run's state as far as its hosts tell."""
         running = [t.running for t in self.tasks]

@@ -2,42 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from distui.errors import ExitCode
 from distui.run.attempts import why_last
-from distui.run.cleanup import clean_up
+from distui.run.cleanup import clean_up, look
+from distui.run.conclude import conclude, concluded, others_done
 from distui.run.events import RunEnded, RunOutcome
 from distui.run.review import Review, review
 
 if TYPE_CHECKING:
     from distui.run.controller import RunController
+    from distui.run.launch_steps import LaunchRefused
 
 
 async def finish(run: RunController) -> RunEnded:
-    """Everything is read: clean up the hosts and give the verdict."""
+    """Everything is read: record the verdict, and only then clean up the hosts."""
+    if run.recorded is None:
+        judged = await _judged(run)
+        keep = run.keep and not _retried(run, judged)
+        end = await conclude(run, judged)
+    else:
+        keep, end = run.keep, await concluded(run, run.recorded)
+    await others_done(run)
+    return replace(end, at=run.clock(), leftovers=await clean_up(run, keep=keep))
+
+
+def _retried(run: RunController, end: RunEnded) -> bool:
+    """Whether another attempt follows this one, which failed."""
+    return end.outcome == "failed" and why_last(run, end.failure) is None
+
+
+async def _judged(run: RunController) -> RunEnded:
+    """How the run has ended, from all that is known of it."""
     known = run.known
     looked = Review()
     stopped_by = "" if run.requests.stop else await run.watch.hosts.stopped_elsewhere()
+    await look(run)
     if _outcome(run, failed=known.failed, stopped_by=stopped_by)[0] == "succeeded":
         looked = await review(run)
-    unmet = looked.failure
-    lost = (known.failed and known.judged() != ExitCode.OK) or unmet is not None
-    retried = lost and why_last(run, unmet or known.failure()) is None
-    leftovers = await clean_up(run, keep=run.keep and not retried)
     known.missed(index for host in run.hosts.values() for index in host.missing)
-    await run.watch.ends.explain_last()
-    failure = known.failure() if known.failed else unmet
-    await run.watch.ends.announce(failure)
+    await run.watch.judged_ends.explain_last()
+    failure = known.failure() if known.failed else looked.failure
+    await run.watch.judged_ends.announce(failure)
     if known.failed and (words := known.uncertain()):
         await run.notice("warning", words)
     if missing := _unfound(run):
         text = f"{missing} of the run's tasks were not found: their hosts did not answer, or are not in the inventory"
         await run.notice("warning", text)
     outcome, code = _outcome(run, failed=failure is not None, stopped_by=stopped_by)
-    if outcome == "succeeded" and unmet is not None:
+    if outcome == "succeeded" and looked.failure is not None:
         outcome, code = "failed", ExitCode.RANK_FAILED
-    return ended(run, outcome, code, leftovers=leftovers, warnings=looked.warnings)
+    return ended(run, outcome, code, warnings=looked.warnings)
 
 
 def ended(
@@ -56,12 +73,21 @@ def ended(
         failure=run.state.failure,
         log_dir="" if outcome == "launch_failed" else str(run.stored.log_dir),
         leftovers=leftovers,
-        took=run.clock() - run.began,
+        took=max(0.0, (run.known.ended_at or run.clock()) - run.began),
         progress=run.state.progress,
         attempt=run.plan.attempt,
         attempts=run.plan.attempts,
         warnings=warnings,
     )
+
+
+def refused(run: RunController, refusal: LaunchRefused) -> RunEnded:
+    """The end of a launch that was refused and undone."""
+    stopped = refusal.exit_code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED)
+    if not stopped and run.state.past:  # the run did run, and failed
+        end = ended(run, "failed", ExitCode.RANK_FAILED, leftovers=refusal.leftovers)
+        return replace(end, failure=run.state.past[-1].failure)
+    return ended(run, "stopped" if stopped else "launch_failed", refusal.exit_code, leftovers=refusal.leftovers)
 
 
 def _unfound(run: RunController) -> int:

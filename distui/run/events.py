@@ -42,6 +42,10 @@ class RunOpened:
     attempts: int = 1
     names: Mapping[int, str] = field(default_factory=dict)
     """Ranks that are more than a number: `worker/1`."""
+    began: float | None = None
+    """When the run began, where that was before this event."""
+    lines: Mapping[int, int] = field(default_factory=dict)
+    """Rank -> how many lines of its log were read before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,12 +330,17 @@ def to_json(event: Event, run: str) -> tuple[dict[str, Any], ...]:
     match event:
         case RunOpened():
             named = {r: {"name": name} for r, name in event.names.items()}
-            ranks = [{"rank": r, "host": h, **named.get(r, {})} for r, h in sorted(event.ranks.items())]
+            lines = {r: {"lines": count} for r, count in event.lines.items() if count}
+            ranks = [
+                {"rank": r, "host": h, **named.get(r, {}), **lines.get(r, {})} for r, h in sorted(event.ranks.items())
+            ]
+            began = {"started": iso(event.began)} if event.began is not None else {}
             return (
                 base
                 | {"type": "run", "job": event.job, "launcher": event.launcher, "image": event.image}
                 | {"attempt": event.attempt, "attempts": event.attempts, "adopted": event.adopted}
-                | {"ranks": ranks, "log_dir": event.log_dir},
+                | {"ranks": ranks, "log_dir": event.log_dir}
+                | began,
             )
         case PhaseBegun():
             return (base | {"type": "phase", "phase": event.phase, "detail": event.detail},)

@@ -53,11 +53,20 @@ class RunRow:
     attempts: int = 1
     collected: bool = False
     """Whether its end is recorded here, with its logs."""
+    cleaned: bool = True
+    """Whether it was cleaned up after the end that is recorded here; a clean-up may have been killed."""
+    launch: str = ""
+    """What tells its launch, and the attempt, from others of its name."""
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, and nothing of it needs to be done any more."""
+        return self.state in ENDED and self.cleaned
 
     @property
     def may_live(self) -> bool:
         """Whether something of it may still be on a host, for all that is known."""
-        return self.live or (self.state != "gone" and self.state not in ENDED)
+        return self.live or (self.state != "gone" and not self.over)
 
 
 def stored_row(stored: StoredRun) -> RunRow:
@@ -84,6 +93,8 @@ def stored_row(stored: StoredRun) -> RunRow:
         log_dir=str(stored.log_dir),
         attempt=told["attempt"],
         attempts=told["attempts"],
+        cleaned=told["cleaned"],
+        launch=told["launch"],
     )
 
 
@@ -94,18 +105,19 @@ def _seconds(stamp: str) -> float | None:
 
 
 def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
-    """A run as its hosts tell it, with what is recorded here."""
+    """A run as its hosts tell it, with what is recorded here: an end that is recorded is how it ended."""
     runs = found.state in ("running", "partial")
+    over = recorded is not None and recorded.state in ENDED and not runs
     return RunRow(
         run=found.run,
         job=found.job,
-        state=found.state,
+        state=recorded.state if recorded is not None and over else found.state,
         hosts=found.hosts,
         ranks=found.world_size,
         owner=found.owner,
-        started=found.started,
-        took=recorded.took if recorded and not runs else None,
-        exit=None if runs else int(any(task.exit for task in found.tasks)),
+        started=recorded.started if recorded is not None and recorded.started is not None else found.started,
+        took=None if runs else recorded.took if recorded is not None and over else found.took,
+        exit=None if runs else recorded.exit if recorded is not None and over else int(found.bad),
         failure=recorded.failure if recorded else None,
         warnings=recorded.warnings if recorded else (),
         live=True,
@@ -114,7 +126,8 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
         size=recorded.size if recorded else 0,
         attempt=found.attempt,
         attempts=found.attempts,
-        collected=recorded is not None and recorded.state in ENDED,
+        collected=recorded is not None and recorded.over,
+        cleaned=recorded is None or recorded.cleaned,
     )
 
 

@@ -18,7 +18,7 @@ from distui.plan.code import COPY, home_of_folder
 from distui.plan.env import env_file_text
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
-from distui.run import folder, lease, marks
+from distui.run import folder, lease, marks, readers
 from distui.run.build.on_host import Told, build_image
 from distui.run.code.send import CodeSender
 from distui.run.code.source import CodeSource
@@ -69,7 +69,7 @@ class HostRun:
         self.ids: dict[int, str] = {}
         """Task index -> the engine's id, for tasks that were started."""
         self.missing: frozenset[int] = frozenset()
-        """Started tasks that were not there any more when `remove` looked for them first."""
+        """Started tasks that were not there any more at the last `look`."""
         self.taken = False
         """Whether this launch has the run's folder here: only then may there be tasks that it started."""
         self.patience = GIVE_UP
@@ -370,13 +370,16 @@ class HostRun:
         if not done.ok:
             raise HostCommandError(self.host, f"{self.host}: task {index} survives SIGKILL: {done.error_text}")
 
+    async def look(self) -> None:
+        """Note which started tasks are not there any more, before anything of the run is removed."""
+        self.missing = frozenset(self.ids) - {task.labels.task for task in await self.found()}
+
     async def remove(self, *, keep: frozenset[int] = frozenset()) -> tuple[str, ...]:
         """Remove the run's containers and folder by label; returns what is left, in words.
 
         Tasks whose index is in `keep` stay. Safe to repeat.
         """
         found = await self.found()
-        self.missing = self.missing or frozenset(self.ids) - {task.labels.task for task in found}
         doomed = [task for task in found if task.labels.task not in keep]
         if doomed:
             await self._delete(doomed)
@@ -437,6 +440,22 @@ class HostRun:
             return False
         told = await self.link.run(ASK_BOOT, timeout=10, idempotent=True, give_up=0.0)
         return told.text.strip() not in ("", self.planned_boot)
+
+    async def visit(self, reader: str, act: readers.Act = "look") -> readers.Visit:
+        """Look into the run's folder for other readers and the verdict, and mark there that `reader` reads, or not."""
+        if not self._token:
+            return readers.Visit(ours=False)
+        return await readers.visit(self._again, await self.run_dir(), self._token, reader, act)
+
+    async def record(self, reader: str, verdict: str) -> str:
+        """Let `verdict` be the run's, unless another is written here already; returns the one that is.
+
+        "" when the run's folder is gone, or another launch's by now.
+        """
+        if not (await self.visit(reader)).ours:
+            return ""
+        await self._put(f"{await self.run_dir()}/.verdict-{reader}", verdict.encode())
+        return (await self.visit(reader, "record")).verdict
 
     async def say_stopped(self, who: str) -> None:
         """Leave word on the host that `who` stops this run, for whoever follows it."""

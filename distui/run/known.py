@@ -119,6 +119,13 @@ class Known:
             return None
         return max(t.exit_at for t in judges)
 
+    @property
+    def ended_at(self) -> float | None:
+        """When the last task ended, in our clock; None while one lives, or when an end was not seen."""
+        if not self.settled or any(t.exit is None for t in self.tracks.values()):
+            return None
+        return max(t.exit_at for t in self.tracks.values())
+
     def judged(self) -> int | None:
         """The exit code of a run that `done_when` ends: its first judge's own (the chief's, or worker 0's).
 
@@ -144,9 +151,10 @@ class Known:
             track.before_stop = track.before_stop and track.exit_at <= at
 
     def starting(self) -> None:
-        """Starts are under way."""
+        """Starts are under way, or were; what is known to be over stays so."""
         for track in self.tracks.values():
-            track.phase = "running"
+            if not track.over:
+                track.phase = "running"
 
     def failure(self) -> Failure | None:
         """The failure that explains the run, from all that is known now."""

@@ -16,6 +16,8 @@ from distui.errors import DistuiError, ExitCode, HostError
 from distui.plan.model import Task
 from distui.run.asked import heeding
 from distui.run.cleanup import roll_back
+from distui.run.conclude import conclude
+from distui.run.ending import refused
 from distui.run.events import HostChanged, Notice, RankChanged, TaskStarted
 from distui.run.folder import STALE_MINUTES, Claim, claim_of
 from distui.run.host_run import HostRun
@@ -68,6 +70,8 @@ async def _launch(run: RunController) -> None:
         for host in refusal.lost:  # they were waited for: that is enough for the way back, too
             run.hosts[host].patience = 0.0
         told = _stopped_elsewhere() if await _taken_away(run) else refusal
+        if any(host.taken for host in run.hosts.values()):
+            await conclude(run, refused(run, told))
         told.leftovers = await roll_back(run)
         raise told from None
     except BaseException:

@@ -27,7 +27,7 @@ from distui.run.line_block import LineBlock
 from distui.run.lines import LineAssembler, Stream
 from distui.run.masking import NOTHING, Mask
 from distui.run.store import StoredRun
-from distui.run.times import Stamps, earlier, pack, times_of
+from distui.run.times import WIDTH, Stamps, earlier, pack, times_of
 
 T = TypeVar("T")
 
@@ -106,6 +106,14 @@ class TaskLog:
             with contextlib.suppress(OSError):  # what can't be cut can't be written either, which is said then
                 os.truncate(path, max(0, lengths.get(path.name, 0)))
         return resume
+
+    def lines_before(self) -> dict[int, int]:
+        """Rank -> lines in its file at the last checkpoint, by the times beside it."""
+        try:
+            lengths = loads(self._run.follow_file(self._task).read_bytes())["files"]
+            return {r: int(lengths.get(times_of(self._log(r)).name, 0)) // WIDTH for r in self._ranks}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
 
     def _own_files(self) -> Iterator[Path]:
         ranks: Sequence[int | None] = (None, *self._ranks) if self._only is None else (self._only,)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from distui.errors import UsageError
@@ -40,7 +41,8 @@ from distui.run.events import (
 )
 from distui.run.store import StoredRun
 
-_UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError)
+UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError)
+"""What reading a value raises that is not what it should be."""
 
 
 @dataclass(slots=True)
@@ -55,8 +57,8 @@ class Recorded:
         tasks = _tasks(self.stored.read_plan())
         for value in self.stored.lines():
             try:
-                event = _event(value or {}, tasks)
-            except _UNREADABLE:
+                event = event_of(value or {}, tasks)
+            except UNREADABLE:
                 self.left_out += 1
                 continue
             if event is not None:
@@ -80,8 +82,8 @@ def stored_plan(stored: StoredRun) -> RunPlan | None:
 def is_event(value: Mapping[str, Any]) -> bool:
     """Whether a stored object is an event that can be read, or one of a later version."""
     try:
-        _event(value, {})
-    except _UNREADABLE:
+        event_of(value)
+    except UNREADABLE:
         return False
     return True
 
@@ -94,19 +96,19 @@ def stored_samples(stored: StoredRun, most: int = 20_000) -> tuple[HostSampled, 
         return ()
     found = []
     for line in lines:
-        with contextlib.suppress(*_UNREADABLE):
+        with contextlib.suppress(*UNREADABLE):
             found.append(check(_sample(loads(line))))
     return tuple(found)
 
 
 def stored_progress(stored: StoredRun) -> Progressed | None:
     """What the run said of its progress last: in its result, else among the last samples of a run that goes on."""
-    with contextlib.suppress(*_UNREADABLE):
+    with contextlib.suppress(*UNREADABLE):
         result = stored.result()
         if result is not None and result.get("progress"):
             return progress_of(_at(result["ts"]), result["progress"])
     for line in reversed(_tail(stored.path / "metrics.ndjson")):
-        with contextlib.suppress(*_UNREADABLE):
+        with contextlib.suppress(*UNREADABLE):
             value = loads(line)
             if value["type"] == "progress":
                 return progress_of(_at(value["ts"]), value)
@@ -142,7 +144,7 @@ def failure_of(value: Mapping[str, Any] | None) -> Failure | None:
 
 def told_failure(value: Mapping[str, Any] | None) -> Failure | None:
     """As `failure_of`; None also for what can't be read."""
-    with contextlib.suppress(*_UNREADABLE):
+    with contextlib.suppress(*UNREADABLE):
         return failure_of(value)
     return None
 
@@ -167,13 +169,13 @@ def _at(stamp: str) -> float:
 
 
 def _tasks(plan: Mapping[str, Any] | None) -> dict[int, tuple[int, ...]]:
-    with contextlib.suppress(*_UNREADABLE):
+    with contextlib.suppress(*UNREADABLE):
         return {int(t["index"]): tuple(t["ranks"]) for t in (plan or {})["tasks"]}
     return {}
 
 
-def _event(value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]]) -> Event | None:
-    """The event of an object; None for a type that is not stored, or of a later version. Raises _UNREADABLE."""
+def event_of(value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]] = MappingProxyType({})) -> Event | None:
+    """The event of an object; None for a type that is not stored, or of a later version. Raises UNREADABLE."""
     event = _made(value, tasks)
     return None if event is None else check(event)
 
@@ -221,6 +223,8 @@ def _opened(at: float, value: Mapping[str, Any], tasks: Mapping[int, tuple[int, 
         at, value["run"], value["job"], value["launcher"], value["image"], ranks, tasks or {r: (r,) for r in ranks},
         value["attempt"], value["adopted"], value["log_dir"], value.get("attempts", 1),
         {int(r["rank"]): str(r["name"]) for r in value["ranks"] if r.get("name")},
+        _at(value["started"]) if value.get("started") else None,
+        {int(r["rank"]): int(r["lines"]) for r in value["ranks"] if r.get("lines")},
     )  # fmt: skip
 
 

@@ -162,13 +162,14 @@ def apply(state: RunState, event: Event) -> RunState:
 def _opened(state: RunState, event: RunOpened) -> RunState:
     task_of = {rank: task for task, ranks in event.tasks.items() for rank in ranks}
     ranks = {
-        r: RankState(r, host, task_of.get(r, r), name=event.names.get(r, "")) for r, host in sorted(event.ranks.items())
+        r: RankState(r, host, task_of.get(r, r), name=event.names.get(r, ""), lines=event.lines.get(r, 0))
+        for r, host in sorted(event.ranks.items())
     }
     return replace(
         state,
         run=event.run,
         job=event.job,
-        started=state.started if event.attempt > 1 and state.past else event.at,
+        started=state.started if event.attempt > 1 and state.past else event.began or event.at,
         log_dir=event.log_dir,
         adopted=event.adopted,
         ranks=Pages(ranks),

@@ -7,6 +7,7 @@
 <run>/logs/            rank-00013.log, and node-00001.log for torchrun's own words; .times beside each (`times.py`)
 <run>/follow/          per task: how far its log has been read (`logs.py`)
 <run>/attempt-1/       plan, logs and follow of an attempt that failed; the newest attempt's are in <run> itself
+<run>/verdict.json     how it ended (`end_record.py`), written before anything of it is removed from a host
 <run>/summary.json     what lists show of an ended run (`summary.py`)
 <run>/build/           what the build of the image said on each host
 <run>/lock             held by the process that follows the run
@@ -105,11 +106,15 @@ class StoredRun:
         """
         kept = self.attempt(number).path
         kept.mkdir(mode=0o700, exist_ok=True)
-        for name in ("logs", "follow", "plan.json"):
+        for name in ("logs", "follow", "plan.json", "verdict.json"):
             with contextlib.suppress(FileNotFoundError):
                 (self.path / name).rename(kept / name)
         for name in ("logs", "follow"):
             (self.path / name).mkdir(exist_ok=True, mode=0o700)
+
+    def write_synced(self, name: str, data: bytes) -> None:
+        """Write a private file that is there after a power cut, too. Raises OSError."""
+        write_private(self.path / name, data, sync=True)
 
     def ask_stop(self) -> None:
         """Leave word for the process that follows the run, which may have nothing on its hosts just now."""

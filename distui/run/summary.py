@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from distui.facts.values import as_objects, integer, loads
 from distui.files import read_bytes, write_private
 from distui.fits import fits
+from distui.run import end_record
+from distui.run.events import to_json
 from distui.run.recorded import is_event
 from distui.run.store import StoredRun
 
@@ -23,9 +25,10 @@ FILE = "summary.json"
 
 def summary(stored: StoredRun) -> dict[str, Any]:
     """`job owner hosts ranks attempt attempts opened` (when, RFC 3339), `paused` (whether it rests between two
-    attempts) and `result`, the last event of that type.
+    attempts) and `result`, the last event of that type, or the recorded end where that is not the same; `cleaned`:
+    whether the run was cleaned up after its end, as far as is known here.
     """
-    of = [_state(stored, "plan.json"), _state(stored, "events.ndjson")]
+    of = [_state(stored, "plan.json"), _state(stored, "events.ndjson"), _state(stored, end_record.FILE)]
     with contextlib.suppress(OSError, ValueError, AttributeError):
         kept: dict[str, Any] = loads(read_bytes(stored.path / FILE))
         if kept.get("of") == of and _is_whole(kept):
@@ -39,7 +42,7 @@ def summary(stored: StoredRun) -> dict[str, Any]:
 
 _KEYS: dict[str, Any] = {
     "job": str, "owner": str, "hosts": Sequence[str], "ranks": int, "attempt": int, "attempts": int,
-    "opened": str | None, "paused": bool, "result": dict | None,
+    "opened": str | None, "paused": bool, "result": dict | None, "launch": str, "cleaned": bool,
 }  # fmt: skip
 
 
@@ -62,6 +65,7 @@ def _made(stored: StoredRun) -> dict[str, Any]:
     tasks = as_objects(plan.get("tasks"))
     events = [value for value in stored.events() if is_event(value)]
     opened = next((e for e in events if e.get("type") == "run"), {})
+    result, cleaned = _result(stored, events)
     newest = next((e.get("type") for e in reversed(events) if e.get("type") in ("run", "attempt", "result")), "")
     return {
         "job": str(plan.get("job") or opened.get("job") or ""),
@@ -70,10 +74,23 @@ def _made(stored: StoredRun) -> dict[str, Any]:
         "ranks": integer(plan.get("world_size")) or len(as_objects(opened.get("ranks"))),
         "attempt": integer(plan.get("attempt")) or 1,
         "attempts": integer(plan.get("attempts")) or 1,
-        "opened": opened.get("ts"),
+        "opened": opened.get("started") or opened.get("ts"),
         "paused": newest == "attempt",
-        "result": next((e for e in reversed(events) if e.get("type") == "result"), None),
+        "launch": end_record.launch_here(stored),
+        "result": result,
+        "cleaned": cleaned,
     }
+
+
+def _result(stored: StoredRun, events: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any] | None, bool]:
+    """The run's result, and whether it was cleaned up afterwards."""
+    last = next((dict(e) for e in reversed(events) if e.get("type") == "result"), None)
+    cleaned = last is not None and last.get("state") in end_record.FINAL
+    record = end_record.end_here(stored)
+    if record is None:
+        return last, cleaned
+    (result,) = to_json(record.ended, stored.run_id)
+    return {**result, "leftovers": last.get("leftovers") if last is not None and cleaned else []}, cleaned
 
 
 def _keep(stored: StoredRun, made: dict[str, Any]) -> None:

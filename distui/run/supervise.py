@@ -60,6 +60,8 @@ async def _until_over(run: RunController, stops: list[asyncio.Task[None]]) -> No
 def _stop_by_itself(run: RunController) -> None:
     """Ask for the stops that the plan asks for: at a failure, and once nothing is waited for any more."""
     known = run.known
+    if run.recorded is not None:
+        return
     if known.over_limit:
         if known.live_tasks():
             run.request_stop("max_duration", exit=ExitCode.TIMEOUT)
@@ -71,6 +73,8 @@ def _stop_by_itself(run: RunController) -> None:
 
 def _patience(run: RunController) -> float:
     """How long a lost host is waited for: less once the run is being stopped anyway."""
+    if run.recorded is not None:
+        return min(run.limits.lost, NEVER_MET)
     if run.known.done_without:
         return min(run.limits.lost, elastic.WAIT_FOR_LOST)
     if run.known.stop_began is None:

@@ -22,7 +22,7 @@ from distui.run.resume import ResumePoint
 from distui.run.sampled import host_sampled
 from distui.run.store import StoredRun
 from distui.run.track import TaskTrack, splitter
-from distui.run.watch_ends import WatchedEnds
+from distui.run.watch_ends import EndsBefore, WatchedEnds
 from distui.run.watch_hosts import WatchedHosts
 from distui.run.watch_lines import WatchedLines
 
@@ -52,7 +52,9 @@ class Watch:
         self.known = Known(plan, facts=facts, clock=clock)
         self.known.tracks.update({t.index: self._track(t) for t in plan.tasks})
         self.hosts = WatchedHosts(self.known, emit)
-        self.ends = WatchedEnds(self.known, self.hosts, emit)
+        self.judged_ends = WatchedEnds(self.known, self.hosts, emit)
+        self.ends: WatchedEnds | EndsBefore = self.judged_ends
+        """What takes in that tasks end; EndsBefore for a run whose verdict is recorded."""
         self._lines = WatchedLines(self.known, emit)
 
     def _track(self, task: Task) -> TaskTrack:
@@ -62,12 +64,16 @@ class Watch:
         log = TaskLog(self._stored, task.index, task.ranks, split, offset=offset, clock=self._clock, mask=self._mask)
         return TaskTrack(task, log, numbers=numbers)
 
+    def lines_before(self) -> dict[int, int]:
+        """Rank -> lines of its log that an earlier distui has read into its file here."""
+        return {rank: count for track in self.known.tracks.values() for rank, count in track.log.lines_before().items()}
+
     @contextlib.asynccontextmanager
     async def following(self, hosts: Mapping[str, HostRun], *, adopted: bool) -> AsyncIterator[None]:
         """One follower a host while the block runs. Raises what a follower could not bear."""
         self.known.starting()
         self.hosts.runs = hosts
-        followers = [await self._follower(host, adopted=adopted) for host in hosts.values()]
+        followers = [await self._follower(h, adopted=adopted) for h in hosts.values() if self._has_more(h)]
         running = [asyncio.create_task(self._run(follower)) for follower in followers]
         room = asyncio.create_task(self._lines.room.run())
         try:
@@ -85,6 +91,10 @@ class Watch:
             if isinstance(result, BaseException):
                 raise result
 
+    def _has_more(self, host: HostRun) -> bool:
+        """Whether anything may still come of a task there."""
+        return any(not self.known.tracks[task.index].over for task in host.tasks)
+
     async def _run(self, follower: HostFollower) -> None:
         try:
             await follower.run()
@@ -96,7 +106,8 @@ class Watch:
     async def _follower(self, host: HostRun, *, adopted: bool) -> HostFollower:
         facts = self._facts.get(host.host)
         access = EngineAccess(host.first.engine, host.first.engine_command, facts.engine.socket if facts else None)
-        targets = [await self._target(host, task, adopted=adopted) for task in host.tasks]
+        tasks = [task for task in host.tasks if not self.known.tracks[task.index].over]
+        targets = [await self._target(host, task, adopted=adopted) for task in tasks]
         return HostFollower(
             host.link,
             access,

@@ -16,6 +16,31 @@ from distui.run.verdict.old import STOP_CODES, Exit, corrected
 from distui.run.watch_hosts import WatchedHosts
 
 
+class EndsBefore:
+    """Takes in the ends of a run whose verdict is recorded: its logs are read to the end, and nothing is judged."""
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+
+    async def exited(self, track: TaskTrack, event: Exited) -> None:
+        """A task has ended."""
+        track.phase = "exited"
+        self._known.changed.set()
+
+    async def drained(self, track: TaskTrack) -> None:
+        """Its log is read to the end."""
+        track.phase = "drained"
+        self._known.changed.set()
+
+    async def removed(self, track: TaskTrack) -> None:
+        """Its container or folder is gone."""
+        track.phase = "removed"
+        self._known.changed.set()
+
+    async def explain(self, host: str) -> None:
+        """Nothing is left to explain."""
+
+
 class WatchedEnds:
     """Takes in that tasks have ended, are read to their end, or were removed."""
 

@@ -93,6 +93,8 @@ class FakeHost:
                 return Completed(argv, 0, self._take(folder, claim, over=over == "over").encode(), b"")
             case ("sh", "-c", _, "distui-hold", folder, token, over):
                 return Completed(argv, 0 if self._holds(folder, token, over=over == "over") else 3, b"", b"")
+            case ("sh", "-c", _, "distui-visit", folder, token, reader, act, _):
+                return Completed(argv, 0, self._visit(folder, token, reader, act).encode(), b"")
             case ("sh", "-c", _, "distui-lease", _, claim, _, *things):
                 return Completed(argv, 0, self._lease(claim, things).encode(), b"")
             case ("sh", "-c", _, "distui-taken", _, _, *gpus):
@@ -122,6 +124,21 @@ class FakeHost:
             self.files[paths[1]] = self.files.pop(found)
         return found is not None
 
+    def _visit(self, folder: str, token: str, reader: str, act: str) -> str:
+        """Readers' marks and the verdict in the run's folder, when it is that launch's."""
+        if not self._holds(folder, token, over=False):
+            return "none\n"
+        mark = f"{folder}/reader-{reader}"
+        if act == "mark":
+            self.files[mark] = b""
+        elif act in ("leave", "record"):
+            self.files.pop(mark, None)
+        if act == "record":
+            offered = self.files.pop(f"{folder}/.verdict-{reader}")
+            self.files.setdefault(f"{folder}/verdict", offered)
+        others = [path for path in self.files if path.startswith(f"{folder}/reader-") and path != mark]
+        return f"{len(others)}\n" + self.files.get(f"{folder}/verdict", b"").decode()
+
     def _lease(self, claim: str, things: Sequence[str]) -> str:
         """A directory for each, all or none."""
         for thing in things:
@@ -143,7 +160,7 @@ class FakeHost:
 
 def verb_of(argv: Sequence[str]) -> str:
     """Docker's own verb (`ps`, `run` ...), or what else it is: forget, cat, take, hold, lease, taken, free, mark,
-    marks, unmark, folder, home, put, reach.
+    marks, unmark, visit, folder, home, put, reach.
     """
     match tuple(argv):
         case ("docker", verb, *_):

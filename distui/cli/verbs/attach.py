@@ -73,7 +73,7 @@ def ended_before(out: consoles.Console, place: runs.Place) -> int | None:
     if place.stored is None:
         return None
     row = history.stored_row(place.stored)
-    if row.state not in history.ENDED or row.exit is None:
+    if not row.over or row.exit is None:
         return None
     took = f" after {duration(row.took)}" if row.took is not None else ""
     out.say(f"distui: {row.run} has ended: {row.state}{took}; `distui logs {row.run}` prints its logs")

@@ -57,7 +57,7 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
         out.say("distui: no hosts to ask (no hosts.yaml, no -H), and no runs are recorded here", "dim")
     show(out, told, rows, found)
     for row in rows:
-        if row.live and row.state in ("failed", "succeeded", "ended"):
+        if row.live and row.state in (*history.ENDED, "ended"):
             read = (
                 f"`distui rm {row.run}` removes it"
                 if row.collected
@@ -76,7 +76,7 @@ def _hosts(told: Settings, recorded: Sequence[history.RunRow]) -> tuple[Host, ..
     if not told.hosts and not told.labels:
         store = wiring.store(told)
         for row in recorded:
-            if row.state not in history.ENDED:
+            if not row.over:
                 hosts |= {h.name: h for h in wiring.saved_hosts(store.need(row.run)) if h.name not in hosts}
     return tuple(hosts.values())
 

@@ -55,18 +55,16 @@ async def _remove_remote(told: Settings, out: Console, place: runs.Place) -> int
     from distui.cli.launching import owner
     from distui.cli.sweeping import sweep_run
     from distui.run.adopt import stop_found
-    from distui.run.folder import token_of
 
     async with wiring.connected(told, place.hosts) as connector:
         found, unreachable = await runs.find(told, connector, place)
         if found is None:
             return await _remove_launch(told, connector, out, place, unreachable)
         live = await take_up(told, connector, place, (found, unreachable))
-        if live.found.state in ("running", "partial"):
+        if live.runs:
             raise UsageError(f"run {place.run} still runs", hint=f"`distui stop {place.run}` first")
         report = await stop_found(connector, live.found, live.plan, who=owner(), grace=0, remove=True)
-        token = token_of(live.found.tasks[0].labels)
-        _, whole = await sweep_run(connector, out, place.run, place.hosts, (token,), spare=unreachable)
+        _, whole = await sweep_run(connector, out, place.run, place.hosts, (live.token,), spare=unreachable)
     for host, text in report.errors.items():
         out.warn(f"distui: {host}: {text}", "red")
     for text in report.leftovers:

@@ -120,7 +120,7 @@ def _report(place: runs.Place) -> str:
 async def _find(told: Settings, out: Console, place: runs.Place) -> FoundRun | None:
     from distui.facts.troubles import shared
 
-    if not place.hosts or (place.stored is not None and history.stored_row(place.stored).state in history.ENDED):
+    if not place.hosts or (place.stored is not None and history.stored_row(place.stored).over):
         return None
     async with wiring.connected(told, place.hosts) as connector:
         found, unreachable = await runs.find(told, connector, place)

@@ -73,13 +73,12 @@ def _end(told: Settings, names: tuple[str, ...], grace: float | None, word: str,
 
 
 async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float | None, word: str) -> int:
-    from distui.cli.attaching import take_up
+    from distui.cli.attaching import open_here, take_up
     from distui.cli.sweeping import sweep_run
-    from distui.run.folder import token_of
 
     async with wiring.connected(told, place.hosts) as connector:
         asked = await runs.find(told, connector, place)
-        if asked[0] is None:
+        if asked[0] is None and open_here(place.stored, asked[1]) is None:
             code = await _end_launch(told, connector, out, place, asked[1], word)
             if code is not None:
                 return code
@@ -91,9 +90,8 @@ async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float
         if place.stored is not None and place.stored.is_followed:
             return await _beside(connector, out, place, live, grace)
         code = await _own(told, connector, out, place, live, grace)
-        spare = {*unreachable, *(live.found.hosts if code else ())}  # what could not be ended there needs its folder
-        token = token_of(live.found.tasks[0].labels)
-        _, whole = await sweep_run(connector, out, place.run, place.hosts, (token,), spare=spare)
+        spare = {*unreachable, *(live.plan.hosts if code else ())}  # what could not be ended there needs its folder
+        _, whole = await sweep_run(connector, out, place.run, place.hosts, (live.token,), spare=spare)
         return code if whole else ExitCode.CONTACT_LOST
 
 
@@ -187,12 +185,13 @@ async def _asked_here(out: Console, stored: StoredRun) -> int:
 async def _agreed(told: Settings, out: Console, live: Live, word: str) -> bool:
     """Somebody else's run is only ended when that is said twice."""
     from distui.cli.launching import owner
+    from distui.run.lines import safe
 
-    found = live.found
-    if found.owner in ("", owner()):
+    plan = live.plan
+    if plan.owner == owner():
         return True
-    ranks = counted(found.world_size, "rank")
-    return await confirm_async(out, told, f"{found.run} belongs to {found.owner} ({ranks}). {word.capitalize()} it?")
+    ranks, whom = counted(plan.world_size, "rank"), safe(plan.owner)[:100] or "nobody known"
+    return await confirm_async(out, told, f"{plan.run_id} belongs to {whom} ({ranks}). {word.capitalize()} it?")
 
 
 async def _own(

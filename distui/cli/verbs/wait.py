@@ -52,7 +52,7 @@ async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> i
         return code
     async with wiring.connected(told, place.hosts) as connector:
         live = await take_up(told, connector, place)
-        mine = place.stored is not None and live.found.owner == owner()
+        mine = place.stored is not None and live.plan.owner == owner()
         if goal == "running" or not mine:
             return await _watch(told, connector, out, place, goal)
         sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)

@@ -1,0 +1,163 @@
+"""One verdict for all who follow a run: the first who is done with it records how it ended, everybody else gives that.
+
+It is on the disk here and on the run's hosts before anything is removed there, so that a clean-up which is killed is
+finished by whoever comes next, here or on another machine, and its verdict is the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from distui.errors import DistuiError
+from distui.run.end_record import FINAL, EndRecord, keep_here, read_record, record_of, recorded_here
+from distui.run.events import FailureFound, Notice, RunEnded
+from distui.run.host_run import HostRun
+from distui.run.lines import safe
+from distui.run.readers import Act, Visit
+from distui.run.watch_ends import EndsBefore
+
+if TYPE_CHECKING:
+    from distui.run.controller import RunController
+
+MARK_SECONDS = 20.0
+"""How often the mark of a reader is touched; one that is a minute old counts for nothing."""
+
+OTHERS_SECONDS = 15.0
+"""How long those who still read the logs elsewhere are waited for, before the containers are removed."""
+
+LOOK_SECONDS = 0.3
+
+
+async def recall(run: RunController) -> None:
+    """For a run that is taken up: learn whether it has ended already, and how; then its logs are read on, no more."""
+    record = recorded_here(run.stored, run.token) or await _on_hosts(run)
+    if record is None:
+        return
+    run.recorded = record
+    run.watch.ends = EndsBefore(run.known)
+    await _say(run, record)
+    for host in run.hosts.values():
+        for task in host.tasks if host.host not in run.known.unmet else ():
+            if task.index not in host.ids:
+                run.known.tracks[task.index].phase = "removed"
+    keep_here(run.stored, record)
+
+
+async def _say(run: RunController, record: EndRecord) -> None:
+    """The ranks and the failure as they were when the run ended."""
+    for rank in record.ranks:
+        await run.emit(replace(rank, at=run.clock()))
+    if record.ended.failure is not None:
+        await run.emit(FailureFound(run.clock(), record.ended.failure))
+
+
+async def conclude(run: RunController, ended: RunEnded) -> RunEnded:
+    """Record that the run ended so, here and on its hosts; returns how it did: as who was first recorded it.
+
+    What nobody knows is not recorded.
+    """
+    record = None
+    if ended.outcome in FINAL:
+        record = record_of(run.token, run.plan.owner, ended, run.state)
+        record = await _write_on_hosts(run, record) or record
+    else:
+        record = await _on_hosts(run)
+    if record is None:
+        await _visits(run, "leave")
+        return ended
+    run.recorded = record
+    if not keep_here(run.stored, record):
+        text = f"can't write {run.stored.path}: how the run ended is not recorded here"
+        await run.emit(Notice(run.clock(), "warning", text))
+    return replace(record.ended, log_dir=ended.log_dir)
+
+
+async def concluded(run: RunController, record: EndRecord) -> RunEnded:
+    """The end of a run that had ended before it was taken up: nobody is kept from its containers by us any more."""
+    await _visits(run, "leave")
+    return replace(record.ended, log_dir=str(run.stored.log_dir))
+
+
+async def _write_on_hosts(run: RunController, record: EndRecord) -> EndRecord | None:
+    """Offer it to the hosts: the first that answers decides whose it is, and the others are given that one."""
+    hosts = list(run.hosts.values())
+    while hosts and (found := await _write(run, hosts.pop(0), record)) is None:
+        pass
+    if not hosts and found is None:
+        return None
+    assert found is not None
+    others = await asyncio.gather(*(_write(run, host, found) for host in hosts))
+    return next((other for other in others if other is not None and other != found and other != record), found)
+
+
+async def _write(run: RunController, host: HostRun, record: EndRecord) -> EndRecord | None:
+    with contextlib.suppress(DistuiError):
+        if _may_have(run, host):
+            return read_record(await host.record(run.reader, record.text(run.plan.run_id)), run.token)
+    return None
+
+
+async def _on_hosts(run: RunController) -> EndRecord | None:
+    """The verdict that somebody has written on a host."""
+    told = (read_record(seen.verdict, run.token) for seen in await _visits(run, "look"))
+    return next((record for record in told if record is not None), None)
+
+
+def _may_have(run: RunController, host: HostRun) -> bool:
+    """Whether the host can be asked now, and may have a folder of this launch."""
+    return bool(run.token) and host.link.is_up and (run.adopted or host.taken)
+
+
+async def _visits(run: RunController, act: Act) -> list[Visit]:
+    """Do this in the run's folder on every host that answers."""
+
+    async def one(host: HostRun) -> Visit:
+        with contextlib.suppress(DistuiError):
+            if _may_have(run, host):
+                return await host.visit(run.reader, act)
+        return Visit(ours=False)
+
+    return await asyncio.gather(*(one(host) for host in run.hosts.values()))
+
+
+@contextlib.asynccontextmanager
+async def reading(run: RunController) -> AsyncIterator[None]:
+    """While the block runs, others see on the hosts that the run is read here, and leave its containers."""
+    marking = asyncio.create_task(_mark(run))
+    try:
+        yield
+    finally:
+        marking.cancel()
+        await asyncio.gather(marking, return_exceptions=True)
+        if run.requests.detach and not run.known.settled:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(2):
+                    await _visits(run, "leave")
+
+
+async def _mark(run: RunController) -> None:
+    while True:
+        await _visits(run, "mark")
+        await asyncio.sleep(MARK_SECONDS)
+
+
+async def others_done(run: RunController) -> None:
+    """Wait for those who still read the run from elsewhere: what is removed they could not read."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(OTHERS_SECONDS):
+            while _read(await _visits(run, "look")):  # noqa: ASYNC110 - it waits for files on other machines
+                await asyncio.sleep(LOOK_SECONDS)
+
+
+def _read(visits: Iterable[Visit]) -> bool:
+    return any(seen.others for seen in visits)
+
+
+def whose(run: RunController) -> str:
+    """Who recorded the end, in words, where that was somebody else than the run's owner here; "" otherwise."""
+    by = run.recorded.by if run.recorded is not None else ""
+    return safe(by) if by and by != run.plan.owner else ""

@@ -1,0 +1,121 @@
+"""The recorded end of a run: outcome, exit code, first failure and how each rank ended. Once written it never changes.
+
+It is written, synced, into the run's folder here (`verdict.json`) and into its folder on every host (`verdict`) before
+anything is removed there. Whoever comes later, after a clean-up that was killed or from another machine, gives the
+verdict that is written, and does not judge what is left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from distui.facts.values import as_object, as_objects, loads
+from distui.files import read_bytes
+from distui.plan.labels import task_from_labels
+from distui.run.events import RankChanged, RunEnded, RunOutcome, to_json
+from distui.run.folder import token_of
+from distui.run.recorded import UNREADABLE, event_of
+from distui.run.state import RunState
+from distui.run.store import StoredRun
+
+FINAL: frozenset[RunOutcome] = frozenset({"succeeded", "failed", "stopped", "launch_failed"})
+"""Outcomes that say how a run ended; the others say that nobody knows, or that it goes on."""
+
+FILE = "verdict.json"
+
+MOST_BYTES = 4 << 20
+"""A longer file is none of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndRecord:
+    """How an attempt of a run ended. `token` is that of its launch and attempt (`folder.token_of`)."""
+
+    token: str
+    by: str
+    """Who wrote it: `user@machine`."""
+    ended: RunEnded
+    ranks: tuple[RankChanged, ...] = ()
+
+    def text(self, run: str) -> str:
+        """As it is written."""
+        (result,) = to_json(self.ended, run)
+        ranks = [value for rank in self.ranks for value in to_json(rank, run)]
+        told = {"v": 1, "token": self.token, "by": self.by, "result": result, "ranks": ranks}
+        return json.dumps(told, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def record_of(token: str, by: str, ended: RunEnded, state: RunState) -> EndRecord:
+    """The record of an end, with the ranks as their events left them."""
+    ranks = (
+        RankChanged(r.since or ended.at, r.rank, r.host, r.state, r.exit, r.oom, r.words) for r in state.ranks.values()
+    )
+    return EndRecord(token, by, ended, tuple(ranks))
+
+
+def read_record(text: str | bytes, token: str) -> EndRecord | None:
+    """What was written of the launch and attempt with this token; None for another's, and for what is no record."""
+    try:
+        value = loads(text)
+        ended, ranks = event_of(value["result"]), [event_of(rank) for rank in value["ranks"]]
+        mine = bool(token) and value["token"] == token
+        by = str(value.get("by", ""))
+    except UNREADABLE:
+        return None
+    if not mine or not isinstance(ended, RunEnded) or ended.outcome not in FINAL:
+        return None
+    return EndRecord(token, by, ended, tuple(r for r in ranks if isinstance(r, RankChanged)))
+
+
+def keep_here(stored: StoredRun, record: EndRecord) -> bool:
+    """Write and sync it; whether that was possible."""
+    try:
+        stored.write_synced(FILE, record.text(stored.run_id).encode())
+    except OSError:
+        return False
+    return True
+
+
+def recorded_here(stored: StoredRun, token: str) -> EndRecord | None:
+    """How the attempt with this token ended, as it is recorded here; None when it has not, or nobody knows."""
+    try:
+        record = read_record(read_bytes(stored.path / FILE, MOST_BYTES), token)
+    except OSError:
+        record = None
+    return record or (_from_events(stored.events(), token) if token and launch_here(stored) == token else None)
+
+
+def launch_here(stored: StoredRun | None) -> str:
+    """The token of the launch and attempt that is recorded here; "" where none is."""
+    plan = stored.read_plan() if stored is not None else None
+    tasks = as_objects((plan or {}).get("tasks"))
+    labels = as_object(tasks[0].get("labels")) if tasks else {}
+    return token_of(task_from_labels({name: str(value) for name, value in labels.items()}))
+
+
+def end_here(stored: StoredRun) -> EndRecord | None:
+    """How the attempt that is recorded here ended; None when it has not, or nobody knows."""
+    return recorded_here(stored, launch_here(stored))
+
+
+def _from_events(events: Iterable[Mapping[str, Any]], token: str) -> EndRecord | None:
+    """The same from the events of a run that ended before there were such files."""
+    ended: RunEnded | None = None
+    ranks: dict[int, RankChanged] = {}
+    for value in events:
+        kind = value.get("type")
+        if kind in ("run", "attempt"):
+            ended, ranks = (None, {}) if kind == "attempt" else (ended, {})
+        elif kind in ("rank", "result"):
+            try:
+                event = event_of(value)
+            except UNREADABLE:
+                continue
+            if isinstance(event, RankChanged):
+                ranks[event.rank] = event
+            elif isinstance(event, RunEnded) and event.outcome in FINAL:
+                ended = ended or event
+    return EndRecord(token, "", replace(ended, leftovers=()), tuple(ranks.values())) if ended is not None else None

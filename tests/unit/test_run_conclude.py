@@ -1,0 +1,207 @@
+"""The recorded end of a run: written before anything is removed, found again by whoever comes next, never changed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from distui.errors import SessionLost
+from distui.plan.serialize import to_json
+from distui.run import history
+from distui.run.controller import RunController
+from distui.run.end_record import FILE, end_here
+from distui.run.events import RunEnded
+from distui.run.store import StoredRun
+from fakehosts.runs import Cluster, use_fake_follower
+
+FOLDER = "/home/u/.local/state/distui/hosts/{}/r1"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Two hosts."""
+    made = Cluster(tmp_path, 2)
+    use_fake_follower(monkeypatch, made.connector)
+    return made
+
+
+def started(cluster: Cluster) -> RunController:
+    """A run of two ranks with a launch of its own, recorded here."""
+    plan = cluster.plan(launch="beef")
+    controller = cluster.controller(plan)
+    controller.stored.write_plan(to_json(plan))
+    return controller
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let everything else go on until `condition` holds."""
+    while not condition():  # noqa: ASYNC110 - the fake hosts have no events for what they hold
+        await asyncio.sleep(0.01)
+
+
+async def end_all(cluster: Cluster, *codes: int) -> None:
+    """Wait for the ranks and let them end."""
+    await until(lambda: all(host.containers for host in cluster.hosts))
+    for host, code in zip(cluster.hosts, codes, strict=True):
+        host.containers[0].end(code)
+
+
+async def again(cluster: Cluster, controller: RunController, **options: object) -> RunEnded:
+    """Another distui here takes the run up."""
+    cluster.events.clear()
+    return await cluster.run(controller.plan, adopted=True, **options)
+
+
+async def killed_at(cluster: Cluster, controller: RunController, verb: str, code: int) -> None:
+    """The controller goes away, without a word, when a host is about to do `verb` in the clean-up."""
+    reached = [host.hold(verb) for host in cluster.hosts]
+
+    async def drive() -> None:
+        async for _ in controller.batches():
+            pass
+
+    await controller.__aenter__()
+    driving = asyncio.create_task(drive())
+    await end_all(cluster, 0, code)
+    await asyncio.wait([asyncio.create_task(event.wait()) for event in reached], return_when=asyncio.FIRST_COMPLETED)
+    before = (controller.stored.path / "events.ndjson").read_bytes()
+    assert controller._driver is not None
+    controller._driver.cancel()
+    driving.cancel()
+    await asyncio.gather(controller._driver, driving, return_exceptions=True)
+    await asyncio.gather(*(host.link.close() for host in controller.hosts.values()))
+    (controller.stored.path / "events.ndjson").write_bytes(before)  # a killed one writes nothing more
+    for host in cluster.hosts:
+        host.gates.clear()
+
+
+@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize("verb", ["visit", "put", "rm", "unmark", "folder"])
+async def test_a_clean_up_that_was_killed_is_finished_with_the_same_verdict(
+    cluster: Cluster, verb: str, code: int
+) -> None:
+    """At every step that removes something the verdict is on the disk; before that, all is there to judge by."""
+    controller = started(cluster)
+    if verb in ("visit", "put"):
+        await _started_first(cluster, controller)
+    await killed_at(cluster, controller, verb, code)
+    row = history.stored_row(controller.stored)
+    if verb not in ("visit", "put"):
+        assert (row.state, row.exit, row.cleaned) == (("failed", 1, False) if code else ("succeeded", 0, False))
+    ended = await again(cluster, controller)
+    assert (ended.outcome, ended.exit, ended.leftovers) == (("failed", 1, ()) if code else ("succeeded", 0, ()))
+    assert (ended.failure is not None and (ended.failure.rank, ended.failure.exit)) == ((1, 3) if code else False)
+    assert cluster.left() == []
+    row = history.stored_row(controller.stored)
+    assert (row.state, row.over) == ("failed" if code else "succeeded", True)
+
+
+async def _started_first(cluster: Cluster, controller: RunController) -> None:
+    """The launch uses these verbs too: they are held up only after it."""
+    controller.detach = True
+    await cluster.drive(controller)
+    controller.__init__(  # type: ignore[misc]
+        controller.plan, connector=cluster.connector, stored=controller.stored, facts=controller.facts, adopted=True
+    )
+
+
+async def test_the_verdict_is_written_before_the_first_removal(cluster: Cluster) -> None:
+    """Here and on both hosts, with how each rank ended."""
+    controller = started(cluster)
+    seen: list[tuple[StoredRun, list[bool]]] = []
+
+    def look(argv: tuple[str, ...]) -> None:
+        seen.append((controller.stored, [f"{FOLDER.format(h.name)}/verdict" in h.files for h in cluster.hosts]))
+
+    for host in cluster.hosts:
+        host.fails["rm"] = look  # type: ignore[assignment]
+    await cluster.drive(controller, end_all(cluster, 0, 7))
+    (stored, there), *_ = seen
+    assert there == [True, True]
+    value = json.loads((stored.path / FILE).read_text())
+    assert [(r["rank"], r["state"], r["exit"]) for r in value["ranks"]] == [(0, "exited", 0), (1, "exited", 7)]
+    assert (value["result"]["state"], value["result"]["first_failure"]["rank"]) == ("failed", 1)
+
+
+async def test_a_stop_of_a_run_that_has_ended_changes_nothing(cluster: Cluster) -> None:
+    """It was kept; one of its containers is gone by now; a stop removes the rest."""
+    controller = started(cluster)
+    controller.keep = True
+    first = await cluster.drive(controller, end_all(cluster, 0, 3))
+    assert first.outcome == "failed"
+    cluster.hosts[1].containers.clear()
+    stopping = cluster.controller(controller.plan, adopted=True)
+    stopping.request_stop("user")
+    cluster.events.clear()
+    ended = await cluster.drive(stopping)
+    assert (ended.outcome, ended.exit, ended.failure) == ("failed", 1, first.failure)
+    assert (ended.took, cluster.left()) == (first.took, [])
+
+
+async def test_a_stop_that_finds_nothing_running_is_not_why_the_run_ended(cluster: Cluster) -> None:
+    """Nobody followed it; a rank had failed by itself."""
+    controller = started(cluster)
+    controller.detach = True
+    await cluster.drive(controller)
+    await end_all(cluster, 0, 3)
+    stopping = cluster.controller(controller.plan, adopted=True)
+    stopping.request_stop("user")
+    cluster.events.clear()
+    ended = await cluster.drive(stopping)
+    assert (ended.outcome, ended.exit) == ("failed", 1)
+    assert ended.failure is not None and ended.failure.rank == 1
+
+
+async def test_another_machine_gives_the_verdict_that_the_hosts_have(cluster: Cluster, tmp_path: Path) -> None:
+    """Its own folder knows nothing; half of the containers are gone already."""
+    controller = started(cluster)
+    await killed_at(cluster, controller, "rm", 3)
+    cluster.hosts[0].containers.clear()
+    elsewhere = Cluster(tmp_path / "elsewhere", 0)
+    elsewhere.hosts, elsewhere.connector = cluster.hosts, cluster.connector
+    ended = await elsewhere.run(controller.plan, adopted=True)
+    assert (ended.outcome, ended.exit) == ("failed", 1)
+    assert ended.failure is not None and (ended.failure.rank, ended.failure.exit) == (1, 3)
+    assert cluster.left() == []
+
+
+async def test_who_is_slower_is_waited_for_and_gives_the_same_verdict(cluster: Cluster, tmp_path: Path) -> None:
+    """Two machines follow one run: the containers stay until both have read them."""
+    controller = started(cluster)
+    controller.detach = True
+    await cluster.drive(controller)
+    elsewhere = Cluster(tmp_path / "elsewhere", 0)
+    elsewhere.hosts, elsewhere.connector = cluster.hosts, cluster.connector
+    first, second = (c.controller(controller.plan, adopted=True) for c in (cluster, elsewhere))
+
+    async def both_read() -> None:
+        marks = [f"{FOLDER.format('h1')}/reader-{run.reader}" for run in (first, second)]
+        await until(lambda: all(mark in cluster.hosts[0].files for mark in marks))
+        await end_all(cluster, 0, 3)
+
+    one, other, _ = await asyncio.gather(cluster.drive(first), elsewhere.drive(second), both_read())
+    assert (one.outcome, one.exit, one.failure) == (other.outcome, other.exit, other.failure)
+    assert (one.outcome, one.exit) == ("failed", 1)
+    assert cluster.left() == []
+
+
+async def test_a_host_that_is_lost_keeps_nobody_from_a_verdict(cluster: Cluster) -> None:
+    """It is recorded here and where it can be; what may be left there is named."""
+    controller = started(cluster)
+    for verb in ("visit", "ps"):
+        cluster.hosts[0].gates.pop(verb, None)
+
+    async def lose() -> None:
+        await end_all(cluster, 0, 0)
+        cluster.hosts[0].fails["rm"] = SessionLost("h1", "h1: closed")
+        cluster.connector.down["h1"] = SessionLost("h1", "h1: away")  # type: ignore[assignment]
+
+    controller.hosts["h1"].patience = 0.0
+    ended = await cluster.drive(controller, lose())
+    assert (ended.outcome, bool(ended.leftovers)) == ("succeeded", True)
+    record = end_here(controller.stored)
+    assert record is not None and record.ended.outcome == "succeeded"
