@@ -144,7 +144,8 @@ class TailStream(ChannelStream):
         if not ended:
             self._channel = await self._session.open(self._argv(_READ_REST))
             await self.pour(self._channel, _BEGIN)
-        self.take_end({"offset": self._offset} if self._complete.is_set() else {"missing": True})
+        whole = self._complete.is_set() and not ended and await self._channel.wait() == 0
+        self.take_end({"offset": self._offset} if whole else {"missing": True})
 
     def _argv(self, script: str) -> tuple[str, ...]:
         return ("sh", "-c", f"echo distui-begin; {script}", str(self._offset + 1), self._path)

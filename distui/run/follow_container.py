@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 
 from distui.run.container import ContainerState, container_state
@@ -11,6 +12,14 @@ from distui.run.feed import EngineDown, Feed, Stream, get_json
 from distui.run.followed import Drained, Emit, Exited, FollowTarget, Note, Records, Removed
 from distui.run.pause import Pause
 from distui.run.resume import Cursor, ReplayMismatch
+
+IDLE, AFTER_EXIT = 15.0, 5.0
+"""Seconds without a byte of a log that is followed after which the engine is asked whether the container lives; the
+second once it was told to have ended, which ends the log as a rule."""
+NO_END = 30.0
+"""Seconds without a byte after which the log of a container that has ended counts as stuck."""
+TRIES = 3
+"""Reads of a log in a row that gave nothing of what they had to before that is taken for the truth."""
 
 EngineTold = Callable[[str], Awaitable[None]]
 """Told with a reason when the engine does not answer, with "" when it does."""
@@ -32,6 +41,10 @@ class ContainerReader:
         self._exited = False
         self._full = False
         self._said: set[str] = set()
+        self._empty = 0
+        """Reads in a row without anything of what was read before."""
+        self._stuck = 0
+        """Reads in a row of an ended container's log that did not end."""
 
     async def read(self, feed: Feed) -> None:
         """Follow until everything was read. Raises FeedLost when the feed breaks; call again with the next one."""
@@ -77,7 +90,14 @@ class ContainerReader:
         if state.ended and self.cursor.point.done:  # an earlier distui read it all; only its end was not known here
             await self._drained()
             return
-        if await self._read_log(feed, state) and state.ended and await self._still_ended(feed):
+        if state.ended and self._stuck >= TRIES:
+            await self._say(f"the engine does not end its log: {self._missing}")
+            await self._drained()
+            return
+        whole = await self._read_log(feed, state)
+        if whole and not state.ended:
+            await self._look_for_log(feed)
+        if whole and state.ended and await self._still_ended(feed):
             await self._drained()
 
     async def _inspect(self, feed: Feed) -> ContainerState | None:
@@ -100,6 +120,16 @@ class ContainerReader:
             raise ReplayMismatch("the log is shorter than what was read of it before")
         return True
 
+    async def _look_for_log(self, feed: Feed) -> None:
+        """The engine ended the log of a container that may live. One that gives nothing of what was had, is gone."""
+        self._empty = self._empty + 1 if self.cursor.skipping else 0
+        if self._empty < TRIES:
+            return
+        state = await self._inspect(feed)
+        if state is not None and state.running:
+            self._empty = 0
+            raise ReplayMismatch("the engine gives nothing of it any more")
+
     async def _read_log(self, feed: Feed, state: ContainerState) -> bool:
         """Read it to the end of the stream; False when it was let go of before."""
         if not self._target.has_room:
@@ -111,23 +141,53 @@ class ContainerReader:
             path += "&timestamps=1" + (f"&since={since}" if since else "")
         stream = await feed.get(path, packed=not state.tty)
         try:
-            if await stream.status() == 200:
-                return await (self._pump_raw(stream) if state.tty else self._pump(stream))
-            await self._unreadable(state, await stream.rest())
+            async with asyncio.timeout(NO_END):
+                status = await stream.status()
+            if status == 200:
+                pump = self._pump_raw if state.tty else self._pump
+                return await pump(self._bytes(feed, stream, state))
+            async with asyncio.timeout(NO_END):
+                words = await stream.rest()
+            await self._unreadable(state, words)
             return True
+        except TimeoutError:
+            self._stuck += state.ended
+            raise EngineDown(f"nothing of a log came within {NO_END:.0f} s") from None
         finally:
             await stream.close()
 
-    async def _pump(self, stream: Stream) -> bool:
+    async def _bytes(self, feed: Feed, stream: Stream, state: ContainerState) -> AsyncIterator[bytes]:
+        """What comes. The stream of a container that ended meanwhile is left: the log is read once more then.
+
+        Raises TimeoutError when that of one which had ended before does not end.
+        """
+        while True:
+            limit = NO_END if state.ended else AFTER_EXIT if self._exited else IDLE
+            try:
+                async with asyncio.timeout(limit):
+                    data = await stream.read()
+            except TimeoutError:
+                if state.ended:
+                    raise
+                now = await self._inspect(feed)
+                if now is None or now.ended:
+                    return
+                continue
+            if not data:
+                self._stuck = 0
+                return
+            yield data
+
+    async def _pump(self, log: AsyncIterator[bytes]) -> bool:
         parser = FrameParser()
-        while data := await stream.read():
+        async for data in log:
             for batch in self._taken(parser, data):
                 await self._emit(Records(self.task, batch, self.cursor.point))
             if not self._target.has_room:
                 return False
             if parser.daemon_error:
                 await self._say(f"the engine could not read the log on: {parser.daemon_error}")
-        self._full = False
+        self._full = self._full and self.cursor.skipping  # a full read that did not give all says so itself
         return True
 
     def _taken(self, parser: FrameParser, data: bytes) -> Iterator[Batch]:
@@ -139,11 +199,11 @@ class ContainerReader:
         except ValueError as error:  # no frames, or no times in them
             raise EngineDown(str(error)) from None
 
-    async def _pump_raw(self, stream: Stream) -> bool:
+    async def _pump_raw(self, log: AsyncIterator[bytes]) -> bool:
         """A container with a tty: one raw stream without stamps. Read from the start, drop what was had."""
         await self._say("this container has a tty: its log is read without stamps, stdout and stderr in one")
         had = self.cursor.point.written
-        while data := await stream.read():
+        async for data in log:
             fresh, had = data[had:], max(0, had - len(data))
             if fresh:
                 self.cursor.count_raw(fresh)
@@ -154,7 +214,7 @@ class ContainerReader:
 
     async def _unreadable(self, state: ContainerState, body: bytes) -> None:
         words = body.decode("utf-8", "replace").strip()
-        await self._say(f"the log can't be read (log driver {state.log_driver}): {words}")
+        await self._say(f"the log can't be read (log driver {state.log_driver}): {words}; {self._missing}")
 
     async def _mismatch(self, words: str) -> None:
         """First read all and count from the start; if that differs too, the log was cut, and what is newer is taken."""
@@ -163,9 +223,8 @@ class ContainerReader:
             return
         self._full = False
         self.cursor.restart_after_top()
-        await self._emit(
-            Note(f"the log was rotated, truncated or replaced on the host, lines may be missing: {words}", self.task)
-        )
+        text = f"its log was removed, cut, rotated or replaced on the host ({words}): {self._missing}"
+        await self._emit(Note(text, self.task))
 
     async def _report(self, exited: Exited) -> None:
         if not self._exited:
@@ -180,6 +239,12 @@ class ContainerReader:
     async def _gone(self) -> None:
         self.done = True
         await self._emit(Removed(self.task))
+
+    @property
+    def _missing(self) -> str:
+        """Which lines are missing when no more can be read, in words."""
+        since = self.cursor.point.top.stamp.decode()
+        return f"what it printed after {since} may be missing here" if since else "what it printed may be missing here"
 
     async def _say(self, text: str) -> None:
         if text not in self._said:

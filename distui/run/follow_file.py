@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from distui.facts.values import loads
 from distui.run.container import ContainerState, container_state
@@ -15,6 +17,11 @@ from distui.run.feed import EngineDown, Feed, Stream
 from distui.run.followed import Drained, Emit, Exited, FollowEvent, FollowTarget, Note, Records, Removed
 from distui.run.pause import Pause
 from distui.run.resume import ResumePoint
+
+_NOTICED = 3.0
+"""Seconds within which a host says that a task is gone with all it had."""
+_ANSWERS, _WAITS = 60.0, 30.0
+"""Seconds in which podman must answer, and after which one that waits for an end is asked anew."""
 
 _EXIT = re.compile(r"(-?\d{1,10})\s+(\d{1,20})(?:\s+(\d{1,20}))?", re.ASCII)
 
@@ -31,6 +38,7 @@ class FileReader(ABC):
         self._emit = emit
         self._exited = False
         self._tail: Stream | None = None
+        self._file_gone = False
         self._said: set[str] = set()
 
     @abstractmethod
@@ -59,6 +67,7 @@ class FileReader(ABC):
         try:
             while not await self._read_file(feed, path, end):
                 await pause.wait()
+            await self._lost_file(end)
             await self._done(await end)
         finally:
             if not feed.lost.done():
@@ -85,9 +94,19 @@ class FileReader(ABC):
         finally:
             await self._tail.close()
         if "error" not in told:
+            self._file_gone = "missing" in told
             return True
         await self._broken_file(str(told["error"]))
         return complete and told["error"] not in ("truncated", "replaced")
+
+    async def _lost_file(self, end: asyncio.Future[FollowEvent]) -> None:
+        """Say that the file is gone, unless all of the task is, which takes the host a moment to notice."""
+        if not self._file_gone:
+            return
+        await asyncio.wait((end,), timeout=_NOTICED)
+        if not (end.done() and isinstance(end.result(), Removed)):
+            what = f"what it printed after {self.point.written} bytes" if self.point.written else "what it printed"
+            await self._say(f"its log file was removed on the host: {what} is missing here")
 
     async def _end(self, feed: Feed) -> FollowEvent:
         """Say that it ended as soon as it did; its file is complete then."""
@@ -224,15 +243,15 @@ class PodmanReader(FileReader):
                     return Removed(self.task)
                 if state.ended:
                     return state.exited(self.task)
-                waiting = await feed.execute((*self._command, "wait", self.ref))
-                await waiting.rest()
+                await self._ask(feed, "wait", self.ref, limit=_WAITS)
             await pause.wait()
 
     async def _inspect(self, feed: Feed) -> ContainerState | None:
         """None when there is no such container."""
-        stream = await feed.execute((*self._command, "container", "inspect", self.ref))
-        body = await stream.rest()
-        ended = stream.ended or {}
+        asked = await self._ask(feed, "container", "inspect", self.ref, limit=_ANSWERS)
+        if asked is None:
+            raise EngineDown(f"no answer within {_ANSWERS:.0f} s")
+        body, ended = asked
         words = str(ended.get("stderr") or ended.get("error") or "")
         if "no such" in words.lower():
             return None
@@ -240,3 +259,14 @@ class PodmanReader(FileReader):
             return container_state(loads(body)[0])
         except (ValueError, KeyError, TypeError, IndexError):
             raise EngineDown(words or f"{self._command[0]} inspect gave no JSON") from None
+
+    async def _ask(self, feed: Feed, *words: str, limit: float) -> tuple[bytes, Mapping[str, Any]] | None:
+        """What podman prints, and how it ended; None when that takes longer than `limit` seconds."""
+        stream = await feed.execute((*self._command, *words))
+        try:
+            async with asyncio.timeout(limit):
+                return await stream.rest(), stream.ended or {}
+        except TimeoutError:
+            return None
+        finally:
+            await stream.close()

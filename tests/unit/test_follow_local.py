@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from distui.errors import HostCommandError, SessionLost
-from distui.run import feed_channels, helper
+from distui.run import feed_channels, follow_container, follow_file, helper
 from distui.run.docker_frames import since, stamp_at
 from distui.run.feed import EngineAccess, EngineDown, Feed, get_json
 from distui.run.feed_helper import open_helper
@@ -158,6 +158,10 @@ class Docker:
     """What it says once before."""
     head: bytes = b""
     """Said without end instead of any answer."""
+    ends_at_once: bool = False
+    """Whether a log that is followed ends though its container lives, as Docker 20.10 does without the file."""
+    endless: bool = False
+    """Whether a log never ends, whatever became of its container."""
 
     def say(self, data: bytes, stream: int = 1, at: float = 0.0) -> None:
         """One record, `at` seconds after the start."""
@@ -226,7 +230,7 @@ class Docker:
                     writer.write(struct.pack(">BxxxI", stream, len(body)) + body)
             at = len(self.file)
             await writer.drain()
-            if self.code is not None or query["follow"] == ["0"]:
+            if not self.endless and (self.code is not None or query["follow"] == ["0"] or self.ends_at_once):
                 return
             await self.news.wait()
 
@@ -344,7 +348,52 @@ async def test_a_log_emptied_on_the_host_is_announced(docker: Docker) -> None:
         await taken.until(lambda: bytes(taken.log) == b"one\ntwo\nthree\n")
         docker.end(0)
         await follower.drained()
-    assert next(e.text for e in taken.events if isinstance(e, Note)).startswith("the log was rotated, truncated")
+    assert next(e.text for e in taken.events if isinstance(e, Note)).startswith("its log was removed, cut, rotated")
+
+
+@pytest.mark.parametrize("running", [True, False])
+async def test_a_log_removed_on_the_host_is_announced_and_the_end_told(docker: Docker, running: bool) -> None:
+    """The engine gives an empty log then. While it runs and when it has ended: said once, with the time, and over."""
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, connector):
+        docker.say(b"one\n")
+        await taken.until(lambda: bytes(taken.log) == b"one\n")
+        docker.file.clear()
+        docker.ends_at_once = True
+        if not running:
+            docker.end(3)
+        connector.session.cut()
+        await taken.until(lambda: any(isinstance(e, Note) for e in taken.events))
+        assert ("Exited" in taken.names()) is not running
+        docker.end(3)
+        await follower.drained()
+    told = [e.text for e in taken.events if isinstance(e, Note)]
+    assert len(told) == 1
+    assert "what it printed after 2026-11-21T" in told[0]
+    assert next(e.code for e in taken.events if isinstance(e, Exited)) == 3
+
+
+@pytest.mark.parametrize("events", [True, False])
+async def test_a_log_that_never_ends_ends_with_its_container(
+    docker: Docker, monkeypatch: pytest.MonkeyPatch, events: bool
+) -> None:
+    """Whether its death is told or has to be asked for; what could not be read is said."""
+    for name in ("IDLE", "AFTER_EXIT", "NO_END"):
+        monkeypatch.setattr(follow_container, name, 0.05)
+    docker.endless = True
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        docker.say(b"one\n")
+        await taken.until(lambda: bytes(taken.log) == b"one\n")
+        if events:
+            told = {"Action": "die", "Actor": {"ID": "c1", "Attributes": {"exitCode": "4"}}, "timeNano": START}
+            docker.first_events = json.dumps(told).encode() + b"\n"
+        docker.say(b"two\n")
+        docker.end(4)
+        await follower.drained()
+    assert bytes(taken.log) == b"one\ntwo\n"
+    assert next(e.code for e in taken.events if isinstance(e, Exited)) == 4
+    assert "the engine does not end its log" in str(taken.events)
 
 
 async def test_an_event_without_end_is_refused_and_costs_nothing_else(docker: Docker) -> None:
@@ -624,6 +673,30 @@ async def test_a_truncated_process_log_is_announced_and_read_on(tmp_path: Path) 
     assert [e.text for e in taken.events if isinstance(e, Note)] == [
         "the log file was truncated on the host, lines may be missing"
     ]
+
+
+@pytest.mark.parametrize("python", [True, False])
+@pytest.mark.parametrize("what", ["removed", "fifo"])
+async def test_a_process_log_that_is_gone_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: bool, what: str
+) -> None:
+    """Somebody removed it, or put no file in its place: the end is told, and what is missing."""
+    if not python:
+        monkeypatch.setattr(helper, "start", lambda word: ("sh", "-c", "exit 127"))
+        monkeypatch.setattr(feed_channels, "_LOOK", 0.02)
+    monkeypatch.setattr(follow_file, "_NOTICED", 0.05)
+    taken, folder = Taken(), task_folder(tmp_path, b"one\n", os.getpid())
+    async with following(PROCESS, taken, str(folder)) as (follower, connector):
+        await taken.until(lambda: bytes(taken.log) == b"one\n")
+        (folder / "log").unlink()
+        if what == "fifo" and python:
+            os.mkfifo(folder / "log")
+        connector.session.cut()
+        (folder / "exit").write_text("7 1")
+        await follower.drained()
+    assert next(e.code for e in taken.events if isinstance(e, Exited)) == 7
+    told = [e.text for e in taken.events if isinstance(e, Note) and "log file" in e.text]
+    assert told and ("removed on the host" in told[-1] or "no regular file" in told[-1])
 
 
 @asynccontextmanager

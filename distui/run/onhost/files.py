@@ -1,8 +1,9 @@
-# ruff: noqa: PTH112, PTH116, PTH120, PTH123, UP007, UP031
+# ruff: noqa: PTH112, PTH116, PTH120, UP007, UP031
 # Python 3.6 runs this, and every import costs a start on the host.
 """What the helper has to look at again and again: logs that are files, and a process's exit file."""
 
 import os
+import stat
 
 from distui.run.onhost.wire import READ, Out
 
@@ -37,7 +38,7 @@ class Tail:
     def open(self) -> bool:
         """Whether the file is there."""
         try:
-            self.fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            self.fd = open_file(self.path)
             os.lseek(self.fd, self.offset, os.SEEK_SET)
         except FileNotFoundError:
             return False
@@ -115,5 +116,14 @@ def kept(folder: str) -> bool:
 
 def text(path: str) -> str:
     """A small file as text, whatever its bytes are."""
-    with open(path, errors="surrogateescape") as file:
-        return file.read()
+    with open(open_file(path), errors="surrogateescape") as file:
+        return file.read(65536)
+
+
+def open_file(path: str) -> int:
+    """A descriptor of a file; whatever else lies there is refused, and never waited for, as a FIFO would be."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(22, "is no regular file")
+    return fd
