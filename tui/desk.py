@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from distui.run.gpu_users import GpuUser
     from distui.run.history import RunRow
     from distui.run.job_record import JobRecord
+    from distui.run.masking import Mask
     from distui.run.preflight import Preflight
     from distui.run.processes import Outcome, SeenProcess
     from distui.run.remains import Remains
@@ -74,6 +75,10 @@ class LiveRun(Protocol):
 
     @property
     def stored(self) -> StoredRun: ...
+
+    @property
+    def mask(self) -> Mask:
+        """Hides values of its secrets in what was recorded without knowing them."""
 
     def batches(self) -> AsyncIterator[tuple[Event, ...]]:
         """Events in batches; ends after the batch that holds RunEnded."""

@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
+from distui.cli.settings import Settings
+
 if TYPE_CHECKING:
     from distui.facts.host import GpuProcess
     from distui.run.containers import HostContainer
@@ -34,6 +36,7 @@ def ssh_login(host: Host, command: tuple[str, ...] = ()) -> tuple[str, ...]:
 class HostDesk(ABC):
     """What needs a session on one host; `CliDesk` knows the hosts and has the connections."""
 
+    told: Settings
     hosts: tuple[Host, ...]
     login: Login
 
@@ -62,12 +65,16 @@ class HostDesk(ABC):
     async def container_log(self, container: HostContainer) -> AsyncGenerator[bytes, None]:
         """See tui.desk."""
         from distui.run.containers import follow_log, log_argv
+        from distui.run.masking import Mask, MaskedStream
 
+        names = container.task.secrets if container.task is not None else ()
+        hidden = MaskedStream(Mask.of(names, self.told.environ))
         async with self._session(container.host) as session:
             stream = follow_log(session, log_argv(self._host(container.host), container))
             async with contextlib.aclosing(stream):
                 async for data in stream:
-                    yield data
+                    yield hidden.feed(data)
+                yield hidden.rest()
 
     async def gpu_processes(self, host: str) -> tuple[GpuProcess, ...]:
         """See tui.desk."""

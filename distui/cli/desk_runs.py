@@ -18,6 +18,7 @@ from distui.cli.planview import recorded_plan
 from distui.cli.settings import Settings
 from distui.errors import UsageError
 from distui.run import history
+from distui.run.masking import Mask, stored_secrets
 
 if TYPE_CHECKING:
     from distui.run.discover import Found
@@ -81,7 +82,7 @@ class RunDesk(ABC):
         if followed is not None:
             return followed
         stored = wiring.store(self.told).need(run)
-        return RecordedRun(recorded_plan(self.told, run), stored)
+        return RecordedRun(recorded_plan(self.told, run), stored, Mask.of(stored_secrets(stored), self.told.environ))
 
     @property
     def following(self) -> Mapping[str, FollowedRun]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from distui.run.events import Event, RunEnded, StopReason
 from distui.run.fanout import Fanout
+from distui.run.masking import NOTHING, Mask
 from distui.run.recorded import stored_events, stored_samples
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ class FollowedRun:
         return self.fan.state
 
     @property
+    def mask(self) -> Mask:
+        """Hides values of its secrets."""
+        return self.controller.mask
+
+    @property
     def stored(self) -> StoredRun:
         """Its folder on this machine."""
         return self.controller.stored
@@ -58,11 +64,12 @@ class FollowedRun:
 class RecordedRun:
     """An ended run, played again from its folder."""
 
-    def __init__(self, plan: RunPlan, stored: StoredRun) -> None:
+    def __init__(self, plan: RunPlan, stored: StoredRun, mask: Mask = NOTHING) -> None:
+        self.mask = mask
         self.plan = plan
         self.stored = stored
         self.fan = Fanout()
-        self.fan.put([*stored_samples(stored), *stored_events(stored)])
+        self.fan.put([*stored_samples(stored), *map(mask.event, stored_events(stored))])
         self.fan.close()
 
     @property

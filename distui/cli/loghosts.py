@@ -88,6 +88,7 @@ async def _show_merged(connector: Connector, live: Live, out: LogOut, console: C
     plain, wanted = LogView(prefix=False), replace(out.wanted, since="", until="", grep=None, tail=tail)
     with TemporaryDirectory(prefix="distui-") as folder:
         with into_folder(Path(folder), plain, wanted, clocks=clocks) as spool:
+            spool.mask = out.mask
             good = await show(connector, live, spool, console, stamps=True)
         files = [replace(f, name=live.plan.rank_names.get(f.rank, "") if f.rank is not None else "")
                  for f in spool.files.values()]  # fmt: skip
@@ -106,7 +107,7 @@ async def _show_task(connector: Connector, live: Live, task: Task, out: LogOut, 
         redirect = "2>&1 >/dev/null" if out.wanted.stderr_only else "2>&1"
         channel = await session.open(("sh", "-c", f'exec "$@" {redirect}', "sh", *argv))
         try:
-            split, lines = splitter(live, task), WholeLines()
+            split, lines = splitter(live, task), WholeLines(out.mask.cut)
             while data := await channel.read(CHUNK):
                 await _write(out, task.host, split, lines.feed(data), stamps=stamps)
             await _write(out, task.host, split, lines.rest(), stamps=stamps)
@@ -184,7 +185,7 @@ class _Viewer:
         self._out = out
         self._console = console
         self._tasks: Mapping[int, Task] = {t.index: t for t in host.tasks}
-        self._assemblers = {t.index: LineAssembler() for t in host.tasks}
+        self._assemblers = {t.index: LineAssembler(out.mask.cut) for t in host.tasks}
         self._stamps: dict[tuple[int, str], str] = {}
         self.heard = 0.0
         """When it last got something (monotonic); 0 before the first contact."""

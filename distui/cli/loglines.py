@@ -13,6 +13,7 @@ from distui.config import seconds
 from distui.errors import UsageError
 from distui.patterns import BadPattern, Searches, compiled, given_up, matching
 from distui.run.events import LogLine
+from distui.run.masking import NOTHING, Mask
 
 
 def parse_moment(flag: str, text: str, now: datetime) -> str:
@@ -94,6 +95,8 @@ class LogOut:
     outlet: Outlet
     writer: LineWriter
     wanted: Wanted
+    mask: Mask = NOTHING
+    """Hides values of secrets, whatever the lines come from and wherever they go."""
     _held: dict[tuple[int | None, str], deque[LogLine]] | None = field(default=None)
 
     def open(self, hosts: Mapping[int, str], names: Mapping[int, str], *, hold: bool = False) -> None:
@@ -110,7 +113,7 @@ class LogOut:
         """Take lines of one rank, in order."""
         if not self.wanted.rank(rank):
             return
-        kept = self.wanted.kept(lines)
+        kept = self.wanted.kept(self.mask.lines(list(lines)))
         if self._held is not None:
             self._held.setdefault((rank, host), deque(maxlen=self.wanted.tail)).extend(kept)
         elif kept:

@@ -51,6 +51,8 @@ class TaskLabels:
     boot: str = ""
     """The host's boot id when the plan was made: with another one the host was restarted since."""
     progress: str = ""
+    secrets: tuple[str, ...] = ()
+    """Names of the variables whose values are to be hidden in what it prints; never values."""
     name: str = ""
     """What the task is called where its rank is more than a number: `worker/1`."""
     done_when: str = ""
@@ -102,6 +104,7 @@ def to_labels(t: TaskLabels) -> dict[str, str]:
         "started": t.started,
         "boot": t.boot,
         "progress": t.progress,
+        "secrets": ",".join(t.secrets),
         "name": t.name,
         "done_when": t.done_when,
         "success_file": t.success_file,
@@ -155,6 +158,7 @@ def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
         started=text("started"),
         boot=text("boot"),
         progress=text("progress"),
+        secrets=tuple(name for name in text("secrets").split(",")[:_MOST_SECRETS] if _VARIABLE.fullmatch(name)),
         name=text("name"),
         done_when=text("done_when"),
         success_file=text("success_file") if text("success_file").startswith("/") else "",
@@ -178,6 +182,10 @@ def _own_file(path: str, run: str) -> str:
 
 
 _NO_NAME = re.compile(r"[/\x00-\x1f\x7f]")
+
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
+_MOST_SECRETS = 256
 
 
 _MOST_RANKS = 65_536

@@ -397,6 +397,7 @@ def _labels(
         started=who.started,
         boot=(seat.place.facts.boot_id or "") if digest else "",  # the hash is none of a moment
         progress=job.progress or "",
+        secrets=job.secrets,
         done_when=tf.done_when(job) or "",
         rendezvous_file=draft.meeting.host_file or "",
         success_file=(job.success.file if job.success else None) or "",

@@ -96,7 +96,7 @@ def _task(found: FoundTask, hosts: Mapping[str, Host]) -> Task:
         gpus=labels.gpus,
         image=None,
         env={},
-        secrets=(),
+        secrets=labels.secrets,
         env_file="",
         run_dir="",
         labels=found.raw_labels,

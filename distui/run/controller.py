@@ -39,6 +39,7 @@ from distui.run.host_run import HostRun
 from distui.run.journal import Journal
 from distui.run.launch import launch
 from distui.run.launch_steps import LaunchRefused
+from distui.run.masking import Mask
 from distui.run.outbox import Outbox
 from distui.run.readers import reader_id
 from distui.run.replan import Again, NextAttempt
@@ -103,6 +104,7 @@ class RunController:
         self.stored = stored
         self.facts = facts or {}
         self.secrets = secrets or {}
+        self.mask = Mask(self.secrets, plan.secret_names)
         self.adopted = adopted
         self.keep = keep
         self.detach = detach
@@ -138,9 +140,7 @@ class RunController:
         plan = self.plan
         self.attempt_began = self.clock()
         self.silences = Silences(plan)
-        self.watch = Watch(
-            plan, emit=self.emit, stored=self.stored, facts=self.facts, clock=self.clock, secrets=self.secrets
-        )
+        self.watch = Watch(plan, emit=self.emit, stored=self.stored, facts=self.facts, clock=self.clock, mask=self.mask)
         self.known = self.watch.known
         self.recorded: EndRecord | None = None
         """How the attempt ended, once that is recorded: from then on nothing changes it."""
@@ -187,7 +187,8 @@ class RunController:
         self.requests.changed.set()
 
     async def emit(self, event: Event) -> None:
-        """Fold, store and hand on one event; waits while the reader is behind."""
+        """Fold, store and hand on one event, without values of secrets; waits while the reader is behind."""
+        event = self.mask.event(event)
         self.state = apply(self.state, event)
         news = self._store(self._journal, event) if self._journal is not None else None
         await self._outbox.put(event)
@@ -275,9 +276,8 @@ class RunController:
         return await self._run()
 
     async def _say_unmasked(self) -> None:
-        """What can't be hidden in the logs, since its value was given to another distui."""
-        if unknown := [name for name in self.plan.secret_names if name not in self.secrets]:
-            words = f"the value of secret {', '.join(unknown)} is not set here: where ranks print it, it is not hidden"
+        """What can't be hidden in the logs: its value was given to another distui, or is too short."""
+        for words in self.mask.warnings:
             await self.notice("warning", words)
 
     async def _say_unread(self) -> None:
@@ -294,13 +294,13 @@ class RunController:
         self._prepare()
 
     async def _run(self) -> RunEnded:
+        await self._say_unmasked()
         if not self.adopted:
             try:
                 await launch(self)
             except LaunchRefused as exc:
                 return await self._refused(exc)
         else:
-            await self._say_unmasked()
             await self._say_unread()
             running = await asyncio.gather(*(self._find(host) for host in self.hosts.values()))
             await recall(self)

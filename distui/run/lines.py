@@ -7,7 +7,7 @@ Files get the exact bytes; only what eyes see is cleaned.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,10 +17,15 @@ MAX_OPEN = 1 << 20
 """A line without newline is passed on in parts of this many bytes, so that memory stays bounded."""
 
 
+Cut = Callable[[bytes], int]
+"""How many bytes of a line that has no end may be passed on alone: what a secret is cut by is not found in it."""
+
+
 @dataclass(slots=True)
 class LineAssembler:
     """Joins the pieces of one task's two streams into lines; keeps what is still open."""
 
+    cut: Cut = len
     _open: dict[Stream, bytearray] = field(default_factory=dict)
 
     def feed(self, stream: Stream, data: bytes) -> Iterator[bytes]:
@@ -36,8 +41,10 @@ class LineAssembler:
             start = end
         held += data[start:]
         if len(held) >= MAX_OPEN:
-            yield bytes(held)
-            held.clear()
+            part = bytes(held)
+            at = self.cut(part) or len(part)
+            yield part[:at]
+            del held[:at]
 
     @property
     def clean(self) -> bool:
@@ -62,7 +69,8 @@ class WholeLines:
     One beyond `LONGEST` ends there with a mark that says how much was left out, so that memory stays bounded.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cut: Cut = len) -> None:
+        self._cut = cut
         self._open: list[bytes] = []
         self._size = 0
         """Bytes of the open line, those that are not kept too."""
@@ -89,11 +97,12 @@ class WholeLines:
 
     def _whole(self) -> bytes:
         """The open line; the next one is open then."""
-        cut = self._size - LONGEST
-        mark = [f" ... and {cut} bytes more in the log file".encode()] if cut > 0 else []
-        line = b"".join([*self._open, *mark])
+        line, size = b"".join(self._open), self._size
         self._open, self._size = [], 0
-        return line
+        if size <= LONGEST:
+            return line
+        line = line[: self._cut(line)]
+        return line + f" ... and {size - len(line)} bytes more in the log file".encode()
 
 
 _CSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")

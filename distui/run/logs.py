@@ -71,7 +71,7 @@ class TaskLog:
         self._ranks = tuple(ranks)
         self._only = ranks[0] if split is None else None
         self._split = split
-        self._assembler = LineAssembler()
+        self._assembler = LineAssembler(mask.cut)
         self._pieces: dict[int | None, LineAssembler] = {}
         self._files: dict[Path, GrowingFile] = {}
         self._point: bytes | None = None
@@ -155,7 +155,7 @@ class TaskLog:
             self._add(groups, self._only, stream, line)
             return
         for rank, piece in self._split(line):
-            for whole in self._pieces.setdefault(rank, LineAssembler()).feed(stream, piece):
+            for whole in self._pieces.setdefault(rank, LineAssembler(self._mask.cut)).feed(stream, piece):
                 self._add(groups, rank, stream, whole)
 
     def _add(self, groups: Groups, rank: int | None, stream: Stream, line: bytes) -> None:

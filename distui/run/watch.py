@@ -17,7 +17,7 @@ from distui.run.followed import Back, Drained, Exited, FollowEvent, FollowTarget
 from distui.run.host_run import HostRun
 from distui.run.known import Known
 from distui.run.logs import TaskLog
-from distui.run.masking import Mask
+from distui.run.masking import NOTHING, Mask
 from distui.run.resume import ResumePoint
 from distui.run.sampled import host_sampled
 from distui.run.store import StoredRun
@@ -38,13 +38,13 @@ class Watch:
         stored: StoredRun,
         facts: Mapping[str, HostFacts],
         clock: Callable[[], float],
-        secrets: Mapping[str, str] | None = None,
+        mask: Mask = NOTHING,
     ) -> None:
         self._plan = plan
         self._emit = emit
         self._facts = facts
         self._clock = clock
-        self._mask = Mask(secrets or {})
+        self._mask = mask
         self._stored = stored
         self._disks: dict[str, DiskWatch] = {}
         self.broken = False

@@ -56,6 +56,7 @@ from distui.run.gpu_users import GpuUser
 from distui.run.history import RunRow
 from distui.run.job_record import JobRecord, recorded_job
 from distui.run.journal import Journal
+from distui.run.masking import NOTHING, Mask
 from distui.run.preflight import Preflight, name_row
 from distui.run.processes import Outcome, SeenProcess
 from distui.run.remains import Remains
@@ -182,6 +183,7 @@ class FakeLive:
 
     plan: RunPlan
     stored: StoredRun
+    mask: Mask = NOTHING
     fan: Fanout = dataclasses.field(default_factory=Fanout)
     asked: list[tuple[str, Any]] = dataclasses.field(default_factory=list)
 

@@ -17,6 +17,7 @@ from distui.run.docker_frames import Batch
 from distui.run.events import Event, FailureFound, GpuReading, HostChanged, HostSampled, LogLines, Notice, RankChanged
 from distui.run.followed import Back, Drained, Exited, FollowEvent, Lost, Note, Records, Removed, Sampled
 from distui.run.host_run import HostRun
+from distui.run.masking import Mask
 from distui.run.resume import ResumePoint
 from distui.run.samples import Sample, Traffic
 from distui.run.store import RunStore, StoredRun
@@ -93,7 +94,7 @@ async def test_lines_reach_file_and_event_once(make: Any) -> None:
 
 async def test_a_secret_that_a_rank_prints_is_hidden_and_told_once(make: Any) -> None:
     """Whoever reads `***` in a log can know that it was not the program's."""
-    watched = make(plan_for("h1"), secrets={"HF_TOKEN": "hunter2-hunter2"})
+    watched = make(plan_for("h1"), mask=Mask({"HF_TOKEN": "hunter2-hunter2"}))
     await watched.tell(("h1", records(0, b"a hunter2-hunter2\nb\n")), ("h1", records(0, b"c hunter2-hunter2\n")))
 
     assert watched.stored.rank_log(0).read_bytes() == b"a ***\nb\nc ***\n"

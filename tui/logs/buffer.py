@@ -7,6 +7,7 @@ index grows in slices, so that a file of gigabytes opens while everything else g
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from array import array
 from bisect import bisect_right
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from distui.files import open_to_read
+from distui.run.masking import NOTHING, Mask, MaskedStream
 from distui.run.times import read_times, times_of
 
 SLICE = 1 << 18
@@ -25,17 +27,19 @@ STEP = 1 << 13
 """Bytes whose newlines are counted at once: one look for each would take ten times as long."""
 SHOWN_BYTES = 4096
 """Of a longer line only this much is shown; the file has all of it."""
-BLOCK_READ = BLOCK_BYTES + STEP + SHOWN_BYTES
+BLOCK_READ = BLOCK_BYTES + STEP + 2 * SHOWN_BYTES
 """All lines of a block begin within so many bytes, less what is shown of the last one."""
 
 
 class LogBuffer:
     """A window on one log file that grows, or is cut back after a crash of the follower."""
 
-    __slots__ = ("_firsts", "_open_from", "_starts", "cuts", "ended", "host", "path", "rank", "size")
+    __slots__ = ("_firsts", "_open_from", "_starts", "cuts", "ended", "host", "mask", "path", "rank", "size")
 
-    def __init__(self, path: Path, rank: int | None = None, host: str = "") -> None:
+    def __init__(self, path: Path, rank: int | None = None, host: str = "", mask: Mask = NOTHING) -> None:
         self.path = path
+        self.mask = mask
+        """Hides values of secrets that the file may have: it was perhaps written without knowing them."""
         self.rank = rank
         self.host = host
         self.cuts = 0
@@ -134,7 +138,10 @@ class LogBuffer:
                     block += 1
         except OSError:
             return []
-        return [line[:SHOWN_BYTES] for line in found[skip : skip + last - first]]
+        shown = found[skip : skip + last - first]
+        if self.mask:  # before it is cut: half a value is not found
+            shown = [self.mask.raw(line[: 2 * SHOWN_BYTES]) for line in shown]
+        return [line[:SHOWN_BYTES] for line in shown]
 
     def _block(self, file: BinaryIO, block: int) -> list[bytes]:
         last = block + 1 == len(self._starts)
@@ -147,6 +154,17 @@ class LogBuffer:
     def text(self, first: int, count: int) -> list[str]:
         """The same lines as text; bytes that are not UTF-8 are U+FFFD."""
         return [line.rstrip(b"\r").decode("utf-8", "replace") for line in self.raw(first, count)]
+
+    def copy(self, target: Path) -> None:
+        """Write the whole log to another file. Raises OSError."""
+        if not self.mask:
+            shutil.copyfile(self.path, target)
+            return
+        hidden = MaskedStream(self.mask)
+        with open_to_read(self.path) as source, target.open("wb") as copy:
+            while data := source.read(SLICE):
+                copy.write(hidden.feed(data))
+            copy.write(hidden.rest())
 
     # Places
 

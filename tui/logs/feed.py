@@ -36,11 +36,12 @@ class RunFeed:
         self.clock = clock
         self.placed = placed(live.plan)
         self.buffers = {
-            rank: LogBuffer(live.stored.rank_log(rank), rank, task.host) for rank, (task, _) in self.placed.items()
+            rank: LogBuffer(live.stored.rank_log(rank), rank, task.host, live.mask)
+            for rank, (task, _) in self.placed.items()
         }
         self.samples: dict[str, deque[HostSampled]] = {h: deque(maxlen=KEPT_SAMPLES) for h in live.plan.hosts}
         self.launchers = {
-            launcher_id(task): LogBuffer(live.stored.node_log(task.index), launcher_id(task), task.host)
+            launcher_id(task): LogBuffer(live.stored.node_log(task.index), launcher_id(task), task.host, live.mask)
             for task in live.plan.tasks
             if live.plan.launcher == "torchrun"
         }
@@ -98,7 +99,7 @@ class RunFeed:
         """The launcher's own words on a host; what a task said that had no ranks, where there is no launcher."""
         task = next((t for t in self.live.plan.tasks if t.host == host), self.live.plan.tasks[0])
         known = self.launchers.get(launcher_id(task))
-        return known or LogBuffer(self.live.stored.node_log(task.index), None, task.host)
+        return known or LogBuffer(self.live.stored.node_log(task.index), None, task.host, self.live.mask)
 
     def seed(self, host: str, samples: Sequence[HostSampled]) -> None:
         """What was known of a host before its run was looked at."""

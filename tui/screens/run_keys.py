@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 from abc import abstractmethod
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -14,6 +13,7 @@ from textual.widgets import Input, Static
 from distui.patterns import given_up
 from tui.bars import FilterBar
 from tui.base import Action, View, app_of
+from tui.logs.buffer import LogBuffer
 from tui.logs.search import TROUBLE, LogView, Pattern, find, pattern_of, read_on
 from tui.widgets.log_pane import SINCE_S, LogPane
 from tui.widgets.merged_pane import MergedPane
@@ -342,18 +342,17 @@ class LogKeys(View):
         """The file of the active pane, whole."""
         pane = self.pane
         if isinstance(pane, LogPane) and pane.view is not None:
-            source = pane.view.buffer.path
-            self.work(self._save([source]), name="save")
+            self.work(self._save([pane.view.buffer]), name="save")
         elif isinstance(pane, MergedPane):
-            self.work(self._save([b.path for b in pane.merged.buffers.values()]), name="save")
+            self.work(self._save(list(pane.merged.buffers.values())), name="save")
 
-    async def _save(self, sources: list[Path]) -> None:
+    async def _save(self, sources: list[LogBuffer]) -> None:
         done: list[Path] = []
         for source in sources:
-            target = fresh_path(Path.cwd(), f"{self.crumbs[1]}-{source.name}")
+            target = fresh_path(Path.cwd(), f"{self.crumbs[1]}-{source.path.name}")
             with contextlib.suppress(FileNotFoundError):
                 try:
-                    await asyncio.to_thread(shutil.copyfile, source, target)
+                    await asyncio.to_thread(source.copy, target)
                 except OSError as error:
                     app_of(self).tell(f"can't save {target}: {error.strerror}", level="error")
                     return

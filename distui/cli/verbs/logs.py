@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from distui.cli.options import RANKS, RUN, verb
 from distui.cli.ranks import refuse_unknown
 from distui.errors import ExitCode, NotFound, UsageError
 from distui.run import history
+from distui.run.masking import Mask, stored_secrets
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
@@ -82,6 +83,7 @@ def command(
     earlier = _earlier(place, attempt) if attempt is not None else None
     with _way(told, out, view, wanted, save=save, merge=merge) as lines:
         if earlier is not None:
+            _hide(told, out, lines, stored_secrets(earlier), warn=False)
             return wiring.run_async(_of_attempt(earlier, out, lines, merge=merge), limit=told.timeout)
         try:
             return wiring.run_async(_logs(told, out, place, lines, follow=follow, merge=merge), limit=told.timeout)
@@ -146,13 +148,17 @@ async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, 
     if _is_complete_here(place) and not lines.wanted.stderr_only:
         assert place.stored is not None
         refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(place.stored)])
+        _hide(told, out, lines, stored_secrets(place.stored), warn=False)
         return _tell(out, await logfiles.show(place.stored, lines, follow=follow, merge=merge))
     async with wiring.connected(told, place.hosts) as connector:
         try:
             live = await take_up(told, connector, place)
         except NotFound as exc:
+            if place.stored is not None:
+                _hide(told, out, lines, stored_secrets(place.stored), warn=False)
             return await _from_here(place, out, lines, exc, merge=merge)
         refuse_unknown(lines.wanted.ranks, [r for t in live.plan.tasks for r in t.ranks])
+        _hide(told, out, lines, live.plan.secret_names)
         for name in live.unreachable:
             out.warn(f"distui: {name} did not answer; its ranks are missing here", "yellow")
         if follow and merge:
@@ -165,6 +171,13 @@ async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, 
             return ExitCode.OK
         good = await loghosts.show(connector, live, lines, out, stamps=stamps, merge=merge)
     return ExitCode.OK if good and not live.unreachable else ExitCode.CONTACT_LOST
+
+
+def _hide(told: Settings, out: Console, lines: LogOut, names: Iterable[str], *, warn: bool = True) -> None:
+    """Values of the run's secrets are not shown. What was followed here was hidden, or warned of, by then."""
+    lines.mask = Mask.of(names, told.environ)
+    for words in lines.mask.warnings if warn else ():
+        out.warn(f"distui: {words}", "yellow")
 
 
 def _is_complete_here(place: runs.Place) -> bool:

@@ -20,6 +20,7 @@ from distui.cli.words import progress_words
 from distui.errors import NotFound, UsageError
 from distui.run import history
 from distui.run.events import Progressed, RankChanged, RunOpened, progress_json
+from distui.run.masking import Mask, stored_secrets
 from distui.run.recorded import Recorded, stored_events, stored_progress
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> in
     if as_report and told.json:
         raise UsageError("--report is a text; it has no -o json", hint="leave --report away, or -o json")
     if as_report:
-        out.print(_report(place).rstrip("\n"))
+        out.print(_mask(told, place).text(_report(place)).rstrip("\n"))
         return 0
     found = wiring.run_async(_find(told, out, place), limit=told.timeout)
     recorded = history.stored_row(place.stored) if place.stored is not None else None
@@ -67,7 +68,9 @@ def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> in
     if found is None and row.state not in (*history.ENDED, "retrying"):
         row = replace(row, state="gone")
     ranks = merged(found, place)
-    progress = stored_progress(place.stored) if place.stored is not None else None
+    mask = _mask(told, place)
+    progress = mask.event(stored_progress(place.stored)) if place.stored is not None else None
+    ranks = [mask.event(rank) for rank in ranks]
     if told.json:
         told_last = {"progress": progress_json(progress) if progress is not None else None}
         tasks = [_rank_json(r) for r in ranks]
@@ -97,6 +100,11 @@ def _tell_left_out(out: Console, place: runs.Place) -> None:
     if told.left_out:
         where = place.stored.path / "events.ndjson"
         out.warn(f"distui: {counted(told.left_out, 'line')} of {where} can't be read and are left out", "yellow")
+
+
+def _mask(told: Settings, place: runs.Place) -> Mask:
+    """Hides what a distui that did not know the values has recorded."""
+    return Mask.of(stored_secrets(place.stored) if place.stored is not None else (), told.environ)
 
 
 def _report(place: runs.Place) -> str:

@@ -1,0 +1,102 @@
+"""Values of secrets in bytes that come in pieces, in events and in recorded logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distui.plan.labels import TaskLabels, task_from_labels, to_labels
+from distui.run.docker_frames import Batch
+from distui.run.events import Failure, FailureFound, LogLine, Notice
+from distui.run.lines import MAX_OPEN, WholeLines
+from distui.run.logs import TaskLog
+from distui.run.masking import Mask, MaskedStream
+from distui.run.store import RunStore
+from tui.logs.buffer import SHOWN_BYTES, LogBuffer
+
+VALUE = "hunter2-hunter2"
+MASK = Mask({"TOKEN": VALUE})
+
+
+@pytest.mark.parametrize("before", range(0, len(VALUE) + 1))
+def test_a_value_in_two_parts_of_an_endless_line_is_hidden(tmp_path: Path, before: int) -> None:
+    """Wherever the part of a mebibyte ends; also where the rest of the line comes later."""
+    stored = RunStore(tmp_path).create("r1")
+    log = TaskLog(stored, 0, [0], mask=MASK)
+    text = b"x" * (MAX_OPEN - before) + VALUE.encode() + b"y" * 10 + b"\n"
+    for start in range(0, len(text), 16384):
+        log.feed(Batch((1,), (b"",), (text[start : start + 16384],)))
+    log.close()
+    assert stored.rank_log(0).read_bytes() == text.replace(VALUE.encode(), b"***")
+
+
+values = st.text("ab", min_size=6, max_size=9)
+
+
+@given(st.lists(values, min_size=1, max_size=3), st.lists(st.text("ab\n", max_size=12), max_size=8))
+def test_reads_of_any_size_give_the_same_as_one(secrets: list[str], reads: list[str]) -> None:
+    """No value is left in what a stream gave, however its bytes came and values overlap; nothing is lost before it."""
+    mask = Mask({str(n): value for n, value in enumerate(secrets)})
+    stream = MaskedStream(mask)
+    got = b"".join([stream.feed(read.encode()) for read in reads] + [stream.rest()])
+    assert not any(value.encode() in got for value in secrets)
+    whole = "".join(reads)
+    if not any(value in whole for value in secrets):
+        assert got == whole.encode()
+
+
+def test_a_line_that_is_printed_in_part_ends_before_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a value at the end of the longest part is not shown."""
+    monkeypatch.setattr("distui.run.lines.LONGEST", 100)
+    lines = WholeLines(MASK.cut)
+    (line,) = lines.feed(b"x" * 95 + VALUE.encode() + b"\n")
+    assert line == b"x" * 95 + b" ... and 15 bytes more in the log file"
+
+
+def test_events_have_no_value_in_any_of_their_words() -> None:
+    """Notices, causes, excerpts, whoever made them."""
+    notice = MASK.event(Notice(1.0, "error", f"docker: bad token {VALUE}", "h1"))
+    assert notice.text == "docker: bad token ***"
+    failure = Failure(rank=0, host="h1", exit=1, words=f"exit {VALUE}", excerpt=(f"a {VALUE}", "b"))
+    assert VALUE not in repr(MASK.event(FailureFound(1.0, failure)))
+
+
+def test_what_a_url_python_or_json_makes_of_it_is_hidden() -> None:
+    """Request lines and dumps of the environment are where values are printed by accident."""
+    mask = Mask({"ODD": 'a"b/c é+&=1'})
+    for text in ("a%22b%2Fc+%C3%A9%2B%26%3D1", 'a\\"b/c \\u00e9+&=1', "{'ODD': 'a\"b/c é+&=1'}"):
+        assert "***" in mask.text(text), text
+
+
+def test_names_of_secrets_are_in_a_label() -> None:
+    """Names only, and what a stranger writes there is no more than names."""
+    labels = TaskLabels("r", 0, (0,), "h1", "j", secrets=("HF_TOKEN", "KEY"))
+    assert to_labels(labels)["distui.secrets"] == "HF_TOKEN,KEY"
+    found = task_from_labels({**to_labels(labels), "distui.secrets": "A,,b c,$(x),B," + ",".join(["X"] * 9999)})
+    assert found is not None
+    assert found.secrets[:3] == ("A", "B", "X")
+    assert len(found.secrets) < 300
+
+
+def test_a_log_that_was_recorded_without_the_value_is_shown_without_it(tmp_path: Path) -> None:
+    """Also where the screen cuts a line, and in the copy that is saved."""
+    path = tmp_path / "a.log"
+    path.write_text(f"one {VALUE}\n" + "x" * (SHOWN_BYTES - 5) + VALUE + "\n")
+    buffer = LogBuffer(path, mask=MASK)
+    while buffer.grow():
+        pass
+    assert buffer.text(0, 2) == ["one ***", "x" * (SHOWN_BYTES - 5) + "***"]
+    buffer.copy(tmp_path / "copy.log")
+    assert VALUE not in (tmp_path / "copy.log").read_text()
+
+
+def test_what_is_not_hidden_is_said() -> None:
+    """Values that are not known here, and those that are too short to be looked for."""
+    mask = Mask.of(["A", "B", "C"], {"A": VALUE, "B": "abc"})
+    unknown, short = mask.warnings
+    assert "secret C is not set here" in unknown
+    assert "secret B is shorter than 6 bytes" in short
+    assert mask.lines([LogLine("stdout", VALUE)]) == [LogLine("stdout", "***")]
