@@ -16,6 +16,7 @@ from typing import Any
 
 import fakes as recorded
 import pytest
+from textual.widgets import Input, TextArea
 
 from tui.logs.feed import RunFeed
 
@@ -26,13 +27,15 @@ STYLES = "-- colours and weights of each row, dark and light"
 
 
 def stop_the_clock(patch: pytest.MonkeyPatch) -> None:
-    """Every age and time of day is told as of NOW, in UTC; timers go on."""
+    """Every age and time of day is told as of NOW, in UTC; timers go on, but no cursor blinks."""
     patch.setenv("TZ", "UTC")
     time.tzset()
     written = time.strftime
     patch.setattr(time, "time", lambda: NOW)
     patch.setattr(time, "localtime", lambda at=None: time.gmtime(NOW if at is None else at))
     patch.setitem(RunFeed.__init__.__kwdefaults__, "clock", time.time)
+    patch.setattr(Input.cursor_blink, "_default", False)
+    patch.setattr(TextArea.cursor_blink, "_default", False)
     patch.setattr(time, "strftime", lambda form, at=None: written(form, time.gmtime(NOW) if at is None else at))
 
 

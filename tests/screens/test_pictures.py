@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from arriving import arrive, opened
 from every_key import Case
-from fakes import FakeDesk, history, sample
+from fakes import FakeDesk, history, sample, settle
 from pictures import NOW, compare, picture, rows_of, stop_the_clock
 
 from tui.desk import HostNews
@@ -37,14 +37,17 @@ SCREENS = {
 
 
 async def still(case: Case) -> None:
-    """Until the screen does not change any more."""
+    """Until the screen does not change any more, whatever its timers would do next: they are not waited for."""
     last: Any = None
     for _ in range(100):
-        await case.pilot.pause(0.02)
+        await settle(case.pilot)
         if isinstance(case.screen, RunScreen):
             await case.settled()
             for buffer in case.screen.feed.buffers.values():
                 buffer.grow(1.0)
+        elif tick := getattr(case.screen, "_tick", None):
+            tick()
+            await case.pilot.pause()
         now = rows_of(case.app)
         if now == last:
             return
