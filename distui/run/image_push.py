@@ -20,7 +20,9 @@ from distui.errors import HostCommandError, HostError, SessionLost
 from distui.facts.engine import classify
 from distui.facts.image import ImageFacts, read_image, read_images, shared_layers
 from distui.plan import docker
-from distui.run.image_archive import BadArchive, LayerReader, Piece, wanted
+from distui.run.image_archive import ImageReader, Piece, wanted
+from distui.run.image_manifest import tagged
+from distui.run.image_tar import BadArchive
 from distui.session import ByteChannel, Completed
 
 CHUNK = 256 << 10
@@ -135,8 +137,8 @@ async def _pass(image: str, source: Engine, facts: ImageFacts, lanes: Sequence[_
 
 
 async def _read(image: str, source: Engine, facts: ImageFacts, lanes: Sequence[_Lane]) -> None:
-    reader = LayerReader(facts.layers)
-    channel = await source.session.open(docker.save(source.command, image))
+    reader = ImageReader(image, facts, podman="podman" in source.command[-1])
+    channel = await source.session.open(docker.save(source.command, tagged(image, facts)))
     try:
         while data := await channel.read(CHUNK):
             for piece in reader.feed(data):
@@ -148,7 +150,8 @@ async def _read(image: str, source: Engine, facts: ImageFacts, lanes: Sequence[_
             said = channel.stderr_tail().decode("utf-8", "replace").strip()
             raise _source_failed(source, said, status)
     except BadArchive as exc:
-        raise _source_failed(source, str(exc), 1) from exc
+        words = f"{source.name} does not give {image} out: what it sends {exc}"
+        raise HostCommandError(source.name, words, hint="nothing of it was loaded") from exc
     finally:
         await channel.close()
 

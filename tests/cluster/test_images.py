@@ -32,7 +32,7 @@ ARG GREETING
 COPY . /
 RUN echo "$GREETING" > /greeting
 """
-MADE = ("distui-test/built:1", "distui-test/pushed:1")
+MADE = ("distui-test/built:1", "distui-test/pushed:1", "distui-test/victim:prod")
 
 
 @pytest.fixture(autouse=True)
@@ -186,6 +186,32 @@ def test_only_missing_layers_are_copied(lab: Any, distui: Distui, home: Path) ->
 
     again = json.loads(distui("image", "push", MADE[1], "-o", "json").stdout)
     assert {h["state"] for h in again["hosts"]} == {"present"}
+    nothing_half_made(lab)
+
+
+HOSTILE = """#!/bin/sh
+[ "$1" = save ] && set -- save "$2" distui-test/victim:prod
+exec /usr/bin/docker "$@"
+"""
+
+
+def test_a_hostile_host_replaces_no_other_image(lab: Any, distui: Distui) -> None:
+    """h1's engine puts a second image, called as one that h2 and h3 use, into the archive: neither takes anything."""
+    push_source(lab)
+    h1, others = lab.hosts[0], lab.hosts[1:]
+    h1.exec("docker", "tag", MADE[1], MADE[2])
+    for host in others:
+        host.exec("docker", "tag", "lab/python:1", MADE[2])
+    before = ids(distui, MADE[2])
+    h1.exec("sh", "-c", 'printf "%s" "$1" > /usr/local/bin/docker; chmod 755 /usr/local/bin/docker', "sh", HOSTILE)
+    try:
+        done = distui("image", "push", MADE[1], "--from", "h1", "-y")
+    finally:
+        h1.exec("rm", "-f", "/usr/local/bin/docker")
+    assert done.returncode != 0
+    assert f"h1 does not give {MADE[1]} out: what it sends would name an image" in done.stderr
+    assert ids(distui, MADE[2]) == before
+    assert {host for host, there in ids(distui, MADE[1]).items() if there} == {"h1"}
     nothing_half_made(lab)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import io
 import json
 import tarfile
@@ -18,15 +19,21 @@ from distui.run.local_engine import LocalSession
 from distui.session import ByteChannel, Completed
 
 BASE, TOP = "sha256:" + "b" * 64, "sha256:" + "c" * 64
-FACTS = ImageFacts("sha256:" + "1" * 64, (BASE, TOP), 3_000_000)
+CONFIG = json.dumps({"rootfs": {"type": "layers", "diff_ids": [BASE, TOP]}}).encode()
+DIGEST = hashlib.sha256(CONFIG).hexdigest()
+FACTS = ImageFacts(f"sha256:{DIGEST}", (BASE, TOP), 3_000_000)
 IMAGE = "my/image:1"
+MANIFEST = [
+    {"Config": f"blobs/sha256/{DIGEST}", "RepoTags": [IMAGE], "Layers": [f"blobs/sha256/{c * 64}" for c in "bc"]}
+]
 
 
 def archive(base: bytes = b"x" * 2_000_000, top: bytes = b"y" * 1_000_000) -> bytes:
     """What `docker save` of the image gives."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
-        for name, data in (("b" * 64, base), ("c" * 64, top), ("manifest.json", b"[]")):
+        manifest = json.dumps(MANIFEST).encode()
+        for name, data in (("b" * 64, base), ("c" * 64, top), (DIGEST, CONFIG), ("manifest.json", manifest)):
             info = tarfile.TarInfo(name if "." in name else f"blobs/sha256/{name}")
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
@@ -132,7 +139,7 @@ class Machine:
 
     def loaded(self, data: bytes) -> None:
         """The whole archive has come."""
-        missing = BASE.removeprefix("sha256:").encode() not in data
+        missing = b"x" * 1000 not in data
         if missing and not self.takes_parts:
             self.words = b"open /var/lib/docker/tmp/x: no such file or directory"
         else:
@@ -157,8 +164,12 @@ async def test_read_once_for_all() -> None:
 
     assert {p.state for p in found.values()} == {"loaded"}
     assert len(source.channels) == 1
-    assert [bytes(m.channels[0].got) for m in (a, b)] == [archive(), archive()]
-    assert found["a"].sent == len(archive())
+    for machine in (a, b):
+        with tarfile.open(fileobj=io.BytesIO(machine.channels[0].got)) as tar:
+            assert [m.name for m in tar] == [f"blobs/sha256/{n}" for n in ("b" * 64, "c" * 64, DIGEST)] + [
+                "manifest.json"
+            ]
+    assert found["a"].sent == a.received[0] > 3_000_000
     states = [p.state for p in told if p.host == "a"]
     assert [s for i, s in enumerate(states) if states[i - 1 : i] != [s]] == ["sending", "loading", "loaded"]
 
@@ -237,7 +248,7 @@ async def test_a_slow_host_is_served_afterwards(monkeypatch: pytest.MonkeyPatch)
     assert [p.state for p in found] == ["loaded", "loaded"]
     assert ("slow", "aside") in [(p.host, p.state) for p in told]
     assert len(source.channels) == 2
-    assert slow.received[1] == len(archive())
+    assert slow.received[1] == quick.received[0] > 3_000_000
 
 
 async def test_a_host_that_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,6 +272,17 @@ async def test_a_source_that_ends_early(cut: int) -> None:
     assert a.named is None
     assert a.channels[0].closed
     assert not a.channels[0].ended.is_set()
+
+
+async def test_a_source_that_sends_another_image_too() -> None:
+    """No target is told that the archive has ended, nor gets the list that names the images."""
+    a = Machine("a")
+    both = archive().replace(b'"RepoTags": ["my/image:1"]', b'"RepoTags": ["victim:pro"]')
+    with pytest.raises(HostCommandError, match="h1 does not give my/image:1 out: what it sends would name an image"):
+        await pushed(a, source=Machine(SOURCE, saves=both))
+    assert a.named is None
+    assert not a.channels[0].ended.is_set()
+    assert b"victim" not in a.channels[0].got
 
 
 async def test_a_full_disk_is_not_tried_again() -> None:
