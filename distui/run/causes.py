@@ -19,6 +19,8 @@ class Cause:
     secondary: bool = False
     vague: bool = False
     """Says that something ended but not why: any other cause that the log names, an echo too, is better."""
+    waited: bool = False
+    """It waited for others in vain: a rank that failed in another way comes before it."""
 
 
 RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
@@ -238,7 +240,11 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         (
             r"Watchdog caught collective operation timeout|Timed out waiting \d+ms for (recv|send)"
             r"|timed out in monitoredBarrier|failed to pass monitoredBarrier|Application timeout caused pair closure",
-            Cause("a collective timed out: another rank is late, stuck or gone", "look at the ranks that are silent"),
+            Cause(
+                "a collective timed out: another rank is late, stuck or gone",
+                "look at the ranks that are silent",
+                waited=True,
+            ),
         ),
         (
             r"dump signal due to a collective timeout from\s+rank \d+",
@@ -250,6 +256,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
                 "a call of NCCL or CUDA did not return, and NCCL's watchdog ended the process",
                 "look at the ranks that are silent; `dmesg -T | grep -i xid` tells of broken GPUs",
                 vague=True,
+                waited=True,
             ),
         ),
         (
@@ -282,6 +289,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause(
                 "not every rank reached the rendezvous",
                 "check that MASTER_ADDR is reachable from this host and that all ranks started",
+                waited=True,
             ),
         ),
         (

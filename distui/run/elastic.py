@@ -20,9 +20,14 @@ def store_task(plan: RunPlan) -> int:
 
 def fails(plan: RunPlan, bad: Collection[int]) -> bool:
     """Whether a run fails when these tasks have ended badly."""
-    if plan.min_nodes is None:
+    return too_few(len(plan.tasks), plan.min_nodes, store_task(plan), bad)
+
+
+def too_few(tasks: int, min_nodes: int | None, keeper: int | None, bad: Collection[int]) -> bool:
+    """The same by numbers: of so many tasks `min_nodes` must be left, the one that holds the rendezvous among them."""
+    if min_nodes is None:
         return bool(bad)
-    return store_task(plan) in bad or len(plan.tasks) - len(bad) < plan.min_nodes
+    return keeper in bad or tasks - len(bad) < min_nodes
 
 
 def can_do_without(plan: RunPlan, gone: Collection[int]) -> bool:

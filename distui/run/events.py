@@ -201,6 +201,12 @@ class Failure:
     """When it ended, in our clock (the host's time minus its clock offset)."""
     name: str = ""
     """What the rank is called, where it is more than a number: `worker/1`."""
+    alike: tuple[int, ...] = ()
+    """Other ranks that failed in the same way at about the same time."""
+    within: float | None = None
+    """Seconds between the first and the last of those that failed alike."""
+    unsure: str = ""
+    """Why it is not sure that this one was first, in words."""
 
     @property
     def who(self) -> str:
@@ -401,6 +407,9 @@ def failure_json(failure: Failure | None) -> dict[str, Any] | None:
         "hint": failure.hint,
         "at": iso(failure.at) if failure.at is not None else None,
         "excerpt": list(failure.excerpt),
+        "alike": list(failure.alike),
+        "within_s": round(failure.within, 3) if failure.within is not None else None,
+        "uncertain": failure.unsure,
         **({"name": failure.name} if failure.name else {}),
     }
 

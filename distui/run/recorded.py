@@ -138,6 +138,9 @@ def failure_of(value: Mapping[str, Any] | None) -> Failure | None:
             excerpt=tuple(map(str, value.get("excerpt") or ())),
             at=_at(value["at"]) if value.get("at") else None,
             name=str(value.get("name", "")),
+            alike=tuple(map(int, value.get("alike") or ())),
+            within=value.get("within_s"),
+            unsure=str(value.get("uncertain", "")),
         )
     )
 

@@ -1,0 +1,51 @@
+"""What ended a task from outside: a boot of its host, its engine, somebody who removed or signalled its container."""
+
+from __future__ import annotations
+
+from distui.run.verdict.evidence import End, Evidence, HostSeen, TaskSeen
+from distui.run.verdict.stops import STOP_CODES
+
+REMOVED = "its container was removed by somebody else"
+KILLED = "by `docker stop` or `docker kill` there, not by distui"
+REBOOTED = "its host was restarted"
+ENGINE = "its container engine was stopped or restarted"
+UNSEEN = "nobody saw how it ended: its supervisor is gone"
+
+GIVEN_UP = 255
+"""Docker's exit code of containers whose end it did not see: the host went down under them."""
+
+ENGINE_SLACK = 15.0
+"""Seconds that an engine may take over stopping its containers before it is seen to be down."""
+
+
+def what_ended(evidence: Evidence, task: TaskSeen, code: int | None, *, stopped: bool) -> str:
+    """In words; the engine's own where nothing better is known, "" where nothing is."""
+    end = task.end
+    if end is None or stopped:
+        return ""
+    host = evidence.hosts.get(task.host, HostSeen())
+    if host.rebooted and as_a_boot(end):
+        return REBOOTED
+    if end.error:
+        return end.error
+    if _engine_ended(host, end):
+        return ENGINE
+    if task.removed and (end.code is None or end.code in STOP_CODES):
+        return REMOVED
+    if end.state == "lost":
+        return UNSEEN
+    if end.signalled and code in (end.code, None) and end.code != 0 and not end.oom:
+        return KILLED
+    return ""
+
+
+def as_a_boot(end: End) -> bool:
+    """Whether a task ended as a boot ends one: unseen, given up by Docker (255), or stopped by it."""
+    known = end.oom or end.state == "never_started"
+    return not known and (end.code is None or end.code in STOP_CODES or end.code == GIVEN_UP)
+
+
+def _engine_ended(host: HostSeen, end: End) -> bool:
+    """A daemon that stops or starts again stops its containers, unless live-restore is on."""
+    lost = host.engine_lost_at
+    return lost is not None and end.code in STOP_CODES and (end.at is None or end.at >= lost - ENGINE_SLACK)

@@ -1,0 +1,60 @@
+"""The first failure as it is told: who, how, why in words, what was said, and who failed alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from distui.run.causes import Cause
+from distui.run.diagnose import cause_of_exit, exit_words
+from distui.run.events import Failure
+from distui.run.lines import excerpt
+from distui.run.verdict.evidence import Evidence
+from distui.run.verdict.parts import Part
+
+
+def failure_of(evidence: Evidence, part: Part, alike: Sequence[Part], within: float | None, unsure: str) -> Failure:
+    """The failure that explains the run."""
+    task = part.task
+    cause = cause_of_part(part)
+    return Failure(
+        rank=part.ranks[0] if len(part.ranks) == 1 else None,
+        host=task.host,
+        exit=part.code,
+        words=how_it_ended(part),
+        cause=cause.text if cause else "",
+        hint=cause.hint if cause else "",
+        excerpt=excerpt(_said(part)),
+        at=part.when.at if part.when is not None else None,
+        name=task.name,
+        alike=tuple(sorted(rank for other in alike for rank in other.ranks)),
+        within=within,
+        unsure=unsure,
+    )
+
+
+def how_it_ended(part: Part) -> str:
+    """Its own end in words."""
+    end = part.task.end
+    if end is None:
+        return "it raised, and its end is not known"
+    if part.code is None and part.words is not None and not part.error:
+        return "it raised" if part.words.weight == "own" else "it failed"
+    return exit_words(part.code, oom=part.oom, error=part.error, engine=part.task.engine)
+
+
+def cause_of_part(part: Part) -> Cause | None:
+    """By its last words, else by its exit status. That a peer went away explains only who has no better cause."""
+    said = part.words.cause if part.words is not None else None
+    if said is not None and not (said.secondary or said.vague):
+        return said
+    if part.error and said is None:
+        return None
+    return cause_of_exit(part.code, oom=part.oom, error=part.error) or said
+
+
+def _said(part: Part) -> Sequence[str]:
+    """The last lines of the rank, up to its last error; of its launcher where it said nothing."""
+    lines = [line.text for rank in part.ranks for line in part.task.lines.get(rank, ())]
+    if not any(text.strip() for text in lines):
+        lines = [line.text for line in part.task.lines.get(None, ())]
+    return lines

@@ -1,0 +1,176 @@
+"""The last words of a rank that failed: where they begin, when that was, and whether they name a cause of their own.
+
+A log is read from its end. What belongs to the last error are tracebacks, lines that name an error, and what tools
+print around them; lines of ordinary work after an error mean that the rank went on, and it was not the last one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from distui.run.causes import Cause
+from distui.run.diagnose import cause_of
+from distui.run.severity import severity
+from distui.run.traceback import RANK_PREFIX
+from distui.run.verdict.evidence import Line
+
+Weight = Literal["own", "waited", "echo"]
+"""`own`: something went wrong here. `waited`: it waited for others in vain. `echo`: a peer went away."""
+
+AFTERWARDS = 8
+"""Ordinary lines that may follow the last error, later than what was flushed with it."""
+FLUSH = 1.5
+"""Seconds in which lines after an error may be older: Python writes what stdout had buffered when it ends."""
+PAUSE = 2.0
+"""Seconds between two errors that are told as one."""
+LONG_PAUSE = 150.0
+"""The same where NCCL's watchdog speaks: it waits that long for others to write their traces."""
+MESSAGE = 20
+"""Lines of an exception's message that stand above the next exception of its chain."""
+
+_HEAD = re.compile(r"Traceback \(most recent call last\)|^terminate called|^Fatal Python error|^Exception in thread")
+_NATIVE = re.compile(
+    r"Segmentation fault|Bus error|Illegal instruction|core dumped|^Killed$|^Aborted|\[FATAL tini"
+    r"|: (?:command )?not found$|can't open file '|cannot (?:create|open) |Permission denied$|error: unrecognized"
+    r"|mpirun noticed that|srun: error|Check failed:|^panic:"
+)
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Closed|Expired)(?::|$)")
+_CHAINED = re.compile(r"^During handling of the above exception|^The above exception was the direct cause")
+_WARNING = re.compile(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} ")
+_AROUND = re.compile(
+    r"^\s|^$|^frame #\d+|^Exception raised from |^CUDA kernel errors|^For debugging consider|^Compile with |^<\w"
+    r"|^\[?E ?\d{3,4} |^\+ |resource_tracker|^Current thread|^Thread 0x|^Extension modules"
+)
+_WATCHDOG = re.compile(r"watchdog|NCCL|taking the entire process down", re.IGNORECASE)
+_WORK = re.compile(
+    r"\b(?:step|epoch|iter(?:ation)?|batch|loss|acc(?:uracy)?)\b\W{0,4}\d|\bit/s\b|\bs/it\b", re.IGNORECASE
+)
+_WENT_ON = re.compile(r"\b(?:retry|retrying|ignored|ignoring|skipp(?:ed|ing)|recover(?:ed|ing))\b", re.IGNORECASE)
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class LastWords:
+    """What a rank said of its end. `at` is when it began to, None where lines have no time."""
+
+    at: float | None
+    headline: str
+    weight: Weight
+    cause: Cause | None
+    start: int
+    """Which of its lines is the first."""
+
+    @property
+    def gist(self) -> str:
+        """The headline without numbers: two ranks with the same gist failed alike."""
+        return _NUMBERS.sub("#", self.headline)[:200]
+
+
+def last_words(lines: Sequence[Line]) -> LastWords | None:
+    """What the end of a log says of a failure; None when it says nothing of one, or the rank worked on after it."""
+    texts = [RANK_PREFIX.sub("", line.text).rstrip() for line in lines]
+    end = _last_error(texts, lines)
+    if end is None:
+        return None
+    start = _first_error(texts, lines, end)
+    said = texts[start : end + 1]
+    heads = [texts[i] for i in range(start, end + 1) if _names_error(texts, i)]
+    cause = cause_of(said)
+    return LastWords(lines[start].at, _headline(heads, said), _weight(heads, cause), cause, start)
+
+
+def _last_error(texts: Sequence[str], lines: Sequence[Line]) -> int | None:
+    """The last line that names an error, when no ordinary work follows it."""
+    after: list[int] = []
+    for i in range(len(texts) - 1, -1, -1):
+        if _HEAD.search(texts[i]) or _names_error(texts, i):
+            return None if _went_on(texts, lines, i, after) else i
+        if not _stands_around(texts[i]):
+            after.append(i)
+            if len(after) > AFTERWARDS and _went_on(texts, lines, i, after):
+                return None
+    return None
+
+
+def _went_on(texts: Sequence[str], lines: Sequence[Line], error: int, after: Sequence[int]) -> bool:
+    """Whether lines that are later than the error, not only flushed after it, tell of ordinary work."""
+    later = [i for i in after if _apart(lines[error].at, lines[i].at, unknown=FLUSH + 1) > FLUSH]
+    return len(later) > AFTERWARDS or any(_WORK.search(texts[i]) or _WENT_ON.search(texts[i]) for i in later)
+
+
+def _names_error(texts: Sequence[str], i: int) -> bool:
+    text = texts[i]
+    if text[:1] in ("", " ", "\t") or _WARNING.search(text):
+        return False
+    if _RAISED.match(text) or severity(text) == "error" or _NATIVE.search(text) or cause_of([text]) is not None:
+        return True
+    return _closes_traceback(texts, i)
+
+
+def _closes_traceback(texts: Sequence[str], i: int) -> bool:
+    """Whether it is what a traceback was raised with, by any name."""
+    above = i - 1
+    while above >= 0 and texts[above][:1] in (" ", "\t"):
+        above -= 1
+    return 0 <= above < i - 1 and _HEAD.search(texts[above]) is not None
+
+
+def _stands_around(text: str) -> bool:
+    """Whether a line is of the kind that stands between errors and says nothing by itself."""
+    return bool(_AROUND.search(text) or _WARNING.search(text) or _CHAINED.match(text))
+
+
+def _first_error(texts: Sequence[str], lines: Sequence[Line], end: int) -> int:
+    """Where the errors that end at `end` begin: the first traceback of a chain, the first word of a watchdog."""
+    start, spare = end, 0
+    for i in range(end - 1, -1, -1):
+        if _HEAD.search(texts[i]) or _names_error(texts, i):
+            if _apart(lines[i].at, lines[start].at) > _patience(texts[i]):
+                break
+            start, spare = i, 0
+        elif _CHAINED.match(texts[i]):
+            spare = MESSAGE
+        elif not _stands_around(texts[i]):
+            if not spare:
+                break
+            spare -= 1
+    return start
+
+
+def _patience(text: str) -> float:
+    return LONG_PAUSE if _WATCHDOG.search(text) else PAUSE
+
+
+def _apart(before: float | None, after: float | None, unknown: float = 0.0) -> float:
+    return unknown if before is None or after is None else after - before
+
+
+def _headline(heads: Sequence[str], said: Sequence[str]) -> str:
+    """What was raised last, else the last error."""
+    raised = [text for text in heads if _RAISED.match(text)]
+    return (raised or heads or [text.strip() for text in said])[-1]
+
+
+def _weight(heads: Sequence[str], cause: Cause | None) -> Weight:
+    """The first error of a chain decides: later ones are what came of it. A cause of its own anywhere outweighs."""
+    if cause is not None and not (cause.secondary or cause.waited or cause.vague):
+        return "own"
+    for weight in _weights(heads):
+        return weight
+    return "own" if cause is None else _of(cause)
+
+
+def _weights(heads: Sequence[str]) -> Iterator[Weight]:
+    for text in heads:
+        cause = cause_of([text])
+        if cause is None or not cause.vague:
+            yield _of(cause)
+
+
+def _of(cause: Cause | None) -> Weight:
+    if cause is None:
+        return "own"
+    return "echo" if cause.secondary else "waited" if cause.waited else "own"

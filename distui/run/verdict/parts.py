@@ -1,0 +1,197 @@
+"""How each rank ended, taken by itself: by which status, when, by its own failure or by a stop, and its last words.
+
+Under torchrun a rank's end is told by the agent's lines, not by its container's: the agent ends later, and with a
+status of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from distui.run.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen
+from distui.run.verdict.explain import what_ended
+from distui.run.verdict.last_words import LastWords, last_words
+from distui.run.verdict.moments import Moment, ended, noticed, said
+from distui.run.verdict.stops import caused, spoke_before, stop_for
+from distui.run.verdict.torchrun import AgentWords, agent_words
+
+How = Literal["failed", "succeeded", "stopped", "taken", "open"]
+"""`taken`: torchrun ended it, since others of its node had failed. `open`: not known to have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A rank; or all ranks of a task of which nobody said which of them failed."""
+
+    task: TaskSeen
+    ranks: tuple[int, ...]
+    how: How
+    code: int | None = None
+    when: Moment | None = None
+    words: LastWords | None = None
+    stop: Stop | None = None
+    error: str = ""
+    """What is known from outside to have ended it, or the engine's words."""
+
+    @property
+    def oom(self) -> bool:
+        """Whether the kernel killed something of its task for lack of memory."""
+        return self.task.end is not None and self.task.end.oom
+
+    @property
+    def killed(self) -> bool:
+        """Whether something from outside ended it, which no other rank's failure brings about."""
+        return self.oom or self.code == 137 or bool(self.error) or (self.task.end is not None and self.code is None)
+
+
+def parts_of(evidence: Evidence, stops: tuple[Stop, ...]) -> list[Part]:
+    """Every rank of the run, once, by number."""
+    found = [part for task in evidence.tasks for part in _of_task(evidence, task, stop_for(stops, task))]
+    return sorted(found, key=lambda part: part.ranks)
+
+
+def _of_task(evidence: Evidence, task: TaskSeen, stop: Stop | None) -> Iterator[Part]:
+    if task.end is None:
+        yield from (_unended(evidence, task, rank) for rank in task.ranks)
+    elif evidence.rules.launcher == "torchrun":
+        yield from _of_node(evidence, task, task.end, stop)
+    else:
+        lines = tuple(line for rank in task.ranks for line in task.lines.get(rank, ()))
+        yield _whole(evidence, task, task.end, stop, lines or task.lines.get(None, ()))
+
+
+def _unended(evidence: Evidence, task: TaskSeen, rank: int) -> Part:
+    """A rank whose end nobody saw; what it said before its host was out of reach counts."""
+    host = evidence.hosts.get(task.host)
+    words = last_words(task.lines.get(rank, ())) if host is not None and host.lost_at is not None else None
+    if words is None or words.at is None or words.weight != "own":
+        return Part(task, (rank,), "open")
+    return Part(task, (rank,), "failed", None, said(evidence, task, words.at), words)
+
+
+def _whole(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None, lines: Lines) -> Part:
+    """A task that is judged by its own end: one rank, or several of which nothing is known one by one."""
+    part = Part(task, task.ranks, "failed", end.code, ended(evidence, task), stop=stop)
+    doubt = evidence.doubt(task.host)
+    if end.code == 0 and not end.oom:
+        fell = stop is not None and caused(stop, end, 0, end.at, doubt) and not _by_itself(task, end)
+        return replace(part, how="stopped" if fell else "succeeded")
+    words = last_words(lines)
+    if stop is not None:
+        early = _said_before(stop, lines, doubt)
+        if early is None and caused(stop, end, end.code, end.at, doubt):
+            return replace(part, how="stopped", words=words)
+        words = early or words
+    return _failed(evidence, part, words)
+
+
+def _by_itself(task: TaskSeen, end: End) -> bool:
+    """Whether the engine knows that it sent the task no signal: it ended well at the time of the stop, not by it."""
+    return task.engine != "process" and end.seen_at is not None and not end.signalled
+
+
+def _said_before(stop: Stop, lines: Lines, doubt: float) -> LastWords | None:
+    """What a rank said of its failure before a stop began."""
+    words = last_words(tuple(line for line in lines if line.at is None or line.at < stop.at + doubt))
+    return words if spoke_before(stop, words, doubt) else None
+
+
+def _failed(evidence: Evidence, part: Part, words: LastWords | None) -> Part:
+    """A failure begins with its own first words, where it said some: the end comes later."""
+    error = what_ended(evidence, part.task, part.code, stopped=False)
+    if words is None or words.at is None:
+        return replace(part, how="failed", words=words, error=error)
+    return replace(part, how="failed", words=words, error=error, when=said(evidence, part.task, words.at))
+
+
+def _of_node(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None) -> Iterator[Part]:
+    """The ranks of one torchrun."""
+    if end.code == 0 and not end.oom:
+        yield from (Part(task, (rank,), "succeeded", 0, ended(evidence, task)) for rank in task.ranks)
+        return
+    told = agent_words(task.lines.get(None, ()))
+    parts = [_of_process(evidence, task, end, told, place, stop) for place in range(len(task.ranks))]
+    known = [part for part in parts if part is not None]
+    rest = tuple(rank for rank, part in zip(task.ranks, parts, strict=True) if part is None)
+    yield from known
+    if rest:
+        yield from _untold(evidence, task, end, told, rest, stop, any(p.how == "failed" for p in known))
+
+
+def _of_process(
+    evidence: Evidence, task: TaskSeen, end: End, told: AgentWords, place: int, stop: Stop | None
+) -> Part | None:
+    """One rank by its agent's word or its own; None where neither says how it ended."""
+    rank, its = task.ranks[place], told.ends.get(place)
+    lines = task.lines.get(rank, ())
+    doubt = evidence.doubt(task.host)
+    seen = noticed(evidence, task, told, its)
+    part = Part(task, (rank,), "failed", its.code if its else None, seen, stop=stop)
+    early = last_words(lines) if stop is None else _said_before(stop, lines, doubt)
+    if its is not None and its.code == 0:
+        return replace(part, how="succeeded")
+    if its is not None and told.stopped(its) and (early is None or its.code == 143):
+        return _taken(part, told, end, doubt)
+    if early is not None and (its is not None or early.weight == "own" or _agent_is_done(told)):
+        return _failed(evidence, part, early)
+    if its is None:
+        return None
+    if stop is not None and caused(stop, end, its.code, told.noticed_at or end.at, doubt):
+        return replace(part, how="stopped", words=last_words(lines))
+    return _failed(evidence, part, None if stop is not None else last_words(lines))
+
+
+def _agent_is_done(told: AgentWords) -> bool:
+    return told.reported or bool(told.ends)
+
+
+def _taken(part: Part, told: AgentWords, end: End, doubt: float) -> Part:
+    """A rank that its torchrun ended: since others had failed, or since torchrun was stopped itself."""
+    at = told.signalled_at if told.signalled_at is not None else told.noticed_at
+    others = any(not told.stopped(its) for its in told.ends.values())
+    if part.stop is not None and not others and caused(part.stop, end, 143, at or end.at, doubt):
+        return replace(part, how="stopped")
+    return replace(part, how="taken")
+
+
+def _untold(
+    evidence: Evidence,
+    task: TaskSeen,
+    end: End,
+    told: AgentWords,
+    ranks: tuple[int, ...],
+    stop: Stop | None,
+    others: bool,
+) -> Iterator[Part]:
+    """Ranks of a node whose end nobody told: torchrun before 2.8 leaves out those it stopped, and those that ended
+    well are in no report.
+    """
+    doubt = evidence.doubt(task.host)
+    seen = noticed(evidence, task, told, None)
+    if told.reported or others or told.ends:
+        well = told.reported and told.stopped_unnamed < len(ranks)
+        how: How = "taken" if told.stopped_unnamed >= len(ranks) else "succeeded" if well else "taken"
+        for rank in ranks:
+            last = _last_at(task.lines.get(rank, ()))
+            when = said(evidence, task, last) if how == "succeeded" and last is not None else seen
+            yield Part(task, (rank,), how, 0 if how == "succeeded" else None, when, stop=stop)
+        return
+    if stop is not None and caused(stop, end, end.code, told.signalled_at or end.at, doubt):
+        yield from (Part(task, (rank,), "stopped", None, ended(evidence, task), stop=stop) for rank in ranks)
+        return
+    lines = task.lines.get(None, ())
+    if len(ranks) == 1:
+        lines = _merged(lines, task.lines.get(ranks[0], ()))
+    part = Part(task, ranks, "failed", end.code, ended(evidence, task), stop=stop)
+    yield _failed(evidence, part, last_words(lines))
+
+
+def _merged(*many: Lines) -> Lines:
+    lines = [line for lines in many for line in lines]
+    return tuple(sorted(lines, key=lambda line: line.at or 0.0))
+
+
+def _last_at(lines: Lines) -> float | None:
+    return next((line.at for line in reversed(lines) if line.at is not None), None)
