@@ -55,7 +55,7 @@ def _task(task: Case, host: Case, engine: str) -> TaskSeen:
     lines: dict[int | None, list[Line]] = {}
     for at, rank, text in task["lines"]:
         lines.setdefault(rank, []).append(Line(corrected(at, offset), text))
-    removed = end is not None and end["state"] == "removed"
+    removed = task.get("removed", False) or (end is not None and end["state"] == "removed")
     return TaskSeen(
         index=task["index"],
         host=task["host"],

@@ -19,10 +19,15 @@ ENGINE_SLACK = 15.0
 
 
 def what_ended(evidence: Evidence, task: TaskSeen, code: int | None, *, stopped: bool) -> str:
-    """In words; the engine's own where nothing better is known, "" where nothing is."""
+    """In words; the engine's own where nothing better is known, "" where nothing is.
+
+    `stopped` tells that distui had ended it in the end, after it had failed.
+    """
     end = task.end
-    if end is None or stopped:
+    if end is None:
         return ""
+    if stopped:
+        return end.error
     host = evidence.hosts.get(task.host, HostSeen())
     if host.rebooted and as_a_boot(end):
         return REBOOTED

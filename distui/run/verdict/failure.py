@@ -10,6 +10,7 @@ from distui.run.events import Failure
 from distui.run.lines import excerpt
 from distui.run.verdict.evidence import Evidence
 from distui.run.verdict.parts import Part
+from distui.run.verdict.stops import STOP_CODES
 
 
 def failure_of(evidence: Evidence, part: Part, alike: Sequence[Part], within: float | None, unsure: str) -> Failure:
@@ -39,17 +40,21 @@ def how_it_ended(part: Part) -> str:
         return "it raised, and its end is not known"
     if part.code is None and part.words is not None and not part.error:
         return "it raised" if part.words.weight == "own" else "it failed"
+    if part.outlived and part.code in STOP_CODES and part.words is not None and not part.oom:
+        return f"it raised, and had not ended when it was stopped (exit {part.code})"
     return exit_words(part.code, oom=part.oom, error=part.error, engine=part.task.engine)
 
 
 def cause_of_part(part: Part) -> Cause | None:
     """By its last words, else by its exit status. That a peer went away explains only who has no better cause."""
     said = part.words.cause if part.words is not None else None
-    if said is not None and not (said.secondary or said.vague):
+    if part.oom:
+        return said if said is not None and not said.secondary else cause_of_exit(part.code, oom=True)
+    if said is not None and not said.secondary:
         return said
-    if part.error and said is None:
-        return None
-    return cause_of_exit(part.code, oom=part.oom, error=part.error) or said
+    if part.outlived or (part.code == 137 and part.words is not None):
+        return said
+    return cause_of_exit(part.code, error=part.error) or said
 
 
 def _said(part: Part) -> Sequence[str]:

@@ -15,17 +15,21 @@ from distui.plan.labels import format_ranks
 from distui.run.events import rank_words
 from distui.run.verdict.evidence import Evidence, Stop
 from distui.run.verdict.failure import failure_of
+from distui.run.verdict.last_words import LastWords
 from distui.run.verdict.moments import Moment
 from distui.run.verdict.outcome import Relation, Verdict
 from distui.run.verdict.parts import Part, parts_of
 from distui.run.verdict.result import bad_tasks, fails, result_of
-from distui.run.verdict.stops import stops_of
+from distui.run.verdict.stops import STOP_CODES, stops_of
 from distui.run.verdict.words import end_of
 
 ALIKE = 10.0
 """Seconds within which the same last words are one failure of several ranks."""
 ALIKE_SILENT = 1.0
 """The same for ranks that say nothing and end with one status."""
+WAITED = "it waited for others in vain, and which of them kept it waiting is not known"
+ECHOED = "its words only follow from the end of another rank, and none that ended before it is known"
+
 ECHO_LEAD = 30.0
 """Seconds by which an echo may be heard before the failure it echoes: a program may take leave of its peers first, and
 print its traceback last.
@@ -141,7 +145,12 @@ def _alike(a: Part, b: Part) -> bool:
         return False
     if a.words is None or b.words is None:
         return (a.words, a.code, a.error, a.oom) == (b.words, b.code, b.error, b.oom)
-    return a.words.gist == b.words.gist and a.killed == b.killed
+    return _same_words(a.words, b.words) and a.killed == b.killed
+
+
+def _same_words(a: LastWords, b: LastWords) -> bool:
+    """Whether they say the same, or name one cause by the same kind of words."""
+    return a.gist == b.gist or (a.cause is not None and (a.cause, a.weight) == (b.cause, b.weight))
 
 
 def _doubts(chief: Part, others: Sequence[Part]) -> str:
@@ -150,9 +159,7 @@ def _doubts(chief: Part, others: Sequence[Part]) -> str:
         named = ", ".join(who(p) + f" on {p.task.host}" for p in others[:3])
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         return f"{named}{more} failed at the same time as far as can be told ({_clocks(chief, others)})"
-    if _weakness(chief) == 2:
-        return "it only says that a peer went away, and no rank that went first is known"
-    return ""
+    return ("", WAITED, ECHOED)[_weakness(chief)]
 
 
 def _clocks(chief: Part, others: Sequence[Part]) -> str:
@@ -183,11 +190,15 @@ def _among_failed(part: Part, group: First | None) -> Relation:
 
 def _after_the_stop(part: Part, group: First | None) -> Relation:
     """A rank that raised what the first one raised did so by itself, though distui had begun to stop it."""
-    if group is None or part.words is None or part.words.at is None or group.chief.words is None:
+    words, end = part.words, part.task.end
+    if group is None or words is None or words.at is None:
         return "stopped"
-    if part.words.weight != "own" or group.chief.when is None or part.words.gist != group.chief.words.gist:
+    if end is not None and end.seen_at is not None and not end.signalled and part.code not in STOP_CODES:
+        return "followed"  # it ended by its own words before a signal reached it
+    chief = group.chief
+    if words.weight != "own" or chief.when is None or chief.words is None or not _same_words(words, chief.words):
         return "stopped"
-    return "alike" if abs(part.words.at - group.chief.when.at) <= ALIKE else "stopped"
+    return "alike" if abs(words.at - chief.when.at) <= ALIKE else "stopped"
 
 
 def _before(when: Moment | None, group: First | None, stops: Sequence[Stop]) -> bool:

@@ -79,7 +79,10 @@ def last_words(lines: Sequence[Line]) -> LastWords | None:
     said = texts[start : end + 1]
     heads = [texts[i] for i in range(start, end + 1) if _names_error(texts, i)]
     cause = cause_of(said)
-    return LastWords(lines[start].at, _headline(heads, said), _weight(heads, cause), cause, start)
+    weight = _weight(heads, cause)
+    if weight == "echo":  # what was heard first says most of it
+        cause = next((c for text in heads if (c := cause_of([text])) is not None), cause)
+    return LastWords(lines[start].at, _headline(heads, said), weight, cause, start)
 
 
 def _last_error(texts: Sequence[str], lines: Sequence[Line]) -> int | None:
@@ -97,14 +100,18 @@ def _last_error(texts: Sequence[str], lines: Sequence[Line]) -> int | None:
 
 def _went_on(texts: Sequence[str], lines: Sequence[Line], error: int, after: Sequence[int]) -> bool:
     """Whether lines that are later than the error, not only flushed after it, tell of ordinary work."""
+    if any(_WENT_ON.search(text) for text in texts[error + 1 :]):
+        return True
     later = [i for i in after if _apart(lines[error].at, lines[i].at, unknown=FLUSH + 1) > FLUSH]
-    return len(later) > AFTERWARDS or any(_WORK.search(texts[i]) or _WENT_ON.search(texts[i]) for i in later)
+    return len(later) > AFTERWARDS or any(_WORK.search(texts[i]) for i in later)
 
 
 def _names_error(texts: Sequence[str], i: int) -> bool:
     text = texts[i]
-    if text[:1] in ("", " ", "\t") or _WARNING.search(text):
+    if text[:1] in ("", " ", "\t"):
         return False
+    if _WARNING.search(text):
+        return "NCCL WARN" in text and cause_of([text]) is not None
     if _RAISED.match(text) or severity(text) == "error" or _NATIVE.search(text) or cause_of([text]) is not None:
         return True
     return _closes_traceback(texts, i)

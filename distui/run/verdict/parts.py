@@ -14,7 +14,7 @@ from distui.run.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen
 from distui.run.verdict.explain import what_ended
 from distui.run.verdict.last_words import LastWords, last_words
 from distui.run.verdict.moments import Moment, ended, noticed, said
-from distui.run.verdict.stops import caused, spoke_before, stop_for
+from distui.run.verdict.stops import caused, seen_before, spoke_before, stop_for
 from distui.run.verdict.torchrun import AgentWords, agent_words
 
 How = Literal["failed", "succeeded", "stopped", "taken", "open"]
@@ -43,7 +43,17 @@ class Part:
     @property
     def killed(self) -> bool:
         """Whether something from outside ended it, which no other rank's failure brings about."""
-        return self.oom or self.code == 137 or bool(self.error) or (self.task.end is not None and self.code is None)
+        if self.oom or self.error:
+            return True
+        return self.words is None and (self.code is None or self.code > 128)
+
+    @property
+    def outlived(self) -> bool:
+        """Whether it had failed before a stop, and was ended by that."""
+        end, stop = self.task.end, self.stop
+        if end is None or stop is None or seen_before(end, stop):
+            return False
+        return end.at is None or end.at >= stop.at
 
 
 def parts_of(evidence: Evidence, stops: tuple[Stop, ...]) -> list[Part]:
@@ -100,7 +110,7 @@ def _said_before(stop: Stop, lines: Lines, doubt: float) -> LastWords | None:
 
 def _failed(evidence: Evidence, part: Part, words: LastWords | None) -> Part:
     """A failure begins with its own first words, where it said some: the end comes later."""
-    error = what_ended(evidence, part.task, part.code, stopped=False)
+    error = what_ended(evidence, part.task, part.code, stopped=part.outlived)
     if words is None or words.at is None:
         return replace(part, how="failed", words=words, error=error)
     return replace(part, how="failed", words=words, error=error, when=said(evidence, part.task, words.at))
@@ -176,7 +186,8 @@ def _untold(
         for rank in ranks:
             last = _last_at(task.lines.get(rank, ()))
             when = said(evidence, task, last) if how == "succeeded" and last is not None else seen
-            yield Part(task, (rank,), how, 0 if how == "succeeded" else None, when, stop=stop)
+            code = {"succeeded": 0, "taken": 143 if told.stopped_unnamed else None}[how]
+            yield Part(task, (rank,), how, code, when, stop=stop)
         return
     if stop is not None and caused(stop, end, end.code, told.signalled_at or end.at, doubt):
         yield from (Part(task, (rank,), "stopped", None, ended(evidence, task), stop=stop) for rank in ranks)
