@@ -185,7 +185,7 @@ def _relation(part: Part, group: First | None, stops: Sequence[Stop]) -> Relatio
 def _among_failed(part: Part, group: First | None) -> Relation:
     if group is None or part is group.chief:
         return "first"
-    return "alike" if part in group.alike else "followed"
+    return "alike" if part in (*group.alike, *group.near) else "followed"
 
 
 def _after_the_stop(part: Part, group: First | None) -> Relation:
@@ -195,6 +195,8 @@ def _after_the_stop(part: Part, group: First | None) -> Relation:
         return "stopped"
     if end is not None and end.seen_at is not None and not end.signalled and part.code not in STOP_CODES:
         return "followed"  # it ended by its own words before a signal reached it
+    if words.weight != "own" and part.stop is not None and words.at < part.stop.at:
+        return "followed"
     chief = group.chief
     if words.weight != "own" or chief.when is None or chief.words is None or not _same_words(words, chief.words):
         return "stopped"

@@ -100,8 +100,8 @@ def _last_error(texts: Sequence[str], lines: Sequence[Line]) -> int | None:
 
 def _went_on(texts: Sequence[str], lines: Sequence[Line], error: int, after: Sequence[int]) -> bool:
     """Whether lines that are later than the error, not only flushed after it, tell of ordinary work."""
-    if any(_WENT_ON.search(text) for text in texts[error + 1 :]):
-        return True
+    if any(_WENT_ON.search(text) and "[c10d]" not in text for text in texts[error + 1 :]):
+        return True  # torch that tries its rendezvous again still waits for it
     later = [i for i in after if _apart(lines[error].at, lines[i].at, unknown=FLUSH + 1) > FLUSH]
     return len(later) > AFTERWARDS or any(_WORK.search(texts[i]) for i in later)
 

@@ -9,8 +9,8 @@ from typing import Literal
 from distui.run.events import Failure, RunOutcome
 
 Relation = Literal["first", "alike", "followed", "before", "stopped", "succeeded", "unknown"]
-"""To the first failure: it is that; failed in the same way at about the same time; failed or was ended after it; ended
-well before it; was stopped by distui or somebody else; ended well; nobody knows.
+"""To the first failure: it is that; failed in the same way at about the same time, or at one that the clocks can't tell
+apart; failed or was ended after it; ended well before it; was stopped by distui or somebody else; ended well; unknown.
 """
 
 Certainty = Literal["certain", "uncertain"]

@@ -74,14 +74,14 @@ def caused(stop: Stop, end: End, code: int | None, at: float | None, doubt: floa
     """Whether an end without words of its own is the stop's effect.
 
     After it began any status is (torchrun ends with 1 on SIGTERM, a program that saves its state with 0); within the
-    clocks' doubt before it only a stop's own. Out of memory never is.
+    clocks' doubt before it only a stop's own, or any of a task that the engine sent a signal. Out of memory never is.
     """
     if end.oom or seen_before(end, stop):
         return False
     if at is None:
         return True
     slack = doubt + (SLACK if stop.reason == "elsewhere" else 0.0)
-    return at >= stop.at - (slack if code in STOP_CODES or code is None else 0.0)
+    return at >= stop.at - (slack if code in STOP_CODES or code is None or end.signalled else 0.0)
 
 
 def spoke_before(stop: Stop, words: LastWords | None, doubt: float) -> bool:
