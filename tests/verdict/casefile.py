@@ -26,9 +26,9 @@ REASONS = {"max_duration": "limit"}
 CASES = Path(__file__).parent / "cases"
 
 
-def write_case(name: str, case: Mapping[str, Any]) -> Path:
+def write_case(name: str, case: Mapping[str, Any], folder: Path = CASES) -> Path:
     """Store a case; each line of a log stays one line of the file."""
-    path = CASES / f"{name}.json"
+    path = folder / f"{name}.json"
     text = json.dumps(case, indent=1, ensure_ascii=False)
     path.write_text(_flat(text) + "\n")
     return path

@@ -22,12 +22,13 @@ from lab.lab import Lab
 from lab.paths import REPO
 from lab.program import Program
 from lab.runs import until
-from verdict.casefile import build_case, settle, write_case
+from verdict.casefile import CASES, build_case, settle, write_case
 from verdict.scenario import Scenario
 from verdict.scenarios import ALL
 
 HERE = Path(__file__).resolve().parent
 HOSTS = 3
+TAP = "tap.ndjson"
 
 
 class Stage:
@@ -99,34 +100,36 @@ class Stage:
         self._errors.join(10)
 
 
-def record(lab: Lab, scenario: Scenario) -> None:
-    """Run one scenario and store its case."""
+def record(lab: Lab, scenario: Scenario, into: Path = CASES) -> None:
+    """Run one scenario and store its case. Raises RuntimeError with distui's words when no run came of it."""
     shutil.copytree(HERE / "programs", lab.share / "programs", dirs_exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        home = lab.ssh_home(Path(scratch) / "home")
-        (home / "hosts.yaml").write_text(f"version: 1\nhosts:\n  h[1-{HOSTS}]: {{docker: {scenario.engine}}}\n")
-        (home / "job.yaml").write_text(json.dumps(scenario.job))
-        tap, since = home / "tap.ndjson", time.time()
-        words = ("run", "job.yaml", "--headless", "-o", "ndjson", "-y", *scenario.flags)
-        env = {"PYTHONPATH": str(REPO), "VERDICT_TAP": str(tap)}
-        program = lab.spawn(sys.executable, str(HERE / "tap.py"), *words, home=home, env=env)
+        home, since = lab.ssh_home(Path(scratch) / "home"), time.time()
+        stage = perform(lab, scenario, home)
+        folders = list((home / ".local/state/distui/runs").glob("*/plan.json"))
+        if len(folders) != 1:
+            raise RuntimeError(f"no run was made: {stage.errors[-2000:]}")
+        case = build_case(folders[0].parent, home / TAP, since=since)
+    head = {"title": scenario.title, "source": scenario.source(case)}
+    path = write_case(scenario.name, head | case | {"truth": settle(scenario.truth, case)}, into)
+    ends = [(task["end"] or {}).get("code") for task in case["tasks"]]
+    print(f"{scenario.name}: exit {stage.program.returncode}, ends {ends}, {path.stat().st_size} bytes", flush=True)
+
+
+def perform(lab: Lab, scenario: Scenario, home: Path) -> Stage:
+    """Run the scenario's job from this home to its end, and do to it what is to be done."""
+    (home / "hosts.yaml").write_text(f"version: 1\nhosts:\n  h[1-{HOSTS}]: {{docker: {scenario.engine}}}\n")
+    (home / "job.yaml").write_text(json.dumps(scenario.job))
+    words = ("run", "job.yaml", "--headless", "-o", "ndjson", "-y", *scenario.flags)
+    env = {"PYTHONPATH": str(REPO), "VERDICT_TAP": str(home / TAP)}
+    with lab.spawn(sys.executable, str(HERE / "tap.py"), *words, home=home, env=env) as program:
         stage = Stage(lab, home, program)
         try:
             if scenario.act is not None:
                 scenario.act(stage)
         finally:
             stage.finish()
-        folders = list((home / ".local/state/distui/runs").glob("*/plan.json"))
-        if len(folders) != 1:
-            raise RuntimeError(f"no run was made: {stage.errors[-2000:]}")
-        folder = folders[0].parent
-        case = build_case(folder, tap, since=since)
-        head = {"title": scenario.title, "source": scenario.source(case)}
-        path = write_case(scenario.name, head | case | {"truth": settle(scenario.truth, case)})
-        ends = [(t["end"] or {}).get("code") for t in case["tasks"]]
-        print(f"{scenario.name}: exit {program.returncode}, ends {ends}, {path.stat().st_size} bytes", flush=True)
-        for line in stage.errors.splitlines()[-12:]:
-            print("   ", line, flush=True)
+    return stage
 
 
 def main() -> int:

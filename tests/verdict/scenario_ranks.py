@@ -268,4 +268,40 @@ RANKS = (
         truth("failed", TERM, TERM, "first 3", TERM, first=[2]),
         engine="process",
     ),
+    Scenario(
+        "env-handled-traceback",
+        "rank 0 logs an exception that it handles; three seconds later rank 1 raises and rank 0 is stopped",
+        plain(1, "0:5:handled", "1:35:raise", *LONG),
+        truth("failed", TERM, "first 1", first=[1]),
+    ),
+    Scenario(
+        "env-handled-traceback-term-1",
+        "rank 0 logs an exception that it handles; later rank 1 raises, and rank 0 ends with 1 on SIGTERM",
+        plain(1, "0:0:on-term:1", "0:15:handled", "1:25:raise:ValueError:bad label", *LONG),
+        truth("failed", "stopped 1", "first 1", first=[1]),
+    ),
+    Scenario(
+        "env-handled-traceback-succeeds",
+        "rank 0 logs an exception that it handles, and both end well",
+        plain(1, "0:5:handled", "--steps", "15"),
+        truth("succeeded", "succeeded 0", "succeeded 0", never=["failed"]),
+    ),
+    Scenario(
+        "env-handled-then-killed",
+        "rank 1 logs an exception that it handles; three seconds later it is killed with SIGKILL",
+        plain(1, "1:5:handled", "1:35:signal:SIGKILL", *LONG),
+        truth("failed", TERM, "first ?", first=[1], cause="outside|kill", never=["peer went away"]),
+    ),
+    Scenario(
+        "env-service-refused",
+        "rank 1 asks a service that nobody offers and raises: no other rank has to do with it",
+        plain(1, "1:10:download", *LONG),
+        truth("failed", TERM, "first 1", first=[1], cause=".*", never=["peer went away", "gloo"]),
+    ),
+    Scenario(
+        "env-disk-full",
+        "rank 0 writes a checkpoint until nothing is left of its space",
+        plain(1, "0:10:disk", *LONG, ipc="private", shm_size="32m"),
+        truth("failed", "first 1", TERM, first=[0], cause="full|space|shared memory"),
+    ),
 )

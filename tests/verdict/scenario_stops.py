@@ -19,6 +19,13 @@ def interrupt(stage: Any) -> None:
     stage.interrupt()
 
 
+def interrupt_twice(stage: Any) -> None:
+    """Ctrl-C, and again two seconds later."""
+    interrupt(stage)
+    time.sleep(2)
+    stage.interrupt()
+
+
 def stop_beside(stage: Any) -> None:
     """`distui stop` in another terminal."""
     stage.said("step 5", 2)
@@ -258,5 +265,37 @@ STOPS = (
         plain(1, *LONG),
         truth("failed", "first ?", TERM, first=[0], never=OUTSIDE),
         kill_engine("h1"),
+    ),
+    Scenario(
+        "stop-user-term-raise",
+        "Ctrl-C; both ranks raise in their handler of SIGTERM",
+        plain(1, "all:0:on-term:raise", *LONG),
+        truth("stopped", "stopped 1", "stopped 1", never=NO_BLAME),
+        interrupt,
+    ),
+    Scenario(
+        "stop-failure-term-raise",
+        "rank 1 raises; rank 0 raises in its handler of the SIGTERM that follows",
+        plain(1, "0:0:on-term:raise", "1:10:raise", *LONG),
+        truth("failed", "stopped 1", "first 1", first=[1]),
+    ),
+    Scenario(
+        "outside-kill-term",
+        "somebody kills rank 1's process with SIGTERM",
+        plain(1, "1:10:signal:SIGTERM", *LONG),
+        truth("failed", TERM, "first SIGTERM", first=[1], never=["stopped by distui .*rank 1"]),
+    ),
+    Scenario(
+        "outside-kill-int",
+        "rank 0 gets a SIGINT that nobody here sent",
+        plain(1, "0:10:signal:SIGINT", *LONG),
+        truth("failed", "first ?", TERM, first=[0]),
+    ),
+    Scenario(
+        "stop-user-twice",
+        "Ctrl-C twice: the second one kills the ranks, which ignore SIGTERM",
+        job(1, "sh", "-c", "trap '' TERM; echo step 5; while :; do sleep 0.2; done", stop_grace="30s"),
+        truth("stopped", "stopped SIGKILL", "stopped SIGKILL", never=(*NO_BLAME, "outside distui", "out of memory")),
+        interrupt_twice,
     ),
 )

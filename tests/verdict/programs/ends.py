@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 import traceback
+import urllib.request
 from pathlib import Path
 
 RANK = int(os.environ.get("RANK", "0"))
@@ -31,7 +32,9 @@ def main() -> None:
     actions = [split(action) for action in options.actions]
     mine = [action for action in actions if action[0] in ("all", str(RANK))]
     for _, _, _, name, argument in mine:
-        if name == "on-term":
+        if name == "on-term" and argument == "raise":
+            signal.signal(signal.SIGTERM, raise_terminated)
+        elif name == "on-term":
             signal.signal(signal.SIGTERM, lambda *_, code=argument: leave(int(code)))
     step = gloo(options) if options.gloo else files(options)
     print(f"rank {RANK} of {WORLD} met", flush=True)
@@ -128,6 +131,49 @@ def fail_late(argument: str) -> None:
     except RuntimeError:
         dist.destroy_process_group()
         raise
+
+
+def fail_handled(argument: str) -> None:
+    """An exception that is logged with its traceback, and handled."""
+    try:
+        raise ConnectionResetError(argument or "[Errno 104] Connection reset by peer: storage, trying again")
+    except ConnectionResetError:
+        traceback.print_exc()
+
+
+def raise_terminated(*_: object) -> None:
+    raise RuntimeError("terminated by SIGTERM")
+
+
+def spawn(argument: str) -> None:
+    """Two workers of torch.multiprocessing, of which the second raises."""
+    import torch.multiprocessing as mp
+
+    mp.spawn(worker, nprocs=2)
+
+
+def worker(index: int) -> None:
+    time.sleep(0.5)
+    if index == 1:
+        raise ValueError("worker 1: image 17 is truncated")
+    time.sleep(60)
+
+
+def barrier(argument: str) -> None:
+    """A barrier that names who is missing."""
+    import torch.distributed as dist
+
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=float(argument or 3)))
+
+
+def fill_disk(argument: str) -> None:
+    with open("/dev/shm/checkpoint", "wb") as file:  # noqa: PTH123
+        while True:
+            file.write(b"x" * (1 << 20))
+
+
+def download(argument: str) -> None:
+    urllib.request.urlopen("http://127.0.0.1:9/shard-00017.tar")
 
 
 def fail_once(argument: str) -> None:
@@ -265,6 +311,11 @@ ACTIONS = {
     "raise-late": fail_late,
     "raise-linger": fail_lingering,
     "raise-once": fail_once,
+    "handled": fail_handled,
+    "spawn": spawn,
+    "barrier": barrier,
+    "disk": fill_disk,
+    "download": download,
     "exit": lambda argument: sys.exit(int(argument or 0)),
     "quit": quit_now,
     "signal": kill_self,
@@ -284,4 +335,5 @@ ACTIONS = {
     "ask": ask,
 }
 
-main()
+if __name__ == "__main__":
+    main()
