@@ -43,7 +43,10 @@ def parse(source: Source, problems: Problems) -> list[Node]:
     bad = _UNPRINTABLE.search(source.text)
     if bad:
         line, column = place(source.text, bad.start())
-        problems.add_at(source, line, column, "", f"the character U+{ord(bad.group()):04X} is not allowed in YAML")
+        hint = "; is this UTF-16? save it as UTF-8" if source.text.count("\0") > len(source.text) // 4 else ""
+        problems.add_at(
+            source, line, column, "", f"the character U+{ord(bad.group()):04X} is not allowed in YAML{hint}"
+        )
         return []
     composer = _Composer(source, problems)
     try:

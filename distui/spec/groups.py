@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from distui.spec import names
@@ -18,10 +19,11 @@ def read_groups(node: Node | None, hosts: Sequence[str], problems: Problems) -> 
     """Each group's hosts, in order. Unknown hosts and groups are noted."""
     groups: dict[str, tuple[str, ...]] = {}
     known = dict.fromkeys(hosts)
+    below = {n: word.line for n, (word, _) in node.pairs.items()} if isinstance(node, Table) else {}
     for name, (_, body) in node.pairs.items() if isinstance(node, Table) else ():
         members: dict[str, None] = {}
         for text in _texts(body):
-            members |= dict.fromkeys(_members(text, name, known, groups, problems))
+            members |= dict.fromkeys(_members(text, name, known, groups, below, problems))
         groups[name] = tuple(members)
     return groups
 
@@ -31,9 +33,15 @@ def _members(
     group: str,
     known: Mapping[str, None],
     groups: Mapping[str, Sequence[str]],
+    lines: Mapping[str, int],
     problems: Problems,
 ) -> list[str]:
-    """The known hosts in one text of a group."""
+    """The known hosts in one text of a group. `lines` has the line of every group there is."""
+    later = [w for w in re.findall(r"@([\w.-]+)", node.text) if w in lines and w not in groups]
+    if later:
+        where = "itself" if later[0] == group else f"@{later[0]}, which is written on line {lines[later[0]]}"
+        problems.add(node, f"groups.{group}", f"names {where}: a group can only name groups above it")
+        return []
     try:
         found = names.expand(node.text, {ALL: tuple(known), **groups})
     except Wrong as wrong:

@@ -21,6 +21,8 @@ _ADDRESS = r"[A-Za-z0-9_:{][A-Za-z0-9_.:%{}-]{0,252}"
 
 
 def _version(node: Scalar) -> int:
+    if node.value == "1":
+        raise Wrong("write version: 1, without quotes")
     if node.value != 1 or isinstance(node.value, bool):
         raise Wrong(f"this distui reads version 1, got {shown(node.text)}; write version: 1")
     return 1
@@ -150,13 +152,19 @@ _HINTS = {
     "password": "passwords have no place here: use a key or an ssh agent",
     "key": f"unknown key: the ssh key {_SSH}",
     "identity_file": f"unknown key: the ssh key {_SSH}",
-    "proxy_jump": f"unknown key: the jump host {_SSH}",
+    **dict.fromkeys(("proxy_jump", "proxyjump", "ProxyJump", "jump", "jump_host", "jumphost", "bastion", "gateway"),
+                    f"unknown key: the jump host {_SSH}"),
+    **dict.fromkeys(("ssh_key", "private_key", "key_file", "keyfile", "IdentityFile"),
+                    f"unknown key: the ssh key {_SSH}"),
+    **dict.fromkeys(("pass", "passwd", "ssh_pass", "sudo_password"),
+                    "passwords have no place here: use a key or an ssh agent"),
+    "name": "unknown key: a host's name stands before the colon, `node01: {...}`",
     "hostname": "unknown key, did you mean 'addr'?",
     "host": "unknown key, did you mean 'addr'?",
     "ip": "unknown key, did you mean 'addr'?",
     "engine": "unknown key, did you mean 'docker'?",
     "slots": "unknown key: slots belong to a --hostfile; here a job says how many ranks a host gets",
-}
+}  # fmt: skip
 HOST = Record((_ADDR, *_HOST_KEYS), "the host's settings, such as {gpus: 8}", hints=_HINTS)
 DEFAULTS = Record(
     _HOST_KEYS,

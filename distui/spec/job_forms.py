@@ -260,7 +260,9 @@ def workdir(value: str) -> None:
 
 
 def command_word(value: str) -> None:
-    """Raise Wrong for a slip in a placeholder."""
+    """Raise Wrong for a command that does nothing, or a slip in a placeholder."""
+    if not value.strip():
+        raise Wrong("the command is empty; leave the key away to run what the image runs by itself")
     for word, near in slips(value):
         raise Wrong(f"unknown placeholder {{{word}}}, did you mean {{{near}}}? {{{{{word}}}}} keeps it as it is")
 
@@ -397,6 +399,10 @@ HINTS = {
     "nnodes": "unknown key; write `hosts: {group: NAME, count: N}`",
     "num_nodes": "unknown key; write `hosts: {group: NAME, count: N}`",
     "nodes": "unknown key; write `hosts: {group: NAME, count: N}`",
+    "replicas": "unknown key; write `ranks: {per_host: N}`",
+    "max_restarts": "unknown key; write `retries: N`, or `torchrun: {max_restarts: N}`",
+    "rdzv": "unknown key; write `torchrun: {rdzv: ...}` or `rendezvous:`",
+    "elastic": "unknown key; write `torchrun: {rdzv: c10d, nnodes: MIN:MAX}`",
     "nproc_per_node": "unknown key; write `ranks: {per_host: N}`",
     "world_size": "unknown key: it follows from `hosts` and `ranks`",
     "master_addr": "unknown key: distui takes the first host's address; pin it with `data: {addr: ...}` in hosts.yaml",

@@ -106,7 +106,9 @@ _RENDEZVOUS = ByKind(
 )
 _ULIMIT = ByKind(
     leaf=Leaf(
-        "a limit such as -1, 65536 or soft:hard", forms.ulimit, {"type": ["integer", "string"], "pattern": forms.ULIMIT}
+        "a limit such as 65536, soft:hard or -1 (none)",
+        forms.ulimit,
+        {"type": ["integer", "string"], "pattern": forms.ULIMIT},
     ),
     table=Record(
         (

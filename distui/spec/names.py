@@ -198,6 +198,8 @@ def _bad_name(name: str, piece: str) -> str:
     if "@" in name:
         host = name.rpartition("@")[2]
         return f"{shown(piece)}: write only {shown(host)}; the user comes from hosts.yaml or ~/.ssh/config"
+    if len(words := name.split()) > 1:
+        return f"{shown(piece)} is not a host name; several are written with commas: {shown(','.join(words))}"
     if len(name) > 253:
         return f"{shown(piece)}: a host name has at most 253 characters"
     return f"{shown(piece)} is not a host name: letters, digits, '.', '_' and '-', and no '-' in front"

@@ -63,15 +63,17 @@ class Problems:
         self.add_at(node.source, node.line, node.column, key, message)
 
     def add_at(self, source: Source, line: int, column: int, key: str, message: str) -> None:
-        """Note a problem at a line and column, both from 1; 0 for none."""
+        """Note a problem at a line and column, both from 1; 0 for none. What is noted already is not told twice."""
         if len(self._found) >= MAX_PROBLEMS:
             self._more += 1
-        elif source.is_flag:
-            self._found.append(Problem(source.path, 0, 0, _beyond(source.path, key), message))
+            return
+        if source.is_flag:
+            found = Problem(source.path, 0, 0, _beyond(source.path, key), message)
         else:
             key = key if len(key) <= 2 * _MAX_SHOWN else key[: 2 * _MAX_SHOWN] + "…"
-            snippet = source.line(line)
-            self._found.append(Problem(source.path, line, column, printable(key), message, snippet))
+            found = Problem(source.path, line, column, printable(key), message, source.line(line))
+        if found not in self._found:
+            self._found.append(found)
 
     def raise_any(self) -> None:
         """Raise SpecError with everything found, in file order; nothing when nothing was."""

@@ -57,9 +57,13 @@ class Leaf:
         try:
             return self.take(node)
         except Wrong as wrong:
-            near = did_you_mean(node.text, self.words).replace(",", ";", 1)
-            problems.add(node, at, wrong.message or f"expected {self.expected}{_written(node)}{near}")
+            problems.add(node, at, wrong.message or self._others(node))
             return MISSING
+
+    def _others(self, node: Scalar) -> str:
+        from distui.spec.called import meant  # only needed once something is wrong
+
+        return f"expected {self.expected}{_written(node)}{meant(node.text, self.words)}"
 
     def schema(self, variables: bool) -> Schema:
         if not variables or self.form == {"type": "string"}:
