@@ -40,6 +40,8 @@ class Console:
     """Whether stdout is a terminal on which a picture can take the place of the one before."""
     lines: bool = False
     """Whether a JSON value is one line, on a terminal, too (-o ndjson)."""
+    result_told: bool = False
+    """Whether the `result` of a run was written (`results.py`)."""
 
     def say(self, text: str, style: str = "") -> None:
         """Words for people, on stderr; nothing with -q."""

@@ -13,6 +13,9 @@ import time
 PENDING_LIMIT = 4 << 20
 """Bytes waiting for a slow reader; beyond that, writing waits, and so in the end do the hosts' log streams."""
 
+ABANDONED = 1.0
+"""Seconds that a reader which is not waited for has for the last words."""
+
 
 class Outlet:
     """Writes bytes to a file descriptor in its own thread.
@@ -47,6 +50,14 @@ class Outlet:
             async with asyncio.timeout(limit):
                 await self._wait_below(1)
         return self._pending == 0
+
+    async def last(self, data: bytes, limit: float = 3600.0) -> None:
+        """Write the last words, also when abandoned; a reader that was given up has `ABANDONED` seconds for them."""
+        given_up, self._abandoned = self._abandoned, False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ABANDONED if given_up else limit):
+                await self.write(data)
+                await self._wait_below(1)
 
     def abandon(self) -> None:
         """Wait for the reader no longer: what it has not taken is lost to it (the log files have it)."""

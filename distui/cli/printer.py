@@ -151,23 +151,28 @@ def tell(console: Console, text: str, style: str) -> None:
 class NdjsonPrinter:
     """For programs: every event as one JSON object a line, the last one the result."""
 
-    def __init__(self, outlet: Outlet, view: LogView) -> None:
+    def __init__(self, outlet: Outlet, view: LogView, console: Console | None = None) -> None:
         self._outlet = outlet
         self._view = view
+        self._console = console
 
     async def feed(self, batch: Sequence[Event], state: RunState) -> None:
-        """See Sink."""
+        """See Sink; the result waits for `finish`, since it is written even when nothing else is."""
         lines = [
             json.dumps(value, ensure_ascii=False, separators=(",", ":"))
             for event in batch
-            if not isinstance(event, LogLines) or self._view.wants(event.rank)
+            if not isinstance(event, RunEnded) and (not isinstance(event, LogLines) or self._view.wants(event.rank))
             for value in to_json(event, state.run)
         ]
         await self._outlet.write("".join(line + "\n" for line in lines).encode("utf-8", "replace"))
 
     async def finish(self, ended: RunEnded, state: RunState) -> None:
-        """See Sink. The result went out with its batch."""
-        await self._outlet.drain()
+        """See Sink."""
+        (result,) = to_json(ended, state.run)
+        line = json.dumps(result, ensure_ascii=False, separators=(",", ":")) + "\n"
+        await self._outlet.last(line.encode("utf-8", "replace"))
+        if self._console is not None:
+            self._console.result_told = True
 
     def hurry(self) -> None:
         """See Sink."""
@@ -191,6 +196,7 @@ class ResultPrinter:
         """See Sink."""
         (result,) = to_json(ended, state.run)
         errors = [notice.text for notice in state.notices if notice.level == "error"]
+        self._console.result_told = True
         self._console.json({**result, "errors": errors})
 
     def hurry(self) -> None:
@@ -203,5 +209,5 @@ def printer(console: Console, output: str, view: LogView, *, verbose: int = 0) -
         return ResultPrinter(console)
     outlet = Outlet(console.out.fileno())
     if output == "ndjson":
-        return NdjsonPrinter(outlet, view)
+        return NdjsonPrinter(outlet, view, console)
     return HeadlessPrinter(console, outlet, view, verbose=verbose)

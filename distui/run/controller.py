@@ -307,15 +307,19 @@ class RunController:
             if not any(running) and not self.known.unmet:
                 self._nothing_to_stop()
         if self.detach or self.requests.detach:
-            return ended(self, "detached", ExitCode.OK)
+            return self._left()
         if self.adopted and self.requests.stop is not None:
             self.known.begin_stop(self.clock())  # what an earlier stop removed did not disappear
         await self.emit(PhaseBegun(self.clock(), "follow"))
         async with reading(self), self.watch.following(self.hosts, adopted=self.adopted):
             await supervise(self)
         if self.requests.detach and not self.known.settled:
-            return ended(self, "detached", ExitCode.OK)
+            return self._left()
         return await finish(self)
+
+    def _left(self) -> RunEnded:
+        """Nobody here waits for the run any longer; whoever asked for a stop before gets the exit code of that."""
+        return ended(self, "detached", self.requests.exit if self.requests.stop == "user" else ExitCode.OK)
 
     def _nothing_to_stop(self) -> None:
         """All had ended before a stop was asked for: it stops nothing, and is not why the run ended."""

@@ -122,24 +122,24 @@ async def _prepare(run: RunController, claim: Claim) -> None:
 
 
 async def _unless_stopped(run: RunController, work: Awaitable[None]) -> None:
-    """Do `work`, but give it up as soon as a stop is asked for."""
+    """Do `work`, but give it up as soon as a stop is asked for. Whoever only leaves gives up nothing."""
     task = asyncio.ensure_future(work)
-    asked = asyncio.create_task(run.requests.changed.wait())
     try:
-        await asyncio.wait((task, asked), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise _interrupted(run)
+        while not task.done():
+            if run.requests.stop is not None:
+                raise _interrupted(run)
+            run.requests.changed.clear()
+            asked = asyncio.create_task(run.requests.changed.wait())
+            await asyncio.wait((task, asked), return_when=asyncio.FIRST_COMPLETED)
+            asked.cancel()
         await task
     finally:
-        asked.cancel()
         task.cancel()
-        await asyncio.gather(asked, task, return_exceptions=True)
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _interrupted(run: RunController) -> LaunchRefused:
-    """A stop was asked for, or the terminal was closed: there is no run yet that could live on without it."""
-    code = ExitCode.TERMINATED if run.requests.stop is None else run.requests.exit
-    return LaunchRefused(("stopped before anything was started",), code)
+    return LaunchRefused(("stopped before anything was started",), run.requests.exit)
 
 
 async def _connect(run: RunController) -> None:

@@ -164,6 +164,34 @@ def test_interrupted_at_any_point_of_a_start(lab: Any, home: Path, start: Callab
         assert_clean(lab)
 
 
+def test_a_terminal_closed_while_connecting(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """SIGHUP before the first rank: the run is started all the same and goes on, and whoever reads gets the result."""
+    program = start("sleep 300", "--name", "hup", "-o", "ndjson", wait=False)
+    read_until(program, type="phase", phase="connect")
+    program.send_signal(signal.SIGHUP)
+    events = rest_of(program)
+    assert [(e["state"], e["exit"]) for e in events if e["type"] == "result"] == [("detached", 0)]
+    assert count_running(lab) == 2
+    assert lab.distui("stop", "hup", "-y", "--grace", "1s", home=home).returncode == 0
+    assert_clean(lab)
+
+
+def test_a_third_ctrl_c_leaves_with_a_result(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """A daemon that hangs keeps the run from its end; who waits no longer gets 130, and exactly one result."""
+    program = start("sleep 300", "--name", "thrice", "-o", "ndjson")
+    lab.host("h2").fault("docker-hang")
+    for said in ("stopping the run", "killing the run"):
+        program.send_signal(signal.SIGINT)
+        assert any(said in line for line in program.stderr)
+    program.send_signal(signal.SIGINT)
+    events = rest_of(program)
+    assert [(e["state"], e["exit"]) for e in events if e["type"] == "result"] == [("detached", 130)]
+    assert program.returncode == 130
+    lab.heal()
+    assert lab.distui("stop", "thrice", "-y", "--grace", "1s", home=home).returncode == 0
+    assert_clean(lab)
+
+
 def test_interrupted_viewers_leave_the_run_alone(lab: Any, home: Path, other: Path, start: Callable[..., Any]) -> None:
     """Ctrl-C and SIGTERM in `attach`, `logs -f` and `wait`: they end, say how to go on, and the ranks live."""
     assert start("echo here; sleep 300", "-d", "--name", "seen", wait=False).finish().returncode == 0

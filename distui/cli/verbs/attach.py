@@ -12,6 +12,7 @@ from distui.cli.options import RUN, verb
 from distui.cli.order import FOLLOW_OPTIONS, with_options
 from distui.cli.phrases import duration
 from distui.cli.ranks import refuse_unknown
+from distui.cli.results import Promise
 from distui.run import history
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
 
     told = settings.of(ctx)
     out = consoles.of(told)
-    place = runs.locate(told, run)
+    promise = Promise(told, out, run)
     if opening.wanted(told, headless=flags["headless"]):
+        runs.locate(told, run)
         return opening.attach(told, out, run, exit_first=flags["exit_first"])
     view = LogView(
         stdout=flags["log_to"] == "stdout",
@@ -44,7 +46,13 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
         prefix=not flags["no_prefix"],
         timestamps=flags["timestamps"],
     )
-    return wiring.run_async(_attach(told, out, place, view, exit_first=flags["exit_first"]), limit=told.timeout)
+
+    def work() -> int:
+        place = runs.locate(told, run)
+        promise.stored = place.stored
+        return wiring.run_async(_attach(told, out, place, view, exit_first=flags["exit_first"]), limit=told.timeout)
+
+    return promise.keep(work)
 
 
 async def _attach(told: Settings, out: consoles.Console, place: runs.Place, view: LogView, *, exit_first: bool) -> int:

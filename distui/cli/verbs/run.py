@@ -10,6 +10,7 @@ from distui.cli import console as consoles
 from distui.cli import opening, wiring
 from distui.cli.options import JOB, verb
 from distui.cli.order import DIFF_OPTIONS, FOLLOW_OPTIONS, PLAN_OPTIONS, Order, read_order, told_of, with_options
+from distui.cli.results import Promise
 from distui.cli.verbs.plan import dry_run
 from distui.errors import UsageError
 
@@ -49,10 +50,9 @@ def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
     out = consoles.of(told)
     if flags["diff"] is not None and not flags["dry_run"]:
         raise UsageError("--diff shows a plan and starts nothing", hint="add --dry-run, or call `distui plan`")
-    order = read_order(ctx, told, job, flags)
     if flags["dry_run"]:
+        order = read_order(ctx, told, job, flags)
         return wiring.run_async(dry_run(told, out, order, full=False, before=flags["diff"]), limit=told.timeout)
-    told.refuse_readonly("run")
     view = LogView(
         stdout=flags["log_to"] == "stdout",
         ranks=flags["ranks"],
@@ -67,9 +67,17 @@ def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
         force=flags["force"],
         exit_first=flags["exit_first"],
     )
-    if opening.wanted(told, headless=flags["headless"] or flags["detach"]):
-        return wiring.run_async(opening.launch(told, out, order, how))
-    return wiring.run_async(_run(told, out, order, how))
+    promise = Promise(told, out, flags["name"] or "", starts=True)
+
+    def work() -> int:
+        told.refuse_readonly("run")
+        order = read_order(ctx, told, job, flags)
+        promise.run = order.run_id
+        if opening.wanted(told, headless=flags["headless"] or flags["detach"]):
+            return wiring.run_async(opening.launch(told, out, order, how))
+        return wiring.run_async(_run(told, out, order, how))
+
+    return promise.keep(work)
 
 
 async def _run(told: Settings, out: consoles.Console, order: Order, how: How) -> int:

@@ -10,6 +10,7 @@ import click
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
 from distui.cli.options import RUN, verb
+from distui.cli.results import Promise
 from distui.cli.verbs.attach import ended_before
 from distui.errors import ContactLost, ExitCode
 
@@ -36,8 +37,14 @@ def command(ctx: click.Context, run: str, goal: str) -> int:
     """
     told = settings.of(ctx)
     out = consoles.of(told)
-    place = runs.locate(told, run)
-    return wiring.run_async(_wait(told, out, place, goal), limit=told.timeout)
+    promise = Promise(told, out, run)
+
+    def work() -> int:
+        place = runs.locate(told, run)
+        promise.stored = place.stored
+        return wiring.run_async(_wait(told, out, place, goal), limit=told.timeout)
+
+    return promise.keep(work)
 
 
 async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> int:

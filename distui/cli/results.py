@@ -1,0 +1,128 @@
+"""The promise of `run`, `attach` and `wait` with -o json or ndjson: exactly one `result`, however they end."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from distui.errors import DistuiError, ExitCode
+
+if TYPE_CHECKING:
+    from distui.cli.console import Console
+    from distui.cli.settings import Settings
+    from distui.run.events import RunOutcome
+    from distui.run.store import StoredRun
+
+
+class Terminated(DistuiError):
+    """SIGTERM came before there was a run to stop."""
+
+    exit_code = ExitCode.TERMINATED
+
+
+class Promise:
+    """What is known of the run when the call ends without having shown a run to its end."""
+
+    def __init__(self, told: Settings, out: Console, run: str, *, starts: bool = False) -> None:
+        self.run = run
+        self.stored: StoredRun | None = None
+        """The run as it is recorded here; its own result is given where it has one."""
+        self._out = out
+        self._output = told.output
+        self._starts = starts
+
+    def keep(self, work: Callable[[], int]) -> int:
+        """Do `work`, which returns the exit code, and give the result that it did not give. Raises what it raises."""
+        if self._output not in ("json", "ndjson"):
+            return work()
+        try:
+            with _sigterm_ends():
+                code = work()
+        except BaseException as error:
+            with contextlib.suppress(OSError):  # the error is what the caller shall see
+                self._give(*_of_error(error))
+            raise
+        self._give(code, "")
+        return code
+
+    def _give(self, code: int, error: str) -> None:
+        if self._out.result_told:
+            return
+        recorded = self.stored.result() if self.stored is not None and not error else None
+        result = recorded if recorded is not None and recorded.get("exit") == code else self._made(code)
+        errors = [error] if error else []
+        if self._output == "json":
+            self._out.json({**result, "errors": errors})
+            return
+        for text in errors:
+            self._out.json(self._notice(text))
+        self._out.json(result)
+
+    def _made(self, code: int) -> dict[str, Any]:
+        from distui.run.events import RunEnded, to_json
+
+        log_dir = str(self.stored.log_dir) if self.stored is not None else ""
+        (result,) = to_json(RunEnded(time.time(), self._outcome(code), code, log_dir=log_dir), self.run)
+        return result
+
+    def _notice(self, text: str) -> dict[str, Any]:
+        from distui.run.events import Notice, to_json
+
+        (notice,) = to_json(Notice(time.time(), "error", text), self.run)
+        return notice
+
+    def _outcome(self, code: int) -> RunOutcome:
+        """What the exit code says of the run: a start that failed left none; a viewer that left changed nothing."""
+        if self._starts:
+            return "stopped" if code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED) else "launch_failed"
+        if code in (ExitCode.OK, ExitCode.RANK_FAILED):
+            return "succeeded" if code == ExitCode.OK else "failed"
+        left = (ExitCode.TIMEOUT, ExitCode.INTERRUPTED, ExitCode.TERMINATED)
+        return "detached" if code in left else "unknown"
+
+
+def _of_error(error: BaseException) -> tuple[int, str]:
+    """The exit code and the words of what ends a call."""
+    import click
+
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    match error:
+        case DistuiError():
+            return error.exit_code, error.message + (f" ({error.hint})" if error.hint else "")
+        case KeyboardInterrupt() | click.Abort():
+            return ExitCode.INTERRUPTED, "interrupted"
+        case click.exceptions.Exit():
+            return error.exit_code, ""
+        case click.ClickException():
+            return ExitCode.USAGE, error.format_message()
+        case _:
+            return ExitCode.BUG, f"a bug in distui ({type(error).__name__})"
+
+
+@contextlib.contextmanager
+def _sigterm_ends() -> Iterator[None]:
+    """SIGTERM ends the call as Ctrl-C does, but for its exit code, unless the run's own handler takes it."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    came = False
+
+    def end(number: int, frame: object) -> None:
+        nonlocal came
+        came = True
+        signal.raise_signal(signal.SIGINT)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if came:
+            raise Terminated("terminated") from None
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,0 +1,115 @@
+"""`run`, `attach` and `wait` for programs: exactly one `result` with the exit code and the reason, however they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distui.run.events import RankChanged, RunEnded, RunOpened
+from distui.run.journal import Journal
+from distui.run.store import RunStore
+
+JOB = {"version": 1, "name": "j", "image": "img:1", "command": ["true"]}
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    """A port where somebody listens and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+@pytest.fixture
+def hosts(home: Path, monkeypatch: pytest.MonkeyPatch, silent: socket.socket) -> Path:
+    """A folder with a job, and an inventory of a host that never answers and one that refuses."""
+    folder = home / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        refusing = closed.getsockname()[1]
+    told = {
+        "mute": {"addr": "127.0.0.1", "port": silent.getsockname()[1]},
+        "shut": {"addr": "127.0.0.1", "port": refusing},
+    }
+    (folder / "hosts.yaml").write_text(json.dumps({"version": 1, "hosts": told}))
+    (folder / "job.yaml").write_text(json.dumps(JOB))
+    return folder
+
+
+def the_result(output: str, stdout: str) -> dict[str, Any]:
+    """The one result there is, with the errors said before it."""
+    if output == "json":
+        return dict(json.loads(stdout))
+    events = [json.loads(line) for line in stdout.splitlines()]
+    assert [e["type"] for e in events].count("result") == 1
+    assert events[-1]["type"] == "result"
+    return {**events[-1], "errors": [e["text"] for e in events if e["type"] == "notice"]}
+
+
+@pytest.mark.parametrize("output", ["json", "ndjson"])
+@pytest.mark.parametrize(
+    ("words", "code", "state", "reason"),
+    [
+        (("run", "none.yaml"), 2, "launch_failed", "no such file"),
+        (("run", "job.yaml", "-H", "nobody"), 2, "launch_failed", "nobody"),
+        (("run", "job.yaml", "-H", "shut", "-y"), 4, "launch_failed", "shut"),
+        (("run", "job.yaml", "-H", "mute", "-y", "--timeout", "0.3"), 124, "launch_failed", "--timeout"),
+        (("run", "job.yaml", "-H", "shut", "--readonly"), 2, "launch_failed", "read-only"),
+        (("run", "job.yaml", "--set", "nothing=1"), 2, "launch_failed", "nothing"),
+        (("attach", "none", "-H", "shut"), 6, "unknown", "not reached"),
+        (("wait", "none", "-H", "shut"), 6, "unknown", "not reached"),
+        (("wait", "../x"), 2, "unknown", "is not a run's name"),
+    ],
+)
+def test_what_fails_before_there_is_a_run(
+    cli: Any, hosts: Path, output: str, words: tuple[str, ...], code: int, state: str, reason: str
+) -> None:
+    """The exit code of the program, the state, and why."""
+    done = cli(*words, "-o", output, *(() if words[0] == "wait" else ("--headless",)))
+    assert done.code == code, done.err
+    result = the_result(output, done.out)
+    assert (result["exit"], result["state"]) == (code, state)
+    assert reason in " ".join(result["errors"])
+
+
+@pytest.mark.parametrize("output", ["json", "ndjson"])
+@pytest.mark.parametrize("verb", ["attach", "wait"])
+def test_a_run_that_has_ended_gives_its_own_result(cli: Any, home: Path, output: str, verb: str) -> None:
+    stored = RunStore(home / ".local/state/distui").create("r1")
+    journal = Journal(stored)
+    journal.write(
+        [RunOpened(1.0, "r1", "j", "env", None, {0: "h0"}, {0: (0,)}), RankChanged(2.0, 0, "h0", "exited", 3)]
+    )
+    journal.write([RunEnded(9.0, "failed", 1, took=8.0)])
+    journal.close()
+    (home / "hosts.yaml").write_text("version: 1\nhosts:\n  h0: {}\n")
+    done = cli(verb, "r1", "-o", output, "-i", str(home / "hosts.yaml"))
+    result = the_result(output, done.out)
+    assert (done.code, result["exit"], result["state"], result["took_s"]) == (1, 1, "failed", 8.0)
+
+
+@pytest.mark.parametrize("output", ["json", "ndjson"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_hosts_are_asked(
+    hosts: Path, silent: socket.socket, output: str, number: signal.Signals, code: int
+) -> None:
+    """Nothing was started: `stopped`, with the signal's exit code."""
+    argv = [sys.executable, "-m", "distui.cli.main", "run", "job.yaml", "-H", "mute", "--headless", "-y", "-o", output]
+    path = {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    with subprocess.Popen(argv, stdout=-1, stderr=-1, text=True, env={**os.environ, **path}) as program:
+        silent.settimeout(60)
+        connection, _ = silent.accept()  # it asks
+        program.send_signal(number)
+        out, err = program.communicate(timeout=60)
+        connection.close()
+    result = the_result(output, out)
+    assert (program.returncode, result["exit"], result["state"]) == (code, code, "stopped"), err
