@@ -17,6 +17,8 @@ class Cause:
     text: str
     hint: str = ""
     secondary: bool = False
+    network: bool = False
+    """Whether a network that no longer carries would look like this."""
     vague: bool = False
     """Says that something ended but not why: any other cause that the log names, an echo too, is better."""
     waited: bool = False
@@ -244,11 +246,12 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
                 "a collective timed out: another rank is late, stuck or gone",
                 "look at the ranks that are silent",
                 waited=True,
+                network=True,
             ),
         ),
         (
             r"dump signal due to a collective timeout from\s+rank \d+",
-            Cause("a collective of another rank timed out", "look at the rank it names", secondary=True),
+            Cause("a collective of another rank timed out", "look at the rank it names", secondary=True, network=True),
         ),
         (
             r"watchdog got stuck for \d+ seconds|Heartbeat monitor timed out",
@@ -257,6 +260,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
                 "look at the ranks that are silent; `dmesg -T | grep -i xid` tells of broken GPUs",
                 vague=True,
                 waited=True,
+                network=True,
             ),
         ),
         (
@@ -269,7 +273,9 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"NET/IB ?: Got completion .*(status=|error )12\b",
-            Cause("a peer does not answer on InfiniBand", "it had ended, or a link is down", secondary=True),
+            Cause(
+                "a peer does not answer on InfiniBand", "it had ended, or a link is down", secondary=True, network=True
+            ),
         ),
         (
             r"RendezvousClosedError",
@@ -278,7 +284,9 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         (
             r"(Connect|connection|connecting) to .*failed.*(timed out|No route to host|Network is unreachable)"
             r"|SO_ERROR: (No route to host|Connection timed out|Network is unreachable)",
-            Cause("a peer's address can't be reached from here", "`distui doctor` proves who reaches whom"),
+            Cause(
+                "a peer's address can't be reached from here", "`distui doctor` proves who reaches whom", network=True
+            ),
         ),
         (
             r"Timed out after \d+ seconds waiting for (clients|workers)|DistStoreError|client socket has timed out"
@@ -290,6 +298,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
                 "not every rank reached the rendezvous",
                 "check that MASTER_ADDR is reachable from this host and that all ranks started",
                 waited=True,
+                network=True,
             ),
         ),
         (
@@ -306,13 +315,18 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
                 "gloo could not connect to a peer",
                 "it had ended, or something between the hosts refuses it: `distui doctor` proves who reaches whom",
                 secondary=True,
+                network=True,
             ),
         ),
         (
             r"Connection (closed|reset) by (remote )?peer|ECONNRESET|Broken pipe|remote process exit(ed|ing)"
             r"|Socket closed|recvValue failed|Connection was likely closed|Collective ops is aborted by"
             r"|heartbeat timeout\. This indicates that the remote task|failed to connect to all addresses",
-            Cause("a peer went away", "look at the rank that failed first", secondary=True),
+            Cause("a peer went away", "look at the rank that failed first", secondary=True, network=True),
         ),
     )
 )
+
+
+NETWORK = frozenset(cause.text for _, cause in RULES if cause.network)
+"""Texts of causes behind which a network that no longer carries may stand."""

@@ -47,6 +47,7 @@ from distui.run.silence import Silences
 from distui.run.state import RunState, apply
 from distui.run.store import StoredRun
 from distui.run.supervise import supervise
+from distui.run.verdict.network import NetworkFound
 from distui.run.watch import Watch
 from distui.session import Connector
 
@@ -140,6 +141,8 @@ class RunController:
         plan = self.plan
         self.attempt_began = self.clock()
         self.silences = Silences(plan)
+        self.network = NetworkFound()
+        """What was found of the network when ranks were silent."""
         self.watch = Watch(plan, emit=self.emit, stored=self.stored, facts=self.facts, clock=self.clock, mask=self.mask)
         self.known = self.watch.known
         self.recorded: EndRecord | None = None

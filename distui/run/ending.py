@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from distui.errors import ExitCode
 from distui.run.attempts import why_last
+from distui.run.circumstances import when_stopped, with_network
 from distui.run.cleanup import clean_up, look
 from distui.run.conclude import conclude, concluded, others_done
 from distui.run.events import RunEnded, RunOutcome
@@ -45,6 +46,9 @@ async def _judged(run: RunController) -> RunEnded:
     known.missed(index for host in run.hosts.values() for index in host.missing)
     await run.watch.judged_ends.explain_last()
     failure = known.failure() if known.failed else looked.failure
+    around: tuple[str, ...] = ()
+    if known.failed and failure is not None:
+        failure, around = await with_network(run, failure)
     await run.watch.judged_ends.announce(failure)
     if known.failed and (words := known.uncertain()):
         await run.notice("warning", words)
@@ -54,7 +58,9 @@ async def _judged(run: RunController) -> RunEnded:
     outcome, code = _outcome(run, failed=failure is not None, stopped_by=stopped_by)
     if outcome == "succeeded" and looked.failure is not None:
         outcome, code = "failed", ExitCode.RANK_FAILED
-    return ended(run, outcome, code, warnings=looked.warnings)
+    if outcome == "stopped":
+        around = await when_stopped(run)
+    return ended(run, outcome, code, warnings=(*looked.warnings, *around))
 
 
 def ended(

@@ -7,10 +7,12 @@ quiet. A rank whose GPU works is at work, however long it says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from distui.plan.model import RunPlan
-from distui.run.events import RankSilent
+from distui.run.events import RankSilent, rank_words
+from distui.run.lines import safe
 from distui.run.load import load, placed
 from distui.run.state import RankState, RunState
 
@@ -18,6 +20,14 @@ IDLE_PCT = 5.0
 """A GPU below this does nothing (all-smi's util_idle_pct)."""
 LOOK_EVERY_S = 1.0
 """How often all ranks are looked at, in seconds."""
+TOLD_AFTER_S = 30.0
+"""At a stop a rank is told to have been silent from this many seconds on, or from `stall_after` where that is less."""
+LAST_GASP_S = 3.0
+"""What a rank says so shortly before the stop is known is taken for its answer to it: hosts stop tasks, too."""
+TOLD = 4
+"""Ranks that are named, at most."""
+SAID = 120
+"""Letters of its last line."""
 
 
 def silent_for(rank: RankState, now: float) -> float | None:
@@ -39,12 +49,14 @@ class Silences:
         self._plan = plan
         self._placed = placed(plan)
         self._looked = float("-inf")
+        self.ledger = Ledger(plan)
 
     def news(self, state: RunState, now: float) -> Iterator[RankSilent]:
         """What changed since `state` was told of it last; looks at most every second."""
         if not self._plan.stall_after or now - self._looked < LOOK_EVERY_S:
             return
         self._looked = now
+        self.ledger.look(state, now)
         for rank, (task, gpus) in self._placed.items():
             known, host = state.ranks.get(rank), state.hosts.get(task.host)
             if known is None or not (known.quiet or known.state == "running"):
@@ -53,3 +65,57 @@ class Silences:
             quiet = is_quiet(known, util, now=now, stall_after=self._plan.stall_after_of(task))
             if quiet != known.quiet:
                 yield RankSilent(now, rank, task.host, quiet, silent_for(known, now) or 0.0, util)
+
+
+@dataclass(frozen=True, slots=True)
+class Silent:
+    """A rank that said nothing since `since`, when it said `last` or began to run; `until` is when it spoke again."""
+
+    rank: int
+    host: str
+    since: float
+    last: str = ""
+    name: str = ""
+    until: float | None = None
+
+
+class Ledger:
+    """Remembers how long ranks are silent, so that a stop can be told what came before it."""
+
+    def __init__(self, plan: RunPlan) -> None:
+        self._plan = plan
+        self._placed = placed(plan)
+        self._silent: dict[int, Silent] = {}
+
+    def look(self, state: RunState, now: float) -> None:
+        """Take note of who is silent now."""
+        for rank, (task, gpus) in self._placed.items():
+            known, host = state.ranks.get(rank), state.hosts.get(task.host)
+            after = self._plan.stall_after_of(task)
+            util = load(host.sample if host is not None else None, gpus)
+            before = self._silent.get(rank)
+            if known is not None and is_quiet(known, util, now=now, stall_after=min(after, TOLD_AFTER_S)):
+                since = now - (silent_for(known, now) or 0.0)
+                self._silent[rank] = Silent(rank, task.host, since, known.last_line, known.name)
+            elif before is not None and before.until is None:
+                self._silent[rank] = replace(before, until=now)
+
+    def at(self, moment: float, slack: float = 0.0) -> tuple[Silent, ...]:
+        """The ranks that were silent at this moment, or until `slack` seconds before it, longest first."""
+        found = [s for s in self._silent.values() if s.until is None or s.until >= moment - slack]
+        return tuple(sorted(found, key=lambda s: (s.since, s.rank)))
+
+
+def silence_words(silent: Iterable[Silent], moment: float) -> tuple[str, ...]:
+    """`rank 2 on h3 had said nothing for 41 s; last: step 118`: each rank that was silent when a run was stopped."""
+    ranks = tuple(silent)
+    more = [f"{len(ranks) - TOLD} more ranks had been silent, too"] if len(ranks) > TOLD else []
+    return (*(_words(one, moment) for one in ranks[:TOLD]), *more)
+
+
+def _words(one: Silent, moment: float) -> str:
+    who = f"{rank_words(one.rank, one.name)} on {one.host} had said nothing for {moment - one.since:.0f} s"
+    last = " ".join(safe(one.last).split())
+    if not last:
+        return f"{who}, since it began to run"
+    return f"{who}; last: {last if len(last) <= SAID else last[:SAID] + '...'}"

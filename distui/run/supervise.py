@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from distui.errors import DistuiError, ExitCode
 from distui.plan.model import Task
 from distui.run import elastic
+from distui.run.circumstances import ASK_EVERY_S, tell_network
 from distui.run.events import Notice, StopAsked, StopReason
 from distui.run.host_run import HostRun
 
@@ -37,7 +38,7 @@ async def supervise(run: RunController) -> None:
 
 async def _until_over(run: RunController, stops: list[asyncio.Task[None]]) -> None:
     """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
-    known, requests = run.known, run.requests
+    known, requests, asked_at = run.known, run.requests, float("-inf")
     while not (known.settled or run.watch.broken or requests.detach):
         if known.lost_longer_than(_patience(run)):
             for host in known.lost_hosts:
@@ -52,8 +53,13 @@ async def _until_over(run: RunController, stops: list[asyncio.Task[None]]) -> No
             stops.append(asyncio.create_task(_stop(run, requests.stop, requests.grace)))
         await _wait_for_change(run)
         if known.stop_began is None and run.clock() - known.waited_at > AFTER_ROOM:
+            quiet = False
             for silence in run.silences.news(run.state, run.clock()):
                 await run.emit(silence)
+                quiet = quiet or silence.quiet
+            if quiet and run.clock() - asked_at >= ASK_EVERY_S:
+                asked_at = run.clock()
+                stops.append(asyncio.create_task(tell_network(run)))
         _raise_bugs(stops)
 
 
@@ -98,6 +104,8 @@ async def _stop(run: RunController, reason: StopReason, grace: float) -> None:
     """Stop what still lives, on all hosts at once."""
     if reason == "done" and run.known.done_at is not None:
         run.known.begin_end(run.known.done_at)
+    if run.known.stop_began is None and not run.known.over_limit:
+        run.silences.ledger.look(run.state, run.clock())
     run.known.begin_stop(run.clock())
     await run.emit(StopAsked(run.clock(), reason, grace))
     live = run.known.live_tasks()

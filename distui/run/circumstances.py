@@ -1,0 +1,62 @@
+"""What belongs to a run's verdict beside its ends: who was silent when it was stopped, and what its network does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from distui.run.ask_network import ask_network
+from distui.run.causes import NETWORK
+from distui.run.events import Failure, Notice
+from distui.run.silence import LAST_GASP_S, silence_words
+from distui.run.verdict.network import NetworkFound
+
+if TYPE_CHECKING:
+    from distui.run.controller import RunController
+
+ASK_EVERY_S = 300.0
+"""The network of a run that lives is asked at most this often, in seconds."""
+_HINT = "look at that interface, its cable and its switch; `distui doctor` proves anew who reaches whom"
+
+
+async def when_stopped(run: RunController) -> tuple[str, ...]:
+    """For a run that was stopped or ran out of time: the ranks that had been silent, and their network."""
+    moment = _stopped_at(run)
+    slack = LAST_GASP_S if run.known.over_limit else 0.0
+    silent = silence_words(run.silences.ledger.at(moment, slack), moment)
+    if not silent:
+        return ()
+    found = await ask_network(run)
+    return (*silent, *found.broken, *found.notes, *_before(run, found))
+
+
+def _stopped_at(run: RunController) -> float:
+    """When the stop began, or the first task reached its limit."""
+    known = run.known
+    ends = [track.exit_at for track in known.tracks.values() if track.exit is not None] if known.over_limit else []
+    return min([known.stop_began if known.stop_began is not None else run.clock(), *ends])
+
+
+async def with_network(run: RunController, failure: Failure) -> tuple[Failure, tuple[str, ...]]:
+    """A failure that a network may explain, with what the network says now; and further words for the result."""
+    if failure.cause not in NETWORK:
+        return failure, ()
+    found = await ask_network(run)
+    if not found.broken:
+        return failure, (*found.notes, *_before(run, found))
+    return replace(failure, cause=f"{failure.cause}; {'; '.join(found.broken)}", hint=_HINT), found.notes
+
+
+def _before(run: RunController, found: NetworkFound) -> Sequence[str]:
+    """What was found while the run lived, when it is not so any more."""
+    return [f"while ranks were silent: {words}" for words in run.network.broken] if not found.broken else []
+
+
+async def tell_network(run: RunController) -> None:
+    """Ranks of a run that lives fell silent: say which hosts no longer answer, and nothing when all do."""
+    found = await ask_network(run)
+    if found.broken:
+        run.network = found
+    for words in found.broken:
+        await run.emit(Notice(run.clock(), "warning", words))
