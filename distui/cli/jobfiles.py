@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from distui.errors import SpecError
+from distui.errors import Problem, SpecError, UsageError
 from distui.files import open_to_read
 
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
+    from distui.spec.inventory import Inventory
+    from distui.spec.job import Job
     from tui.desk import Draft, JobFile
 
 _LOOKS_LIKE_A_JOB = re.compile(r"^(command|launcher|ranks|gpus_per_host|rendezvous)\s*:", re.MULTILINE)
@@ -20,10 +22,11 @@ _LOOKS_LIKE_A_JOB = re.compile(r"^(command|launcher|ranks|gpus_per_host|rendezvo
 
 def job_files(told: Settings) -> tuple[JobFile, ...]:
     """Every job document of ./*.yaml, ./jobs/ and the config folder's jobs/, with its problems."""
-    return tuple(job for path in _paths(told) for job in _documents(path, told.environ))
+    return tuple(job for path in job_paths(told) for job in _documents(path, told.environ))
 
 
-def _paths(told: Settings) -> Iterator[Path]:
+def job_paths(told: Settings) -> Iterator[Path]:
+    """Files with jobs: of this folder those that look like one, all of ./jobs and of the user's jobs folder."""
     for path in sorted(told.cwd.glob("*.y*ml")):
         if _is_job(path):
             yield path.relative_to(told.cwd)
@@ -54,6 +57,36 @@ def _documents(path: Path, environ: Mapping[str, str]) -> Iterator[JobFile]:
     for name in names:
         draft = read_draft(text, str(path), environ, name if len(names) > 1 else None)
         yield JobFile(path, name, draft.problems, draft.job)
+
+
+def job_faults(job: Job, path: str, text: str, inventory: Inventory | None) -> Iterator[Problem]:
+    """What `run` would refuse before it asks a host: unknown hosts, missing folders, a plan that can't be."""
+    from distui.plan.checks import check_job
+    from distui.spec.choose import hosts_of_job
+    from distui.spec.read_job import place_of
+
+    for key, folder in _folders(job):
+        if not folder.is_dir():
+            there = "is no folder" if folder.exists() else "there is no such folder"
+            yield place_of(text, path, job.name, key, f"{folder}: {there} on this machine")
+    if inventory is not None and job.hosts is not None:
+        try:
+            hosts_of_job(inventory, job.hosts)
+        except UsageError as error:
+            yield place_of(text, path, job.name, "hosts", error.message)
+    for found in check_job(job, (), job.name):
+        yield Problem(path, 0, 0, f"job {job.name}", str(found))
+
+
+def _folders(job: Job) -> Iterator[tuple[str, Path]]:
+    """The folders of this machine that a job needs, by their key."""
+    from distui.run.build.context import build_path
+    from distui.run.code.source import code_path
+
+    if job.code is not None and job.code.path is not None:
+        yield "code", code_path(job)
+    if job.build is not None:
+        yield "build", build_path(job)
 
 
 def read_draft(text: str, path: str, environ: Mapping[str, str], name: str | None = None) -> Draft:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 _GLOO = """\
 version: 1
 name: gloo-smoke
@@ -13,7 +15,7 @@ gpus_per_host: 0
 backend: gloo
 fabric: {kind: tcp}
 command: [python, train.py, --backend, "{backend}"]
-volumes: ["./:/work:ro"]          # this folder must be at the same place on every host
+code: ./                          # this folder, sent to the hosts and mounted read-only at workdir
 workdir: /work
 """
 
@@ -31,8 +33,8 @@ env: {NCCL_DEBUG: WARN, OMP_NUM_THREADS: "8"}
 secrets: []                       # names only; the values come from your environment
 shm_size: 64g
 ulimits: {memlock: -1, stack: 67108864}
-volumes: ["/data:/data"]
-workdir: /data
+code: ./                          # this folder, sent to the hosts and mounted read-only at workdir
+workdir: /work
 stop_grace: 30s
 """
 
@@ -45,7 +47,7 @@ launcher: tf                      # each task gets TF_CONFIG with the cluster an
 roles:
   worker: {per_host: 1, gpus: all}
 command: [python, tf_multiworker.py]
-volumes: ["./trainers:/work:ro"]
+code: ./                          # this folder, sent to the hosts and mounted read-only at workdir
 workdir: /work
 """
 
@@ -61,7 +63,7 @@ roles:
   ps: {count: 2, env: {CUDA_VISIBLE_DEVICES: ""}}
 done_when: chief                  # workers and ps never end by themselves: they are stopped then
 command: [python, tf_parameter_server.py]
-volumes: ["./trainers:/work:ro"]
+code: ./                          # this folder, sent to the hosts and mounted read-only at workdir
 workdir: /work
 """
 
@@ -82,7 +84,7 @@ command:
   - --main_process_ip={master_addr}
   - --main_process_port={master_port}
   - train.py
-volumes: ["./:/work:ro"]
+code: ./                          # this folder, sent to the hosts and mounted read-only at workdir
 workdir: /work
 """
 
@@ -93,3 +95,10 @@ TEMPLATES = {
     "tf-ps": _TF_PS,
     "command": _COMMAND,
 }
+
+
+def template_for(name: str, folder: Path) -> str:
+    """A template for a job file in `folder`. In one's home nothing is sent: it holds much more than a job's code."""
+    if folder.resolve() != Path.home().resolve():
+        return TEMPLATES[name]
+    return TEMPLATES[name].replace("code: ./       ", "# code: ./train")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from distui.errors import Problem
 from distui.spec import job_forms
 from distui.spec.document import parse
 from distui.spec.files import read_text
@@ -78,6 +79,17 @@ def job_names(text: str, path: str) -> tuple[str, ...]:
     if not documents:
         raise problems.error()
     return tuple(n for n in map(_name, documents) if n)
+
+
+def place_of(text: str, path: str, name: str, key: str, message: str) -> Problem:
+    """A problem of the job `name` in `text` at the value of `key`, or at the file when that is written nowhere."""
+    problems = Problems()
+    source = Source(path, text)
+    for document in parse(source, problems):
+        node = document.get(key) if isinstance(document, Table) and _name(document) == name else None
+        if node is not None:
+            return Problem(path, node.line, node.column, key, message, source.line(node.line))
+    return Problem(path, 0, 0, f"job {name}: {key}", message)
 
 
 def job_from_flags(

@@ -69,6 +69,65 @@ def test_job_validate_ls_and_show(cli: Any) -> None:
     assert json.loads(cli("job", "show", "smoke", "--json").out)["job"]["launcher"] == "env"
 
 
+def test_job_ls_shows_the_jobs_of_this_folder(cli: Any, home: Path) -> None:
+    """./*.yaml first, of these only what looks like a job; then ./jobs and the user's own."""
+    for folder in (Path("jobs"), home / ".config/distui/jobs"):
+        folder.mkdir(parents=True)
+    Path("here.yaml").write_text(JOB.replace("smoke", "here"))
+    Path("two.yml").write_text(JOB.replace("smoke", "one") + "---\n" + JOB.replace("smoke", "two"))
+    Path("hosts.yaml").write_text("version: 1\nhosts: {node01: {}}\n")
+    Path("compose.yaml").write_text("services: {web: {image: x}}\n")
+    Path("jobs/in.yaml").write_text(JOB.replace("smoke", "in"))
+    (home / ".config/distui/jobs/own.yaml").write_text(JOB.replace("smoke", "own"))
+    Path("folder.yaml").mkdir()
+
+    assert cli("job", "ls", "-o", "name").out.split() == ["here", "one", "two", "in", "own"]
+    assert cli("job", "ls", "jobs", "-o", "name").out.split() == ["in"]
+
+
+def test_job_validate_refuses_what_run_would_before_it_asks_a_host(cli: Any) -> None:
+    """Unknown hosts and folders that are not there, at their lines; hosts only where there is an inventory."""
+    text = "version: 1\nname: j\nimage: i\ncommand: [a]\nhosts: node[01-02]\ncode: {path: ./src}\nbuild: img\n"
+    Path("j.yaml").write_text(text)
+    done = cli("job", "validate", "j.yaml")
+    assert done.code == 2
+    assert f"j.yaml:6:7: code: {Path('src').absolute()}: there is no such folder on this machine" in done.err
+    assert f"j.yaml:7:8: build: {Path('img').absolute()}: there is no such folder" in done.err
+    assert "node" not in done.err
+
+    Path("src").mkdir()
+    Path("img").mkdir()
+    assert cli("job", "validate", "j.yaml").code == 0
+    Path("hosts.yaml").write_text("version: 1\nhosts: {node01: {}}\n")
+    done = cli("job", "validate", "j.yaml")
+    assert done.code == 2
+    assert (
+        "j.yaml:5:8: hosts: unknown host 'node02': not in hosts.yaml, did you mean 'node01'?\n    5 | hosts:"
+        in done.err
+    )
+    Path("j.yaml").write_text(text.replace("node[01-02]", "{group: big}"))
+    assert "there is no group @big" in cli("job", "validate", "j.yaml").err
+
+    Path("hosts.yaml").write_text("version: 1\n")
+    done = cli("job", "validate", "j.yaml")
+    assert done.code == 0
+    assert "hosts are not looked up: hosts.yaml:1:1: hosts: missing" in done.err
+
+
+def test_a_new_job_mounts_nothing_of_the_hosts(cli: Any, home: Path) -> None:
+    """`./` of a host would be the login's home; what is sent is this folder, and of one's home nothing."""
+    from distui.spec.read_job import read_job
+
+    for template in ("gloo", "torchrun", "tf-mwms", "tf-ps", "command"):
+        job = read_job(cli("job", "new", "--template", template).out, "j.yaml", environ={})
+        assert job.volumes == ()
+        assert job.code is not None
+        assert job.code.path == "./"
+        assert cli("job", "new", str(home / f"{template}.yaml"), "--template", template).code == 0
+        in_home = read_job((home / f"{template}.yaml").read_text(), "j.yaml", environ={})
+        assert (in_home.volumes, in_home.code) == ((), None)
+
+
 def test_job_new_gives_files_that_are_valid(cli: Any) -> None:
     """Each template passes validation; an existing file is left alone."""
     for template in ("gloo", "torchrun", "tf-mwms", "tf-ps", "command"):

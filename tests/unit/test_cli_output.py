@@ -21,6 +21,7 @@ WORDS: dict[str, str] = {
     "wait": "r1", "stop": "r1", "kill": "r1", "rm": "r1", "job validate": "job.yaml", "job ls": "",
     "job show": "job.yaml",
     "job new": "", "schema": "job", "config show": "", "config path": "", "config init": "", "config validate": "",
+    "config allow": "token NAME example.org", "config allowed": "", "config forget": "token NAME example.org",
     "completion": "bash", "help": "", "version": "",
 }  # fmt: skip
 """Words with which each verb does something."""
@@ -32,7 +33,7 @@ HAS: dict[str, str] = {
     "ps": "json ndjson name",
     "show": "json", "attach": "json ndjson", "wait": "json ndjson", "stop": "json ndjson", "kill": "json ndjson",
     "job validate": "json", "job ls": "json name", "job show": "json", "schema": "json", "config show": "json",
-    "config path": "json", "version": "json",
+    "config path": "json", "config allowed": "json", "version": "json",
 }  # fmt: skip
 """The forms each verb has beside the table."""
 
@@ -78,7 +79,7 @@ def test_a_form_that_a_verb_has_not_is_refused(cli: Any, verb: str, output: str)
 
 LOCAL = [
     "hosts ls", "hosts show", "hosts validate", "hosts clean", "job validate", "job ls", "job show", "schema",
-    "config show", "config path", "version", "ps", "probe", "doctor", "image ls", "top",
+    "config show", "config path", "config allowed", "version", "ps", "probe", "doctor", "image ls", "top",
 ]  # fmt: skip
 
 
@@ -98,7 +99,7 @@ def test_json_is_one_value_and_ndjson_one_a_line(cli: Any, verb: str) -> None:
 @pytest.mark.parametrize("verb", [v for v in LOCAL if "name" in HAS[v].split()])
 def test_names_are_one_a_line(cli: Any, verb: str) -> None:
     """For `xargs`; a host that does not answer is no name of `probe`."""
-    expected = {"hosts ls": "n1\n", "job ls": "", "probe": "", "ps": ""}[verb]
+    expected = {"hosts ls": "n1\n", "job ls": "j", "probe": "", "ps": ""}[verb]
     assert cli(*verb.split(), "-o", "name").out.strip() == expected.strip()
 
 

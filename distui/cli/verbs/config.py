@@ -151,7 +151,7 @@ def forget(ctx: click.Context, kind: Kind, what: str, to: str) -> int:
     return 0
 
 
-@verb("allowed")
+@verb("allowed", outputs=("json",))
 @click.pass_context
 def allowed(ctx: click.Context) -> int:
     """List what jobs may take: allowed by an answer, by `config allow`, or by your config file."""

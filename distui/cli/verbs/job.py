@@ -12,14 +12,17 @@ import click
 from distui.cli import console as consoles
 from distui.cli import settings, wiring
 from distui.cli.app import Verbs
+from distui.cli.console import Console
+from distui.cli.jobfiles import job_faults, job_paths
 from distui.cli.options import add_globals, verb
 from distui.cli.order import job_path
-from distui.cli.templates import TEMPLATES
+from distui.cli.templates import TEMPLATES, template_for
 from distui.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
     from distui.errors import Problem
+    from distui.spec.inventory import Inventory
     from distui.spec.job import Job
 
 
@@ -35,53 +38,62 @@ command = add_globals(_group)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.pass_context
 def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
-    """Check job files: every problem with its line and column. Exit 2 when there is one."""
+    """Check job files: every problem with its line and column. Exit 2 when there is one.
+
+    With an inventory the job's hosts must be in it; folders of this machine (`code`, `build`) must be there.
+    """
     told = settings.of(ctx)
     out = consoles.of(told)
+    inventory = _inventory(told, out)
     problems: list[Problem] = []
-    for path in files:
+    for reference in files:
         try:
-            jobs = _jobs(told, path)
+            path, text, jobs = _read(told, reference)
         except SpecError as exc:
             problems += exc.problems
         else:
-            faults = [fault for job in jobs for fault in _faults(job, path)]
+            faults = [fault for job in jobs for fault in job_faults(job, path, text, inventory)]
             problems += faults
             if not faults:
-                out.say(f"{path}: ok, {', '.join(j.name for j in jobs)}")
+                out.say(f"{reference}: ok, {', '.join(j.name for j in jobs)}")
     return wiring.tell_problems(out, told, tuple(problems))
 
 
-def _jobs(told: Settings, reference: str) -> tuple[Job, ...]:
-    """Every job in a file, or the one that `file#name` names."""
+def _inventory(told: Settings, out: Console) -> Inventory | None:
+    """The inventory to look hosts up in; None when there is none, or it is wrong itself."""
+    try:
+        return wiring.maybe_inventory(told)
+    except SpecError as exc:
+        out.warn(f"distui: hosts are not looked up: {exc.problems[0]}", "yellow")
+        return None
+
+
+def _read(told: Settings, reference: str) -> tuple[str, str, tuple[Job, ...]]:
+    """A file's path, its text and every job in it, or the one that `file#name` names."""
     from distui.spec.files import read_text
-    from distui.spec.read_job import load_job, read_jobs, split_reference
+    from distui.spec.read_job import read_job, read_jobs, split_reference
 
     path, name = split_reference(job_path(told, reference))
+    text = read_text(path)
     if name is not None:
-        return (load_job(f"{path}#{name}", environ=told.environ),)
-    return read_jobs(read_text(path), path, environ=told.environ)
-
-
-def _faults(job: Job, path: str) -> list[Problem]:
-    """What `run` would refuse whatever the hosts are."""
-    from distui.errors import Problem
-    from distui.plan.checks import check_job
-
-    return [Problem(path, 0, 0, f"job {job.name}", str(found)) for found in check_job(job, (), job.name)]
+        return path, text, (read_job(text, path, environ=told.environ, name=name),)
+    return path, text, read_jobs(text, path, environ=told.environ)
 
 
 @verb("ls", outputs=("json", "name"))
 @click.argument("folder", required=False)
 @click.pass_context
 def ls(ctx: click.Context, folder: str | None) -> int:
-    """List the jobs in ./jobs, in this folder's *.yaml and in the user's jobs folder, or in FOLDER."""
+    """List the jobs in this folder's *.yaml, in ./jobs and in the user's jobs folder, or in FOLDER.
+
+    Of this folder's files only those are looked at that have a key of jobs, such as `command:`.
+    """
     told = settings.of(ctx)
     out = consoles.of(told)
     rows: list[dict[str, Any]] = []
     for path in _job_files(told, folder):
         try:
-            rows += [_row(job, path) for job in _jobs(told, str(path))]
+            rows += [_row(job, path) for job in _read(told, str(path))[2]]
         except SpecError as exc:
             rows.append({"job": None, "path": str(path), "problem": str(exc.problems[0])})
     if told.json:
@@ -98,10 +110,11 @@ def ls(ctx: click.Context, folder: str | None) -> int:
 
 
 def _job_files(told: Settings, folder: str | None) -> list[Path]:
-    places = [Path(folder)] if folder else [Path("jobs"), told.paths.jobs]
-    if folder and not (told.cwd / folder).is_dir():
+    if folder is None:
+        return list(job_paths(told))
+    if not (told.cwd / folder).is_dir():
         raise UsageError(f"{folder}: there is no such folder")
-    found = [p for place in places if (told.cwd / place).is_dir() for p in sorted((told.cwd / place).glob("*.y*ml"))]
+    found = filter(Path.is_file, sorted((told.cwd / folder).glob("*.y*ml")))
     return [Path(os.path.relpath(p, told.cwd)) if p.is_relative_to(told.cwd) else p for p in found]
 
 
@@ -153,15 +166,18 @@ def _shown(value: Any) -> str:
 @click.option("--template", type=click.Choice(list(TEMPLATES)), default="gloo", help="What to begin with [gloo].")
 @click.pass_context
 def new(ctx: click.Context, file: str | None, template: str) -> int:
-    """Write a job file to begin with to FILE, or print it. An existing file is left alone."""
+    """Write a job file to begin with to FILE, or print it. An existing file is left alone.
+
+    A new job mounts nothing of the hosts; the folder it is in is sent there as its code.
+    """
     told = settings.of(ctx)
     out = consoles.of(told)
     if file is None:
-        out.print(TEMPLATES[template])
+        out.print(template_for(template, told.cwd))
         return 0
     try:
         with (told.cwd / file).open("x", encoding="utf-8") as target:
-            target.write(TEMPLATES[template])
+            target.write(template_for(template, (told.cwd / file).parent))
     except FileExistsError as exc:
         raise UsageError(f"{file} exists", hint="give another name") from exc
     except OSError as exc:
