@@ -40,9 +40,8 @@ unit: $(VENV)/.dev ## tests that need no cluster
 trainers: $(VENV)/.torch ## tests of the training programs, with torch; no cluster, no GPU
 	$(PYTEST) tests/trainers
 
-# What failed is tried once more, in the open: two clusters share the machine with whatever else it does.
 cluster: $(VENV)/.torch ## tests on real sshd and dockerd hosts in network namespaces
-	$(PYTEST) tests/cluster || $(PYTEST) --last-failed --last-failed-no-failures none tests/cluster
+	$(PYTEST) tests/cluster
 
 bench: $(VENV)/.torch ## measures beside peers; prints ratios
 	$(BIN)/python -m bench

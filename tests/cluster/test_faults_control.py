@@ -18,7 +18,18 @@ from typing import Any
 
 import pytest
 
-from lab.runs import TICKS, assert_clean, assert_complete, count_running, read_until, rest_of, until
+from lab.runs import (
+    IGNORES_TERM,
+    TICKS,
+    assert_clean,
+    assert_complete,
+    count_running,
+    log_of,
+    read_until,
+    rest_of,
+    times_asked,
+    until,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -49,7 +60,7 @@ def test_killed_with_torn_files_and_followed_from_two_machines(
     program = start(TICKS % 500, "--name", "torn", "-o", "ndjson", "--log-to", "none")
     read_until(program, type="phase", phase="follow")
     until(lambda: all(int(h.out(HELPERS)) for h in lab.hosts[:2]))
-    time.sleep(1.5)
+    until(lambda: all(b"tick 50 " in log_of(home, "torn", rank) for rank in range(2)))
     kill(program)
     until(lambda: not any(int(h.out(HELPERS)) for h in lab.hosts), 15)
     assert count_running(lab) == 2
@@ -217,12 +228,12 @@ def test_a_stop_that_is_interrupted_can_be_finished(
     lab: Any, home: Path, other: Path, start: Callable[..., Any]
 ) -> None:
     """Ranks that ignore SIGTERM: the run is killed while it stops them, then `stop` is; another one ends it."""
-    program = start("trap '' TERM; while :; do sleep 1; done", "--name", "slow", job={"stop_grace": "60s"})
+    program = start(IGNORES_TERM, "--name", "slow", job={"stop_grace": "60s"})
     program.send_signal(signal.SIGINT)
-    time.sleep(1)
+    until(lambda: times_asked(lab, "slow") == [1, 1])
     kill(program)
     with lab.spawn_distui("stop", "slow", "-y", home=other) as stop:
-        time.sleep(2)
+        until(lambda: times_asked(lab, "slow") == [2, 2])
         stop.send_signal(signal.SIGTERM)
         interrupted = stop.finish(timeout=20)
     assert interrupted.returncode == -signal.SIGTERM, interrupted.stderr
@@ -234,12 +245,11 @@ def test_a_stop_that_is_interrupted_can_be_finished(
     assert_clean(lab)
 
 
-def test_a_laptop_that_sleeps(lab: Any, start: Callable[..., Any]) -> None:
+def test_a_laptop_that_sleeps(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """Stopped for six seconds while its links die, one with a word and one without: awake, it has every line."""
     h1, h2 = lab.hosts[:2]
-    program = start(TICKS % 500, "-o", "ndjson", "--log-to", "none")
-    read_until(program, type="phase", phase="follow")
-    time.sleep(1)
+    program = start(TICKS % 500, "--name", "asleep", "-o", "ndjson", "--log-to", "none")
+    until(lambda: all(b"tick 20 " in log_of(home, "asleep", rank) for rank in range(2)))
     program.signal_group(signal.SIGSTOP)
     h2.fault("ssh-killall")
     h1.fault("blackhole")

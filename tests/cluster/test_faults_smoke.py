@@ -71,11 +71,12 @@ def test_killed_ssh_sessions_lose_nothing(lab: Any, start: Callable[..., Any]) -
     assert_clean(lab)
 
 
-def test_a_docker_daemon_that_dies_and_starts_again(lab: Any, start: Callable[..., Any]) -> None:
+def test_a_docker_daemon_that_dies_and_starts_again(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """Without live-restore it takes its containers along: the run fails and says that it was the engine."""
-    program = start("sleep 300")
+    program = start("sleep 300", "--name", "engine")
     lab.host("h2").fault("docker-kill")
-    time.sleep(1)
+    journal = home / ".local/state/distui/runs/engine/events.ndjson"
+    until(lambda: "its engine does not answer" in journal.read_text())
     lab.host("h2").fault("docker-up")
     done = program.finish(timeout=90)
 

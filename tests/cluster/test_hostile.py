@@ -347,11 +347,12 @@ def test_a_secret_is_seen_by_nobody_even_when_the_rank_prints_it(lab: Any, home:
     with terminal(lab, home, "run", "job.yaml", "-y", "--name", "sec", HF_TOKEN=CANARY) as (_, seen, _master):
         until(lambda: b"***" in seen)
         inspected = lab.host("h1").out("docker", "inspect", "distui-sec-0")
-        search = f"grep -rl {CANARY} /root /tmp /var/tmp /home /dev/shm 2>/dev/null"
+        search = f"grep -rl [{CANARY[0]}]{CANARY[1:]} /root /tmp /var/tmp /home /dev/shm 2>/dev/null"
         files = [host.exec(search, check=False).stdout for host in lab.hosts]
         journal = home / ".local/state/distui/runs/sec/events.ndjson"
         until(lambda: '"result"' in journal.read_text())
-        time.sleep(0.5)
+        enough = len(lists) + 5
+        until(lambda: len(lists) >= enough)
     over.set()
     sampler.join()
     shown = distui("show", "sec", "--report", env={"HF_TOKEN": CANARY})

@@ -415,3 +415,31 @@ def test_timeouts_kill_the_whole_program(lab: Lab, home: Path) -> None:
     assert str(caught.value.stdout) == "begun\n"
     listed = subprocess.run(("pgrep", "-f", "sleep 4712"), capture_output=True, text=True)
     assert listed.stdout == ""
+
+
+CHURN = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+sys.path.insert(0, sys.argv[1])
+from lab.network import add_space, remove_netns_folder
+from lab.shell import sh
+
+def churn(space):
+    for turn in range(25):
+        add_space(space)
+        sh("ip", "netns", "del", space)
+        remove_netns_folder()
+
+with ThreadPoolExecutor(12) as pool:
+    list(pool.map(churn, [f"race{number}-sw" for number in range(12)]))
+"""
+
+
+def test_labs_that_come_and_go_at_once_do_not_take_the_folder_of_namespaces_from_each_other() -> None:
+    """In a mount namespace of their own, where theirs are the only ones: each finds the folder or makes it."""
+    tests = str(Path(__file__).resolve().parents[1])
+    script = 'umount -l /run/netns 2>/dev/null; mount -t tmpfs none /run && "$@" && test ! -e /run/netns'
+    argv = ("unshare", "--mount", "--", "bash", "-c", script, "churn", sys.executable, "-c", CHURN, tests)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+
+    assert done.returncode == 0, done.stderr

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from lab.runs import IGNORES_TERM, log_of, times_asked
+
 pytestmark = pytest.mark.cluster
 
 Distui = Callable[..., subprocess.CompletedProcess[str]]
@@ -187,12 +189,12 @@ def test_a_closed_terminal_leaves_the_run_alive(lab: Any, home: Path, distui: Di
 
 def test_a_second_interrupt_kills(lab: Any, home: Path) -> None:
     """A rank that ignores SIGTERM holds the first Ctrl-C up for the grace; the second one ends it at once."""
-    job = quick(home, "trap '' TERM; echo started; while :; do sleep 1; done").replace("5s", "120s")
+    job = quick(home, IGNORES_TERM).replace("5s", "120s")
     Path(job).write_text(Path(job).read_text().replace("stop_grace: 5s", "stop_grace: 300s"))
-    with lab.spawn_distui("run", job, "--headless", "-y", home=home) as program:
+    with lab.spawn_distui("run", job, "--headless", "-y", "--name", "twice", home=home) as program:
         wait_for(lambda: count_running(lab) == 2)
         program.send_signal(signal.SIGINT)
-        time.sleep(1.5)
+        wait_for(lambda: times_asked(lab, "twice") == [1, 1])
         assert program.poll() is None
         program.send_signal(signal.SIGINT)
         done = program.finish(timeout=60)
@@ -250,8 +252,7 @@ def test_a_run_outlives_its_killed_controller(lab: Any, home: Path, distui: Dist
     """kill -9 of distui leaves the run alive; attach picks it up and the log has every line once."""
     job = quick(home, "i=0; while [ $i -lt 2000 ]; do echo n $i; i=$((i+1)); sleep 0.002; done")
     with lab.spawn_distui("run", job, "--headless", "-y", "--name", "orphan", home=home) as program:
-        wait_for(lambda: count_running(lab) == 2)
-        time.sleep(2)
+        wait_for(lambda: all(b"n 200\n" in log_of(home, "orphan", rank) for rank in range(2)))
         program.signal_group(signal.SIGKILL)
         program.wait()
 

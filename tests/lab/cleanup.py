@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from lab import cgroups
-from lab.network import spaces_of
-from lab.paths import LAB_DIR, NETNS, LabError, lab_folder
+from lab.network import remove_netns_folder, spaces_of
+from lab.paths import NETNS, LabError, lab_folder
 from lab.shell import sh
 
 GRACE_SECONDS = 10
@@ -34,14 +34,6 @@ def wipe(name: str, spare: frozenset[int] = frozenset()) -> None:
     left = leftovers(name)
     if left:
         raise LabError("the lab is down, but this is left: " + "; ".join(left))
-
-
-def remove_netns_folder() -> None:
-    """After the last lab: `ip netns add` had made /run/netns and mounted it on itself."""
-    if any((LAB_DIR / "labs").glob("*")) or not NETNS.is_dir() or any(NETNS.iterdir()):
-        return
-    sh("umount", str(NETNS), ok=(0, 32))
-    NETNS.rmdir()
 
 
 def kill_all(name: str, spare: frozenset[int]) -> None:

@@ -164,15 +164,17 @@ def docker_log_own(host: Host) -> None:
 @fault("rank-kill")
 def rank_kill(host: Host, container: str) -> None:
     """SIGKILL to the processes of a container: it ends with 137, OOMKilled false."""
-    host.exec("kill", "-KILL", *ranks(host, container))
+    host.exec(f"for pid in {' '.join(ranks(host, container))}; do kill -KILL $pid 2>/dev/null; done; true")
 
 
 @fault("rank-stop", cure="rank-cont")
 def rank_stop(host: Host, container: str) -> None:
     """SIGSTOP to the processes of a container: it stays Running and does nothing."""
-    pids = ranks(host, container)
-    host.exec("kill", "-STOP", *pids)
-    host.exec(f"echo {' '.join(pids)} >>/run/lab-stopped")
+    stopped: set[str] = set()
+    while new := set(ranks(host, container)) - stopped:  # one that is being stopped may just have started another
+        host.exec(f"for pid in {' '.join(new)}; do kill -STOP $pid 2>/dev/null; done; true")
+        stopped |= new
+    host.exec(f"echo {' '.join(stopped)} >>/run/lab-stopped")
 
 
 @fault("rank-cont")
@@ -190,7 +192,7 @@ HOG = "import time; held = bytearray(96 << 20); time.sleep(30)"
 def rank_oom(host: Host, container: str) -> None:
     """The kernel's OOM killer takes a container's processes: 137 with OOMKilled true. Needs python3 in the image."""
     for pid in ranks(host, container):
-        host.exec(f"echo 1000 >/proc/{pid}/oom_score_adj")
+        host.exec(f"echo 1000 >/proc/{pid}/oom_score_adj", check=False)  # it may just have ended
     host.exec("docker", "update", "--memory", "256m", "--memory-swap", "256m", container)
     # Several small hogs: one large one would score as high as a process marked 1000.
     hogs = " & ".join([f"python3 -c '{HOG}'"] * 4)

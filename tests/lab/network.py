@@ -5,7 +5,11 @@ Nothing is created in the machine's own network namespace, so no packet of the l
 
 from __future__ import annotations
 
-from lab.paths import NETNS
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from lab.paths import LAB_DIR, NETNS
 from lab.shell import sh
 
 ETH, IB = "10.77.0", "10.78.0"
@@ -28,6 +32,32 @@ def hardware_address(net: str, index: int) -> str:
     return f"02:77:00:00:{'02' if net == 'ib' else '01'}:{index:02x}"
 
 
+@contextmanager
+def netns_folder_held() -> Iterator[None]:
+    """Only one process at a time makes or removes /run/netns: the first `ip netns add` of a machine makes and mounts
+    it, the end of the last lab removes it."""
+    LAB_DIR.mkdir(parents=True, exist_ok=True)
+    with (LAB_DIR / "netns.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def add_space(space: str) -> None:
+    """A new, empty network namespace under /run/netns."""
+    with netns_folder_held():
+        sh("ip", "netns", "add", space)
+
+
+def remove_netns_folder() -> None:
+    """After the last lab: unmount and remove /run/netns, unless there is a namespace in it."""
+    with netns_folder_held():
+        if not NETNS.is_dir() or any(NETNS.iterdir()):
+            return
+        sh("umount", str(NETNS), ok=(0, 32))
+        with suppress(OSError):  # who uses namespaces beside the lab may have made one just now
+            NETNS.rmdir()
+
+
 def ip_batch(space: str, *commands: str) -> None:
     """Run several `ip` commands inside one namespace, in one process."""
     sh("ip", "-n", space, "-batch", "-", stdin="\n".join(commands) + "\n")
@@ -36,7 +66,7 @@ def ip_batch(space: str, *commands: str) -> None:
 def build_switch(name: str) -> None:
     """The switch with its two bridges, and the login node with an address on each."""
     switch = namespace(name, "sw")
-    sh("ip", "netns", "add", switch)
+    add_space(switch)
     bridges = []
     for net, _, _, mtu in NETS:
         bridges += [f"link add br-{net} mtu {mtu} type bridge stp_state 0 mcast_snooping 0", f"link set br-{net} up"]
@@ -47,7 +77,7 @@ def build_switch(name: str) -> None:
 def add_host(name: str, host: str, index: int) -> None:
     """A network namespace with lo, eth0 and ib0, both plugged into the switch."""
     space, switch = namespace(name, host), namespace(name, "sw")
-    sh("ip", "netns", "add", space)
+    add_space(space)
     cables, inside = [], ["link set lo up"]
     for net, interface, subnet, mtu in NETS:
         port = switch_port(host, net)

@@ -18,6 +18,10 @@ TICKS = "i=0; while [ $i -lt %d ]; do echo tick $i of $RANK; i=$((i+1)); sleep 0
 """A rank's script that counts, and ends without a newline."""
 
 
+IGNORES_TERM = "trap 'echo asked' TERM; echo started; while :; do sleep 0.1; done"
+"""A rank's script that SIGTERM does not end; it says each time that it got one."""
+
+
 def until(condition: Callable[[], object], seconds: float = 60) -> None:
     """Return as soon as `condition` holds; fail after `seconds`."""
     end = time.monotonic() + seconds
@@ -61,6 +65,18 @@ def ended_after(program: Program, seconds: float) -> Iterator[None]:
 def ticks_of(rank: int, ticks: int) -> str:
     """What a rank prints that runs TICKS."""
     return "".join(f"tick {i} of {rank}\n" for i in range(ticks)) + "end"
+
+
+def log_of(home: Path, run: str, rank: int) -> bytes:
+    """What is written here of a rank's log; nothing before there is one."""
+    path = home / f".local/state/distui/runs/{run}/logs/rank-{rank:05d}.log"
+    return path.read_bytes() if path.exists() else b""
+
+
+def times_asked(lab: Lab, run: str) -> list[int]:
+    """How often each of a run's two ranks that run IGNORES_TERM was sent SIGTERM."""
+    logs = (lab.hosts[rank].out("docker", "logs", f"distui-{run}-{rank}") for rank in range(2))
+    return [log.count("asked") for log in logs]
 
 
 def assert_complete(result: dict[str, Any], ticks: int, ranks: Sequence[int] = (0, 1)) -> None:

@@ -12,7 +12,7 @@ from distui.errors import HostUnreachable
 from distui.plan.model import RunPlan
 from distui.run import elastic
 from distui.run.controller import Limits
-from distui.run.events import FailureFound, PhaseBegun, RanksRestarted
+from distui.run.events import FailureFound, HostChanged, PhaseBegun, RankChanged, RanksRestarted
 from distui.run.followed import Lost
 from distui.run.recorded import stored_events
 from distui.spec.job import RankLayout, Torchrun
@@ -49,7 +49,8 @@ async def end(cluster: Cluster, *codes: tuple[int, int]) -> None:
     await until(lambda: follows(cluster))
     for node, code in codes:
         cluster.hosts[node].engine.by_label(node).end(code)
-        await asyncio.sleep(0.01)
+        host = cluster.hosts[node].name
+        await until(lambda host=host: any(e.host == host and e.exit is not None for e in cluster.of(RankChanged)))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ async def test_a_host_out_of_reach_does_not_hold_the_run(cluster: Cluster, monke
         await until(lambda: follows(cluster))
         cluster.connector.down["h3"] = HostUnreachable("h3", "h3 can't be reached")
         await cluster.hosts[2].news.put(Lost("host", "no answer"))
-        await asyncio.sleep(0.02)
+        await until(lambda: any(e.host == "h3" and e.state == "lost" for e in cluster.of(HostChanged)))
         cluster.hosts[2].fails |= dict.fromkeys(("ps", "rm", "folder"), HostUnreachable("h3", "h3 can't be reached"))
         await end(cluster, (0, 0), (1, 0))
 
