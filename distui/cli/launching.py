@@ -148,7 +148,9 @@ async def start(
 ) -> RunEnded:
     """Start the plan and follow it to its end. Raises UsageError when a run of that name is recorded here."""
     from distui.run.controller import RunController
+    from distui.run.open_files import refuse_too_few
 
+    refuse_too_few(len(prepared.plan.hosts))
     stored = _record(told, order, prepared.plan)
     controller = RunController(
         prepared.plan,

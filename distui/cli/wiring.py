@@ -43,6 +43,9 @@ def run_async(work: Coroutine[Any, Any, T], *, limit: float | None = None) -> T:
 
     import asyncio  # dear, and not needed to print help
 
+    from distui.run.open_files import raise_limit
+
+    raise_limit()
     return asyncio.run(within(limit, work))
 
 

@@ -8,10 +8,34 @@ from pathlib import Path
 from typing import IO
 
 from distui.files import open_private, open_to_read
+from distui.run.open_files import most_logs
+
+
+class _Pool:
+    """The files that are open, the one written to last at the end: a run may have more than may be open at once."""
+
+    def __init__(self) -> None:
+        self._open: dict[GrowingFile, None] = {}
+
+    def used(self, file: GrowingFile) -> None:
+        """It is open and written to; another one is closed where there are too many."""
+        self._open.pop(file, None)
+        self._open[file] = None
+        if len(self._open) > most_logs():
+            next(iter(self._open)).close()
+
+    def closed(self, file: GrowingFile) -> None:
+        """It is open no longer."""
+        self._open.pop(file, None)
+
+
+_POOL = _Pool()
 
 
 class GrowingFile:
-    """Bytes are appended once each, whatever the disk says in between. Opened by its first bytes, or by `open`."""
+    """Bytes are appended once each, whatever the disk says in between. Opened when there is something to write, or by
+    `open`; closed again, to be opened anew, while others are written to and there are too many of them.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -39,6 +63,7 @@ class GrowingFile:
         """The file itself, unbuffered: what a write that failed has left is known to the byte. Raises OSError."""
         if self._file is None:
             self._file = open_private(self._path, buffering=0)
+        _POOL.used(self)
         return self._file
 
     def write(self) -> None:
@@ -48,6 +73,7 @@ class GrowingFile:
 
     def close(self) -> None:
         """Close the file; never raises."""
+        _POOL.closed(self)
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import resource
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -33,4 +35,23 @@ def test_a_log_that_was_removed_on_its_host(lab: Any, home: Path, start: Callabl
     said = [e for e in events if e["type"] == "notice" and "its log was removed" in e["text"]]
     assert [e["host"] for e in said] == ["h2"]
     assert "what it printed after 20" in said[0]["text"]
+    assert_clean(lab)
+
+
+@pytest.mark.parametrize("files", [64, 40])
+def test_few_files_may_be_open(lab: Any, start: Callable[..., Any], files: int) -> None:
+    """36 ranks with `ulimit -n 64`: every line of every rank. With too few for any run: refused before the start."""
+    keys = {"hosts": "h[1-3]", "ranks": {"per_host": 12}}
+    program = start(TICKS % 20, "--name", "few", "-o", "json", "--log-to", "none", wait=False, job=keys)
+    resource.prlimit(program.pid, resource.RLIMIT_NOFILE, (files, files))
+    result = json.loads(program.stdout.read())
+    program.wait(60)
+    if files == 64:
+        assert (result["state"], result["exit"]) == ("succeeded", 0)
+        want = [f"tick {i} of %d" for i in range(20)] + ["end"]
+        logs = {rank: Path(result["log_dir"], f"rank-{rank:05d}.log").read_text().splitlines() for rank in range(36)}
+        assert logs == {rank: [line.replace("%d", str(rank)) for line in want] for rank in range(36)}
+    else:
+        assert (result["state"], result["exit"]) == ("launch_failed", 3)
+        assert "files must be open at once" in str(result["errors"])
     assert_clean(lab)
