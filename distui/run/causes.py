@@ -240,6 +240,10 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             ),
         ),
         (
+            r"reached monitoredBarrier, but received errors while waiting for send/recv from rank \d+",
+            Cause("another rank gave a barrier up", "look at the rank it names", secondary=True, network=True),
+        ),
+        (
             r"Watchdog caught collective operation timeout|Timed out waiting \d+ms for (recv|send)"
             r"|timed out in monitoredBarrier|failed to pass monitoredBarrier|Application timeout caused pair closure",
             Cause(

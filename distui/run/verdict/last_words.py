@@ -24,6 +24,8 @@ AFTERWARDS = 8
 """Ordinary lines that may follow the last error, later than what was flushed with it."""
 FLUSH = 1.5
 """Seconds in which lines after an error may be older: Python writes what stdout had buffered when it ends."""
+PACE = 0.3
+"""Seconds between the first and the last line of work that was surely not flushed at once."""
 PAUSE = 2.0
 """Seconds between two errors that are told as one."""
 LONG_PAUSE = 150.0
@@ -103,7 +105,14 @@ def _went_on(texts: Sequence[str], lines: Sequence[Line], error: int, after: Seq
     if any(_WENT_ON.search(text) and "[c10d]" not in text for text in texts[error + 1 :]):
         return True  # torch that tries its rendezvous again still waits for it
     later = [i for i in after if _apart(lines[error].at, lines[i].at, unknown=FLUSH + 1) > FLUSH]
-    return len(later) > AFTERWARDS or any(_WORK.search(texts[i]) for i in later)
+    work = [lines[i].at for i in after if _WORK.search(texts[i])]
+    return len(later) > AFTERWARDS or any(_WORK.search(texts[i]) for i in later) or _paced(work)
+
+
+def _paced(times: Sequence[float | None]) -> bool:
+    """Whether these were said one after the other, not flushed at once."""
+    known = [at for at in times if at is not None]
+    return bool(known) and max(known) - min(known) > PACE
 
 
 def _names_error(texts: Sequence[str], i: int) -> bool:

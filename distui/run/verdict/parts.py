@@ -144,7 +144,8 @@ def _of_process(
         return replace(part, how="succeeded")
     if its is not None and told.stopped(its) and (early is None or its.code == 143):
         return _taken(part, told, end, doubt)
-    if early is not None and (its is not None or early.weight == "own" or _agent_is_done(told)):
+    final = its is not None or _agent_is_done(told) or not evidence.rules.max_restarts
+    if early is not None and (final or early.weight == "own"):
         return _failed(evidence, part, early)
     if its is None:
         return None
