@@ -41,7 +41,7 @@ async def clean_up(run: RunController, *, keep: bool) -> tuple[str, ...]:
     kept = [task for task in run.plan.tasks if task.index in unread - gone]
     for task in run.plan.tasks:
         if task.index in unread:
-            await run.emit(Notice(run.clock(), "warning", _lost(task) if task.index in gone else _kept(task)))
+            await run.emit(Notice(run.clock(), "warning", _lost(task) if task.index in gone else _kept(run, task)))
     if keep:
         unread = frozenset(t.index for t in run.plan.tasks)
     await run.emit(PhaseBegun(run.clock(), "cleanup"))
@@ -60,13 +60,18 @@ def _lost(task: Task) -> str:
     return f"{_incomplete(task)}, and the rest of it is lost: its container was removed while there was no room here"
 
 
-def _kept(task: Task) -> str:
+def _kept(run: RunController, task: Task) -> str:
     """What became of a task whose log could not be written here, and how to get the log."""
-    run = task.labels["distui.run"]
+    name = task.labels["distui.run"]
+    changed = run.known.tracks[task.index].log.changed
+    what = (
+        f"`distui stop {name}` reads it again from its start"
+        if changed
+        else (f"free some space here, then `distui stop {name}` reads the rest")
+    )
     return (
-        f"{_incomplete(task)}, so its container is kept: "
-        f"free some space here, then `distui stop {run}` reads the rest and removes it "
-        f"(`distui logs -t {run}` prints it from the host)"
+        f"{_incomplete(task)}, so its container is kept: {what} and removes it "
+        f"(`distui logs -t {name}` prints it from the host)"
     )
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 from typing import IO
 
 from distui.files import open_private, open_to_read
 from distui.run.open_files import most_logs
+
+
+class Changed(OSError):
+    """Somebody else emptied, cut, removed, replaced or wrote to the file."""
 
 
 class _Pool:
@@ -37,8 +42,12 @@ class GrowingFile:
     `open`; closed again, to be opened anew, while others are written to and there are too many of them.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, ours: bool = False) -> None:
         self._path = path
+        self._ours = ours
+        """Whether it counts that nobody else touches it: it must then hold just what was written here."""
+        self._known: tuple[int, int] | None = None
+        """Its inode and size as this process left them."""
         self._file: IO[bytes] | None = None
         self._waiting = bytearray()
 
@@ -63,13 +72,34 @@ class GrowingFile:
         """The file itself, unbuffered: what a write that failed has left is known to the byte. Raises OSError."""
         if self._file is None:
             self._file = open_private(self._path, buffering=0)
+            if self._known is None:
+                self._known = self._found()
         _POOL.used(self)
         return self._file
 
+    def _found(self) -> tuple[int, int]:
+        try:
+            told = self._path.stat()
+        except FileNotFoundError:
+            return (0, 0)
+        return (told.st_ino, told.st_size)
+
+    def _refuse_changed(self) -> None:
+        if self._ours and self._known is not None and self._found() != self._known:
+            raise Changed(errno.ESTALE, f"somebody emptied, removed or changed {self._path.name} here", str(self._path))
+
     def write(self) -> None:
-        """Append all that waits. Raises OSError; what is in the file by then waits no more."""
+        """Append all that waits. Raises OSError; what is in the file by then waits no more.
+
+        Raises Changed, and writes nothing, when the file is `ours` and another than it was left.
+        """
+        if self._waiting:
+            self._refuse_changed()
         while self._waiting:
-            del self._waiting[: self.open().write(self._waiting)]
+            count = self.open().write(self._waiting)
+            del self._waiting[:count]
+            if self._known is not None:
+                self._known = (self._known[0], self._known[1] + count)
 
     def close(self) -> None:
         """Close the file; never raises."""

@@ -22,7 +22,7 @@ from distui.facts.values import loads
 from distui.files import read_bytes, write_private
 from distui.run.columns import LineColumn, StampColumn
 from distui.run.docker_frames import STDERR, STDOUT, Batch
-from distui.run.growing import GrowingFile
+from distui.run.growing import Changed, GrowingFile
 from distui.run.line_block import LineBlock
 from distui.run.lines import LineAssembler, Stream
 from distui.run.masking import NOTHING, Mask
@@ -197,7 +197,7 @@ class TaskLog:
     def _append(self, path: Path, data: bytes) -> None:
         file = self._files.get(path)
         if file is None:
-            file = self._files[path] = GrowingFile(path)
+            file = self._files[path] = GrowingFile(path, ours=True)
         file.hold(data)
         if self.error is None:
             try:
@@ -216,6 +216,11 @@ class TaskLog:
             return False
         self.error = None
         return True
+
+    @property
+    def changed(self) -> bool:
+        """Whether a file was emptied or removed here: only a read from the start, from its host, can mend that."""
+        return isinstance(self.error, Changed)
 
     def give_up(self) -> None:
         """Drop what can't be written, and whatever else is fed; an `error` stays."""

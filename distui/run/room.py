@@ -37,7 +37,8 @@ class Room:
         words = error.strerror or str(error)
         if words not in self._said:
             self._said.add(words)
-            stays = "the run goes on, and logs stay on their hosts until there is room here"
+            until = "" if track.log.changed else " until there is room here"
+            stays = f"the run goes on, and logs stay on their hosts{until}"
             text = f"can't write the log of {track.task.name}: {words}; {stays}"
             await self._emit(Notice(self._known.clock(), "error", text))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lab.runs import TICKS, assert_clean, read_until, rest_of
+from lab.runs import TICKS, assert_clean, read_until, rest_of, until
 
 pytestmark = pytest.mark.cluster
 
@@ -54,4 +54,20 @@ def test_few_files_may_be_open(lab: Any, start: Callable[..., Any], files: int) 
     else:
         assert (result["state"], result["exit"]) == ("launch_failed", 3)
         assert "files must be open at once" in str(result["errors"])
+    assert_clean(lab)
+
+
+def test_a_log_here_that_is_emptied(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """It is said, its container stays, and `stop` reads every line of it again."""
+    program = start(TICKS % 200, "--name", "wiped", "-o", "ndjson", "--log-to", "none")
+    log = home / ".local/state/distui/runs/wiped/logs/rank-00000.log"
+    until(lambda: log.exists() and log.stat().st_size > 100)
+    log.write_bytes(b"")
+    events = rest_of(program)
+    said = " ".join(e["text"] for e in events if e["type"] == "notice")
+    assert "emptied, removed or changed rank-00000.log here" in said
+    assert "`distui stop wiped` reads it again from its start" in said
+    assert "kept for its log" in str(events[-1]["leftovers"])
+    assert lab.distui("stop", "wiped", "-y", home=home, timeout=90).returncode == 0
+    assert log.read_text().splitlines() == [f"tick {i} of 0" for i in range(200)] + ["end"]
     assert_clean(lab)

@@ -244,3 +244,42 @@ def test_hidden_values_do_not_move_the_checkpoint(stored: StoredRun) -> None:
     again.feed(printed(b"next\n"))
     again.close()
     assert stored.rank_log(0).read_bytes() == b"***\nnext\n"
+
+
+@pytest.mark.parametrize("how", ["emptied", "cut", "removed", "replaced", "written to"])
+def test_a_file_that_is_changed_while_it_is_written_is_noticed(stored: StoredRun, how: str) -> None:
+    """Nothing is written behind a gap: the log counts as incomplete, and the next read begins at its start."""
+    log = TaskLog(stored, 0, [0])
+    log.feed(printed(b"one\n"))
+    log.feed(printed(b"two\n"))
+    assert log.checkpoint({"at": 1})
+    path = stored.rank_log(0)
+    if how in ("removed", "replaced"):
+        path.unlink()
+    if how != "removed":
+        path.write_bytes(
+            {"emptied": b"", "cut": b"one\n", "replaced": b"one\ntwo\n", "written to": b"one\ntwo\nx"}[how]
+        )
+    before = path.read_bytes() if path.exists() else None
+    log.feed(printed(b"three\n"))
+    assert log.changed
+    assert not log.retry()
+    assert not log.checkpoint({"at": 2})
+    log.give_up()
+    assert (path.read_bytes() if path.exists() else None) == before
+    if how in ("emptied", "cut", "removed"):
+        assert TaskLog(stored, 0, [0]).restore(dict) is None
+
+
+def test_more_logs_than_may_be_open(stored: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest is closed and opened again when it is written to; no line is lost, and none comes twice."""
+    monkeypatch.setattr("distui.run.growing.most_logs", lambda: 2)
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    logs = [TaskLog(stored, n, [n]) for n in range(5)]
+    for line in (b"one\n", b"two\n"):
+        for log in logs:
+            log.feed(printed(line))
+    assert len(list(Path("/proc/self/fd").iterdir())) <= open_before + 2
+    for log in logs:
+        log.close()
+    assert {stored.rank_log(n).read_bytes() for n in range(5)} == {b"one\ntwo\n"}
