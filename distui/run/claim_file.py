@@ -1,10 +1,21 @@
-"""How a claim is read on a host, where it may lie in a place to which anybody can write: /tmp."""
+"""How a claim and its age are read on a host, where it may lie in a place to which anybody can write: /tmp."""
 
-CLAIM = r"""
+AGED = r"""
+aged() {
+  changed=$(stat -c %Y -- "$1" 2>/dev/null) && age=$(($(date +%s) - changed)) || return 1
+  [ "$age" -gt "$(($2 * 60))" ] || [ "$age" -lt -60 ]
+}
+"""
+"""Whether $1 was not changed for $2 minutes. What is dated in the future counts as old: it would never be."""
+
+CLAIM = (
+    r"""
 claim() { [ -f "$1" ] && [ ! -L "$1" ] && head -c 400 "$1" 2>/dev/null; }
 claim_line() { claim "$1" | sed -n "$2p"; }
 """
-"""Shell functions: the claim in a file, and one line of it (owner, since when, token).
+    + AGED
+)
+"""Shell functions: the claim in a file, one line of it (owner, since when, token), and whether it is too old.
 
 Whatever is no plain file holds no claim: a pipe would keep its reader waiting, a device or a huge file fill it. 400
 bytes are more than any claim has.

@@ -15,6 +15,7 @@ from typing import Literal
 from distui.errors import HostCommandError
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan
+from distui.run.claim_file import AGED
 from distui.run.discover import Runner
 from distui.run.lines import safe
 
@@ -29,12 +30,13 @@ STALE_MINUTES = 10
 # Env files of other launches that are older than any start takes were left by a distui that was killed: they hold
 # secrets, and go.
 # The parents may be removed by another run that ends just now, so making them is tried again.
-_TAKE = r"""
+_TAKE = (
+    AGED
+    + r"""
 d=$1 claim=$2 over=$3 minutes=$4 taken=
 case $d in "~/"*) d=$HOME/${d#??};; esac
 umask 077
-aged() { [ -n "$(find "$d" -maxdepth 0 -mmin "+$1" 2>/dev/null)" ]; }
-stale() { if [ -e "$d/launch" ]; then aged "$minutes"; else aged 1; fi; }
+stale() { if [ -e "$d/launch" ]; then aged "$d" "$minutes"; else aged "$d" 1; fi; }
 fail() {
   rmdir -- "${d%/*}" "${d%/*/*}" "${d%/*/*/*}" 2>/dev/null
   echo "$1" >&2; exit 1
@@ -55,7 +57,8 @@ had=$(cat "$d/launch" 2>/dev/null)
 if [ "$had" = "$claim" ]; then echo taken; exit; fi
 if stale; then echo stale; else echo held; fi
 printf '%s\n' "$had"
-""".strip()
+"""
+).strip()
 
 
 # $1 folder, $2 token, $3 "over" when the launch is. Safe to repeat.

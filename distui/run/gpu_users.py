@@ -27,7 +27,7 @@ place=$1 minutes=$2; shift 2
 for gpu do
   d=$place/distui-gpu-$gpu
   [ -d "$d" ] || continue
-  [ -z "$(find "$d" -maxdepth 0 -mmin "+$minutes" 2>/dev/null)" ] || continue
+  ! aged "$d" "$minutes" || continue
   printf '%s\t%s\t%s\n' "$gpu" "$(claim_line "$d/launch" 1)" "$(claim_line "$d/launch" 2)"
 done
 """

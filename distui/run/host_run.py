@@ -148,10 +148,10 @@ class HostRun:
         """
         return await folder.holds(self._again, await self.run_dir(), self._claimed, over=over)
 
-    async def lease(self, claim: folder.Claim, things: Iterable[Thing]) -> Lease:
+    async def lease(self, claim: folder.Claim, things: Iterable[Thing], *, force: bool = False) -> Lease:
         """Hold these things of the host while the run is launched."""
         self._claimed, self.leased = claim.token, True
-        return await lease.lease(self._again, claim, things)
+        return await lease.lease(self._again, claim, things, force=force)
 
     async def sharers(self, tell: marks.Tell = str) -> tuple[Share, ...]:
         """Who has the run's GPUs and ports here already: tasks that the engine knows of, or that left a mark.

@@ -1,7 +1,8 @@
 """Nothing of a host is used twice without a word: GPUs and ports, while a run is launched and by runs that live.
 
-GPUs can be shared, and are by `--force`; a port can't be. A port that the job names is refused when another has it,
-one that the plan chose is changed for another.
+GPUs can be shared, and are by `--force`; a port can't be, but what only marks and leases of another login claim stops
+no launch with `--force`. A port that the job names is refused when another has it, one that the plan chose is changed
+for another.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ async def _lease(run: RunController, claim: Claim) -> dict[str, Lease]:
     failed: dict[str, Lease] = {}
 
     async def lease(host: HostRun) -> Lease:
-        return await host.lease(claim, _exclusive(run, host.things))
+        return await host.lease(claim, _exclusive(run, host.things), force=run.force)
 
     hosts = [h for h in _with_things(run) if _exclusive(run, h.things)]
     for some in (hosts[:1], hosts[1:]):
@@ -119,8 +120,8 @@ def _kinds(things: Iterable[Thing]) -> str:
 
 
 def _refuse(run: RunController, held: Sequence[Held]) -> None:
-    """Raise what these holders are a reason for; GPUs with `force` are none."""
-    bad = [(host, share) for host, share in held if _exclusive(run, share.things)]
+    """Raise what these holders are a reason for. With `force` GPUs are none, nor is what only a mark claims."""
+    bad = [(host, share) for host, share in held if _exclusive(run, share.things) and not (run.force and share.marked)]
     kinds = {thing.kind for _, share in bad for thing in _exclusive(run, share.things)}
     if not bad:
         return

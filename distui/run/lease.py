@@ -22,15 +22,15 @@ from distui.run.lines import safe
 PLACE = "/tmp"
 """The one place where every user of a host may make a directory."""
 
-# $1 place, $2 the claim, $3 minutes, then things in one order for all: all of them or none. A stale directory is moved
-# away before it is removed, and put back when it was not the stale one after all (another launch was faster). One that
-# can't be moved is another login's, since /tmp is sticky: it is passed over and told, with who had it.
+# $1 place, $2 the claim, $3 minutes, $4 "force" to pass over what another login holds, then things in one order for
+# all: all of them or none. A stale directory is moved away before it is removed, and put back when it was not the
+# stale one after all (another launch was faster). One that can't be moved is another login's, since /tmp is sticky: it
+# is passed over and told, with who had it.
 _LEASE = (
     CLAIM
     + r"""
-place=$1 claim=$2 minutes=$3 mine= passed=; shift 3
+place=$1 claim=$2 minutes=$3 force=$4 mine= passed=; shift 4
 umask 022
-aged() { [ -n "$(find "$1" -maxdepth 0 -mmin "+$minutes" 2>/dev/null)" ]; }
 own=$(printf '%s\n' "$claim" | sed -n 3p)
 undo() { for thing in $mine; do rm -rf -- "$place/distui-$thing"; done; }
 end() { undo; printf '%s\n' "$@"; exit 0; }
@@ -45,9 +45,13 @@ for thing do
     [ -d "$d" ] || end failed "$thing" "$said"
     had=$(claim "$d/launch")
     if [ "$(claim_line "$d/launch" 3)" = "$own" ]; then touch -- "$d" 2>/dev/null; continue 2; fi
-    aged "$d" || end held "$thing" "$had"
+    if ! aged "$d" "$minutes"; then
+      [ -n "$force" ] && [ ! -O "$d" ] || end held "$thing" "$had"
+      passed="$passed $thing"
+      continue 2
+    fi
     if ! mv -- "$d" "$d.old-$$" 2>/dev/null; then
-      aged "$d" || continue
+      aged "$d" "$minutes" || continue
       passed="$passed $thing"
       continue 2
     fi
@@ -62,7 +66,8 @@ done
 echo leased
 for thing in $passed; do
   d=$place/distui-$thing
-  printf '%s\t%s\t%s\n' "$thing" "$(claim_line "$d/launch" 1)" "$(claim_line "$d/launch" 2)"
+  aged "$d" "$minutes" && state=left || state=held
+  printf '%s\t%s\t%s\t%s\n' "$thing" "$state" "$(claim_line "$d/launch" 1)" "$(claim_line "$d/launch" 2)"
 done
 """
 ).strip()
@@ -127,12 +132,20 @@ class Share:
 
     words: str
     things: frozenset[Thing]
+    marked: bool = False
+    """Whether only marks say so, which other logins leave, and no engine that was asked."""
 
 
-async def lease(run_argv: Runner, claim: Claim, things: Iterable[Thing], *, place: str = PLACE) -> Lease:
-    """Lease all of these or none. Safe to repeat, which makes the lease fresh again."""
+async def lease(
+    run_argv: Runner, claim: Claim, things: Iterable[Thing], *, force: bool = False, place: str = PLACE
+) -> Lease:
+    """Lease all of these or none. Safe to repeat, which makes the lease fresh again. With `force` what another login's
+    launch holds is passed over: nobody but that login and root can remove it.
+    """
     by_name = {thing.name: thing for thing in sorted(things)}
-    done = await run_argv(("sh", "-c", _LEASE, "distui-lease", place, claim.text, str(STALE_MINUTES), *by_name))
+    done = await run_argv(
+        ("sh", "-c", _LEASE, "distui-lease", place, claim.text, str(STALE_MINUTES), "force" if force else "", *by_name)
+    )
     state, _, told = done.text.partition("\n")
     name, _, words = told.partition("\n")
     if not done.ok or state not in ("leased", "held"):
@@ -145,10 +158,12 @@ async def lease(run_argv: Runner, claim: Claim, things: Iterable[Thing], *, plac
     return Lease("held", f"{words_of(held)} is being taken by a launch {who_claims(words)}", held)
 
 
-def _left_words(directory: str, who: Sequence[str]) -> str:
-    """What a killed launch of another login has left, and who can remove it."""
+def _left_words(directory: str, told: Sequence[str]) -> str:
+    """What a launch of another login holds or, killed, has left, and who can remove it."""
+    state, *who = told
     claim = who_claims("\n".join(who))
-    return f"{directory} was left by a launch {claim}: have it removed by its owner or root"
+    verb = "was left by" if state == "left" else "is held by"
+    return f"{directory} {verb} a launch {claim}: have it removed by its owner or root"
 
 
 async def free(run_argv: Runner, token: str, *, place: str = PLACE) -> None:
@@ -171,12 +186,17 @@ def sharers(tasks: Sequence[FoundTask], plan: RunPlan, wanted: Iterable[Thing]) 
 def holders(tasks: Sequence[FoundTask], wanted: Iterable[Thing]) -> tuple[Share, ...]:
     """Launches whose live tasks have one of these things, each in words."""
     asked = frozenset(wanted)
-    runs: dict[tuple[str, ...], tuple[TaskLabels, frozenset[Thing]]] = {}
+    runs: dict[tuple[str, ...], list[FoundTask]] = {}
     for task in tasks:
-        launch, shared = _launch_of(task.labels), asked & things_of(task.labels)
-        if task.running and shared:
-            runs[launch] = (task.labels, runs[launch][1] | shared if launch in runs else shared)
-    return tuple(Share(_words(labels, shared), shared) for labels, shared in runs.values())
+        if task.running and asked & things_of(task.labels):
+            runs.setdefault(_launch_of(task.labels), []).append(task)
+    return tuple(_share(found, asked) for found in runs.values())
+
+
+def _share(tasks: Sequence[FoundTask], asked: frozenset[Thing]) -> Share:
+    """What these tasks of one launch have of what is asked for. A task that only a mark tells of has no id."""
+    shared = asked & frozenset[Thing]().union(*(things_of(task.labels) for task in tasks))
+    return Share(_words(tasks[-1].labels, shared), shared, marked=all(not task.id for task in tasks))
 
 
 def _launch_of(labels: TaskLabels | None) -> tuple[str, ...]:

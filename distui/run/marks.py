@@ -4,6 +4,9 @@ Beside its labels, which only its own engine or login tells, a task that has GPU
 /tmp that all may read: the pid of its first process with its start time and the host's boot, and the labels that say
 what it has. It counts while that process lives, and is removed with the task; one that does not count any more by the
 next launch of whoever may remove it.
+
+Anybody can write such a file. It is believed of its owner's own processes, of all that root says, and of containers
+when its owner may use an engine; and of no more than a bounded number of GPUs and ports.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from distui.errors import HostCommandError
@@ -45,6 +49,12 @@ MOST = 4096
 MANY = 1000
 """Marks that are read of a host: anybody may leave some, and one takes milliseconds."""
 
+MOST_THINGS = 64
+"""GPUs or ports of one mark; one with more is none of ours."""
+
+MOST_OF_LOGIN = 1024
+"""Ports that the marks of one login can have together."""
+
 Tell = Callable[[str], object]
 """Is told in words why not all marks of a host could be read."""
 
@@ -78,12 +88,31 @@ rm -f -- "$new"
 """
 ).strip()
 
+# $1 a mark, $2 the process it names: whether whoever left it can know. A container's process is mostly another login's
+# than the one that started it, which is in the group of the engine's socket, or may use sudo, or has the container in
+# its own slice (rootless engines). What a kernel with hidden processes does not tell can't be believed.
+_BELIEVED = r"""
+by=
+believed() {
+  by=$(stat -c %u -- "$1" 2>/dev/null) && of=$(stat -c %u -- "/proc/$2" 2>/dev/null) || return 1
+  [ "$by" != 0 ] && [ "$by" != "$of" ] || return 0
+  grep -qs "/user-$by\.slice/" "/proc/$2/cgroup" && return
+  [ "$2" != 1 ] && grep -Eqs '[0-9a-f]{64}' "/proc/$2/cgroup" || return 1
+  socket=$(stat -L -c %G /var/run/docker.sock 2>/dev/null)
+  for group in $(id -Gn -- "$(stat -c %U -- "$1")" 2>/dev/null); do
+    case $group in root | docker | podman | sudo | wheel | admin | "$socket") return 0;; esac
+  done
+  return 1
+}
+"""
+
 # $1 place, $2 "sweep" to remove those that do not count. One that is being written is not whole yet and stays. Exit 3
-# when there are more than are read.
+# when there are more than are read. $3 "own" for this login's only.
 _READ = (
     (
         TICKS
         + _BOOT
+        + _BELIEVED
         + r"""
 count=0
 for file in "$1"/distui-task-*; do
@@ -92,7 +121,8 @@ for file in "$1"/distui-task-*; do
   head -c @MOST@ "$file" 2>/dev/null | (
     read -r pid start on && IFS= read -r labels || exit 0
     case $pid$start in '' | *[!0-9]*) exit 0;; esac
-    if [ "$on" = "$boot" ] && [ "$(ticks "$pid")" = "$start" ]; then printf '%s\n' "$labels"
+    if [ "$on" = "$boot" ] && [ "$(ticks "$pid")" = "$start" ]; then
+      believed "$file" "$pid" && { [ "$3" != own ] || [ -O "$file" ]; } && printf '%s %s\n' "$by" "$labels"
     elif [ "$2" = sweep ]; then rm -f -- "$file" 2>/dev/null
     fi
   )
@@ -130,16 +160,25 @@ async def leave(
 
 
 async def read(
-    run_argv: Runner, host: str, *, sweep: bool = False, tell: Tell | None = None, place: str = PLACE
+    run_argv: Runner,
+    host: str,
+    *,
+    sweep: bool = False,
+    own: bool = False,
+    tell: Tell | None = None,
+    place: str = PLACE,
 ) -> tuple[FoundTask, ...]:
-    """The live tasks that have left a mark on a host. `sweep` removes marks of tasks that have ended.
+    """The live tasks that have left a mark on a host, `own` only those of this login. `sweep` removes marks of tasks
+    that have ended.
 
     Marks that can't all be read are told to `tell`, with those that could be: anybody may have left them. Without it
     that raises HostCommandError, for those who do something where nobody lives.
     """
     found: tuple[FoundTask, ...] = ()
     try:
-        done = await run_argv(("sh", "-c", _READ, "distui-marks", place, "sweep" if sweep else ""))
+        done = await run_argv(
+            ("sh", "-c", _READ, "distui-marks", place, "sweep" if sweep else "", "own" if own else "")
+        )
         found = parse(done.text, host)
         if done.status == 3:
             raise HostCommandError(host, f"more than {MANY} files {place}/distui-task-* on {host}")
@@ -171,9 +210,20 @@ async def remove(run_argv: Runner, token: str, *, place: str = PLACE) -> None:
 
 
 def parse(text: str, host: str) -> tuple[FoundTask, ...]:
-    """The tasks that marks tell of, one a line; lines that are none are left out. Never raises."""
-    found = (_task(line, host) for line in text.splitlines())
-    return tuple(task for task in found if task is not None)
+    """The tasks that marks tell of, one a line after the uid of its login; lines that are none are left out, and so is
+    what is more than one login can have. Never raises.
+    """
+    found: list[FoundTask] = []
+    ports: Counter[str] = Counter()
+    for line in text.splitlines():
+        login, _, told = line.partition(" ")
+        task = _task(told, host)
+        if task is None or max(len(task.labels.gpus), len(task.labels.ports)) > MOST_THINGS:
+            continue
+        ports[login] += len(task.labels.ports)
+        if ports[login] <= MOST_OF_LOGIN:
+            found.append(task)
+    return tuple(found)
 
 
 def _task(line: str, host: str) -> FoundTask | None:

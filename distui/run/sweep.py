@@ -109,7 +109,7 @@ async def _sweep(
     try:
         session = await connector.connect(host)
         try:
-            marked = await marks.read(session.run, host)
+            marked = await marks.read(session.run, host, own=True)
             alive = sorted({task.labels.host for task in marked if token_of(task.labels) == token})
             done = await session.run((*argv, *(f"-{name}" for name in alive)))
             words = [*done.text.splitlines(), *(f"alive {name}" for name in alive)]

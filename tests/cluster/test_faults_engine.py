@@ -546,6 +546,58 @@ def test_a_gpu_in_use_is_refused_or_shared_by_force(
     assert_clean(lab)
 
 
+CLAIMS = r"""
+boot=$(cat /proc/sys/kernel/random/boot_id)
+mark() {
+  start=$(sed 's/.*) //' "/proc/$2/stat" | cut -d' ' -f20)
+  printf '%s %s %s\n{"distui.run": "evil", "distui.task": "0", "distui.gpus": "0-7", "distui.ports": "%s"}\n' \
+    "$2" "$start" "$boot" "$3" >"/tmp/distui-task-$1.0"
+}
+lease() { mkdir -p "/tmp/distui-$1"; echo eve >"/tmp/distui-$1/launch"; touch -d "$2" "/tmp/distui-$1"; }
+"""
+"""What another login of a host, who may not use its engine, says it has."""
+
+FOREIGN = r"""
+mark all 1 0-65535
+mark some 1 23456
+for thing in gpu-0 gpu-1 port-23456; do lease "$thing" 2099-01-01; done
+"""
+OWN = r"""
+mark own "$(cat /tmp/eve.pid)" 23456
+for thing in gpu-0 gpu-1 port-23456; do lease "$thing" now; done
+"""
+
+
+def test_another_login_cannot_deny_a_host(lab: Any, start: Callable[..., Any]) -> None:
+    """What it says of processes that are not its own counts for nothing, nor does a lease dated 2099; what it may say
+    stops no launch with --force, which warns.
+    """
+
+    def claims(script: str) -> None:
+        for host in lab.hosts[:2]:
+            host.exec(
+                "setpriv", "--reuid=nodocker", "--regid=nodocker", "--clear-groups", "sh", "-s", input=CLAIMS + script
+            )
+
+    job = {**GPUS, "master_port": 23456}
+    try:
+        claims("sleep 300 >/dev/null 2>&1 & echo $! >/tmp/eve.pid\n" + FOREIGN)
+        foreign = start("true", **job).finish()
+        claims(OWN)
+        own = start("true", **job).finish()
+        forced = start("true", "--force", **job).finish()
+    finally:
+        for host in lab.hosts[:2]:
+            host.exec("kill $(cat /tmp/eve.pid); rm -rf /tmp/eve.pid /tmp/distui-*")
+
+    assert foreign.returncode == 0, foreign.stderr
+    assert own.returncode == 3, own.stderr
+    assert forced.returncode == 0, forced.stderr
+    assert "/tmp/distui-port-23456 is held by a launch" in forced.stderr
+    assert "used by run evil of ? (job )" in forced.stderr
+    assert_clean(lab)
+
+
 SLOW = r"""
 mv /usr/bin/docker /usr/bin/docker.real
 printf '#!/bin/sh\n[ "$1" != run ] || sleep 30\nexec /usr/bin/docker.real "$@"\n' >/usr/bin/docker

@@ -95,7 +95,7 @@ class FakeHost:
                 return Completed(argv, 0 if self._holds(folder, token, over=over == "over") else 3, b"", b"")
             case ("sh", "-c", _, "distui-visit", folder, token, reader, act, _):
                 return Completed(argv, 0, self._visit(folder, token, reader, act).encode(), b"")
-            case ("sh", "-c", _, "distui-lease", _, claim, _, *things):
+            case ("sh", "-c", _, "distui-lease", _, claim, _, _, *things):
                 return Completed(argv, 0, self._lease(claim, things).encode(), b"")
             case ("sh", "-c", _, "distui-taken", _, _, *gpus):
                 told = [
@@ -107,7 +107,7 @@ class FakeHost:
             case ("sh", "-c", _, "distui-mark", file, labels, *_):
                 self.marks[file] = labels
             case ("sh", "-c", _, "distui-marks", *_):
-                return Completed(argv, 0, "".join(f"{labels}\n" for labels in self.marks.values()).encode(), b"")
+                return Completed(argv, 0, "".join(f"0 {labels}\n" for labels in self.marks.values()).encode(), b"")
             case ("sh", "-c", _, "distui-unmark", place, token):
                 self.marks = {f: t for f, t in self.marks.items() if not f.startswith(f"{place}/distui-task-{token}.")}
             case ("sh", "-c", script) if "$HOME" in script:

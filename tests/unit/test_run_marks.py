@@ -201,10 +201,19 @@ async def test_a_flood_of_marks_is_read_in_part(tmp_path: Path) -> None:
     assert len(told) == 1
 
 
+def test_nobody_has_everything() -> None:
+    """A mark with more GPUs or ports than any task has is none, and one login has a bounded number of ports."""
+    greedy = [json.dumps(to_labels(replace(LABELS, **{kind: tuple(range(65))}))) for kind in ("gpus", "ports")]
+    many = [json.dumps(to_labels(replace(LABELS, task=n, ports=tuple(range(n * 64, n * 64 + 64))))) for n in range(20)]
+    assert marks.parse("".join(f"1001 {line}\n" for line in greedy), "h1") == ()
+    assert len(marks.parse("".join(f"1001 {line}\n" for line in many), "h1")) == marks.MOST_OF_LOGIN // 64
+    assert len(marks.parse("".join(f"{n} {line}\n" for n, line in enumerate(many)), "h1")) == 20
+
+
 def test_what_the_engine_knows_counts_before_a_mark() -> None:
     """A task is told once, and what has ended by its engine's word does not live by its mark."""
     line = json.dumps(to_labels(LABELS))
-    (marked,) = marks.parse(line, "h1")
-    (other,) = marks.parse(json.dumps(to_labels(LABELS) | {"distui.launch": "bb"}), "h1")
+    (marked,) = marks.parse("0 " + line, "h1")
+    (other,) = marks.parse("0 " + json.dumps(to_labels(LABELS) | {"distui.launch": "bb"}), "h1")
     ended = replace(marked, id="c1", running=False)
     assert marks.added([ended], [marked, other]) == (ended, other)

@@ -173,9 +173,9 @@ async def test_a_task_that_only_its_mark_tells_of_keeps_its_folder(here: Here, m
     """Its host answers, but lists none: another engine or login has the task. Its mark and its lease stay, too."""
     ours, other = await launched(here, "r", ANN, "h1"), await launched(here, "r", ANN, "h2")
     labels = {**plan_for("h1", run_id="r").tasks[0].labels, "distui.launch": "a"}
-    marked, removed = marks.parse(json.dumps(labels), "h1"), []
+    marked, removed = marks.parse("0 " + json.dumps(labels), "h1"), []
 
-    async def read(*_: object) -> tuple[FoundTask, ...]:
+    async def read(*_: object, own: bool) -> tuple[FoundTask, ...]:
         return marked
 
     async def remove(_: object, token: str) -> None:
