@@ -8,13 +8,14 @@ nearest known one, and every problem is told at once.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distui.errors import UsageError
-from distui.files import read_text, reason
+from distui.files import NotOurs, check_folder, read_text, reason
 
 if TYPE_CHECKING:
     from distui.spec.nodes import Table
@@ -316,3 +317,16 @@ def _from_table(table: Table, problems: Problems, path: Path) -> dict[str, Value
 def _table_text(table: Table) -> str:
     """A keymap written as a mapping, in the form of one line."""
     return ", ".join(f"{name}={getattr(node, 'text', '')}" for name, (_, node) in table.pairs.items())
+
+
+def refuse_strangers(folder: Path) -> None:
+    """Raise UsageError for a folder of ours that others may have written to: its files say what is run on hosts."""
+    try:
+        check_folder(folder)
+    except NotOurs as error:
+        raise UsageError(
+            f"{folder} {reason(error)}: what is in it may be a stranger's, and is not read",
+            hint=f"look at what is there, then `chmod -R go-w {shlex.quote(str(folder))}`, or move it away",
+        ) from None
+    except OSError as error:
+        raise UsageError(f"{folder} {reason(error)}") from None

@@ -26,6 +26,10 @@ class NotAFile(OSError):
     """There is something, but no regular file."""
 
 
+class NotOurs(OSError):
+    """Somebody else may have written what is there: another login owns it, or others may write to it."""
+
+
 class TooLarge(OSError):
     """A file is larger than what is ever written there."""
 
@@ -42,7 +46,9 @@ def open_fd(path: str | Path, flags: int, mode: int = 0o600) -> int:
             raise NotAFile(error.errno, "is not a regular file", str(path)) from None
         raise
     try:
-        _refuse_others(os.fstat(handle).st_mode, path)
+        status = os.fstat(handle)
+        _refuse_others(status.st_mode, path)
+        _refuse_strangers(status, path)
     except OSError:
         os.close(handle)
         raise
@@ -55,6 +61,44 @@ def _refuse_others(mode: int, path: str | Path) -> None:
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "something else")
         raise NotAFile(errno.EINVAL, f"is {kind}, not a regular file", str(path))
+
+
+def _refuse_strangers(status: os.stat_result, path: str | Path) -> None:
+    """Raise NotOurs for what belongs to neither us nor root; of root under sudo, to neither root nor its caller."""
+    trusted = {0, os.geteuid()}
+    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdigit():
+        trusted.add(int(os.environ["SUDO_UID"]))
+    if status.st_uid not in trusted:
+        raise NotOurs(errno.EPERM, f"belongs to another login (uid {status.st_uid})", str(path))
+
+
+def check_folder(path: Path) -> None:
+    """Raise NotOurs for a folder that is not ours or that others may write to: they could put anything into it.
+
+    One that is not there is right. Raises OSError for one that can't be looked at.
+    """
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    _refuse_strangers(status, path)
+    if status.st_mode & 0o022:
+        mode = stat.S_IMODE(status.st_mode)
+        raise NotOurs(errno.EPERM, f"can be written to by others (mode {mode:04o})", str(path))
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder and what lacks above it, each 0700 whatever the umask. Raises OSError, as `check_folder` does."""
+    missing = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for level in reversed(missing):
+        try:
+            level.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+    check_folder(missing[0] if missing else folder)
 
 
 def open_to_read(path: Path, *, buffering: int = -1) -> BinaryIO:
@@ -105,7 +149,7 @@ def last_bytes(path: Path, most: int) -> tuple[bytes, bool]:
 def reason(error: OSError | ValueError) -> str:
     """Why a file can't be read, in words that follow its name: `is a FIFO, not a regular file`."""
     match error:
-        case NotAFile() | TooLarge():
+        case NotAFile() | TooLarge() | NotOurs():
             return str(error.strerror)
         case IsADirectoryError():
             return "is a folder, not a file"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
 
+os.umask(0o022)  # folders that a test makes are not for others to write to, whoever calls it
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 # A shell's `&` starts programs with SIGINT ignored, and distui leaves signals alone that its caller ignores.

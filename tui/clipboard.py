@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from distui.errors import UsageError
-from distui.files import write_private
+from distui.files import make_private, write_private
 
 MOST = 74_994
 """Bytes that OSC 52 carries at most: base64 makes 100,000 characters of them."""
@@ -55,7 +55,7 @@ def keep(folder: Path, text: str) -> Path:
     """The text as a private file, in place of what was kept before. Raises UsageError."""
     path = folder / "copied.txt"
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         write_private(path, text.encode("utf-8", "replace"))
     except OSError as error:
         raise UsageError(f"{path} can't be written: {error.strerror or error}") from None

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from distui.files import read_text, write_private
+from distui.files import make_private, read_text, write_private
 
 MOST, LONGEST = 200, 500
 """Commands kept, and characters of one: what is longer was pasted by mistake."""
@@ -32,7 +32,7 @@ def save(path: Path | None, command: str) -> None:
     if path is None:
         return
     with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         write_private(path, "".join(f"{line}\n" for line in added(load(path), command)).encode())
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from distui import __version__, config
-from distui.files import open_fd
+from distui.files import make_private, open_fd
 
 _HARMLESS = re.compile(
     r"(PATH|HOME|PWD|OLDPWD|SHELL|USER|LOGNAME|HOSTNAME|LANG|LANGUAGE|LC_[A-Z]+|TERM|COLORTERM|TERM_PROGRAM|SHLVL|TMPDIR"
@@ -27,7 +27,7 @@ def write_crash(exc: BaseException, words: Sequence[str], environ: Mapping[str, 
     folder = config.paths(environ).state / "crashes"
     path = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(folder)
         handle = open_fd(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
             file.write(report(exc, words, environ))

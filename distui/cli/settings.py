@@ -73,6 +73,7 @@ def of(ctx: click.Context) -> Settings:
     explicit = flags.pop("config", None)
     environ = dict(os.environ)
     cwd = Path.cwd()
+    _refuse_open(config.paths(environ))
     values, ignored = config.load_all(flags, environ, cwd, explicit)
     _warn(ignored)
     return Settings(
@@ -92,6 +93,12 @@ def _with_output(ctx: click.Context, found: Config) -> Config:
     if found["output"].value in options.forms(ctx.command):
         return found
     return {**found, "output": Value("table", "default")}
+
+
+def _refuse_open(paths: Paths) -> None:
+    """Raise UsageError for folders of distui's that others may write to."""
+    for folder in (paths.config, paths.state, paths.runs, paths.cache):
+        config.refuse_strangers(folder)
 
 
 def _warn(ignored: tuple[str, ...]) -> None:

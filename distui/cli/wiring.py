@@ -226,10 +226,13 @@ def saved_hosts(stored: StoredRun) -> tuple[Host, ...]:
     from distui.facts.values import loads
     from distui.files import read_bytes
     from distui.fits import check
+    from distui.spec.host_keys import is_engine_command
     from distui.spec.inventory import DataNetwork, Host
 
     try:
         values = loads(read_bytes(stored.path / "hosts.json"))
+        if not all(is_engine_command(value["engine_command"]) for value in values):
+            return ()
         return tuple(
             check(
                 Host(

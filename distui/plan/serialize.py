@@ -9,6 +9,7 @@ from typing import Any
 from distui.errors import UsageError
 from distui.fits import check
 from distui.plan.model import BuildPlan, CodePlan, Fetch, HostNetwork, Mount, RunPlan, Task
+from distui.spec.host_keys import is_engine_command
 from distui.spec.job import Success
 
 SCHEMA = "distui/plan/v1"
@@ -35,7 +36,7 @@ def from_json(data: Mapping[str, Any]) -> RunPlan:
         raise UsageError(f"not a plan of this version of distui: schema is {data.get('schema')!r}, not {SCHEMA!r}")
     try:
         networks = tuple(HostNetwork(**_fields(HostNetwork, n)) for n in data["networks"])
-        tasks = tuple(Task(**_fields(Task, t)) for t in data["tasks"])
+        tasks = tuple(map(_task, data["tasks"]))
         code = CodePlan(**_fields(CodePlan, data["code"])) if data.get("code") else None
         build = BuildPlan(**_fields(BuildPlan, data["build"])) if data.get("build") else None
         mounts = tuple(_mount(m) for m in data.get("mounts", ()))
@@ -44,6 +45,13 @@ def from_json(data: Mapping[str, Any]) -> RunPlan:
         return check(RunPlan(**{**_fields(RunPlan, data), **made, "success": success}))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise UsageError(f"not a complete plan: {error}") from error
+
+
+def _task(data: Mapping[str, Any]) -> Task:
+    task = Task(**_fields(Task, data))
+    if not is_engine_command(task.engine_command):
+        raise ValueError(f"engine_command can't be {' '.join(map(str, task.engine_command))[:80]!r}")
+    return task
 
 
 def _mount(data: Mapping[str, Any]) -> Mount:

@@ -27,9 +27,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from distui.config import refuse_strangers
 from distui.errors import NotFound, UsageError
 from distui.facts.values import loads
-from distui.files import lines_of, open_fd, read_text, reason, write_private
+from distui.files import check_folder, lines_of, make_private, open_fd, read_text, reason, write_private
 
 KEPT_BUILDS = 50
 """Logs of builds that failed."""
@@ -234,7 +235,7 @@ class RunStore:
         """A fresh folder for a run. Raises UsageError when one of that name is there already."""
         path = self.root / run_id
         try:
-            self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self.root)
             path.mkdir(mode=0o700)
         except FileExistsError as exc:
             raise UsageError(
@@ -251,13 +252,16 @@ class RunStore:
         if not _is_name(run_id):
             raise NotFound(f"{run_id[:80]!r} is no run's name")
         path = self.root / run_id
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path)
         return self._with_folders(path)
 
     def get(self, run_id: str) -> StoredRun | None:
         """The folder of a run, None when this machine has none."""
         path = self.root / run_id
-        return StoredRun(path) if _is_name(run_id) and path.is_dir() else None
+        if not _is_name(run_id) or not path.is_dir():
+            return None
+        refuse_strangers(path)
+        return StoredRun(path)
 
     def need(self, run_id: str) -> StoredRun:
         """The folder of a run. Raises NotFound."""
@@ -269,7 +273,7 @@ class RunStore:
     def all(self) -> tuple[StoredRun, ...]:
         """Every run recorded here, newest first."""
         try:
-            found = [(_changed(p), p) for p in self.root.iterdir() if p.is_dir()]
+            found = [(_changed(p), p) for p in self.root.iterdir() if p.is_dir() and _is_ours(p)]
         except OSError:
             return ()
         return tuple(StoredRun(p) for _, p in sorted(found, key=lambda f: f[0], reverse=True))
@@ -283,6 +287,14 @@ class RunStore:
         for name in ("logs", "follow"):
             (path / name).mkdir(exist_ok=True, mode=0o700)
         return StoredRun(path)
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        check_folder(path)
+    except OSError:
+        return False
+    return True
 
 
 def _changed(path: Path) -> float:

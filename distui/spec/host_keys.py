@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from distui.spec import leaves, names
@@ -47,9 +48,20 @@ def engine_command(value: str) -> tuple[str, tuple[str, ...]]:
     name = words[-1].rpartition("/")[2] if words else ""
     if words[:1] == ("sudo",) and words[1:2] != ("-n",) and name in ENGINES:
         raise Wrong(f"write 'sudo -n {words[-1]}': without -n sudo would ask for a password, and nobody is there")
-    if name not in ENGINES or words[:-1] not in ((), ("sudo", "-n")) or words[-1].startswith("-"):
+    path = words[-1] if words else ""
+    if name not in ENGINES or words[:-1] not in ((), ("sudo", "-n")) or path not in (name, f"/{path.lstrip('/')}"):
         raise Wrong(f"expected {_ENGINE_WORDS}, got {shown(value)}")
     return name, words
+
+
+def is_engine_command(words: Sequence[str]) -> bool:
+    """Whether these words call an engine, and nothing else: for what was written down by a distui before."""
+    if tuple(words) in ((), ("process",)):
+        return True
+    try:
+        return engine_command(shlex.join(words))[1] == tuple(words)
+    except Wrong:
+        return False
 
 
 _ENGINE_WORDS = "docker, podman, process or 'sudo -n docker'"

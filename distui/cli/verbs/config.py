@@ -14,6 +14,7 @@ from distui.cli.permit import consents
 from distui.config import KEYS, load, tokens
 from distui.consent import KINDS, Ask, Kind
 from distui.errors import NotFound, UsageError
+from distui.files import make_private
 
 
 @click.group("config", cls=Verbs)
@@ -80,7 +81,8 @@ def init(ctx: click.Context, project: bool) -> int:
     told = settings.of(ctx)
     path = told.cwd / "distui.yaml" if project else told.paths.config_file
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not project:
+            make_private(path.parent)
         with path.open("x", encoding="utf-8") as target:
             target.write(template())
     except FileExistsError as exc:

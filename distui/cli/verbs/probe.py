@@ -192,9 +192,9 @@ def _summary(results: Results) -> str:
 
 def _save(told: Settings, out: Console, results: Results) -> None:
     from distui.facts.render_json import probe_json
-    from distui.files import write_private
+    from distui.files import make_private, write_private
 
     path = told.paths.facts_file
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(path.parent)
     write_private(path, json.dumps(probe_json(results) | {"saved": time.time()}).encode() + b"\n")
     out.say(f"saved to {path}", "dim")

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distui.errors import CheckFailed, UsageError
+from distui.files import make_private, reason
 from distui.plan.tree import readable
 from distui.run.code.git_call import call, remote_environment
 
@@ -132,7 +133,7 @@ class Repository:
         listed = list(self._listed(commit, subdir))
         left_out = [f"left out: submodule {readable(path)}" for mode, _, path in listed if mode == "160000"]
         if not target.is_dir():
-            self._trees.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _made(self._trees)
             made = Path(tempfile.mkdtemp(prefix=".new-", dir=self._trees))
             try:
                 self._write(made, [item for item in listed if item[0] != "160000"])
@@ -200,7 +201,7 @@ class Repository:
     def _begin(self) -> None:
         if (self._folder / "HEAD").exists():
             return
-        self._place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _made(self._place)
         self._git("init", "--quiet", "--bare", "--template=", "--", str(self._folder))
 
     def _fetch(self, *words: str) -> None:
@@ -242,6 +243,13 @@ class Repository:
                 yield
             finally:
                 self._environ = before
+
+
+def _made(folder: Path) -> None:
+    try:
+        make_private(folder)
+    except OSError as error:
+        raise CheckFailed(f"code: {error.filename or folder} {reason(error)}") from None
 
 
 def _near(ref: str, refs: Mapping[str, str]) -> str:
