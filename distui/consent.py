@@ -74,7 +74,7 @@ class Consents:
     def remembered(self) -> tuple[Ask, ...]:
         """What was allowed by an answer or a command. Raises UsageError."""
         try:
-            value = json.loads(read_bytes(self._path, _MOST))
+            value = json.loads(read_bytes(self._path, _MOST, ours=True))
             return tuple(Ask(_kind(kind), str(what), str(to)) for kind, what, to in value["allowed"])
         except FileNotFoundError:
             return ()

@@ -46,9 +46,7 @@ def open_fd(path: str | Path, flags: int, mode: int = 0o600) -> int:
             raise NotAFile(error.errno, "is not a regular file", str(path)) from None
         raise
     try:
-        status = os.fstat(handle)
-        _refuse_others(status.st_mode, path)
-        _refuse_strangers(status, path)
+        _refuse_others(os.fstat(handle).st_mode, path)
     except OSError:
         os.close(handle)
         raise
@@ -111,9 +109,11 @@ def open_private(path: Path, mode: str = "ab", buffering: int = -1) -> IO[bytes]
     return cast("IO[bytes]", open(path, mode, buffering, opener=open_fd))
 
 
-def read_bytes(path: Path, most: int = MOST) -> bytes:
-    """All of a regular file. Raises OSError: TooLarge for more than `most` bytes."""
+def read_bytes(path: Path, most: int = MOST, *, ours: bool = False) -> bytes:
+    """All of a regular file. Raises OSError: TooLarge beyond `most` bytes; with `ours` NotOurs for another login's."""
     with open_to_read(path) as file:
+        if ours:
+            _refuse_strangers(os.fstat(file.fileno()), path)
         data = file.read(most + 1)
     if len(data) > most:
         raise TooLarge(errno.EFBIG, f"is larger than {most >> 20} MiB", str(path))

@@ -230,7 +230,7 @@ def saved_hosts(stored: StoredRun) -> tuple[Host, ...]:
     from distui.spec.inventory import DataNetwork, Host
 
     try:
-        values = loads(read_bytes(stored.path / "hosts.json"))
+        values = loads(read_bytes(stored.path / "hosts.json", ours=True))
         if not all(is_engine_command(value["engine_command"]) for value in values):
             return ()
         return tuple(

@@ -13,7 +13,7 @@ import pytest
 
 from distui import files
 from distui.cli import wiring
-from distui.run.store import RunStore
+from distui.run.store import RunStore, StoredRun
 from distui.spec.host_keys import is_engine_command
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,7 +83,8 @@ def test_what_another_login_owns_is_refused(cli: Any, home: Path, monkeypatch: p
         os.chown(folder, 0, -1)
         os.chown(folder / "hosts.json", NOBODY, -1)
     with pytest.raises(files.NotOurs, match="belongs to another login"):
-        files.read_bytes(folder / "hosts.json")
+        files.read_bytes(folder / "hosts.json", ours=True)
+    assert wiring.saved_hosts(StoredRun(folder)) == ()
 
 
 @pytest.mark.parametrize(
