@@ -135,7 +135,7 @@ class HeadlessPrinter:
         """See Sink."""
         await self._outlet.drain()
         for text, style in words.report(ended, state):
-            if ended.exit or not self._console.quiet:
+            if ended.exit or ended.warnings or not self._console.quiet:
                 self._console.warn(text, style)
 
     def hurry(self) -> None:

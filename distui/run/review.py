@@ -48,7 +48,8 @@ async def review(run: RunController) -> Review:
     """Look at the end of a run whose tasks all ended well. Its hosts are asked for `success.file` only."""
     plan = run.plan
     on, asked, errors = await _file_on(run) if plan.success and plan.success.file else (None, (), {})
-    read = await asyncio.to_thread(_read, plan, run.stored)
+    well = [t.task for t in run.known.tracks.values() if t.exit is not None and not t.exit.bad]
+    read = await asyncio.to_thread(_read, plan, run.stored, well)
     looked = Looked(read.regex, read.given_up, on, asked, errors, _seconds(run))
     reasons = unmet(plan.success, looked) if plan.success is not None else ()
     warnings = tuple(safe(words) for words in (*read.warnings, *_unchecked(plan)))
@@ -65,16 +66,16 @@ class _Read:
     warnings: tuple[str, ...]
 
 
-def _read(plan: RunPlan, stored: StoredRun) -> _Read:
-    """In a thread of its own: logs are long."""
+def _read(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> _Read:
+    """In a thread of its own: logs are long. `well` are the tasks that ended with status 0, and were not stopped."""
     ranks = [(rank, task) for task in plan.tasks for rank in task.ranks]
     logs = [stored.rank_log(rank) for rank, _ in ranks] + [stored.node_log(task.index) for task in plan.tasks]
     regex = plan.success.regex if plan.success is not None else None
     pattern = LimitedPattern(regex) if regex else None
     found = _matches(pattern, logs) if pattern is not None else None
-    drift, gave_up = _drift(plan, stored) if plan.same else (Drift(), "")
+    drift, gave_up = _drift(plan, stored, well) if plan.same else (Drift(), "")
     warnings = (
-        *suspicions([*_last_words(plan, stored)]),
+        *suspicions([*_last_words(plan, stored, well)]),
         *_no_progress(plan, stored),
         *([drift.warning] if drift.warning else []),
         *([gave_up] if gave_up else []),
@@ -96,8 +97,8 @@ def _matches(pattern: LimitedPattern[str], logs: Iterable[Path]) -> bool:
     return any(pattern.first(_lines(path)[::-1]) is not None for path in logs)
 
 
-def _last_words(plan: RunPlan, stored: StoredRun) -> Iterator[LastWords]:
-    for task in plan.tasks:
+def _last_words(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> Iterator[LastWords]:
+    for task in well:
         for rank in task.ranks:
             lines = _lines(stored.rank_log(rank), 1 << 16)[-TAIL_LINES:]
             yield LastWords(rank, task.host, lines, plan.rank_names.get(rank, ""))
@@ -116,11 +117,11 @@ def _no_progress(plan: RunPlan, stored: StoredRun) -> Iterator[str]:
         yield f"{said} rank {rank} matched `progress` {plan.progress!r}" if lines else f"{said} rank {rank}"
 
 
-def _drift(plan: RunPlan, stored: StoredRun) -> tuple[Drift, str]:
+def _drift(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> tuple[Drift, str]:
     """What the ranks must print alike, compared; and why that could not be done, in words."""
     assert plan.same is not None
     pattern = LimitedPattern(plan.same)
-    last = {rank: _last(pattern, stored.rank_log(rank)) for task in plan.tasks for rank in _trains(plan, task)}
+    last = {rank: _last(pattern, stored.rank_log(rank)) for task in well for rank in _trains(plan, task)}
     if pattern.given_up:
         return Drift(), f"`same` could not be compared: {plan.same!r} {pattern.given_up}"
     return compared(last), ""

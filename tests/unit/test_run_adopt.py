@@ -15,7 +15,7 @@ from distui.run.discover import FoundRun, find_runs
 from distui.run.events import Notice
 from distui.session import Completed
 from distui.spec.inventory import Host
-from distui.spec.job import Role
+from distui.spec.job import Role, Success
 from fakehosts.runs import Cluster, plan_for, use_fake_follower
 
 HOSTS = [Host("h1"), Host("h2")]
@@ -92,6 +92,24 @@ async def test_labels_tell_whose_end_is_the_run_s(cluster: Cluster) -> None:
     ended = await cluster.run(made, adopted=True)
     assert (ended.outcome, ended.exit) == ("succeeded", 0)
     assert cluster.left() == []
+
+
+async def test_labels_tell_what_a_good_end_is(cluster: Cluster) -> None:
+    """The length and the file; of regular expressions only that there are some, and that they were not looked at."""
+    asked = Success(regex="done", min_seconds=3600.0)
+    _, found = await detached(cluster, success=asked, same=r"loss (\S+)")
+    made = plan_of(found, None, HOSTS)
+    assert (made.success, made.same, made.unchecked) == (
+        Success(min_seconds=3600.0), None, ("success.regex", "same"),
+    )  # fmt: skip
+    for host in cluster.hosts:
+        host.containers[0].lasted = 5.0
+        host.containers[0].end(0)
+    ended = await cluster.run(made, adopted=True)
+    assert (ended.outcome, ended.exit) == ("failed", 1)
+    assert ended.failure is not None and "before the 3600 s of `success.min_seconds`" in ended.failure.words
+    (words,) = ended.warnings
+    assert words.startswith("`success.regex` and `same` of the job was not looked at")
 
 
 async def test_a_rebuilt_plan_is_enough_to_follow_and_clean_up(cluster: Cluster) -> None:

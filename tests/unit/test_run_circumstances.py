@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
-from distui.doctor.reach import Reached, ReachProblem, ReachReport
+from distui.doctor.reach import Endpoint, Reached, ReachProblem, ReachReport
 from distui.plan.model import HostNetwork
+from distui.run import ask_network
 from distui.run.events import LogLine, LogLines, RankChanged
 from distui.run.silence import Ledger, Silent, silence_words
 from distui.run.state import RunState, apply
 from distui.run.verdict.network import FINE, NetworkFound, network_found
-from fakehosts.runs import plan_for
+from fakehosts.runs import Cluster, plan_for
 
 
 def said(state: RunState, rank: int, at: float, text: str) -> RunState:
@@ -127,3 +132,38 @@ def test_a_network_in_pieces_is_told_shortly() -> None:
     pairs = " ".join(f"{a}{b}" for a in range(8) for b in range(8) if a != b)
     found = network_found(nets, table(*(f"h{i}" for i in range(8)), cut=pairs))
     assert len(found.broken) == 5 and found.broken[-1] == "24 more pairs of hosts do not reach each other"
+
+
+async def test_a_host_out_of_reach_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others try each other on ports that their kernels pick: the rendezvous port is the run's."""
+    cluster = Cluster(tmp_path, 3)
+    run = cluster.controller(cluster.plan())
+    asked: list[Endpoint] = []
+
+    async def proved(sessions: object, ends: Sequence[Endpoint], **_: float) -> ReachReport:
+        asked.extend(ends)
+        return table("h1", "h2")
+
+    monkeypatch.setattr(ask_network, "prove", proved)
+    run.known.lost_since["h3"] = 0.0
+    found = await ask_network.ask_network(run)
+    assert [(end.host, end.port, end.also) for end in asked] == [("h1", 0, ()), ("h2", 0, ())]
+    assert found == NetworkFound((), ("h3 is out of reach: its network could not be asked about",))
+    for host in run.hosts.values():
+        await host.link.close()
+
+
+async def test_asking_takes_a_bounded_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proof that never ends holds up no verdict."""
+    cluster = Cluster(tmp_path, 2)
+    run = cluster.controller(cluster.plan())
+
+    async def never(*_: object, **__: object) -> ReachReport:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(ask_network, "prove", never)
+    monkeypatch.setattr(ask_network, "SECONDS", 0.05)
+    assert await ask_network.ask_network(run) == NetworkFound()
+    for host in run.hosts.values():
+        await host.link.close()

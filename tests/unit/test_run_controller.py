@@ -187,6 +187,22 @@ async def test_progress_and_silence_are_told(cluster: Cluster) -> None:
     assert [e.values["step"] for e in cluster.of(Progressed)][-1] == 7.0
 
 
+async def test_a_stop_tells_who_had_been_silent(cluster: Cluster) -> None:
+    """With its last line; the rank that goes on speaking is not named."""
+    cluster.hosts[1].engine.exits[1] = 0
+    cluster.hosts[1].files["log-1"] = b"end\n"
+    controller = cluster.controller(dataclasses.replace(cluster.plan(), stall_after=0.001))
+
+    async def stop() -> None:
+        await until(lambda: any(e.rank == 0 and e.quiet for e in cluster.of(RankSilent)))
+        controller.request_stop("user", grace=0)
+
+    ended = await cluster.drive(controller, stop())
+    assert ended.outcome == "stopped"
+    (words,) = [words for words in ended.warnings if "had said nothing" in words]
+    assert words.startswith("rank 0 on h1 had said nothing for ") and words.endswith(" s, since it began to run")
+
+
 @pytest.mark.parametrize("code", [0, 1, 143])
 async def test_ranks_that_end_after_our_stop_are_stopped(cluster: Cluster, code: int) -> None:
     """However a program ends on SIGTERM (torchrun with 1, one that saves its state with 0), we stopped it: 130."""

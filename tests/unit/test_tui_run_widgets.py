@@ -50,6 +50,25 @@ def test_the_banner(look: Palette) -> None:
     assert failure_banner.banner_rows(None) == 0
 
 
+def test_what_belongs_to_the_verdict_of_a_success(look: Palette) -> None:
+    """Each warning has a row; those without room are counted."""
+    lines = failure_banner.warning_lines(look, UNICODE, ("one", "two", "three"), 80, 2)
+    assert [line.plain.rstrip() for line in lines] == [
+        "▌ warn   one",
+        "▌ warn   2 more warnings: `show` lists them",
+    ]
+    assert failure_banner.banner_rows(None, ("one", "two")) == 2
+
+
+def test_a_run_that_failed_as_a_whole(look: Palette) -> None:
+    """No rank is blamed for it, and none came first."""
+    failure = Failure(
+        None, "", 0, "ended with exit 0, but it was over after 1.0 s", "`success` is not met", name="the run"
+    )
+    lines = failure_banner.banner_lines(look, UNICODE, failure, 100, 4, gpus="", again=False)
+    assert lines[0].plain.startswith("▌ The run failed")
+
+
 def test_a_death_without_words(look: Palette) -> None:
     """Killed from outside: its last line is called that, not an error."""
     failure = Failure(3, "h2", 137, "killed by SIGKILL", excerpt=("step 9 loss 2.1",))
