@@ -6,7 +6,7 @@ one invalid UTF-8 byte must never close a connection (a strict text channel does
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -96,8 +96,8 @@ class Session(Protocol):
     async def run_script(self, script: str, *, timeout: float | None = 60.0, limit: int = 8 << 20) -> Completed:
         """Run a POSIX sh script, sent over stdin, and wait for it. Same promises as `run`."""
 
-    async def open(self, argv: Sequence[str]) -> ByteChannel:
-        """Start `argv` with its stdin and stdout as a stream.
+    async def open(self, argv: Sequence[str], *, on_stderr: Callable[[bytes], object] | None = None) -> ByteChannel:
+        """Start `argv` with its stdin and stdout as a stream; `on_stderr` gets what it writes to stderr as it comes.
 
         What a noisy login shell prints may come before the command's own output: callers look for their own
         greeting. argv must be words that every shell reads alike (no backslash, `!` or newline).

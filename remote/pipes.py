@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import asyncssh
@@ -29,14 +30,16 @@ class Pipe:
     `lost` is set when the connection broke, not when the other side ended the channel.
     """
 
-    def __init__(self, *, mark: str = "", stderr_limit: int = 8192) -> None:
+    def __init__(
+        self, *, mark: str = "", stderr_limit: int = 8192, on_stderr: Callable[[bytes], object] | None = None
+    ) -> None:
         self.status: int | None = None
         self.lost: Exception | None = None
         self.ended = asyncio.Event()
         self.closed = asyncio.Event()
         self.out = Unframe(mark)
         self.out.found = not mark
-        self.stderr = StderrTail(mark, stderr_limit)
+        self.stderr = StderrTail(mark, stderr_limit, on_stderr)
         self._chan: Any = None
         self._buffer = bytearray()
         self.flooded = False
@@ -162,18 +165,22 @@ class Pipe:
 
 
 class StderrTail:
-    """The last bytes of stderr after the mark, and whether any were thrown away."""
+    """The last bytes of stderr after the mark, and whether any were thrown away; `told` gets all as they come."""
 
-    def __init__(self, mark: str, limit: int) -> None:
+    def __init__(self, mark: str, limit: int, told: Callable[[bytes], object] | None = None) -> None:
         self.frame = Unframe(mark)
         self.frame.found = not mark
         self._limit = limit
+        self._told = told
         self._tail = bytearray()
         self.truncated = False
 
     def feed(self, data: bytes) -> None:
         """Take bytes in; trimming waits until twice the limit so that it stays cheap."""
-        self._tail += self.frame.feed(data)
+        found = self.frame.feed(data)
+        self._tail += found
+        if found and self._told is not None:
+            self._told(found)
         if len(self._tail) > 2 * self._limit:
             self._trim()
 

@@ -76,11 +76,11 @@ class SshSession:
         lines = framing.script_lines(mark, script)
         return await self._exchange(("sh",), mark, lines, timeout=timeout, limit=limit)
 
-    async def open(self, argv: Sequence[str]) -> ByteChannel:
+    async def open(self, argv: Sequence[str], *, on_stderr: Callable[[bytes], object] | None = None) -> ByteChannel:
         """See `distui.session.Session.open`; here any argv will do, and what the login shell prints is dropped."""
         mark = framing.new_mark()
         line = self._line(mark, argv)
-        link, pipe = await self._open_command(lambda: CommandPipe(mark=mark), stream=True)
+        link, pipe = await self._open_command(lambda: CommandPipe(mark=mark, on_stderr=on_stderr), stream=True)
         await pipe.write(line)
         return SshChannel(self, argv[0], pipe, link)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from distui.errors import HostError, SessionLost
 from distui.session import ByteChannel, Completed, Connector, Session
@@ -63,9 +63,11 @@ class _Returning:
         with self._watched():
             return await self._session.run_script(script, timeout=timeout, limit=limit)
 
-    async def open(self, argv: Sequence[str]) -> ByteChannel:
+    async def open(self, argv: Sequence[str], *, on_stderr: Callable[[bytes], object] | None = None) -> ByteChannel:
         with self._watched():
-            return await self._session.open(argv)
+            if on_stderr is None:
+                return await self._session.open(argv)
+            return await self._session.open(argv, on_stderr=on_stderr)
 
     async def open_unix(self, path: str) -> ByteChannel:
         with self._watched():

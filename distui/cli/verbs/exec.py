@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
 from distui.cli.options import RUN, after_dashes, verb
 from distui.cli.verbs.ssh import become, login
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from distui.run.discover import FoundRun, FoundTask
     from distui.spec.inventory import Host
 
-MOST_OUTPUT = 64 << 20
 SHELL = ("sh", "-c", "exec bash 2>/dev/null || exec sh")
 
 
@@ -30,7 +28,8 @@ SHELL = ("sh", "-c", "exec bash 2>/dev/null || exec sh")
 def command(ctx: click.Context, run: str, rank: int | None, tty: bool) -> int:
     """Run the words after `--` in the container of a rank, or open a shell in it; exits as the command did.
 
-    What it printed comes once it has ended; with -t it has this terminal.
+    It reads this stdin (in a loop over a script's input give it `</dev/null`, as with ssh), and what it prints comes
+    as it is printed, stdout and stderr apart; with -t it has this terminal.
     """
     told = settings.of(ctx)
     told.refuse_readonly("exec")
@@ -70,15 +69,22 @@ def _task(found: FoundRun, rank: int | None) -> FoundTask:
 
 async def _exec(told: Settings, place: runs.Place, rank: int | None, words: tuple[str, ...]) -> int:
     """Over our own connection, whose words arrive as given whatever the login shell is."""
+    from distui.cli.streams import pass_through
+
     host, task = await _find(told, place, rank)
     async with wiring.connected(told, place.hosts) as connector:
         session = await connector.connect(host.name)
+        argv = (*host.engine_command, "exec", "-i", task.id, *words)
         try:
-            done = await session.run((*host.engine_command, "exec", task.id, *words), timeout=None, limit=MOST_OUTPUT)
+            out, err = sys.stdout.fileno(), sys.stderr.fileno()
+            return await pass_through(session, argv, stdin=_stdin(), stdout=out, stderr=err)
         finally:
             await session.close()
-    sys.stdout.buffer.write(done.stdout)
-    sys.stderr.buffer.write(done.stderr)
-    if done.truncated:
-        consoles.of(told).warn(f"distui: it printed more than {MOST_OUTPUT >> 20} MiB; the rest is left out", "yellow")
-    return done.status
+
+
+def _stdin() -> int | None:
+    """The file descriptor of stdin; None when the caller closed it."""
+    try:
+        return sys.stdin.fileno() if sys.stdin is not None else None
+    except (OSError, ValueError):
+        return None
