@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,12 +14,18 @@ from distui.plan.labels import task_from_labels
 from distui.run.folder import token_of
 
 if TYPE_CHECKING:
+    from distui.cli.beside import Beside
     from distui.facts.host import HostFacts, Trouble
     from distui.plan.model import RunPlan
+    from distui.run.beside import StoredReader
     from distui.run.controller import RunController
     from distui.run.discover import FoundRun
     from distui.run.store import StoredRun
     from distui.session import Connector
+    from distui.spec.inventory import Host
+
+    Connect = Callable[[Sequence[Host]], AbstractAsyncContextManager[Connector]]
+    """Opens a connector for some hosts; everything it opened is closed at the end of the block."""
 
     Asked = tuple[FoundRun | None, Mapping[str, Trouble]]
 
@@ -96,6 +104,36 @@ def adopt(told: Settings, connector: Connector, place: runs.Place, live: Live) -
         if name in controller.hosts and trouble.code == "command_timeout":
             controller.hosts[name].silent = trouble
     return controller
+
+
+def reader_of(told: Settings, place: runs.Place) -> StoredReader:
+    """Reads on from where the run's files here are now, if there are any yet."""
+    from distui.run.beside import StoredReader
+    from distui.run.store import StoredRun
+
+    return StoredReader(place.stored or StoredRun(wiring.store(told).root / place.run))
+
+
+def owned_plan(stored: StoredRun | None) -> RunPlan | None:
+    """The plan of a run that another process of this machine follows; None when none does."""
+    from distui.run.recorded import stored_plan
+
+    return stored_plan(stored) if stored is not None and stored.is_followed else None
+
+
+def beside(told: Settings, place: runs.Place, plan: RunPlan, reader: StoredReader, connect: Connect) -> Beside:
+    """The run as its owner on this machine writes it down; taken over when that one leaves."""
+    from distui.cli.beside import Beside
+
+    @contextlib.asynccontextmanager
+    async def own() -> AsyncIterator[RunController]:
+        here = runs.Place(place.run, reader.stored, place.hosts)
+        async with connect(place.hosts) as connector:
+            live = await take_up(told, connector, here)
+            async with adopt(told, connector, here, live) as controller:
+                yield controller
+
+    return Beside(plan, own, reader=reader)
 
 
 def _began(stored: StoredRun, live: Live) -> float | None:

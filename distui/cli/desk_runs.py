@@ -19,6 +19,7 @@ from distui.cli.settings import Settings
 from distui.errors import UsageError
 from distui.run import history
 from distui.run.masking import Mask, stored_secrets
+from distui.run.store import AlreadyFollowed
 
 if TYPE_CHECKING:
     from distui.run.discover import Found
@@ -59,15 +60,22 @@ class RunDesk(ABC):
         if followed is not None:
             return followed
         place = self._locate(run)
-        if place.stored is not None:
-            await listing.not_followed(place.stored)
-            if history.stored_row(place.stored).over:
-                return self.replay(run)
-        async with self._connect(place.hosts) as connector:
-            live = await attaching.take_up(self.told, connector, place)
-        return await self._keeper.keep(
-            self._connect(place.hosts), lambda connector: attaching.adopt(self.told, connector, place, live)
-        )
+        reader = attaching.reader_of(self.told, place)
+        if place.stored is not None and history.stored_row(place.stored).over:
+            return self.replay(run)
+        plan = attaching.owned_plan(place.stored)
+        if plan is None:
+            if place.stored is not None:
+                await listing.not_followed(place.stored)
+            async with self._connect(place.hosts) as connector:
+                live = await attaching.take_up(self.told, connector, place)
+            plan = live.plan
+            with contextlib.suppress(AlreadyFollowed):
+                return await self._keeper.keep(
+                    self._connect(place.hosts), lambda connector: attaching.adopt(self.told, connector, place, live)
+                )
+        other = attaching.beside(self.told, place, plan, reader, self._connect)
+        return await self._keeper.keep(contextlib.nullcontext(), lambda _: other)
 
     def _locate(self, run: str) -> listing.Place:
         """Where a run may be: its recorded hosts, else all hosts of this desk."""
@@ -115,12 +123,11 @@ class RunDesk(ABC):
         place = self._locate(run)
         async with self._connect(place.hosts) as connector:
             live = await attaching.take_up(self.told, connector, place)
-            beside = place.stored is not None and place.stored.is_followed
-            if beside or place.stored is None:
+            if place.stored is not None and place.stored.is_followed:
+                with contextlib.suppress(OSError):
+                    place.stored.ask_stop(grace)
                 seconds = live.plan.stop_grace if grace is None else grace
-                report = await stop_found(
-                    connector, live.found, live.plan, who=self.owner, grace=seconds, remove=not beside
-                )
+                report = await stop_found(connector, live.found, live.plan, who=self.owner, grace=seconds, remove=False)
                 return (*(f"{host}: {text}" for host, text in report.errors.items()), *report.leftovers)
         return await self._stop_own(place, live, grace)
 

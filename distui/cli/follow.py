@@ -14,6 +14,7 @@ from distui.errors import ExitCode
 from distui.run.events import RunEnded
 
 if TYPE_CHECKING:
+    from distui.cli.beside import Beside
     from distui.run.controller import RunController
 
 
@@ -26,7 +27,7 @@ class Signals:
     script) stay ignored.
     """
 
-    def __init__(self, controller: RunController, sink: Sink, console: Console, *, leash: bool) -> None:
+    def __init__(self, controller: RunController | Beside, sink: Sink, console: Console, *, leash: bool) -> None:
         self._controller = controller
         self._sink = sink
         self._console = console
@@ -72,7 +73,7 @@ class Signals:
         self._controller.request_detach()
 
 
-async def follow(controller: RunController, sink: Sink, console: Console, *, leash: bool) -> RunEnded:
+async def follow(controller: RunController | Beside, sink: Sink, console: Console, *, leash: bool) -> RunEnded:
     """Run `controller` to its end, show everything, and return how it ended."""
     ended: RunEnded | None = None
     async with controller:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from distui.run.events import Event, RunEnded, StopReason
 from distui.run.fanout import Fanout
@@ -14,17 +14,20 @@ from distui.run.masking import NOTHING, Mask
 from distui.run.recorded import stored_events, stored_samples
 
 if TYPE_CHECKING:
+    from distui.cli.beside import Beside
     from distui.plan.model import RunPlan
     from distui.run.controller import RunController
     from distui.run.state import RunState
     from distui.run.store import StoredRun
-    from distui.session import Connector
+
+
+T = TypeVar("T")
 
 
 class FollowedRun:
-    """A run that a controller of this process follows."""
+    """A run that is followed: by a controller of this process, or beside another process that owns it."""
 
-    def __init__(self, controller: RunController) -> None:
+    def __init__(self, controller: RunController | Beside) -> None:
         self.controller = controller
         self.fan = Fanout()
 
@@ -119,14 +122,18 @@ class Keeper:
 
     async def keep(
         self,
-        connected: AbstractAsyncContextManager[Connector],
-        make: Callable[[Connector], RunController],
+        connected: AbstractAsyncContextManager[T],
+        make: Callable[[T], RunController | Beside],
     ) -> FollowedRun:
-        """Start or adopt a run: `make` gets a connector that lives as long as the run is followed."""
+        """Start or adopt a run: `make` gets a connector that lives as long as the run is followed.
+
+        Raises AlreadyFollowed when another process of this machine owns it.
+        """
         stack = AsyncExitStack()
         try:
             connector = await stack.enter_async_context(connected)
-            controller = await stack.enter_async_context(make(connector))
+            controller = make(connector)
+            await stack.enter_async_context(controller)
         except BaseException:
             await stack.aclose()
             raise

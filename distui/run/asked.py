@@ -1,6 +1,5 @@
-"""A stop that another distui of this machine asks for while the run has nothing, or not everything, on its hosts.
-
-Then there are no tasks yet that could be stopped there: the launch is told, or the rest before the next attempt.
+"""A stop that another distui of this machine asks the run's owner for, at whatever it is: a launch under way, a run
+that is followed, the rest before the next attempt.
 """
 
 from __future__ import annotations
@@ -31,6 +30,6 @@ async def heeding(run: RunController) -> AsyncIterator[None]:
 
 async def _look(run: RunController) -> None:
     while True:
-        if run.stored.stop_asked():
-            run.request_stop("user", exit=ExitCode.TERMINATED)
+        if (asked := run.stored.stop_asked()) is not None:
+            run.request_stop("user", grace=asked.grace, exit=ExitCode.TERMINATED)
         await asyncio.sleep(LOOK_SECONDS)

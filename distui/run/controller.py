@@ -17,6 +17,7 @@ from distui.errors import CheckFailed, DistuiError, ExitCode, HostCommandError, 
 from distui.facts.host import HostFacts
 from distui.plan.labels import task_from_labels
 from distui.plan.model import RunPlan
+from distui.run.asked import heeding
 from distui.run.attempts import run_attempts
 from distui.run.build.context import BuildSource
 from distui.run.code.source import CodeSource
@@ -123,6 +124,9 @@ class RunController:
         self.signs = ""
         """Who stops an adopted run, in words: left on the hosts for whoever else follows it."""
         self._outbox = Outbox()
+        self._held = contextlib.ExitStack()
+        """The run's lock and its journal, while it is in our hands."""
+        self._no_lock: OSError | None = None
         self._journal: Journal | None = None
         self._unwritten = False
         """Whether events wait for room on the disk here."""
@@ -151,7 +155,11 @@ class RunController:
         self.hosts = {host: HostRun(host, plan, self._connector) for host in plan.hosts}
 
     async def __aenter__(self) -> RunController:
-        """Begin to launch, or to follow."""
+        """Begin to launch, or to follow. Raises AlreadyFollowed when another process of this machine does."""
+        try:
+            self._held.enter_context(self.stored.followed())
+        except OSError as exc:
+            self._no_lock = exc
         self._driver = asyncio.create_task(self._drive(), name=f"run {self.plan.run_id}")
         return self
 
@@ -219,9 +227,9 @@ class RunController:
 
     async def _drive(self) -> None:
         """The whole run, from the first event to the last."""
-        with contextlib.ExitStack() as held:
+        with self._held:
             try:
-                self._open(held)
+                self._open()
             except DistuiError as exc:
                 await self._give_up(exc, "unknown" if self.adopted else "launch_failed")
                 return
@@ -234,15 +242,16 @@ class RunController:
                 await self.emit(ended(self, "unknown", ExitCode.BUG))
                 raise
 
-    def _open(self, held: contextlib.ExitStack) -> None:
-        """Take the run's lock and begin its journal. Raises UsageError or CheckFailed."""
+    def _open(self) -> None:
+        """Begin the run's journal. Raises CheckFailed, also when its lock could not be written."""
         try:
-            held.enter_context(self.stored.followed())
+            if self._no_lock is not None:
+                raise self._no_lock
             self._journal = Journal(self.stored)
         except OSError as exc:
             hint = "free some space there, or set XDG_STATE_HOME to a folder on another disk"
             raise CheckFailed(f"can't write {self.stored.path}: {exc.strerror}", hint=hint) from exc
-        held.callback(self._close_journal)
+        self._held.callback(self._close_journal)
 
     def _close_journal(self) -> None:
         if self._journal is not None:
@@ -314,7 +323,7 @@ class RunController:
         if self.adopted and self.requests.stop is not None:
             self.known.begin_stop(self.clock())  # what an earlier stop removed did not disappear
         await self.emit(PhaseBegun(self.clock(), "follow"))
-        async with reading(self), self.watch.following(self.hosts, adopted=self.adopted):
+        async with heeding(self), reading(self), self.watch.following(self.hosts, adopted=self.adopted):
             await supervise(self)
         if self.requests.detach and not self.known.settled:
             return self._left()

@@ -54,7 +54,7 @@ class Recorded:
     """Lines gone through so far that are no event: torn, or not written by distui."""
 
     def __iter__(self) -> Iterator[Event]:
-        tasks = _tasks(self.stored.read_plan())
+        tasks = tasks_of(self.stored.read_plan())
         for value in self.stored.lines():
             try:
                 event = event_of(value or {}, tasks)
@@ -171,7 +171,8 @@ def _at(stamp: str) -> float:
     return datetime.fromisoformat(stamp).timestamp()
 
 
-def _tasks(plan: Mapping[str, Any] | None) -> dict[int, tuple[int, ...]]:
+def tasks_of(plan: Mapping[str, Any] | None) -> dict[int, tuple[int, ...]]:
+    """Task -> its ranks, by a plan as JSON; empty when that can not be read."""
     with contextlib.suppress(*UNREADABLE):
         return {int(t["index"]): tuple(t["ranks"]) for t in (plan or {})["tasks"]}
     return {}

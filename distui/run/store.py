@@ -117,17 +117,22 @@ class StoredRun:
         """Write a private file that is there after a power cut, too. Raises OSError."""
         write_private(self.path / name, data, sync=True)
 
-    def ask_stop(self) -> None:
-        """Leave word for the process that follows the run, which may have nothing on its hosts just now."""
-        write_private(self.path / "stop", b"")
+    def ask_stop(self, grace: float | None = None) -> None:
+        """Leave word for the process that follows the run, which may have nothing on its hosts just now.
 
-    def stop_asked(self) -> bool:
-        """Whether somebody asked to stop the run since this was last called."""
+        `grace` is in seconds, None for the job's own.
+        """
+        write_private(self.path / "stop", json.dumps({"grace": grace}).encode())
+
+    def stop_asked(self) -> StopRequest | None:
+        """What somebody asked for since this was last called; None when nobody asked for a stop."""
+        told = self._read("stop") or {}
         try:
             (self.path / "stop").unlink()
         except OSError:
-            return False
-        return True
+            return None
+        grace = told.get("grace")
+        return StopRequest(float(grace) if isinstance(grace, int | float) and grace >= 0 else None)
 
     def read_plan(self) -> dict[str, Any] | None:
         """The plan as JSON, None when there is none or it is torn."""
@@ -202,7 +207,7 @@ class StoredRun:
                 _take(lock)
             except OSError as exc:
                 holder = os.pread(lock, 64, 0).decode("ascii", "replace").strip()
-                raise UsageError(
+                raise AlreadyFollowed(
                     f"run {self.run_id} is already followed here by process {holder or '?'}",
                     hint=f"`distui logs -f {self.run_id}` shows its logs beside it",
                 ) from exc
@@ -223,6 +228,18 @@ def _take(lock: int) -> None:
             if not left:
                 raise
             time.sleep(0.05)
+
+
+class AlreadyFollowed(UsageError):
+    """Another distui of this machine follows the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequest:
+    """A stop that another process of this machine asks the run's owner for."""
+
+    grace: float | None = None
+    """Seconds; None for the job's own."""
 
 
 class RunStore:

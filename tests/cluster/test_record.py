@@ -98,3 +98,83 @@ def test_a_kill_in_the_clean_up_changes_no_verdict_and_leaves_nothing(
     if code:
         assert row["first_failure"]["rank"] == 1
     assert_clean(lab)
+
+
+SLOW = (
+    "i=0; while [ $i -lt 400 ]; do echo tick $i of $RANK; i=$((i+1)); sleep 0.02; done; printf end; exit $((3 * RANK))"
+)
+
+
+def said_by(output: str, rank: int) -> list[str]:
+    """The lines of one rank, as a printer without prefixes gives them."""
+    return [line for line in output.splitlines() if line == "end" or line.endswith(f" of {rank}")]
+
+
+def whole(output: str) -> bool:
+    """Whether both ranks' lines are there once, in order."""
+    ticks = all([*said_by(output, rank)][:400] and _ticks(output, rank) for rank in (0, 1))
+    return ticks and output.splitlines().count("end") == 2
+
+
+def _ticks(output: str, rank: int) -> bool:
+    return [line for line in said_by(output, rank) if line != "end"] == [f"tick {i} of {rank}" for i in range(400)]
+
+
+def attach(lab: Lab, home: Path, run: str) -> Program:
+    """A reader without prefixes."""
+    return lab.spawn_distui("attach", run, "--headless", "--no-prefix", home=home)
+
+
+def test_any_number_of_readers_of_one_home_follow_one_run(lab: Lab, home: Path, distui: Distui) -> None:
+    """All begin at one instant; whoever owns the run is killed; the others lose nothing and end as the run does."""
+    detached(distui, home, "many", SLOW, on_fail="wait")
+    readers = [attach(lab, home, "many") for _ in range(3)]
+    waiter = lab.spawn_distui("wait", "many", home=home)
+    lock = home / ".local/state/distui/runs/many/lock"
+    until(lambda: lock.exists() and lock.read_text().strip())
+    logs = lock.parent / "logs/rank-00001.log"
+    until(lambda: logs.exists() and len(logs.read_text().splitlines()) > 20)
+    owner = int(lock.read_text())
+    (killed,) = [p for p in (*readers, waiter) if p.pid == owner] or [readers[0]]
+    killed.signal_group(signal.SIGKILL)
+    killed.finish()
+    rest = [p for p in (*readers, waiter) if p is not killed]
+    done = [p.finish() for p in rest]
+    assert [d.returncode for d in done] == [1] * len(rest), [d.stderr for d in done]
+    for program, each in zip(rest, done, strict=True):
+        assert program is waiter or whole(each.stdout), each.stdout[-300:]
+        assert program is waiter or "rank 1" in each.stderr
+    row = row_of(distui, "many")
+    assert (row["state"], row["exit"], row["first_failure"]["rank"]) == ("failed", 1, 1)
+    assert 8.0 < row["took_s"] < 60.0
+    assert_clean(lab)
+
+
+def test_readers_of_other_homes_give_the_same_verdict(lab: Lab, home: Path, distui: Distui, tmp_path: Path) -> None:
+    """One that attaches, two that do from one other home, and one that only waits in a third."""
+    detached(distui, home, "apart", SLOW, on_fail="wait")
+    homes = [lab.ssh_home(tmp_path / f"home{i}") for i in range(2)]
+    for other in homes:
+        (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    programs = [attach(lab, home, "apart"), attach(lab, homes[0], "apart"), attach(lab, homes[0], "apart")]
+    programs.append(lab.spawn_distui("wait", "apart", home=homes[1]))
+    done = [p.finish() for p in programs]
+    assert [d.returncode for d in done] == [1, 1, 1, 1], [d.stderr for d in done]
+    assert all(whole(d.stdout) for d in done[:3]), [d.stdout[-300:] for d in done]
+    for place in (home, homes[0]):
+        row = json.loads(lab.distui("show", "apart", "-o", "json", home=place).stdout)
+        assert (row["state"], row["exit"], row["first_failure"]["rank"]) == ("failed", 1, 1)
+    assert_clean(lab)
+
+
+def test_stops_at_one_instant_agree(lab: Lab, home: Path, distui: Distui, tmp_path: Path) -> None:
+    """Two of one home, and one of another."""
+    detached(distui, home, "ends", "trap 'exit 0' TERM; sleep 300 & wait", stop_grace="5s")
+    other = lab.ssh_home(tmp_path / "home1")
+    (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    programs = [lab.spawn_distui("stop", "ends", "-y", home=place) for place in (home, home, other)]
+    done = [p.finish() for p in programs]
+    assert [d.returncode for d in done] == [0, 0, 0], [d.stderr for d in done]
+    row = row_of(distui, "ends")
+    assert (row["state"], row["exit"]) == ("stopped", 143), [d.stderr for d in done]
+    assert_clean(lab)

@@ -176,7 +176,7 @@ def test_names_that_are_none_are_exit_2(cli: Any, name: str) -> None:
 
 
 def test_a_followed_run_is_not_attached_twice(cli: Any, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lock says that a process here follows the run; rm and attach refuse, and say what to do."""
+    """A process here follows the run, and nothing to read is recorded: rm and attach refuse, and say what to do."""
     monkeypatch.setattr(runs, "LEAVING_SECONDS", 0.2)
     stored = record(store)
     lock = os.open(stored.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -245,7 +245,7 @@ def test_every_run_named_is_removed_whatever_is_wrong_with_another(cli: Any, sto
     assert (stored.path.exists(), busy.path.exists()) == (False, True)
 
 
-def _unwritable(stored: StoredRun) -> None:
+def _unwritable(stored: StoredRun, grace: float | None = None) -> None:
     raise OSError(errno.EROFS, "Read-only file system")
 
 

@@ -30,6 +30,7 @@ from distui.run.events import (
 )
 from distui.run.followed import Back, Drained, Exited, Lost, Note, Removed
 from distui.run.resume import ResumePoint
+from distui.run.store import AlreadyFollowed
 from distui.session import Completed
 from distui.spec.job import Success
 from fakehosts.runs import Cluster, facts_of, use_fake_follower
@@ -575,10 +576,8 @@ async def test_a_log_that_cannot_be_written_keeps_its_container(
 async def test_a_run_is_followed_once(cluster: Cluster) -> None:
     """A second controller for the same folder is refused before it touches a host."""
     plan = cluster.plan()
-    with cluster.store.adopt("r1").followed():
-        ended = await cluster.run(plan)
-    assert ended.exit == 2
-    assert "already followed here by process" in cluster.said()
+    with cluster.store.adopt("r1").followed(), pytest.raises(AlreadyFollowed, match="already followed here by process"):
+        await cluster.run(plan)
     assert [h.ran for h in cluster.hosts] == [[], []]
 
 

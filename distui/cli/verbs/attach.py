@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -56,24 +58,33 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
 
 
 async def _attach(told: Settings, out: consoles.Console, place: runs.Place, view: LogView, *, exit_first: bool) -> int:
-    from distui.cli.attaching import adopt, take_up
+    from distui.cli.attaching import adopt, beside, owned_plan, reader_of, take_up
     from distui.cli.follow import follow
     from distui.cli.launching import exit_code
     from distui.cli.printer import printer
     from distui.facts.troubles import shared
+    from distui.run.store import AlreadyFollowed
 
-    if place.stored is not None:
-        await runs.not_followed(place.stored)
+    reader = reader_of(told, place)
     if (code := ended_before(out, place)) is not None:
         return code
+    sink = printer(out, told.output, view, verbose=told.verbose)
     async with wiring.connected(told, place.hosts) as connector:
-        live = await take_up(told, connector, place)
-        for one in shared(live.unreachable):
-            out.warn(f"distui: {one.message}", "yellow")
-        refuse_unknown(view.ranks, range(live.plan.world_size))
-        sink = printer(out, told.output, view, verbose=told.verbose)
-        ended = await follow(adopt(told, connector, place, live), sink, out, leash=False)
-    return exit_code(ended, exit_first=exit_first)
+        plan = owned_plan(place.stored)
+        if plan is None:
+            if place.stored is not None:
+                await runs.not_followed(place.stored)
+            live = await take_up(told, connector, place)
+            for one in shared(live.unreachable):
+                out.warn(f"distui: {one.message}", "yellow")
+            plan = live.plan
+            refuse_unknown(view.ranks, range(plan.world_size))
+            with contextlib.suppress(AlreadyFollowed):
+                ended = await follow(adopt(told, connector, place, live), sink, out, leash=False)
+                return exit_code(ended, exit_first=exit_first)
+        refuse_unknown(view.ranks, range(plan.world_size))
+        other = beside(told, place, plan, reader, partial(wiring.connected, told))
+        return exit_code(await follow(other, sink, out, leash=False), exit_first=exit_first)
 
 
 def ended_before(out: consoles.Console, place: runs.Place) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +15,7 @@ from distui.cli.options import DURATION, RANKS, RUN, verb
 from distui.cli.phrases import counted
 from distui.cli.ranks import refuse_unknown
 from distui.errors import CheckFailed, ExitCode, UsageError
+from distui.run import history
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,12 +90,27 @@ async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float
         live = await take_up(told, connector, place, asked)
         if not await _agreed(told, out, live, word):
             return ExitCode.INTERRUPTED
-        if place.stored is not None and place.stored.is_followed:
-            return await _beside(connector, out, place, live, grace)
-        code = await _own(told, connector, out, place, live, grace)
+        code = await _stop(told, connector, out, place, live, grace)
         spare = {*unreachable, *(live.plan.hosts if code else ())}  # what could not be ended there needs its folder
         _, whole = await sweep_run(connector, out, place.run, place.hosts, (live.token,), spare=spare)
         return code if whole else ExitCode.CONTACT_LOST
+
+
+async def _stop(
+    told: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None
+) -> int:
+    """By the distui here that follows it; by ourselves when none does, or that one leaves before the end."""
+    from distui.run.store import AlreadyFollowed
+
+    while True:
+        stored = wiring.store(told).get(place.run)
+        if stored is None or not stored.is_followed:
+            with contextlib.suppress(AlreadyFollowed):  # another was faster
+                return await _own(told, connector, out, place, live, grace)
+            stored = wiring.store(told).need(place.run)
+        code = await _beside(connector, out, replace(place, stored=stored), live, grace)
+        if code or stored.is_followed or history.stored_row(stored).over:
+            return code
 
 
 async def _some(
@@ -164,10 +182,10 @@ async def _end_launch(
     return ExitCode.OK if whole else ExitCode.CONTACT_LOST
 
 
-def _ask(stored: StoredRun) -> None:
+def _ask(stored: StoredRun, grace: float | None = None) -> None:
     """Ask the distui here that has the run in its hands. Raises CheckFailed when that can't be written."""
     try:
-        stored.ask_stop()
+        stored.ask_stop(grace)
     except OSError as exc:
         words = f"can't ask the distui here that has {stored.run_id}: {stored.path} can't be written: {exc.strerror}"
         raise CheckFailed(words, hint="free some space there, or press Ctrl-C where the run was started") from exc
@@ -227,7 +245,7 @@ async def _beside(connector: Connector, out: Console, place: runs.Place, live: L
     out.say(f"distui: stopping {place.run}; the distui that follows it here cleans up")
     assert place.stored is not None
     try:
-        _ask(place.stored)  # it may still be starting
+        _ask(place.stored, grace)
     except CheckFailed as exc:
         out.warn(f"distui: {exc.message}; its ranks are stopped all the same", "yellow")
     report = await stop_found(connector, live.found, live.plan, who=owner(), grace=seconds, remove=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,19 @@ from distui.cli import runs, settings, wiring
 from distui.cli.options import RUN, verb
 from distui.cli.results import Promise
 from distui.cli.verbs.attach import ended_before
-from distui.errors import ContactLost, ExitCode
+from distui.errors import ContactLost, ExitCode, NotFound
 
 if TYPE_CHECKING:
+    from distui.cli.attaching import Live
     from distui.cli.console import Console
     from distui.cli.settings import Settings
+    from distui.run.store import StoredRun
     from distui.session import Connector
 
 POLL_SECONDS = 1.0
+
+JUDGED_SECONDS = 5.0
+"""How long whoever follows a run may take to say how it ended, once its tasks have."""
 
 REST_SECONDS = 90.0
 """How long a run that has further attempts may show no life: its longest pause, and what a start takes."""
@@ -52,44 +58,49 @@ async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> i
     from distui.cli.follow import follow
     from distui.cli.launching import owner
     from distui.cli.printer import LogView, printer
+    from distui.run.store import AlreadyFollowed
 
-    if place.stored is not None and place.stored.is_followed:
-        return await _beside(out, place, goal)
-    if (code := ended_before(out, place)) is not None:
-        return code
-    async with wiring.connected(told, place.hosts) as connector:
-        live = await take_up(told, connector, place)
-        mine = place.stored is not None and live.plan.owner == owner()
-        if goal == "running" or not mine:
-            return await _watch(told, connector, out, place, goal)
-        sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)
-        return (await follow(adopt(told, connector, place, live), sink, out, leash=False)).exit
+    while True:
+        if place.stored is not None and await _beside(place.stored, goal):
+            return ExitCode.OK
+        if (code := ended_before(out, place)) is not None:
+            return code
+        async with wiring.connected(told, place.hosts) as connector:
+            try:
+                live = await take_up(told, connector, place)
+            except NotFound:
+                if (code := ended_before(out, place)) is not None:  # whoever followed it has just cleaned up
+                    return code
+                raise
+            mine = place.stored is not None and live.plan.owner == owner()
+            if goal == "running" or not mine:
+                return await _watch(told, connector, out, place, live, goal)
+            sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)
+            with contextlib.suppress(AlreadyFollowed):  # another was faster: its end is ours
+                return (await follow(adopt(told, connector, place, live), sink, out, leash=False)).exit
 
 
-async def _beside(out: Console, place: runs.Place, goal: str) -> int:
-    """Another distui on this machine follows it: wait for what that one writes down."""
+async def _beside(stored: StoredRun, goal: str) -> bool:
+    """While another distui on this machine follows it: wait for what that one writes down.
+
+    Whether all ranks run, when that is the goal; False when nobody follows it any more.
+    """
     from asyncio import sleep
 
-    stored = place.stored
-    assert stored is not None
     while stored.is_followed:
-        if goal == "running" and _all_running(place):
-            return ExitCode.OK
+        if goal == "running" and _all_running(stored):
+            return True
         await sleep(0.2)
-    code = ended_before(out, place)
-    if code is None:
-        raise ContactLost(f"the distui that followed {place.run} is gone", hint=f"`distui attach {place.run}`")
-    return code
+    return False
 
 
-def _all_running(place: runs.Place) -> bool:
+def _all_running(stored: StoredRun) -> bool:
     from distui.run.events import RankChanged, RunOpened
     from distui.run.recorded import stored_events
 
-    assert place.stored is not None
     states: dict[int, str] = {}
     ranks = 0
-    for event in stored_events(place.stored):
+    for event in stored_events(stored):
         if isinstance(event, RunOpened):
             states, ranks = {}, len(event.ranks)
         elif isinstance(event, RankChanged):
@@ -98,28 +109,36 @@ def _all_running(place: runs.Place) -> bool:
     return bool(ranks) and len(begun) == ranks
 
 
-async def _watch(told: Settings, connector: Connector, out: Console, place: runs.Place, goal: str) -> int:
-    """Ask the hosts again and again, and touch nothing."""
+async def _watch(told: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, goal: str) -> int:
+    """Ask the hosts again and again, and touch nothing but the mark of somebody who wants to know how it ends."""
     from asyncio import sleep
+
+    from distui.cli.attaching import reader_of
+    from distui.run.onlooker import looking
 
     codes: dict[int, int | None] = {}
     more, over_since = False, 0.0
-    while True:
-        found, unreachable = await runs.find(told, connector, place)
-        if found is not None:
-            codes = {t.labels.task: t.exit for t in found.tasks}
-            if goal == "running" and (found.state == "running" or found.state not in ("running", "partial")):
-                return ExitCode.OK
-        live = found is not None and found.state in ("running", "partial")
-        if found is not None:
-            more = found.attempt < found.attempts and (live or any(codes.values()))
-        over_since = 0.0 if live or unreachable else over_since or time.monotonic()
-        rests = more and time.monotonic() - over_since < REST_SECONDS  # another attempt may begin
-        if over_since and not rests:
+    async with looking(connector, live.plan, reader_of(told, place).stored) as onlooker:
+        while True:
+            record = await onlooker.look() if goal == "finished" else None
+            if record is not None:
+                out.say(f"distui: {place.run} has ended: {record.ended.outcome}")
+                return record.ended.exit
+            found, unreachable = await runs.find(told, connector, place)
             if found is not None:
-                return ExitCode.RANK_FAILED if any(codes.values()) else ExitCode.OK
-            raise ContactLost(
-                f"{place.run} was cleaned up by whoever follows it; how it ended is known there",
-                hint="`distui ps -a` on the machine that started it",
-            )
-        await sleep(POLL_SECONDS)
+                codes = {t.labels.task: t.exit for t in found.tasks}
+                if goal == "running" and found.state != "partial":
+                    return ExitCode.OK
+            runs_on = found is not None and found.state in ("running", "partial")
+            if found is not None:
+                more = found.attempt < found.attempts and (runs_on or any(codes.values()))
+            over_since = 0.0 if runs_on or unreachable else over_since or time.monotonic()
+            rests = more and time.monotonic() - over_since < REST_SECONDS  # another attempt may begin
+            if over_since and not rests and time.monotonic() - over_since > JUDGED_SECONDS:
+                if found is not None:
+                    return ExitCode.RANK_FAILED if any(codes.values()) else ExitCode.OK
+                raise ContactLost(
+                    f"{place.run} was cleaned up by whoever follows it; how it ended is known there",
+                    hint="`distui ps -a` on the machine that started it",
+                )
+            await sleep(POLL_SECONDS)

@@ -1,0 +1,122 @@
+"""Reads a run that another distui of this machine has in its hands, and takes it over when that one leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from distui.errors import ExitCode
+from distui.run.beside import StoredReader
+from distui.run.events import Event, RunEnded, StopReason
+from distui.run.state import RunState, apply
+from distui.run.store import AlreadyFollowed
+
+if TYPE_CHECKING:
+    from distui.plan.model import RunPlan
+    from distui.run.controller import RunController
+
+    Own = Callable[[], AbstractAsyncContextManager[RunController]]
+    """Takes the run up: the controller lives while the block runs."""
+
+POLL_SECONDS = 0.1
+
+
+class Beside:
+    """A run as `RunController` shows one, by what its owner writes down here.
+
+    Its reader sees every event and line once, whoever the owner is: when that one leaves, this process becomes it, and
+    goes on reading what it writes itself.
+    """
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        own: Own,
+        *,
+        reader: StoredReader,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.plan = plan
+        self.stored = reader.stored
+        self.state = RunState()
+        self._own = own
+        self._reader = reader
+        self._clock = clock
+        self._owner: RunController | None = None
+        self._owning: asyncio.Task[RunEnded | None] | None = None
+        self._leaving = False
+
+    async def __aenter__(self) -> Beside:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go of the run, which lives on."""
+        if self._owning is not None:
+            self._owning.cancel()
+            await asyncio.gather(self._owning, return_exceptions=True)
+
+    def request_stop(
+        self, reason: StopReason, *, grace: float | None = None, exit: ExitCode = ExitCode.INTERRUPTED
+    ) -> None:
+        """Stop it, or ask its owner to."""
+        if self._owner is not None:
+            self._owner.request_stop(reason, grace=grace, exit=exit)
+        else:
+            self.stored.ask_stop(grace)
+
+    def request_detach(self) -> None:
+        """Leave the run alone; it lives on."""
+        self._leaving = True
+
+    async def batches(self) -> AsyncIterator[tuple[Event, ...]]:
+        """What was there, then everything as it comes; ends after the batch that holds RunEnded."""
+        if batch := self._taken(self._reader.before()):
+            yield batch
+        while True:
+            owned = self.stored.is_followed  # asked before reading: what came until then is read
+            if batch := self._taken(self._reader.read(self._clock())):
+                yield batch
+                if isinstance(batch[-1], RunEnded):
+                    return
+                continue
+            if (end := self._end(owned=owned)) is not None:
+                yield self._taken([end])
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _taken(self, events: list[Event]) -> tuple[Event, ...]:
+        for event in events:
+            self.state = apply(self.state, event)
+        return tuple(events)
+
+    def _end(self, *, owned: bool) -> RunEnded | None:
+        """An end that is not written down, or that we leave; takes the run over when nobody has it."""
+        if self._leaving:
+            return RunEnded(self._clock(), "detached", int(ExitCode.OK), log_dir=str(self.stored.log_dir))
+        if self._owning is not None and self._owning.done():
+            ended, self._owning = self._owning.result(), None
+            return ended
+        if not owned and self._owning is None:
+            self._owning = asyncio.create_task(self._take_over())
+        return None
+
+    async def _take_over(self) -> RunEnded | None:
+        """Own the run to its end; None when somebody else was faster, who is then read on beside."""
+        ended: RunEnded | None = None
+        with contextlib.suppress(AlreadyFollowed):
+            async with self._own() as controller:
+                self._owner = controller
+                try:
+                    async for batch in controller.batches():
+                        if isinstance(batch[-1], RunEnded):
+                            ended = batch[-1]
+                finally:
+                    self._owner = None
+        return ended

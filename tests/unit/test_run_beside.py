@@ -1,0 +1,164 @@
+"""Reading a run beside its owner: every event and line once, whoever owns it; taken over when the owner leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from distui.cli.beside import Beside
+from distui.plan.serialize import to_json
+from distui.run.beside import StoredReader
+from distui.run.controller import RunController
+from distui.run.events import Event, LogLines, Notice, PhaseBegun, RunEnded, RunOpened
+from distui.run.store import StoredRun
+from fakehosts.runs import Cluster, use_fake_follower
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Two hosts."""
+    made = Cluster(tmp_path, 2)
+    use_fake_follower(monkeypatch, made.connector)
+    return made
+
+
+def stamped(**values: object) -> str:
+    """A stored event."""
+    return json.dumps({"v": 1, "ts": "2026-01-01T00:00:00.000Z", "run": "r1", **values}) + "\n"
+
+
+def opened(attempt: int = 1) -> str:
+    """A session's first event."""
+    ranks = [{"rank": 0, "host": "h1"}]
+    told = {"job": "j", "launcher": "env", "image": None, "attempts": 2, "adopted": False, "log_dir": ""}
+    return stamped(type="run", attempt=attempt, ranks=ranks, **told)
+
+
+def result(state: str) -> str:
+    """A session's last event."""
+    told = {"first_failure": None, "log_dir": "", "leftovers": [], "took_s": 1.0, "progress": None}
+    return stamped(type="result", state=state, exit=0, **told)
+
+
+def said(events: Sequence[Event]) -> list[str]:
+    """The lines in them."""
+    return [line.text for event in events if isinstance(event, LogLines) for line in event.lines]
+
+
+def add(path: Path, text: str) -> None:
+    """Append to a file."""
+    with path.open("a") as file:
+        file.write(text)
+
+
+@pytest.fixture
+def stored(cluster: Cluster) -> StoredRun:
+    """A run of one rank that has said two lines."""
+    stored = cluster.store.adopt("r1")
+    (stored.path / "events.ndjson").write_text(opened() + result("detached"))
+    stored.rank_log(0).write_text("one\ntwo\n")
+    return stored
+
+
+def test_lines_come_once_also_when_the_log_is_cut_and_written_again(stored: StoredRun) -> None:
+    """What was there before is not said again; another owner goes on from its checkpoint with the same bytes."""
+    reader = StoredReader(stored)
+    assert [type(event) for event in reader.before()] == [RunOpened]
+    add(stored.rank_log(0), "three\nfo")
+    assert said(reader.read(0.0)) == ["three"]
+    stored.rank_log(0).write_text("one\n")
+    assert reader.read(0.0) == []
+    add(stored.rank_log(0), "two\nthree\nfour\nend")
+    add(stored.path / "events.ndjson", opened())
+    assert said(reader.read(0.0)) == ["four"]
+    add(stored.path / "events.ndjson", result("detached") + result("succeeded"))
+    last = reader.read(0.0)
+    assert (said(last), type(last[-1])) == (["end"], RunEnded)
+
+
+def test_an_attempt_that_failed_is_read_to_its_end_where_it_is_kept(stored: StoredRun) -> None:
+    """Its last lines come before the word that it has failed, the next one's after that."""
+    reader = StoredReader(stored)
+    reader.before()
+    add(stored.rank_log(0), "last of the first\n")
+    failed = stamped(type="attempt", attempt=1, attempts=2, pause_s=2.0, first_failure=None, log_dir="")
+    stored.set_aside(1)
+    stored.rank_log(0).write_text("first of the second\n")
+    add(stored.path / "events.ndjson", failed + opened(2))
+    events = [event for _ in range(3) for event in reader.read(0.0)]
+    assert said(events) == ["last of the first", "first of the second"]
+
+
+def test_a_run_without_a_folder_is_read_from_its_beginning(tmp_path: Path) -> None:
+    """Another reader of the same new home was a moment faster."""
+    reader = StoredReader(StoredRun(tmp_path / "runs" / "r1"))
+    assert reader.before() == []
+    folder = Cluster(tmp_path, 1).store.adopt("r1")
+    folder.rank_log(0).write_text("one\n")
+    (folder.path / "events.ndjson").write_text(opened() + stamped(type="notice", level="info", host=None, text="hello"))
+    events = [*reader.read(0.0), *reader.read(0.0)]
+    assert said(events) == ["one"]
+    assert any(isinstance(event, Notice) for event in events)
+
+
+async def test_who_reads_beside_goes_on_when_the_owner_leaves(cluster: Cluster) -> None:
+    """It becomes the owner, and ends as the run does."""
+    plan = cluster.plan(launch="beef")
+    owner = cluster.controller(plan)
+    owner.stored.write_plan(to_json(plan))
+    begun = asyncio.Event()
+    events: list[Event] = []
+
+    @contextlib.asynccontextmanager
+    async def own() -> AsyncIterator[RunController]:
+        async with cluster.controller(plan, adopted=True) as controller:
+            yield controller
+
+    async def drain() -> None:
+        async for batch in owner.batches():
+            if any(isinstance(event, PhaseBegun) and event.phase == "follow" for event in batch):
+                begun.set()
+
+    async def read(beside: Beside) -> None:
+        async with beside:
+            async for batch in beside.batches():
+                events.extend(batch)
+
+    async with asyncio.timeout(20):
+        async with owner:
+            draining = asyncio.create_task(drain())
+            await begun.wait()
+            beside = Beside(plan, own, reader=StoredReader(owner.stored))
+            reading = asyncio.create_task(read(beside))
+            owner.request_detach()
+            await draining
+        for host in cluster.hosts:
+            host.containers[0].end(0)
+        await reading
+    ends = [event for event in events if isinstance(event, RunEnded)]
+    assert [(end.outcome, end.exit) for end in ends] == [("succeeded", 0)]
+    assert beside.state.summary == "succeeded"
+    assert cluster.left() == []
+
+
+async def test_a_stop_is_asked_of_the_owner(cluster: Cluster) -> None:
+    """By whoever reads beside; with the grace that was asked for."""
+    plan = cluster.plan(launch="beef")
+    owner = cluster.controller(plan)
+
+    async def ask() -> None:
+        while not all(host.containers for host in cluster.hosts):  # noqa: ASYNC110 - fake hosts have no events
+            await asyncio.sleep(0.01)
+        while owner.state.phase != "follow":  # noqa: ASYNC110 - likewise
+            await asyncio.sleep(0.01)
+        other = Beside(plan, lambda: contextlib.nullcontext(owner), reader=StoredReader(owner.stored))
+        other.request_stop("user", grace=0.0)
+
+    ended = await cluster.drive(owner, ask())
+    assert (ended.outcome, ended.exit) == ("stopped", 143)
+    assert any("kill" in host.verbs() for host in cluster.hosts)
