@@ -124,6 +124,7 @@ def owned_plan(stored: StoredRun | None) -> RunPlan | None:
 def beside(told: Settings, place: runs.Place, plan: RunPlan, reader: StoredReader, connect: Connect) -> Beside:
     """The run as its owner on this machine writes it down; taken over when that one leaves."""
     from distui.cli.beside import Beside
+    from distui.run.masking import Mask
 
     @contextlib.asynccontextmanager
     async def own() -> AsyncIterator[RunController]:
@@ -133,7 +134,7 @@ def beside(told: Settings, place: runs.Place, plan: RunPlan, reader: StoredReade
             async with adopt(told, connector, here, live) as controller:
                 yield controller
 
-    return Beside(plan, own, reader=reader)
+    return Beside(plan, own, reader=reader, mask=Mask.of(plan.secret_names, told.environ))
 
 
 def _began(stored: StoredRun, live: Live) -> float | None:

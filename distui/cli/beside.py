@@ -7,12 +7,14 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from distui.errors import ExitCode
 from distui.run.beside import StoredReader
-from distui.run.events import Event, RunEnded, StopReason
+from distui.run.events import Event, LogLines, RunEnded, StopReason
+from distui.run.masking import NOTHING, Mask
 from distui.run.state import RunState, apply
 from distui.run.store import AlreadyFollowed
 
@@ -39,10 +41,13 @@ class Beside:
         own: Own,
         *,
         reader: StoredReader,
+        mask: Mask = NOTHING,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.plan = plan
         self.stored = reader.stored
+        self.mask = mask
+        """Hides what the owner did not know the value of."""
         self.state = RunState()
         self._own = own
         self._reader = reader
@@ -92,9 +97,15 @@ class Beside:
             await asyncio.sleep(POLL_SECONDS)
 
     def _taken(self, events: list[Event]) -> tuple[Event, ...]:
+        events = [self._masked(event) for event in events]
         for event in events:
             self.state = apply(self.state, event)
         return tuple(events)
+
+    def _masked(self, event: Event) -> Event:
+        if isinstance(event, LogLines):
+            return replace(event, lines=self.mask.lines(event.lines))
+        return self.mask.event(event)
 
     def _end(self, *, owned: bool) -> RunEnded | None:
         """An end that is not written down, or that we leave; takes the run over when nobody has it."""
