@@ -23,7 +23,7 @@ _HINT = "look at that interface, its cable and its switch; `distui doctor` prove
 async def when_stopped(run: RunController) -> tuple[str, ...]:
     """For a run that was stopped or ran out of time: the ranks that had been silent, and their network."""
     moment = _stopped_at(run)
-    slack = LAST_GASP_S if run.known.over_limit else 0.0
+    slack = LAST_GASP_S if run.known.verdict().over_limit else 0.0
     silent = silence_words(run.silences.ledger.at(moment, slack), moment)
     if not silent:
         return ()
@@ -34,7 +34,11 @@ async def when_stopped(run: RunController) -> tuple[str, ...]:
 def _stopped_at(run: RunController) -> float:
     """When the stop began, or the first task reached its limit."""
     known = run.known
-    ends = [track.exit_at for track in known.tracks.values() if track.exit is not None] if known.over_limit else []
+    ends = (
+        [track.exit_at for track in known.tracks.values() if track.end is not None]
+        if known.verdict().over_limit
+        else []
+    )
     return min([known.stop_began if known.stop_began is not None else run.clock(), *ends])
 
 

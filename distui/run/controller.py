@@ -47,7 +47,8 @@ from distui.run.replan import Again, NextAttempt
 from distui.run.silence import Silences
 from distui.run.state import RunState, apply
 from distui.run.store import StoredRun
-from distui.run.supervise import supervise
+from distui.run.supervise import STOP_CAUSES, supervise
+from distui.run.verdict.evidence import Stop
 from distui.run.verdict.network import NetworkFound
 from distui.run.watch import Watch
 from distui.session import Connector
@@ -321,7 +322,8 @@ class RunController:
         if self.detach or self.requests.detach:
             return self._left()
         if self.adopted and self.requests.stop is not None:
-            self.known.begin_stop(self.clock())  # what an earlier stop removed did not disappear
+            # what an earlier stop removed did not disappear
+            self.known.stopped(Stop(self.clock(), STOP_CAUSES[self.requests.stop], exit=int(self.requests.exit)))
         await self.emit(PhaseBegun(self.clock(), "follow"))
         async with heeding(self), reading(self), self.watch.following(self.hosts, adopted=self.adopted):
             await supervise(self)

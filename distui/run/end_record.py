@@ -51,7 +51,19 @@ class EndRecord:
 def record_of(token: str, by: str, ended: RunEnded, state: RunState) -> EndRecord:
     """The record of an end, with the ranks as their events left them."""
     ranks = (
-        RankChanged(r.since or ended.at, r.rank, r.host, r.state, r.exit, r.oom, r.words) for r in state.ranks.values()
+        RankChanged(
+            r.since or ended.at,
+            r.rank,
+            r.host,
+            r.state,
+            r.exit,
+            r.oom,
+            r.words,
+            r.relation,
+            r.of,
+            None if r.live else r.since,
+        )
+        for r in state.ranks.values()
     )
     return EndRecord(token, by, ended, tuple(ranks))
 

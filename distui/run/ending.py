@@ -10,8 +10,11 @@ from distui.run.attempts import why_last
 from distui.run.circumstances import when_stopped, with_network
 from distui.run.cleanup import clean_up, look
 from distui.run.conclude import conclude, concluded, others_done
-from distui.run.events import RunEnded, RunOutcome
+from distui.run.events import Failure, RunEnded, RunOutcome
 from distui.run.review import Review, review
+from distui.run.verdict.evidence import Stop
+from distui.run.verdict.outcome import Verdict
+from distui.run.verdict.stops import STOP_CODES
 
 if TYPE_CHECKING:
     from distui.run.controller import RunController
@@ -37,30 +40,45 @@ def _retried(run: RunController, end: RunEnded) -> bool:
 
 async def _judged(run: RunController) -> RunEnded:
     """How the run has ended, from all that is known of it."""
-    known = run.known
-    looked = Review()
-    stopped_by = "" if run.requests.stop else await run.watch.hosts.stopped_elsewhere()
-    await look(run)
-    if _outcome(run, failed=known.failed, stopped_by=stopped_by)[0] == "succeeded":
-        looked = await review(run)
-    known.missed(index for host in run.hosts.values() for index in host.missing)
-    await run.watch.judged_ends.explain_last()
-    failure = known.failure() if known.failed else looked.failure
+    await _learn(run)
+    verdict = run.known.verdict()
+    looked = await review(run) if verdict.outcome == "succeeded" else Review()
+    failure = verdict.failure if verdict.failure is not None and _tells(verdict) else looked.failure
     around: tuple[str, ...] = ()
-    if known.failed and failure is not None:
+    if verdict.failed and failure is not None:
         failure, around = await with_network(run, failure)
+    await run.watch.judged_ends.tell_all(verdict)
     await run.watch.judged_ends.announce(failure)
-    if known.failed and (words := known.uncertain()):
-        await run.notice("warning", words)
-    if missing := _unfound(run):
+    if failure is not None and failure.unsure:
+        await run.notice("warning", f"who was first is uncertain: {failure.unsure}")
+    if missing := run.known.unfound:
         text = f"{missing} of the run's tasks were not found: their hosts did not answer, or are not in the inventory"
         await run.notice("warning", text)
-    outcome, code = _outcome(run, failed=failure is not None, stopped_by=stopped_by)
+    outcome, code = verdict.outcome, verdict.exit
     if outcome == "succeeded" and looked.failure is not None:
         outcome, code = "failed", ExitCode.RANK_FAILED
     if outcome == "stopped":
         around = await when_stopped(run)
-    return ended(run, outcome, code, warnings=(*looked.warnings, *around))
+    return ended(run, outcome, code, failure=failure, warnings=(*looked.warnings, *around))
+
+
+def _tells(verdict: Verdict) -> bool:
+    """Whether the failure says something about the run: one may go on, and end well, without some of its nodes."""
+    return verdict.failed or verdict.outcome == "failed"
+
+
+async def _learn(run: RunController) -> None:
+    """What is not known yet and can be asked now: who stopped the run, what was removed or restarted."""
+    known = run.known
+    known.unfound = _unfound(run)
+    if run.requests.stop is None and (by := await run.watch.hosts.stopped_elsewhere()):
+        ends = [t.exit_at for t in known.tracks.values() if t.end is not None and t.end.code in STOP_CODES]
+        known.stopped(Stop(min(ends, default=run.clock()), "elsewhere", by))
+    began = known.stop_began if known.stop_began is not None else run.clock()
+    known.silences.update((silent.rank, silent.since) for silent in run.silences.ledger.at(began))
+    await look(run)
+    known.missed(index for host in run.hosts.values() for index in host.missing)
+    await run.watch.judged_ends.ask_boots()
 
 
 def ended(
@@ -68,6 +86,7 @@ def ended(
     outcome: RunOutcome,
     code: int,
     *,
+    failure: Failure | None = None,
     leftovers: tuple[str, ...] = (),
     warnings: tuple[str, ...] = (),
 ) -> RunEnded:
@@ -76,7 +95,7 @@ def ended(
         at=run.clock(),
         outcome=outcome,
         exit=int(code),
-        failure=run.state.failure,
+        failure=failure,
         log_dir="" if outcome == "launch_failed" else str(run.stored.log_dir),
         leftovers=leftovers,
         took=max(0.0, (run.known.ended_at or run.clock()) - run.began),
@@ -100,21 +119,3 @@ def _unfound(run: RunController) -> int:
     """Tasks of an adopted run that no host which answered knows of, by the number its labels give."""
     told = run.plan.tasks[0].labels.get("distui.tasks", "")
     return max(0, int(told) - len(run.plan.tasks)) if told.isdigit() else 0
-
-
-def _outcome(run: RunController, *, failed: bool, stopped_by: str) -> tuple[RunOutcome, int]:
-    known = run.known
-    if known.unknown_tasks() or _unfound(run):
-        return "unknown", ExitCode.CONTACT_LOST
-    if known.over_limit:
-        return "stopped", ExitCode.TIMEOUT
-    if (code := known.judged()) is not None:
-        return ("failed", code) if code else ("succeeded", ExitCode.OK)
-    if run.requests.stop in ("user", "timeout"):
-        if known.all_succeeded():
-            return "succeeded", ExitCode.OK
-        return "stopped", run.requests.exit
-    if stopped_by and not failed:
-        return "stopped", ExitCode.TERMINATED
-    failed = failed or run.requests.stop == "failure"
-    return ("failed", ExitCode.RANK_FAILED) if failed else ("succeeded", ExitCode.OK)

@@ -88,6 +88,12 @@ class RankChanged:
     exit: int | None = None
     oom: bool = False
     words: str = ""
+    relation: str = ""
+    """To the first failure, once that is judged (`verdict/outcome.py`): `first`, `alike`, `followed`, `stopped` ..."""
+    of: str = ""
+    """The rank that it followed, or failed like."""
+    ended_at: float | None = None
+    """When it failed by its own first words, else when it ended; on our clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +364,8 @@ def to_json(event: Event, run: str) -> tuple[dict[str, Any], ...]:
             return (
                 base
                 | {"type": "rank", "rank": event.rank, "host": event.host, "state": event.state}
-                | {"exit": event.exit, "oom": event.oom, "words": event.words},
+                | {"exit": event.exit, "oom": event.oom, "words": event.words, "relation": event.relation}
+                | {"of": event.of, "ended_at": iso(event.ended_at) if event.ended_at is not None else None},
             )
         case LogLines():
             return tuple(base | _line(event, line) for line in event.lines)

@@ -1,4 +1,4 @@
-"""What is known of every task of a run that is followed, and what follows from it: over, failed, who was first."""
+"""What is known of a run that is followed, as facts: its tasks, its hosts, its stops. `judge` says what they mean."""
 
 from __future__ import annotations
 
@@ -6,31 +6,18 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from distui.errors import ExitCode
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
 from distui.run import elastic
-from distui.run.events import Failure
 from distui.run.track import TaskTrack
-from distui.run.verdict.old import (
-    CLOCK_DOUBT,
-    STOP_CODES,
-    Evidence,
-    first_failure,
-    not_told_apart,
-    stopped_by_us,
-)
-
-REMOVED = "its container was removed by somebody else"
-
-KILLED = "by `docker stop` or `docker kill` there, not by distui"
-
-STOP_SLACK = 5.0
-"""Seconds by which ranks may end before the one that told of a stop from elsewhere."""
+from distui.run.verdict.evidence import Evidence, HostSeen, Rules, Silence, Stop, clock_doubt
+from distui.run.verdict.judge import judge
+from distui.run.verdict.outcome import Verdict
+from distui.run.verdict.stops import done_at
 
 
 class Known:
-    """Filled in by the watch; asked by whoever decides. Times are in our clock."""
+    """Filled in by the watch; asked by whoever decides. Times are in our clock. Facts are added, never taken back."""
 
     def __init__(self, plan: RunPlan, *, facts: Mapping[str, HostFacts], clock: Callable[[], float]) -> None:
         self.plan = plan
@@ -40,18 +27,23 @@ class Known:
         self.clock = clock
         self.changed = asyncio.Event()
         """Set at whatever somebody may wait for."""
-        self.stop_began: float | None = None
-        self.stopped_by = ""
-        """Who stopped the run from elsewhere, as far as known."""
-        self.over_limit = False
-        """Whether the job's `max_duration` ended a task, and with it the run."""
+        self.stops: list[Stop] = []
+        """Every stop, as it was asked for or told of."""
+        self.rebooted: set[str] = set()
+        """Hosts that were restarted since the run was planned."""
+        self.engine_lost: dict[str, float] = {}
+        """Host -> when its engine was last seen to be down."""
+        self.silences: dict[int, float] = {}
+        """Rank -> since when it says nothing."""
+        self.unfound = 0
+        """Tasks of an adopted run that no host which answered knows of."""
         self.lost_since: dict[str, float] = {}
         """Host -> since when it, or its engine, is out of reach."""
         self.unmet: set[str] = set()
         """Hosts of an adopted run that this distui never reached."""
         self.waited_at = float("-inf")
         """When a log last waited for room on the disk here: until a little later nobody's silence means anything."""
-        self._blamed: int | None = None
+        self._verdict: Verdict | None = None
 
     @property
     def settled(self) -> bool:
@@ -59,9 +51,71 @@ class Known:
         return all(track.over for track in self.tracks.values())
 
     @property
+    def stop_began(self) -> float | None:
+        """When the first stop of the run began; None before any."""
+        return min((stop.at for stop in self.stops), default=None)
+
+    @property
+    def stopped_by(self) -> str:
+        """Who stopped the run from elsewhere, as far as known."""
+        return next((stop.by for stop in self.stops if stop.reason == "elsewhere"), "")
+
+    def stopped(self, stop: Stop) -> None:
+        """Note a stop."""
+        if stop not in self.stops:
+            self.stops.append(stop)
+            self.news()
+
+    def news(self) -> None:
+        """A fact was added: what was judged before may not hold any more."""
+        self._verdict = None
+        self.changed.set()
+
+    def evidence(self) -> Evidence:
+        """All that is known now."""
+        plan = self.plan
+        return Evidence(
+            tasks=tuple(track.seen() for track in self.tracks.values()),
+            hosts={host: self._host(host) for host in plan.hosts},
+            stops=tuple(self.stops),
+            silences=tuple(Silence(rank, since) for rank, since in self.silences.items()),
+            rules=Rules(
+                launcher=plan.launcher,
+                max_restarts=plan.max_restarts,
+                min_nodes=plan.min_nodes,
+                keeper=elastic.store_task(plan),
+                judges=plan.judges if plan.done_when is not None else (),
+                max_duration=plan.max_duration,
+            ),
+            unfound=self.unfound,
+        )
+
+    def verdict(self) -> Verdict:
+        """What that means, judged anew whenever a fact was added."""
+        if self._verdict is None:
+            self._verdict = judge(self.evidence())
+        return self._verdict
+
+    def judged_alone(self, track: TaskTrack) -> Verdict:
+        """How one task's ranks ended, taken by themselves."""
+        return judge(replace(self.evidence(), tasks=(track.seen(),), unfound=0, rules=self._alone()))
+
+    def _alone(self) -> Rules:
+        return Rules(launcher=self.plan.launcher, max_duration=self.plan.max_duration)
+
+    def _host(self, host: str) -> HostSeen:
+        facts = self.facts.get(host)
+        return HostSeen(
+            doubt=clock_doubt(facts.rtt_ms if facts else None),
+            rebooted=host in self.rebooted,
+            lost_at=self.lost_since.get(host),
+            engine_lost_at=self.engine_lost.get(host),
+        )
+
+    @property
     def failed(self) -> bool:
         """Whether a task has ended badly by itself, and the run can't do without it."""
-        return elastic.fails(self.plan, self.bad())
+        return self.verdict().failed
 
     @property
     def done_without(self) -> bool:
@@ -72,20 +126,11 @@ class Known:
 
     def bad(self) -> frozenset[int]:
         """Tasks that have ended badly by themselves."""
-        return frozenset(t.task.index for t in self.failed_tracks())
-
-    def all_succeeded(self) -> bool:
-        """Whether every task had ended with status 0 before any stop."""
-        return all(t.exit is not None and not t.exit.bad and not self.ours(t) for t in self.tracks.values())
+        return self.verdict().bad
 
     def live_tasks(self) -> frozenset[int]:
         """Tasks that have not ended, as far as is known."""
         return frozenset(i for i, t in self.tracks.items() if t.phase in ("planned", "running"))
-
-    def unknown_tasks(self) -> frozenset[int]:
-        """Tasks whose end was never seen, and matters."""
-        unseen = frozenset(i for i, t in self.tracks.items() if t.exit is None and t.phase != "removed")
-        return frozenset() if elastic.can_do_without(self.plan, unseen | self.bad()) else unseen
 
     def unread_tasks(self) -> frozenset[int]:
         """Tasks whose log is not completely in its files here: their containers must stay."""
@@ -114,41 +159,14 @@ class Known:
     @property
     def done_at(self) -> float | None:
         """When the last task ended whose end is the run's (`done_when`), in our clock; None while one lives."""
-        judges = [self.tracks[index] for index in self.plan.judges]
-        if self.plan.done_when is None or any(t.exit is None for t in judges):
-            return None
-        return max(t.exit_at for t in judges)
+        return done_at(self.evidence()) if self.plan.done_when is not None else None
 
     @property
     def ended_at(self) -> float | None:
         """When the last task ended, in our clock; None while one lives, or when an end was not seen."""
-        if not self.settled or any(t.exit is None for t in self.tracks.values()):
+        if not self.settled or any(t.end is None for t in self.tracks.values()):
             return None
         return max(t.exit_at for t in self.tracks.values())
-
-    def judged(self) -> int | None:
-        """The exit code of a run that `done_when` ends: its first judge's own (the chief's, or worker 0's).
-
-        None when the run has no such tasks, or not all of them ended by themselves.
-        """
-        judges = [self.tracks[index] for index in self.plan.judges]
-        exits = [t.exit for t in judges if t.exit is not None and not self.ours(t)]
-        if self.plan.done_when is None or len(exits) < len(judges):
-            return None
-        if not any(e.bad for e in exits):
-            return ExitCode.OK
-        return exits[0].code or ExitCode.RANK_FAILED
-
-    def begin_stop(self, at: float) -> None:
-        """From now on ends by a stop's exit statuses are our own doing."""
-        if self.stop_began is None:
-            self.stop_began = at
-
-    def begin_end(self, at: float) -> None:
-        """The run was over at `at`: whatever else ended later, known or not, did so because of that."""
-        self.begin_stop(at)
-        for track in self.tracks.values():
-            track.before_stop = track.before_stop and track.exit_at <= at
 
     def starting(self) -> None:
         """Starts are under way, or were; what is known to be over stays so."""
@@ -156,61 +174,13 @@ class Known:
             if not track.over:
                 track.phase = "running"
 
-    def failure(self) -> Failure | None:
-        """The failure that explains the run, from all that is known now."""
-        found = first_failure(self.evidence(), self._blamed)
-        if found is None:
-            return None
-        self._blamed, failure = found
-        return failure
-
-    def uncertain(self) -> str:
-        """Who else may have failed first, as far as the hosts' clocks are known, in words; "" when that is clear."""
-        if self._blamed is None:
-            return ""
-        near = not_told_apart(self.evidence(), self._blamed)
-        if not near:
-            return ""
-        doubt = max(e.doubt for e in near) + self.doubt(self.tracks[self._blamed].task.host)
-        who = ", ".join(f"{e.task.name} on {e.task.host}" for e in near[:3])
-        more = f" and {len(near) - 3} more" if len(near) > 3 else ""
-        clocks = f"their clocks are known to {1000 * doubt:.0f} ms"
-        return f"{who}{more} failed at the same time as far as can be told ({clocks}): who was first is uncertain"
-
     def missed(self, tasks: Iterable[int]) -> None:
         """Tasks whose containers were gone before we removed them: that explains a kill that nobody asked for."""
         for track in (self.tracks[index] for index in tasks):
-            if track.exit is not None and track.exit.code in STOP_CODES and track.exit.error in ("", KILLED):
-                track.exit = replace(track.exit, error=REMOVED)
+            track.gone()
+        self.news()
 
     def offset_ms(self, host: str) -> float | None:
         """By how much a host's clock is ahead of ours; None where nobody measured it."""
         facts = self.facts.get(host)
         return facts.clock_offset_ms if facts else None
-
-    def doubt(self, host: str) -> float:
-        """Seconds by which the corrected clock of a host may be off: half the probe's round trip."""
-        facts = self.facts.get(host)
-        return CLOCK_DOUBT + ((facts.rtt_ms or 0.0) / 2000 if facts else 0.0)
-
-    def ours(self, track: TaskTrack) -> bool:
-        """Whether a task that has ended did so because of a stop."""
-        assert track.exit is not None
-        if track.before_stop:
-            return False
-        if self.stop_began is not None and track.phase == "removed" and track.exit.code is None:
-            return True
-        slack = STOP_SLACK if self.stopped_by else 0.0
-        return stopped_by_us(track.exit, track.exit_at, self.stop_began, self.doubt(track.task.host) + slack)
-
-    def failed_tracks(self) -> list[TaskTrack]:
-        """The tasks that ended badly by themselves."""
-        return [t for t in self.tracks.values() if t.exit is not None and t.exit.bad and not self.ours(t)]
-
-    def evidence(self) -> list[Evidence]:
-        """What the tasks that ended badly by themselves give to judge by."""
-        return [
-            Evidence(t.task, t.exit, t.exit_at, self.doubt(t.task.host), t.tails())
-            for t in self.failed_tracks()
-            if t.exit is not None
-        ]

@@ -46,6 +46,8 @@ class Written:
     lines: LineBlock
     hidden: tuple[str, ...] = ()
     """Names of the secrets whose values were in them."""
+    moments: bytes = b""
+    """When each line that begins in them was said, on our clock, as in a file of times."""
 
 
 class TaskLog:
@@ -176,7 +178,7 @@ class TaskLog:
         if not self.given_up:
             self._append(times_of(self._log(rank)), moments)  # first: whoever sees a line finds its time
             self._append(self._log(rank), data)
-        return Written(rank, block, hidden)
+        return Written(rank, block, hidden, moments)
 
     def _said(self, rank: int | None, block: LineBlock, data: bytes) -> bytes:
         """When each line that begins in the block was said, on our clock, as in a file of times."""

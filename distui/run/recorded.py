@@ -197,8 +197,10 @@ def _made(value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]]) -> Eve
             return TaskStarted(at, value["task"], value["host"], value["id"])
         case "rank":
             return RankChanged(
-                at, value["rank"], value["host"], value["state"], value["exit"], value["oom"], value["words"]
-            )
+                at, value["rank"], value["host"], value["state"], value["exit"], value["oom"], value["words"],
+                str(value.get("relation", "")), str(value.get("of", "")),
+                _at(value["ended_at"]) if value.get("ended_at") else None,
+            )  # fmt: skip
         case "silence":
             return RankSilent(at, value["rank"], value["host"], value["quiet"], value["seconds"], value["util"])
         case "failure":

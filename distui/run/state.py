@@ -57,6 +57,11 @@ class RankState:
     last_line: str = ""
     last_line_at: float | None = None
     since: float | None = None
+    """When it came into its state: for an end when it failed or ended, as far as known."""
+    relation: str = ""
+    """To the first failure, once that is judged."""
+    of: str = ""
+    """The rank that it followed, or failed like."""
     quiet: bool = False
     """Whether it was said to be silent too long."""
     name: str = ""
@@ -195,7 +200,15 @@ def _with_host(state: RunState, event: HostChanged) -> RunState:
 def _with_rank(state: RunState, event: RankChanged) -> RunState:
     rank = state.ranks.get(event.rank, RankState(event.rank, event.host, event.rank))
     changed = replace(
-        rank, state=event.state, exit=event.exit, oom=event.oom, words=event.words, since=event.at, quiet=False
+        rank,
+        state=event.state,
+        exit=event.exit,
+        oom=event.oom,
+        words=event.words,
+        since=event.at if event.ended_at is None else event.ended_at,
+        relation=event.relation,
+        of=event.of,
+        quiet=False,
     )
     return replace(state, ranks=state.ranks.with_entry(event.rank, changed))
 

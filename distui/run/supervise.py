@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from distui.errors import DistuiError, ExitCode
@@ -13,9 +13,16 @@ from distui.run import elastic
 from distui.run.circumstances import ASK_EVERY_S, tell_network
 from distui.run.events import Notice, StopAsked, StopReason
 from distui.run.host_run import HostRun
+from distui.run.verdict.evidence import Stop, StopCause
 
 if TYPE_CHECKING:
     from distui.run.controller import RunController
+
+STOP_CAUSES: Mapping[StopReason, StopCause] = {
+    "user": "user", "failure": "failure", "timeout": "timeout", "done": "done", "max_duration": "limit",
+    "launch_failed": "failure",
+}  # fmt: skip
+"""A stop's reason, as the verdict knows it."""
 
 NEVER_MET = 10.0
 """Seconds that a stop waits for a host which did not answer from its beginning on."""
@@ -68,7 +75,7 @@ def _stop_by_itself(run: RunController) -> None:
     known = run.known
     if run.recorded is not None:
         return
-    if known.over_limit:
+    if known.verdict().over_limit:
         if known.live_tasks():
             run.request_stop("max_duration", exit=ExitCode.TIMEOUT)
     elif known.failed and run.plan.on_fail == "stop":
@@ -102,11 +109,9 @@ async def _wait_for_change(run: RunController) -> None:
 
 async def _stop(run: RunController, reason: StopReason, grace: float) -> None:
     """Stop what still lives, on all hosts at once."""
-    if reason == "done" and run.known.done_at is not None:
-        run.known.begin_end(run.known.done_at)
-    if run.known.stop_began is None and not run.known.over_limit:
+    if run.known.stop_began is None and not run.known.verdict().over_limit:
         run.silences.ledger.look(run.state, run.clock())
-    run.known.begin_stop(run.clock())
+    run.known.stopped(Stop(run.clock(), STOP_CAUSES[reason], exit=int(run.requests.exit)))
     await run.emit(StopAsked(run.clock(), reason, grace))
     live = run.known.live_tasks()
     results = await asyncio.gather(

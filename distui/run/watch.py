@@ -120,7 +120,10 @@ class Watch:
         )
 
     async def _target(self, host: HostRun, task: Task, *, adopted: bool) -> FollowTarget:
-        resume = self.known.tracks[task.index].log.restore(ResumePoint.from_json) if adopted else None
+        track = self.known.tracks[task.index]
+        resume = track.log.restore(ResumePoint.from_json) if adopted else None
+        if resume is not None:
+            track.recall(self._stored)
         ref = host.ids.get(task.index, task.container)
         if task.engine == "process":
             ref = task_folder(await host.run_dir(), task.index)

@@ -1,18 +1,19 @@
-"""Tasks of a run that end: how each did and what explains it, whose doing it was, and which failure came first."""
+"""Tasks of a run that end: noted as facts, and told as far as is known then; the last word is the verdict's."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
-from distui.plan.limit import reached
 from distui.run import elastic
 from distui.run.diagnose import exit_words
-from distui.run.events import Event, Failure, FailureFound, Notice, RankChanged, RankPhase
+from distui.run.events import Event, Failure, FailureFound, Notice, RankChanged
 from distui.run.followed import Exited
-from distui.run.known import KILLED, REMOVED, Known
+from distui.run.known import Known
 from distui.run.track import TaskTrack
-from distui.run.verdict.old import STOP_CODES, Exit, corrected
+from distui.run.verdict.evidence import End, Stop, corrected
+from distui.run.verdict.explain import REMOVED, as_a_boot
+from distui.run.verdict.outcome import RankEnd, Verdict
+from distui.run.verdict.stops import STOP_CODES
 from distui.run.watch_hosts import WatchedHosts
 
 
@@ -49,6 +50,9 @@ class WatchedEnds:
         self._hosts = hosts
         self._emit = emit
         self._announced: Failure | None = None
+        self._told: dict[int, tuple[object, ...]] = {}
+        """Rank -> what was said of its end."""
+        self._limit_told = False
 
     async def announce(self, failure: Failure | None) -> None:
         """Say which failure came first, when that is new."""
@@ -58,137 +62,116 @@ class WatchedEnds:
 
     async def exited(self, track: TaskTrack, event: Exited) -> None:
         """A task ended; its last lines may still come."""
-        if track.exit is not None:
+        if track.end is not None:
             return
         known = self._known
-        words = event.error or ("nobody saw how it ended: its supervisor is gone" if event.state == "lost" else "")
         offset = known.offset_ms(track.task.host)
-        track.exit_at = corrected(event.finished_at, offset, otherwise=known.clock())
-        track.exit = Exit(event.code, bool(event.oom), words, event.finished_at)
-        track.started_at = event.started_at and event.started_at - (offset or 0.0) / 1000
-        track.never_started = event.state == "never_started"
+        end = End(
+            code=event.code,
+            at=corrected(event.finished_at, offset),
+            oom=bool(event.oom),
+            error=event.error,
+            started_at=corrected(event.started_at, offset),
+            signalled=event.signalled,
+            state=event.state,
+            seen_at=known.clock(),
+        )
         track.phase = "exited"
-        self._explain(track)
-        if self._over_limit(event):
-            await self._end_by_limit(track)
-        elif event.code in STOP_CODES and not event.oom:
-            await self._maybe_stopped(track)
-        track.before_stop = known.stop_began is None
-        if event.signalled and track.before_stop and track.exit.bad and not track.exit.error and not track.exit.oom:
-            track.exit = replace(track.exit, error=KILLED)
-        await self._say_ended(track)
-        known.changed.set()
+        track.ended(end)
+        known.news()
+        await self._say_limit(track)
+        await self._maybe_stopped(track, end)
+        await self._tell(track)
 
     async def drained(self, track: TaskTrack) -> None:
         """A task that ended is read to its end: what it said tells the cause."""
         track.phase = "drained"
+        self._known.news()
+        await self._tell(track)
         if self._known.failed:
-            await self.announce(self._known.failure())
+            await self.announce(self._known.verdict().failure)
         await self._say_left(track)
-        self._known.changed.set()
 
     async def removed(self, track: TaskTrack) -> None:
         """Its container or folder is gone, though we did not remove it."""
-        known, task, words = self._known, track.task, REMOVED
+        known, task = self._known, track.task
         track.phase = "removed"
-        if track.exit is None:
-            track.exit = Exit(None, error=words)
-            track.exit_at = known.clock()
-            self._explain(track)
-            words = track.exit.error
-            await self._maybe_stopped(track)
-            track.before_stop = known.stop_began is None
-            state: RankPhase = "removed" if track.before_stop else "stopped"
-            if not track.before_stop:
-                words = f"stopped and removed by {known.stopped_by}" if known.stopped_by else "not there any more"
-            for rank in task.ranks:
-                await self._emit(RankChanged(known.clock(), rank, task.host, state, words=words))
+        track.gone()
+        before = track.end
+        track.ended(End(None, state="removed", seen_at=known.clock()))
+        known.news()
+        if before is None:
+            assert track.end is not None
+            await self._maybe_stopped(track, track.end)
         elif not known.stopped_by:
-            if track.exit.bad and track.exit.error in ("", KILLED):
-                track.exit = replace(track.exit, error=words)
-            await self._emit(Notice(known.clock(), "warning", f"{task.name}: {words}", task.host))
-        known.changed.set()
+            await self._emit(Notice(known.clock(), "warning", f"{task.name}: {REMOVED}", task.host))
+        await self._tell(track)
 
     async def explain(self, host: str) -> None:
         """Something became known of a host after tasks had ended there: it may be what ended them."""
-        for track in self._known.failed_tracks():
-            if track.task.host == host and self._explain(track):
-                await self._say_ended(track)
+        self._known.news()
+        for track in self._known.tracks.values():
+            if track.task.host == host and track.end is not None:
+                await self._tell(track)
 
-    async def explain_last(self) -> None:
+    async def ask_boots(self) -> None:
         """Before the verdict: look whether hosts were restarted. One that shuts down stops its containers first."""
-        failed = self._known.failed_tracks()
-        await self._hosts.ask_boots(failed)
-        for host in {track.task.host for track in failed}:
-            await self.explain(host)
-
-    def _explain(self, track: TaskTrack) -> bool:
-        """Note what happened to its host as what ended a task, where it explains that; whether it is news."""
-        assert track.exit is not None
-        words = self._hosts.restart_explains(track)
-        if not words and track.exit.error in ("", KILLED):
-            words = self._hosts.engine_explains(track)
-        news = words not in ("", track.exit.error)
-        if news:
-            track.exit = replace(track.exit, error=words)
-        return news
-
-    def _over_limit(self, event: Exited) -> bool:
-        """Whether the job's `max_duration` ended the task, and not a stop."""
         known = self._known
-        stopped = known.stop_began is not None and not known.over_limit
-        if stopped or event.oom or None in (event.started_at, event.finished_at):
-            return False
-        assert event.started_at is not None
-        assert event.finished_at is not None
-        return reached(event.code, event.finished_at - event.started_at, known.plan.max_duration)
+        ended = [known.tracks[index] for index in known.bad()]
+        await self._hosts.ask_boots(t.task.host for t in ended if t.end is not None and as_a_boot(t.end))
+        known.news()
 
-    async def _end_by_limit(self, track: TaskTrack) -> None:
-        """The run is over: what its other tasks did since then is no failure."""
+    async def tell_all(self, verdict: Verdict) -> None:
+        """Say of every rank how it ended, where that is other or more than what was said before."""
+        for rank in sorted(verdict.ranks):
+            end = verdict.ranks[rank]
+            if end.relation != "unknown":
+                await self._say(end, end.relation)
+
+    async def _tell(self, track: TaskTrack) -> None:
+        """Say how the ranks of a task ended, before anything is said of others."""
+        for end in self._known.judged_alone(track).ranks.values():
+            if end.state not in ("running", "lost"):
+                await self._say(end, "")
+
+    async def _say(self, end: RankEnd, relation: str) -> None:
+        of = end.of if relation else ""
+        said = (end.state, end.exit, end.oom, end.words, relation, of, end.at)
+        if self._told.get(end.rank) != said:
+            self._told[end.rank] = said
+            await self._emit(
+                RankChanged(
+                    self._known.clock(), end.rank, end.host, end.state, end.exit, end.oom, end.words,
+                    relation, of, end.at,
+                )
+            )  # fmt: skip
+
+    async def _say_limit(self, track: TaskTrack) -> None:
+        """The job's `max_duration` has ended the run."""
         known = self._known
-        if known.over_limit:
-            known.stop_began = min(track.exit_at, known.stop_began or track.exit_at)
+        if self._limit_told or known.plan.max_duration is None or not known.judged_alone(track).over_limit:
             return
-        known.over_limit = True
-        text = f"the job's max_duration is over: tasks end {known.plan.max_duration:g} s after their start"
-        await self._emit(Notice(known.clock(), "warning", text))
-        known.stopped_by = known.stopped_by or "max_duration"
-        known.begin_end(track.exit_at)
+        if known.verdict().over_limit:
+            self._limit_told = True
+            text = f"the job's max_duration is over: tasks end {known.plan.max_duration:g} s after their start"
+            await self._emit(Notice(known.clock(), "warning", text))
 
-    async def _maybe_stopped(self, track: TaskTrack) -> None:
+    async def _maybe_stopped(self, track: TaskTrack, end: End) -> None:
         """It ended as stopped ones do, but not by us: read who did now, for they remove their word soon."""
         known = self._known
-        if known.stop_began is None:
-            await self._hosts.ask_who_stopped(track.task.host)
-            if known.stopped_by:
-                known.begin_stop(track.exit_at)
-
-    async def _say_ended(self, track: TaskTrack) -> None:
-        assert track.exit is not None
-        known, exit, task = self._known, track.exit, track.task
-        words = exit_words(exit.code, oom=exit.oom, error=exit.error, engine=task.engine)
-        state: RankPhase = "exited"
-        if exit.oom:
-            state = "oom"
-        elif known.ours(track):
-            state, words = "stopped", f"stopped by {known.stopped_by or 'distui'} (exit {exit.code})"
-        elif track.never_started:
-            state = "never_started"
-        elif track.phase == "removed" and exit.code is None:
-            state = "removed"
-        elif exit.code is not None and exit.code > 128:
-            state = "killed"
-        for rank in task.ranks:
-            await self._emit(RankChanged(known.clock(), rank, task.host, state, exit.code, exit.oom, words))
+        as_stopped = end.state == "removed" or (end.code in STOP_CODES and not end.oom)
+        if as_stopped and known.stop_began is None and not known.verdict().over_limit:
+            by = await self._hosts.ask_who_stopped(track.task.host)
+            if by:
+                known.stopped(Stop(track.exit_at, "elsewhere", by))
 
     async def _say_left(self, track: TaskTrack) -> None:
         """What the end of a node means for a run that may lose some."""
-        known = self._known
-        bad = known.bad()
-        if known.plan.min_nodes is None or track.task.index not in bad:
+        known, end = self._known, track.end
+        bad = known.bad() if known.plan.min_nodes is not None else frozenset()
+        if end is None or track.task.index not in bad:
             return
-        assert track.exit is not None
         task = track.task
-        how = exit_words(track.exit.code, oom=track.exit.oom, error=track.exit.error, engine=task.engine)
+        how = exit_words(end.code, oom=end.oom, error=end.error, engine=task.engine)
         text = f"{task.name} ended: {how}; {elastic.words_on_loss(known.plan, task.index, bad)}"
         await self._emit(Notice(known.clock(), "warning", text, task.host))

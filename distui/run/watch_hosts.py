@@ -12,14 +12,6 @@ from distui.run.events import Event, HostChanged, Notice, RankChanged, RankPhase
 from distui.run.followed import Back, FollowEvent, Lost
 from distui.run.host_run import HostRun
 from distui.run.known import Known
-from distui.run.track import TaskTrack
-from distui.run.verdict.old import STOP_CODES
-
-_GIVEN_UP = 255
-"""Docker's exit code of containers whose end it did not see: the host went down under them."""
-
-ENGINE_SLACK = 15.0
-"""Seconds that an engine may take over stopping its containers before it is seen to be down."""
 
 
 class WatchedHosts:
@@ -30,11 +22,9 @@ class WatchedHosts:
         """What is followed now, by host."""
         self._known = known
         self._emit = emit
-        self._engine_lost: dict[str, float] = {}
-        """Host -> when its engine was last lost, in our clock."""
-        self._rebooted: set[str] = set()
         self._boot_untold: set[str] = set()
         self._missing: dict[str, set[str]] = {}
+        self._stop_told = False
 
     async def unmet(self, host: str, reason: str, *, engine: bool = False) -> None:
         """A host of an adopted run, or only its engine, is out of reach from the start.
@@ -64,7 +54,7 @@ class WatchedHosts:
         missing = self._missing.setdefault(host, set())
         missing.add(event.what)
         if event.what == "engine":
-            self._engine_lost[host] = known.clock()
+            known.engine_lost[host] = known.clock()
         reason = event.reason if event.what == "host" else f"its engine does not answer: {event.reason}"
         if host not in known.lost_since:
             known.lost_since[host] = known.clock()
@@ -80,7 +70,7 @@ class WatchedHosts:
         missing = self._missing.setdefault(host, set())
         missing.discard(event.what)
         if event.rebooted:  # its engine may not be back yet
-            self._rebooted.add(host)
+            known.rebooted.add(host)
             self._boot_untold.add(host)
         lost = host in known.lost_since
         if missing or not (lost or host in self._boot_untold):
@@ -93,60 +83,44 @@ class WatchedHosts:
             await self._mark(host, "running", "")
         known.changed.set()
 
-    def restart_explains(self, track: TaskTrack) -> str:
-        """What a boot of its host says of a task's end, when it may have made it."""
-        return "its host was restarted" if track.task.host in self._rebooted and _as_a_boot(track) else ""
-
-    def engine_explains(self, track: TaskTrack) -> str:
-        """A daemon that stops or starts again stops its containers, unless live-restore is on."""
-        assert track.exit is not None
-        lost = self._engine_lost.get(track.task.host)
-        near = lost is not None and track.exit_at >= lost - ENGINE_SLACK
-        return "its container engine was stopped or restarted" if near and track.exit.code in STOP_CODES else ""
-
-    async def ask_boots(self, tracks: Iterable[TaskTrack]) -> None:
-        """Look whether hosts that answer now were restarted since the start, where that may have ended these tasks."""
-        hosts = {t.task.host for t in tracks if _as_a_boot(t)} - self._rebooted
-        await asyncio.gather(*(self._ask_boot(self.runs[host]) for host in hosts))
+    async def ask_boots(self, hosts: Iterable[str]) -> None:
+        """Look whether these hosts, where they answer now, were restarted since the start."""
+        unasked = set(hosts) - self._known.rebooted
+        await asyncio.gather(*(self._ask_boot(self.runs[host]) for host in unasked))
 
     async def _ask_boot(self, host: HostRun) -> None:
         with contextlib.suppress(DistuiError):
             if await host.restarted():
-                self._rebooted.add(host.host)
+                self._known.rebooted.add(host.host)
 
     async def stopped_elsewhere(self) -> str:
         """Who stopped the run from another machine, after asking all hosts at once; empty when nobody did."""
         if not self._known.stopped_by:
-            await asyncio.gather(*(self.ask_who_stopped(host) for host in self.runs))
+            told = await asyncio.gather(*(self.ask_who_stopped(host) for host in self.runs))
+            return next((words for words in told if words), "")
         return self._known.stopped_by
 
-    async def ask_who_stopped(self, host: str) -> None:
-        """Read on one host who says that they stop the run."""
-        known = self._known
+    async def ask_who_stopped(self, host: str) -> str:
+        """Read on one host who says that they stop the run; empty when nobody does, or it does not answer."""
         with contextlib.suppress(DistuiError):
             words = await self.runs[host].stopped_by()
-            if words and not known.stopped_by:
-                known.stopped_by = words
-                await self._emit(Notice(known.clock(), "info", f"stopped by {words}", host))
+            if words and not self._stop_told:
+                self._stop_told = True
+                await self._emit(Notice(self._known.clock(), "info", f"stopped by {words}", host))
+            return words
+        return ""
 
     async def _say_lost(self, host: str) -> None:
         """What it means for a run that may lose nodes that a host is out of reach, if it does not come back."""
         known = self._known
-        gone = {t.task.index for t in known.tracks.values() if t.exit is None and t.task.host in known.lost_since}
-        for task in (t.task for t in known.tracks.values() if t.task.host == host and t.exit is None):
+        gone = {t.task.index for t in known.tracks.values() if t.end is None and t.task.host in known.lost_since}
+        for task in (t.task for t in known.tracks.values() if t.task.host == host and t.end is None):
             words = elastic.words_on_loss(known.plan, task.index, gone | known.bad())
             await self._emit(Notice(known.clock(), "warning", f"without {task.name}: {words}", host))
 
     async def _mark(self, host: str, state: RankPhase, words: str) -> None:
         """Set the state of the ranks of one host that have not ended."""
         for track in self._known.tracks.values():
-            if track.task.host == host and track.exit is None:
+            if track.task.host == host and track.end is None:
                 for rank in track.task.ranks:
                     await self._emit(RankChanged(self._known.clock(), rank, host, state, words=words))
-
-
-def _as_a_boot(track: TaskTrack) -> bool:
-    """Whether a task ended as a boot ends one: unseen, given up by Docker (255), or stopped by it."""
-    exit = track.exit
-    assert exit is not None
-    return not (exit.oom or track.never_started) and (exit.code is None or exit.code in (*STOP_CODES, _GIVEN_UP))

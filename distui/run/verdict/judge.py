@@ -58,6 +58,7 @@ def judge(evidence: Evidence) -> Verdict:
         ranks=ends,
         bad=bad,
         failed=fails(evidence, bad),
+        over_limit=any(stop.reason == "limit" for stop in stops),
         notes=tuple(_notes(evidence, stops)),
     )
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from distui.run.causes import Cause
 from distui.run.diagnose import cause_of
 from distui.run.severity import severity
 from distui.run.traceback import RANK_PREFIX
-from distui.run.verdict.evidence import Line
+from distui.run.verdict.evidence import Line, Lines
 
 Weight = Literal["own", "waited", "echo"]
 """`own`: something went wrong here. `waited`: it waited for others in vain. `echo`: a peer went away."""
@@ -71,7 +72,8 @@ class LastWords:
         return _NUMBERS.sub("#", self.headline)[:200]
 
 
-def last_words(lines: Sequence[Line]) -> LastWords | None:
+@lru_cache(1024)
+def last_words(lines: Lines) -> LastWords | None:
     """What the end of a log says of a failure; None when it says nothing of one, or the rank worked on after it."""
     texts = [RANK_PREFIX.sub("", line.text).rstrip() for line in lines]
     end = _last_error(texts, lines)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from distui.run.events import Failure, RunOutcome
+from distui.run.events import Failure, RankPhase, RunOutcome
 
 Relation = Literal["first", "alike", "followed", "before", "stopped", "succeeded", "unknown"]
 """To the first failure: it is that; failed in the same way at about the same time, or at one that the clocks can't tell
@@ -34,8 +34,8 @@ class RankEnd:
     of: str = ""
     """Which rank it followed, in words."""
     oom: bool = False
-    state: str = "exited"
-    """Its last state as a `RankPhase`."""
+    state: RankPhase = "exited"
+    """Its last state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,5 +56,7 @@ class Verdict:
     """Tasks that ended badly by themselves."""
     failed: bool = False
     """Whether the run failed because of them: it may be able to do without."""
+    over_limit: bool = False
+    """Whether the job's `max_duration` ended a task, and with it the run."""
     notes: tuple[str, ...] = ()
     """What else should be said of the end."""

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 
-from distui.run.verdict.evidence import Line
+from distui.run.verdict.evidence import Line, Lines
 
 _FAILED = re.compile(r"failed \(exitcode: (-?\d{1,9})\) local_rank: (\d{1,9}) \(pid: (\d{1,9})\)")
 _CLOSING = re.compile(r"(?:Sending|Closing) process (\d{1,9}) (?:closing|via) signal (SIG[A-Z]+)")
@@ -69,7 +70,8 @@ class AgentWords:
         return len(self.closed - {end.pid for end in self.ends.values()})
 
 
-def agent_words(lines: Sequence[Line]) -> AgentWords:
+@lru_cache(256)
+def agent_words(lines: Lines) -> AgentWords:
     """Read the agent's lines; of ranks that were started again only their last round counts."""
     told = AgentWords()
     for line in lines:

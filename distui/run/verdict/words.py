@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from distui.run.diagnose import exit_words
+from distui.run.events import RankPhase
 from distui.run.verdict.evidence import Evidence, Stop
 from distui.run.verdict.failure import how_it_ended
 from distui.run.verdict.outcome import RankEnd, Relation
@@ -46,7 +47,7 @@ def _words(part: Part, relation: Relation) -> str:
     return how_it_ended(part)
 
 
-def _state(part: Part, relation: Relation) -> str:
+def _state(part: Part, relation: Relation) -> RankPhase:
     """As a `RankPhase`."""
     end = part.task.end
     if end is None:
