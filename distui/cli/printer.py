@@ -11,7 +11,7 @@ from distui.cli import words
 from distui.cli.console import Console
 from distui.cli.outlet import Outlet
 from distui.cli.ranks import Prefixes
-from distui.run.events import Event, LogLine, LogLines, RunEnded, RunOpened, iso, to_json
+from distui.run.events import Event, LogLine, LogLines, RankChanged, RunEnded, RunOpened, iso, to_json
 from distui.run.line_block import LineBlock
 from distui.run.lines import safe
 from distui.run.state import RunState
@@ -94,6 +94,23 @@ def _is_plain(data: bytes) -> bool:
     return not data.translate(None, _PLAIN)
 
 
+class Heard:
+    """Leaves out what was said of a rank already: its last event tells of its relation to the failure, too."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, tuple[object, ...]] = {}
+
+    def news(self, events: Iterable[Event]) -> list[Event]:
+        """The events that say something new to people."""
+        return [event for event in events if not isinstance(event, RankChanged) or self._is_new(event)]
+
+    def _is_new(self, event: RankChanged) -> bool:
+        said = (event.state, event.exit, event.words)
+        known = self._ends.get(event.rank) == said
+        self._ends[event.rank] = said
+        return not (known and event.relation)
+
+
 class HeadlessPrinter:
     """For people: `013 node02 | text` on stdout, one line per phase and change on stderr, a report at the end."""
 
@@ -104,6 +121,7 @@ class HeadlessPrinter:
         self._verbose = verbose
         self._lines = LineWriter(view, colour=console.out_colour)
         self._told_closed = False
+        self._heard = Heard()
 
     async def feed(self, batch: Sequence[Event], state: RunState) -> None:
         """See Sink."""
@@ -118,7 +136,7 @@ class HeadlessPrinter:
                 self._lines.open(event.ranks, event.names)
             others.append(event)
         await self._write(b"".join(logs), state)
-        said = list(words.of_batch(others, verbose=self._verbose, names=words.names_of(state)))
+        said = list(words.of_batch(self._heard.news(others), verbose=self._verbose, names=words.names_of(state)))
         if said:
             await self._outlet.drain(1.0)  # keeps both streams in order on one terminal
             for text, style in said:
@@ -184,11 +202,12 @@ class ResultPrinter:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._heard = Heard()
 
     async def feed(self, batch: Sequence[Event], state: RunState) -> None:
         """See Sink; what happens on the way is kept quiet, but for words on stderr."""
         for text, style in words.of_batch(
-            [e for e in batch if not isinstance(e, LogLines)], names=words.names_of(state)
+            self._heard.news(e for e in batch if not isinstance(e, LogLines)), names=words.names_of(state)
         ):
             tell(self._console, text, style)
 

@@ -32,6 +32,8 @@ class Container:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     stop_code: int = 143
     """What it ends with on SIGTERM."""
+    signalled: bool = False
+    """Whether somebody had the engine send it a signal."""
     lasted: float | None = None
     """How long it ran, when the engine tells."""
 
@@ -40,6 +42,11 @@ class Container:
         if self.status == "running":
             self.status, self.code, self.oom, self.finished = "exited", code, oom, finished
             self.ended.set()
+
+    def stop(self, code: int) -> None:
+        """The engine is asked to send it a signal."""
+        self.signalled = self.status == "running"
+        self.end(code)
 
     @property
     def task(self) -> int:
@@ -91,7 +98,7 @@ class FakeEngine:
             case ("run", "-d", *words):
                 return self._run(argv, words)
             case ("stop", "-t", seconds, *names) if seconds.isdigit():
-                return self._each(argv, names, lambda c: c.end(c.stop_code))
+                return self._each(argv, names, lambda c: c.stop(c.stop_code))
             case ("kill", "--signal", "KILL", *names):
                 return self._kill(argv, names)
             case ("rm", "--volumes", "--force", *names):
@@ -156,7 +163,7 @@ class FakeEngine:
 
     def _kill(self, argv: tuple[str, ...], names: Sequence[str]) -> Completed:
         over = [n for n in names if (c := self._find(n)) is not None and c.status != "running"]
-        done = self._each(argv, [n for n in names if n not in over], lambda c: c.end(137))
+        done = self._each(argv, [n for n in names if n not in over], lambda c: c.stop(137))
         if not over:
             return done
         return self._fail(argv, f"Error response from daemon: Cannot kill container: {over[0]} is not running")

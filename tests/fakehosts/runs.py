@@ -109,7 +109,15 @@ class FakeFollower:
             await self.emit(Records(target.task, batch, ResumePoint(written=len(said))))
         now = time.time()
         began = None if container.lasted is None else now - container.lasted
-        exited = Exited(target.task, container.code, "exited", container.oom, started_at=began, finished_at=now)
+        exited = Exited(
+            target.task,
+            container.code,
+            "exited",
+            container.oom,
+            started_at=began,
+            finished_at=now,
+            signalled=container.signalled,
+        )
         await self.emit(exited)
         await self.emit(Drained(target.task, ResumePoint()))
 

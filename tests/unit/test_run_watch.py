@@ -21,6 +21,7 @@ from distui.run.masking import Mask
 from distui.run.resume import ResumePoint
 from distui.run.samples import Sample, Traffic
 from distui.run.store import RunStore, StoredRun
+from distui.run.verdict.evidence import Stop
 from distui.run.watch import Watch
 from fakehosts.hosts import FakeConnector, FakeHost
 from fakehosts.runs import facts_of, plan_for, use_fake_follower
@@ -89,7 +90,7 @@ async def test_lines_reach_file_and_event_once(make: Any) -> None:
     assert [line.text for e in watched.of(LogLines) for line in e.lines] == ["one", "two", "three"]
     assert watched.stored.rank_log(0).read_bytes() == b"one\ntwo\nthree"
     assert watched.known.settled
-    assert watched.known.all_succeeded()
+    assert watched.known.verdict().outcome == "succeeded"
 
 
 async def test_a_secret_that_a_rank_prints_is_hidden_and_told_once(make: Any) -> None:
@@ -173,11 +174,12 @@ async def test_the_first_failure_is_by_our_clock(make: Any) -> None:
     )
     named = [(e.failure.rank, e.failure.at) for e in watched.of(FailureFound)]
     assert named == [(0, 90.0), (1, 85.0)]
-    failure = watched.known.failure()
+    failure = watched.known.verdict().failure
+    assert failure is not None
     assert (failure.rank, failure.exit) == (1, 3)
 
 
-@pytest.mark.parametrize(("later", "uncertain"), [(0.08, True), (0.2, False)])
+@pytest.mark.parametrize(("later", "uncertain"), [(0.08, True), (0.6, False)])
 async def test_ends_that_clocks_cannot_tell_apart_are_marked(make: Any, later: float, uncertain: bool) -> None:
     """h2's clock is two hours behind, and known to 100 ms only: what lies nearer together has no sure order."""
     facts = {"h1": facts_of("h1"), "h2": facts_of("h2", 12, clock_offset_ms=-7_200_000.0, rtt_ms=200.0)}
@@ -186,8 +188,10 @@ async def test_ends_that_clocks_cannot_tell_apart_are_marked(make: Any, later: f
         ("h1", Exited(0, 1, "exited", finished_at=90.0)),
         ("h2", Exited(1, 3, "exited", finished_at=90.0 + later - 7200)),
     )
-    assert watched.known.failure().rank == 0
-    assert ("h2 failed at the same time as far as can be told" in watched.known.uncertain()) == uncertain
+    assert watched.known.verdict().failure.rank == 0
+    verdict = watched.known.verdict()
+    assert ("rank 1 on h2 failed at the same time as far as can be told" in verdict.failure.unsure) == uncertain
+    assert verdict.certainty == ("uncertain" if uncertain else "certain")
 
 
 async def test_a_kill_known_before_our_stop_is_never_the_stop_s(make: Any) -> None:
@@ -195,11 +199,12 @@ async def test_a_kill_known_before_our_stop_is_never_the_stop_s(make: Any) -> No
     watched = make(plan_for("h1", "h2"))
     async with watched.watch.following(watched.hosts, adopted=False):
         await watched.watch.take("h1", Exited(0, 137, "exited", finished_at=105.0))
-        watched.known.begin_stop(watched.now)
+        watched.now += 1.0
+        watched.known.stopped(Stop(watched.now, "failure"))
         await watched.watch.take("h2", Exited(1, 137, "exited", finished_at=105.0))
     await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
     assert [(e.rank, e.state) for e in watched.of(RankChanged)] == [(0, "killed"), (1, "stopped")]
-    assert watched.known.failure().rank == 0
+    assert watched.known.verdict().failure.rank == 0
 
 
 async def test_a_failure_is_announced_once(make: Any) -> None:
@@ -266,7 +271,7 @@ async def test_what_is_known_only_after_an_end_explains_it_too(make: Any, later:
     await watched.tell(("h1", ended), ("h1", Drained(0, ResumePoint())), ("h1", Lost("host", "gone")), ("h1", later))
     last = watched.of(RankChanged)[-1]
     assert (last.state, last.words) == ("killed", f"killed by SIGTERM (terminated), exit 143: {words}")
-    assert watched.known.failure().words == last.words
+    assert watched.known.verdict().failure.words == last.words
 
 
 async def test_a_task_that_is_gone_after_a_boot_went_with_it(make: Any) -> None:
@@ -297,7 +302,8 @@ async def test_what_is_known_of_tasks(make: Any) -> None:
     assert watched.known.live_tasks() == {0, 1, 2}
     await watched.tell(("h1", Exited(0, 0, "exited")), ("h2", Removed(1)))
     assert watched.known.live_tasks() == {2}
-    assert watched.known.unknown_tasks() == {2}
+    assert watched.known.verdict().outcome == "unknown"
+    assert watched.known.verdict().ranks[2].relation == "unknown"
     assert not watched.known.settled
     assert watched.known.failed
 

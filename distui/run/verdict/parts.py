@@ -17,6 +17,9 @@ from distui.run.verdict.moments import Moment, ended, noticed, said
 from distui.run.verdict.stops import caused, seen_before, spoke_before, stop_for
 from distui.run.verdict.torchrun import AgentWords, agent_words
 
+AT_ONCE = 2.0
+"""Seconds after a stop began in which a task may end before its signal has come to it."""
+
 How = Literal["failed", "succeeded", "stopped", "taken", "open"]
 """`taken`: torchrun ended it, since others of its node had failed. `open`: not known to have ended."""
 
@@ -86,7 +89,7 @@ def _whole(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None, line
     part = Part(task, task.ranks, "failed", end.code, ended(evidence, task), stop=stop)
     doubt = evidence.doubt(task.host)
     if end.code == 0 and not end.oom:
-        fell = stop is not None and caused(stop, end, 0, end.at, doubt) and not _by_itself(task, end)
+        fell = stop is not None and caused(stop, end, 0, end.at, doubt) and not _by_itself(task, end, stop)
         return replace(part, how="stopped" if fell else "succeeded")
     words = last_words(lines)
     if stop is not None:
@@ -97,9 +100,10 @@ def _whole(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None, line
     return _failed(evidence, part, words)
 
 
-def _by_itself(task: TaskSeen, end: End) -> bool:
+def _by_itself(task: TaskSeen, end: End, stop: Stop) -> bool:
     """Whether the engine knows that it sent the task no signal: it ended well at the time of the stop, not by it."""
-    return task.engine != "process" and end.seen_at is not None and not end.signalled
+    soon = end.at is not None and end.at - stop.at < AT_ONCE
+    return soon and task.engine != "process" and end.seen_at is not None and not end.signalled
 
 
 def _said_before(stop: Stop, lines: Lines, doubt: float) -> LastWords | None:
