@@ -48,7 +48,7 @@ async def review(run: RunController) -> Review:
     """Look at the end of a run whose tasks all ended well. Its hosts are asked for `success.file` only."""
     plan = run.plan
     on, asked, errors = await _file_on(run) if plan.success and plan.success.file else (None, (), {})
-    well = [t.task for t in run.known.tracks.values() if t.exit is not None and not t.exit.bad]
+    well = [t.task for t in run.known.tracks.values() if t.end is not None and t.end.code == 0 and not t.end.oom]
     read = await asyncio.to_thread(_read, plan, run.stored, well)
     looked = Looked(read.regex, read.given_up, on, asked, errors, _seconds(run))
     reasons = unmet(plan.success, looked) if plan.success is not None else ()
