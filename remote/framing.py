@@ -23,6 +23,8 @@ _MORE_PATH = (
 an engine a run does, too."""
 
 _NOISE_KEPT = 2048
+_PID_LONGEST = 32
+"""Bytes within which the mark's line ends: a host that never ends it does not get our memory."""
 
 
 def new_mark() -> str:
@@ -85,16 +87,22 @@ class Unframe:
         if self.found:
             return data
         self._held += data
-        head, mark, rest = self._held.partition(self._mark)
-        pid, newline, answer = rest.partition(b"\n")
-        if not newline:
-            self._forget(len(head) if mark else len(self._held) - len(self._mark))
-            return b""
-        self.found = True
-        self.pid = int(pid) if pid.isdigit() else 0
-        self._forget(len(head))
-        self._held.clear()
-        return bytes(answer)
+        while (at := self._held.find(self._mark)) >= 0:
+            begin = at + len(self._mark)
+            end = self._held.find(b"\n", begin, begin + _PID_LONGEST)
+            if end >= 0:
+                pid, answer = bytes(self._held[begin:end]), bytes(self._held[end + 1 :])
+                self.found = True
+                self.pid = int(pid) if pid.isdigit() else 0
+                self._forget(at)
+                self._held.clear()
+                return answer
+            if len(self._held) < begin + _PID_LONGEST:
+                self._forget(at)
+                return b""
+            self._forget(begin)  # no process id follows: not ours
+        self._forget(len(self._held) - len(self._mark))
+        return b""
 
     def seen(self) -> bytes:
         """The first bytes that came instead of the mark."""

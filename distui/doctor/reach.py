@@ -18,6 +18,8 @@ from distui.facts.values import loads
 from distui.session import ByteChannel, Session
 
 _GREETING = b"DISTUI-REACH:"
+_LONGEST = 1_000_000
+"""Bytes of an answer's line."""
 
 SLACK = 20.0
 """Seconds beyond the time-outs of the connections themselves: for starting python3 on a slow host."""
@@ -142,7 +144,8 @@ class _Trial:
         self.results: Mapping[str, Reached] = {}
         self._asked = False
         self._channel: ByteChannel | None = None
-        self._buffer = b""
+        self._buffer = bytearray()
+        self._searched = 0
 
     async def listen(self) -> None:
         """Start the program and have it listen; notes what goes wrong."""
@@ -209,16 +212,21 @@ class _Trial:
         """The program's next line; a login shell's chatter before it is passed over."""
         assert self._channel is not None
         while True:
-            line, newline, rest = self._buffer.partition(b"\n")
-            if newline:
-                self._buffer = rest
+            end = self._buffer.find(b"\n", self._searched)
+            if end >= 0:
+                line = bytes(self._buffer[:end])
+                del self._buffer[: end + 1]
+                self._searched = 0
                 if (start := line.find(_GREETING)) >= 0:
                     return self._read(line[start + len(_GREETING) :])
                 continue
             more = await self._channel.read()
             if not more:
                 raise await self._ended()
-            self._buffer = (self._buffer + more)[-1_000_000:]
+            if len(self._buffer) > _LONGEST:  # no answer has such a line
+                self._buffer.clear()
+            self._searched = len(self._buffer)
+            self._buffer += more
 
     def _read(self, line: bytes) -> dict[str, Any]:
         self._asked = False

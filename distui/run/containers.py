@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from distui.facts.values import as_object, integer
+from distui.framing import Behind
 from distui.plan import docker
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.run.discover import FoundTask, Runner, inspected, list_tasks, refused, rfc3339
@@ -106,15 +107,14 @@ def log_argv(host: Host, container: HostContainer, *, lines: int = LOG_LINES) ->
 async def follow_log(session: Session, argv: Argv) -> AsyncGenerator[bytes, None]:
     """The log's bytes, stdout and stderr as they come; ends when the log does. Close it to stop the follower."""
     channel = await session.open(("sh", "-c", _FOLLOW, *argv))
-    head: bytes | None = b""
+    noise: Behind | None = Behind(_BEGIN)
     try:
         while data := await channel.read(_READ):
-            if head is not None:  # what a noisy login shell says comes first
-                head += data
-                _, found, data = head.partition(_BEGIN)
-                if not found:
+            if noise is not None:  # what a noisy login shell says comes first
+                answer = noise.feed(data)
+                if answer is None:
                     continue
-                head = None
+                noise, data = None, answer
             if data:
                 yield data
     finally:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from distui.errors import HostCommandError, HostError
+from distui.framing import Behind
 from distui.plan import process
 from distui.run.feed import EngineAccess, FeedKind, Stream
 from distui.session import ByteChannel, Session
@@ -55,15 +56,14 @@ class ChannelStream(Stream):
 
     async def pour(self, channel: ByteChannel, begin: bytes = b"") -> None:
         """Pass on the channel's bytes, those before `begin` (a noisy login shell's) left out."""
-        head = b"" if begin else None
+        noise = Behind(begin) if begin else None
         while data := await channel.read(_READ):
-            if head is not None:
-                head += data
-                _, found, data = head.partition(begin)
-                if not found:
-                    self._bound(head)
+            if noise is not None:
+                answer = noise.feed(data)
+                if answer is None:
+                    self._bound(noise.dropped + len(noise.before))
                     continue
-                head = None
+                noise, data = None, answer
             await self.pass_on(data)
 
     async def pass_on(self, data: bytes) -> None:
@@ -81,7 +81,7 @@ class ChannelStream(Stream):
             head = head[max(head.find(b"HTTP/1."), 0) :] + data
             head, found, body = head.partition(b"\r\n\r\n")
             if not found:
-                self._bound(head)
+                self._bound(len(head))
         if not found:
             words = channel.stderr_tail().decode("utf-8", "replace").strip()
             self.take_end({"error": words or "the engine closed the connection without an answer"})
@@ -91,9 +91,9 @@ class ChannelStream(Stream):
         await self.pour(channel)
         self.take_end({})
 
-    def _bound(self, head: bytes) -> None:
+    def _bound(self, size: int) -> None:
         """Raise HostCommandError when what comes before the answer has no end."""
-        if len(head) > _HEAD_LIMIT:
+        if size > _HEAD_LIMIT:
             words = f"over {_HEAD_LIMIT} bytes and no answer among them"
             raise HostCommandError(self._feed.host, words, code="rubbish")
 

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from distui.framing import Behind
 from distui.run.onhost.wire import GREETING
 
 _HEAD = struct.Struct(">IHcx")
@@ -33,20 +34,23 @@ class FrameReader:
     """
 
     def __init__(self, word: str) -> None:
-        self._greeting_bytes = GREETING + word.encode() + b"\n"
+        self._before = Behind(GREETING + word.encode() + b"\n")
         self._rest = b""
         self.greeted = False
 
     @property
     def noise(self) -> str:
         """The last of what came instead of a greeting, in words."""
-        return "" if self.greeted else self._rest[-500:].decode("utf-8", "replace").strip()
+        return "" if self.greeted else self._before.before[-500:].decode("utf-8", "replace").strip()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that `data` completes. Raises NoHelper: no greeting in 1 MiB, a frame too long."""
+        if not self.greeted:
+            answer = self._greeting(data)
+            if answer is None:
+                return
+            data = answer
         self._rest = self._rest + data if self._rest else data
-        if not self.greeted and not self._greeting():
-            return
         buf, pos, end = self._rest, 0, len(self._rest)
         while pos + 8 <= end:
             length, ident, kind = _HEAD.unpack_from(buf, pos)
@@ -59,12 +63,10 @@ class FrameReader:
             pos = after
         self._rest = buf[pos:]
 
-    def _greeting(self) -> bool:
-        before, found, after = self._rest.partition(self._greeting_bytes)
-        if not found:
-            if len(before) > _NOISE_LIMIT:
-                raise NoHelper("the login printed over 1 MiB and no helper came")
-            return False
-        self._rest = after
-        self.greeted = True
-        return True
+    def _greeting(self, data: bytes) -> bytes | None:
+        """What follows the greeting; None while it has not come."""
+        answer = self._before.feed(data)
+        if answer is None and self._before.dropped > _NOISE_LIMIT:
+            raise NoHelper("the login printed over 1 MiB and no helper came")
+        self.greeted = answer is not None
+        return answer

@@ -111,7 +111,8 @@ _OTHER_ESCAPE = re.compile(r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0, C1
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # what turns the direction of text
-    "\u00ad\u180e\u200b-\u200d\u2060-\u2064\ufeff\U000e0000-\U000e007f"  # what takes no room
+    "\u00ad\u034f\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"  # no room
+    "\u115f\u1160\u2800\u3164\uffa0"  # what takes room and shows nothing
     "\u2028\u2029\ud800-\udfff]"  # what ends a line elsewhere, and halves of characters
 )
 
@@ -137,9 +138,30 @@ def safe(text: str, *, colour: bool = False) -> str:
     kept = []
     position = 0
     for match in _SGR.finditer(text):
-        kept += [_plain(text[position : match.start()]), match.group() if colour else ""]
+        kept += [_plain(text[position : match.start()]), _visible(match.group()) if colour else ""]
         position = match.end()
     return "".join([*kept, _plain(text[position:])])
+
+
+_SHOWN = frozenset(
+    ("", *map(str, (0, 1, 2, 3, 4, 7, 9, 21, 22, 23, 24, 27, 29, *range(31, 37), 39, 90, *range(91, 97))))
+)
+"""What of colours and styles is kept: readable on dark and on light. Not conceal (8), nor what can make text the colour
+of its ground: backgrounds, black, white, and colours by number."""
+
+
+def _visible(sequence: str) -> str:
+    """A sequence of colours and styles without what can hide text; empty when nothing is left."""
+    words = iter(sequence[2:-1].split(";"))
+    kept = []
+    for word in words:
+        number = word.lstrip("0") or word[:1]
+        if number in ("38", "48", "58"):  # the colour follows: `5;N` or `2;R;G;B`
+            for _ in range({"5": 1, "2": 3}.get(next(words, ""), 0)):
+                next(words, "")
+        elif number in _SHOWN:
+            kept.append(number)
+    return f"\x1b[{';'.join(kept)}m" if kept else ""
 
 
 def _plain(text: str) -> str:

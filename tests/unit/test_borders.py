@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FLOORS = ("spec", "facts", "plan", "doctor", "run", "cli")
 """Rooms of distui/, lowest first: each may import those before it, errors, session, config and patterns."""
 HEAVY = ("asyncssh", "textual", "torch", "tensorflow", "pydantic", "rich")
-GROUND = ("distui.errors", "distui.session", "distui.config", "distui.files", "distui.patterns")
+GROUND = ("distui.errors", "distui.session", "distui.config", "distui.files", "distui.framing", "distui.patterns")
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:

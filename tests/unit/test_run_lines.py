@@ -120,3 +120,31 @@ def test_excerpt_is_the_last_full_lines() -> None:
 def test_last_segment_of_nothing() -> None:
     """An empty line stays empty."""
     assert last_segment("") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "\x1b[31mred\x1b[0m"),
+        ("\x1b[1;32mok\x1b[m", "\x1b[1;32mok\x1b[m"),
+        ("a\x1b[8mhidden\x1b[28mb", "ahiddenb"),
+        ("\x1b[1;8mx", "\x1b[1mx"),
+        ("\x1b[008mx", "x"),
+        ("\x1b[30;40mx", "x"),
+        ("\x1b[38;5;0;48;2;0;0;0;4mx", "\x1b[4mx"),
+        ("\x1b[38:2::0:0:0mx", "x"),
+        ("\x1b[107;97mx", "x"),
+        ("\x1b[5;6mx", "x"),
+        ("\x1b[2K\x1b[1Aover\x1b[10Dwritten", "overwritten"),
+        ("\x1b]8;;http://evil\x07link\x1b]8;;\x07", "link"),
+        ("\x1b]52;c;RVZJTA==\x07x", "x"),
+        ("a\u202eb\u2066c", "a\ufffdb\ufffdc"),
+        ("a\u200bb\u2060c\u00add\u034fe", "a\ufffdb\ufffdc\ufffdd\ufffde"),
+        ("a\u3164b\u2800c\U000e0101d", "a\ufffdb\ufffdc\ufffdd"),
+        ("a\x9b8mb\x08\x08c", "a\ufffd8mb\ufffd\ufffdc"),
+    ],
+)
+def test_nothing_that_is_printed_is_hidden(text: str, shown: str) -> None:
+    """Text in the colour of its ground, concealed, overwritten, turned round or without width: all of it is seen."""
+    assert safe(text, colour=True) == shown
+    assert "\x1b" not in safe(text)

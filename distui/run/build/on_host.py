@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import IO
 
 from distui.errors import HostCommandError, HostError, SessionLost
+from distui.framing import Behind
 from distui.run.lines import safe
 from distui.session import ByteChannel, Session
 
@@ -93,12 +94,11 @@ async def build_image(session: Session, argv: Sequence[str], context: IO[bytes],
     sending = asyncio.create_task(_send(channel, context))
     pid, status = "", None
     try:
-        first = b""
-        while b"\n" not in first and (data := await channel.read()):
-            first += data
-        number, _, rest = first.partition(b"\n")
-        pid = number.decode("ascii", "replace").strip()
-        await told.take(rest)
+        first, rest = Behind(b"\n"), None
+        while rest is None and (data := await channel.read()):
+            rest = first.feed(data)
+        pid = first.before.decode("ascii", "replace").strip()
+        await told.take(rest or b"")
         while data := await channel.read():
             await told.take(data)
         await told.end()
