@@ -10,9 +10,12 @@ import functools
 import math
 import types
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+
+Figure = NewType("Figure", float)
+"""A number that a program printed: a loss may be NaN or infinite."""
 
 WHOLE = 1 << 53
 """No whole number beyond this is meant: JSON's readers elsewhere lose digits there."""
@@ -64,6 +67,8 @@ def _is(value: object, hint: Any) -> bool:
         return value is None
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= WHOLE
+    if hint is Figure:
+        return isinstance(value, float)
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool) and _finite(value)
     if dataclasses.is_dataclass(hint):

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from distui.fits import Figure
+
 RankPhase = Literal[
     "waiting", "starting", "running", "exited", "oom", "killed", "never_started", "removed", "lost", "stopped"
 ]
@@ -170,7 +172,7 @@ class Progressed:
     at: float
     rank: int
     host: str
-    values: Mapping[str, float]
+    values: Mapping[str, float | Figure]
     """Named groups that are numbers: `step`, `loss`."""
     words: Mapping[str, str] = field(default_factory=dict)
     """Named groups that are none."""
