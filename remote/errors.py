@@ -209,6 +209,15 @@ def revoked_key(target: Resolved, known: Known, kind: str, blob: bytes) -> HostK
     )
 
 
+def revoked_unseen(target: Resolved, known: Known) -> HostKeyError:
+    """A plain key that must not be used, of which only that is known: it is one of those revoked."""
+    keys = ", ".join(f"{entry.kind} {entry.print} ({entry.place})" for entry in known.revoked)
+    message = f"{place(target)} shows a key that is revoked: {keys}"
+    return HostKeyError(
+        target.alias, message, hint="the host needs a new key; ask its administrator", code="host_key_revoked"
+    )
+
+
 def bad_certificate(target: Resolved, reason: str) -> HostKeyError:
     """The host's certificate is not good: expired, for another name, revoked."""
     message = f"{place(target)} shows a host certificate that is not good: {reason}"

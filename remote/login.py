@@ -214,8 +214,10 @@ class Login:
         visitor, target, known = self._visitor, self._target, self._known
         if visitor.host_key is None and "evoked" not in str(exc):
             return errors.bad_certificate(target, str(exc))
-        if visitor.host_key is None:
+        if visitor.host_key is None and "CA key" in str(exc):
             return errors.revoked_certificate(target, known, str(exc))
+        if visitor.host_key is None:  # refused by asyncssh before it was shown to us
+            return errors.revoked_unseen(target, known)
         kind, blob = visitor.host_key.get_algorithm(), visitor.host_key.public_data
         match visitor.verdict:
             case "changed":

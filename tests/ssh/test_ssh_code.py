@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import signal
 import time
@@ -101,6 +102,18 @@ async def test_a_tree_arrives_as_it_is_and_once(place: Place, code: Path) -> Non
     assert (place.tree(source) / "train.py").stat().st_mode & 0o777 == 0o644
     assert place.store.stat().st_mode & 0o777 == 0o700
     assert await place.give(source) == Sent(0, 0)
+
+
+@pytest.mark.parametrize("want", [["f" * 64], [7], [["a"]], "all", None, {"a": 1}])
+async def test_a_host_that_asks_for_what_is_not_in_the_code(
+    place: Place, code: Path, monkeypatch: pytest.MonkeyPatch, want: object
+) -> None:
+    """A host that lies, or a program of another version: its error, and nothing of this machine goes there."""
+    said = json.dumps({"state": "want", "want": want})
+    program = f"import sys\nsys.stdin.buffer.readline()\nprint({said!r}, flush=True)\n".encode()
+    monkeypatch.setattr(sending, "_program", lambda: program)
+    with pytest.raises(HostCommandError, match="demo1: it asks for files that are not in the code"):
+        await place.give(source_of(code))
 
 
 async def test_only_what_changed_is_sent(place: Place, code: Path) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import hashlib
+import http.server
+import ipaddress
 import os
 import re
 import signal
+import ssl
 import subprocess
 import threading
 import time
@@ -15,6 +19,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from distui.errors import HostError, HostUnreachable, UsageError
 from distui.plan.fetch import client_argv, contained, fetch_of
@@ -144,6 +151,62 @@ def test_a_wrong_checksum(host: Host, web: Web) -> None:
     assert done.returncode == 1
     assert f"{web.url}/a has sha256 {sha(BIG)}, expected {'0' * 64}" in done.stderr
     assert list(host.cache.iterdir()) == []
+
+
+class Downgrade(http.server.BaseHTTPRequestHandler):
+    """Leads from https to an address without."""
+
+    to = ""
+
+    def do_GET(self) -> None:
+        self.send_response(302)
+        self.send_header("Location", f"{self.to}{self.path}")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_HEAD = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def certificate(path: Path) -> Path:
+    """A key and a certificate of its own for 127.0.0.1."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    place = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))])
+    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
+    signed = made.add_extension(place, critical=False).sign(key, hashes.SHA256())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(private + signed.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+@pytest.mark.parametrize("sum_known", [True, False])
+def test_https_does_not_lead_to_http(
+    host: Host, web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sum_known: bool
+) -> None:
+    """A server of https that redirects to http: nothing is asked there, whoever sits in between."""
+    web.files["/f"] = b"forged"
+    pem = certificate(tmp_path / "server.pem")
+    monkeypatch.setenv("CURL_CA_BUNDLE", str(pem))
+    secure = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("To", (Downgrade,), {"to": web.url}))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    secure.socket = context.wrap_socket(secure.socket, server_side=True)
+    threading.Thread(target=secure.serve_forever, args=(0.02,), daemon=True).start()
+    try:
+        done = host.fetch(f"https://127.0.0.1:{secure.server_port}/f", sha=sha(b"forged") if sum_known else "")
+    finally:
+        secure.shutdown()
+        secure.server_close()
+    assert done.returncode != 0
+    assert "it leads to an address that is not https, which is not followed" in done.stdout + done.stderr
+    assert web.asked == []
+    assert host.left == []
 
 
 def test_what_is_not_there(host: Host, web: Web) -> None:

@@ -89,7 +89,11 @@ class CodeSender:
     async def _ask(self) -> None:
         self._call = await _Call.open(self._link, self._give_up)
         answer = await self._call.ask(self._request)
-        self._want = tuple(answer["want"])
+        want = answer.get("want")
+        known = self._source.tree.by_hash
+        if not isinstance(want, list) or not all(isinstance(sha, str) and sha in known for sha in want):
+            raise HostCommandError(self._link.host, f"{self._link.host}: it asks for files that are not in the code")
+        self._want = tuple(want)
 
     async def send(self) -> Sent:
         """Send what is lacking; returns when the tree is there, checked. Raises as `ask`, and CheckFailed."""

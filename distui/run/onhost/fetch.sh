@@ -80,14 +80,19 @@ work() {
 }
 last_words() { grep -v '^[[:space:]]*$' "$lock/said" 2>/dev/null | tail -n 1 | cut -c 1-400; }
 
+# By which protocols $1 may be fetched, whatever it redirects to: what is asked for over https never goes on without.
+protocols() { case $1 in [Hh][Tt][Tt][Pp][Ss]:*) echo =https;; *) echo =http,https;; esac; }
+
 # $1 url  $2 file  $3 its sum, or nothing. Goes on where a broken connection ended, as long as that gets it further.
 download() {
-  fresh= idle=0
+  fresh= idle=0 only=$(protocols "$1")
   while :; do
     before=$(size "$2")
     enough "$1" "$before"
-    work curl -gfsSL --proto =http,https --connect-timeout 20 --speed-limit 1 --speed-time 60 -C - -o "$2" "$1" && return 0
+    work curl -gfsSL --proto "$only" --proto-redir "$only" --connect-timeout 20 --speed-limit 1 --speed-time 60 \
+      -C - -o "$2" "$1" && return 0
     case $status in
+      1) fail "can't fetch $1: it leads to an address that is not https, which is not followed";;
       22|33|36)  # no such range: all of it is there already, or the server can't go on in the middle
         [ "$before" -gt 0 ] && [ -z "$fresh" ] || break
         [ -z "$3" ] || [ "$(sum "$2")" != "$3" ] || return 0
@@ -103,7 +108,7 @@ download() {
 }
 # The rest of $1, of which $2 bytes are there, must fit.
 enough() {
-  whole=$(curl -gfsSLI --proto =http,https --connect-timeout 20 "$1" 2>/dev/null | tr -d '\r' |
+  whole=$(curl -gfsSLI --proto "$only" --proto-redir "$only" --connect-timeout 20 "$1" 2>/dev/null | tr -d '\r' |
     awk 'tolower($1) == "content-length:" { n = $2 } END { print n }')
   case $whole in ''|*[!0-9]*) return;; esac
   room=$(free)
