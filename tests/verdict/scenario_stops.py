@@ -32,6 +32,12 @@ def stop_beside(stage: Any) -> None:
     stage.distui("stop", stage.run, "-y")
 
 
+def kill_beside(stage: Any) -> None:
+    """`distui kill` in another terminal."""
+    stage.said("step 5", 2)
+    stage.distui("kill", stage.run, "-y")
+
+
 def stop_from_elsewhere(stage: Any) -> None:
     """`distui stop` on another machine: nothing of the run is known there."""
     stage.said("step 5", 2)
@@ -297,5 +303,29 @@ STOPS = (
         job(1, "sh", "-c", "trap '' TERM; echo step 5; while :; do sleep 0.2; done", stop_grace="30s"),
         truth("stopped", "stopped SIGKILL", "stopped SIGKILL", never=(*NO_BLAME, "outside distui", "out of memory")),
         interrupt_twice,
+    ),
+    Scenario(
+        "stop-kill",
+        "`distui kill` in another terminal while all is well",
+        plain(1, *LONG),
+        truth("stopped", "stopped SIGKILL", "stopped SIGKILL", never=(*NO_BLAME, "outside distui", "out of memory")),
+        kill_beside,
+    ),
+    Scenario(
+        "stop-process-user",
+        "engine process: Ctrl-C while both ranks are well",
+        job(
+            1,
+            "python3",
+            "/mnt/pytorch/programs/ends.py",
+            "--meet",
+            "/mnt/pytorch/meet",
+            *LONG,
+            image=None,
+            volumes=None,
+        ),
+        truth("stopped", TERM, TERM, never=NO_BLAME),
+        interrupt,
+        engine="process",
     ),
 )

@@ -42,7 +42,9 @@ TF = (
         "tf-worker-killed",
         "MultiWorkerMirroredStrategy: worker 1 of 2 is killed with SIGKILL",
         tf("worker/1:1:kill", **REAL),
-        truth("failed", "followed|stopped ?", "first SIGKILL", first=[1], never=["out of memory:"]),
+        truth(
+            "failed", "followed|stopped ?", "first SIGKILL", first=[1], cause="outside|kill", never=["out of memory:"]
+        ),
     ),
     Scenario(
         "tf-succeeds",
@@ -80,5 +82,11 @@ TF = (
         tf(roles=ROLES),
         truth("stopped", *[TERM] * 5, never=NO_BLAME),
         interrupt,
+    ),
+    Scenario(
+        "tf-roles-done-term-1",
+        "the chief is done; the parameter server and the workers end with 1 on the SIGTERM that follows",
+        tf("chief/0:3:exit:0", "ps/0:0:on-term", "worker/0:0:on-term", "worker/1:0:on-term", roles=ROLES),
+        truth("succeeded", "succeeded 0", "stopped 1", "stopped 1", "stopped 1", TERM, never=NO_BLAME),
     ),
 )

@@ -39,6 +39,18 @@ def stop_at(text: str) -> Any:
     return act
 
 
+def unplug(stage: Any) -> None:
+    """The cable of the network that carries the training."""
+    stage.said("step 5", 2)
+    stage.host("h2").fault("unplug", "ib0")
+
+
+def freeze_rank(stage: Any) -> None:
+    """SIGSTOP to the second host's rank."""
+    stage.said("step 5", 3)
+    stage.host("h2").fault("rank-stop", stage.host("h2").containers()[0])
+
+
 TORCH = (
     Scenario(
         "gloo-cascade",
@@ -182,7 +194,7 @@ TORCH = (
         "torchrun-sigkill",
         "torchrun on one host: rank 1 of 2 is killed with SIGKILL",
         torchrun(2, "--meet", "/pytorch/meet", "1:10:signal:SIGKILL", *LONG, hosts="h1"),
-        truth("failed", "followed SIGTERM", "first SIGKILL", first=[1], never=["out of memory:"]),
+        truth("failed", "followed SIGTERM", "first SIGKILL", first=[1], cause="outside|kill", never=["out of memory:"]),
     ),
     Scenario(
         "torchrun-oom",
@@ -260,20 +272,20 @@ TORCH = (
         "torchrun-node-killed",
         "torchrun on two hosts: kill -9 of all of the second node",
         torchrun(1, "--meet", "/pytorch/meet", *LONG),
-        truth("failed", "stopped ?", "first SIGKILL", first=[1], never=["out of memory:"]),
+        truth("failed", "stopped ?", "first SIGKILL", first=[1], cause="outside|kill", never=["out of memory:"]),
         rank_kill("h2"),
     ),
     Scenario(
         "gloo-ends-early",
         "gloo: rank 1 is done early and ends with 0, the others wait for it and lose their connections",
         gloo(1, "1:10:quit", *LONG, hosts="h[1-3]"),
-        truth("failed", "alike 1", "before 0", "alike 1", first=[0, 2]),
+        truth("failed", "alike 1", "before 0", "alike 1", first=[0, 2], cause="peer went away"),
     ),
     Scenario(
         "gloo-monitored-barrier",
         "gloo: rank 2 does not come to a monitored barrier, rank 0 names it after 3 s",
         gloo(1, "0:5:barrier", "1:5:barrier", "2:5:hang", *LONG, hosts="h[1-3]"),
-        truth("failed", "first 1", "followed|stopped ?", TERM, first=[0]),
+        truth("failed", "first 1", FOLLOWED, TERM, first=[0], cause="timed out"),
     ),
     Scenario(
         "gloo-spawn",
@@ -285,7 +297,15 @@ TORCH = (
         "gloo-nine-one-killed",
         "gloo: nine ranks on three hosts, rank 4 is killed with SIGKILL",
         gloo(3, "4:5:signal:SIGKILL", *LONG, hosts="h[1-3]"),
-        truth("failed", *[FOLLOWED] * 4, "first SIGKILL", *[FOLLOWED] * 4, first=[4], never=["out of memory:"]),
+        truth(
+            "failed",
+            *[FOLLOWED] * 4,
+            "first SIGKILL",
+            *[FOLLOWED] * 4,
+            first=[4],
+            cause="outside|kill",
+            never=["out of memory:"],
+        ),
     ),
     Scenario(
         "gloo-quits-silently",
@@ -313,5 +333,38 @@ TORCH = (
         "torchrun on three hosts with two ranks each, gloo: rank 2 calls sys.exit(7)",
         torchrun(2, "--gloo", "2:5:exit:7", *LONG, hosts="h[1-3]"),
         truth("failed", FOLLOWED, FOLLOWED, "first 7", FOLLOWED, FOLLOWED, FOLLOWED, first=[2]),
+    ),
+    Scenario(
+        "torchrun-gloo-sigsegv",
+        "torchrun on two hosts with two ranks each, gloo: rank 0 crashes in compiled code",
+        torchrun(2, "--gloo", "0:5:crash", *LONG),
+        truth("failed", "first SIGSEGV", FOLLOWED, FOLLOWED, FOLLOWED, first=[0], cause="crash|compiled code"),
+    ),
+    Scenario(
+        "torchrun-gloo-killed",
+        "torchrun on three hosts, gloo: rank 1 is killed with SIGKILL",
+        torchrun(1, "--gloo", "1:5:signal:SIGKILL", *LONG, hosts="h[1-3]"),
+        truth("failed", FOLLOWED, "first SIGKILL", FOLLOWED, first=[1], cause="outside|kill", never=["out of memory:"]),
+    ),
+    Scenario(
+        "torchrun-stop-user-term-0",
+        "torchrun on two hosts: Ctrl-C; both ranks catch SIGTERM and end with 0",
+        torchrun(1, "--meet", "/pytorch/meet", "all:0:on-term:0", *LONG),
+        truth("stopped", "stopped ?", "stopped ?", never=["failed first"]),
+        interrupt,
+    ),
+    Scenario(
+        "gloo-network-cut",
+        "gloo: the second host's cable for training is pulled, both ranks' collectives time out after 5 s",
+        gloo(1, "--timeout", "5", *LONG),
+        truth("failed", "alike ?", "alike ?", first=[0, 1], cause="timed out|can't be reached"),
+        unplug,
+    ),
+    Scenario(
+        "gloo-rank-stopped",
+        "gloo: somebody stops rank 1 of 3 with SIGSTOP, the others' collectives time out after 4 s",
+        gloo(1, "--timeout", "4", *LONG, hosts="h[1-3]", stall_after="2s"),
+        truth("failed", "alike ?", "stopped ?", "alike ?", first=[0, 2], cause="timed out", says=["rank 1"]),
+        freeze_rank,
     ),
 )

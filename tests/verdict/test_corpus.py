@@ -48,8 +48,8 @@ def wrong(case: Mapping[str, Any]) -> Iterator[str]:
     for rank, its in truth["ranks"].items():
         yield from _rank(verdict.ranks[int(rank)], its, truth)
     cause = verdict.failure.cause if verdict.failure is not None else ""
-    if truth["cause"] and not re.search(truth["cause"], cause):
-        yield f"cause {cause!r}, truly {truth['cause']!r}"
+    if not re.search(truth["cause"] or "^$", cause):
+        yield f"cause {cause!r}, truly {truth['cause'] or 'none that anybody knows'!r}"
     words = said(verdict)
     yield from (f"says {found!r}" for p in truth["never"] for line in words if (found := line) and re.search(p, line))
     yield from (f"does not say {p!r}" for p in truth.get("says") or () if not any(re.search(p, w) for w in words))
@@ -60,8 +60,8 @@ def _first(verdict: Verdict, truth: Mapping[str, Any]) -> Iterator[str]:
         yield f"first {verdict.first}, truly {truth['first']}"
     elif len(truth["first"]) > 1 and len(verdict.first) < 2 and verdict.certainty == "certain":
         yield f"certain of rank {verdict.first}, truly one of {truth['first']}"
-    elif not set(verdict.first) <= set(truth["first"]) and verdict.certainty == "certain":
-        yield f"{verdict.first} alike, truly {truth['first']}"
+    elif not set(verdict.first) <= set(truth["first"]):
+        yield f"{verdict.first} {verdict.certainty}, truly {truth['first']}"
 
 
 def _rank(end: RankEnd, its: Mapping[str, Any], truth: Mapping[str, Any]) -> Iterator[str]:

@@ -11,11 +11,13 @@ import argparse
 import atexit
 import ctypes
 import datetime
+import mmap
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import traceback
 import urllib.request
@@ -176,6 +178,28 @@ def download(argument: str) -> None:
     urllib.request.urlopen("http://127.0.0.1:9/shard-00017.tar")
 
 
+def fail_and_sum_up(argument: str) -> None:
+    """Raise, and print so many lines at the end, as programs do that sum up."""
+    atexit.register(lambda: [print(f"summary row {row}: ok", flush=True) for row in range(int(argument))])
+    raise RuntimeError("bad batch 17")
+
+
+def fail_in_thread(argument: str) -> None:
+    """A thread raises; the program goes on."""
+    thread = threading.Thread(target=fail, args=("",))
+    thread.start()
+    thread.join()
+
+
+def fill_shared(argument: str) -> None:
+    """Map more than /dev/shm holds and write to it: SIGBUS."""
+    file = os.open("/dev/shm/x", os.O_RDWR | os.O_CREAT)
+    os.ftruncate(file, 1 << 28)
+    shared = mmap.mmap(file, 1 << 28)
+    for at in range(0, 1 << 28, 4096):
+        shared[at] = 1
+
+
 def fail_once(argument: str) -> None:
     """Raise in the first life that torchrun gives this rank."""
     if os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0":
@@ -312,6 +336,9 @@ ACTIONS = {
     "raise-linger": fail_lingering,
     "raise-once": fail_once,
     "handled": fail_handled,
+    "raise-sum-up": fail_and_sum_up,
+    "thread": fail_in_thread,
+    "bus": fill_shared,
     "spawn": spawn,
     "barrier": barrier,
     "disk": fill_disk,

@@ -28,6 +28,8 @@ def main() -> None:
     print(f"{me} begins", flush=True)
     step()
     began = time.monotonic()
+    if any(action == f"{me}:0:on-term" for action in options.actions):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     mine = [action.split(":", 3)[1:] for action in options.actions if action.split(":")[0] == me]
     while time.monotonic() < began + options.seconds:
         for at, name, *argument in mine:
@@ -65,6 +67,8 @@ def act(name: str, argument: str = "") -> None:
             sys.exit(int(argument or 0))
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        case "on-term":
+            return
         case "hang":
             time.sleep(600)
 
