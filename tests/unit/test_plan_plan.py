@@ -124,6 +124,7 @@ def expected_task(rank: int, name: str, digest: str) -> Task:
         "distui.on_fail": "stop",
         "distui.stall_after": "120",
         "distui.started": "2026-11-21T02:00:00Z",
+        "distui.secrets": "HF_TOKEN",
     }
     return Task(
         index=rank,
