@@ -127,10 +127,12 @@ def not_found(told: Settings, run: str, why: str) -> NotFound:
 
 async def find(told: Settings, connector: Connector, place: Place) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
     """The run on its hosts, None when no host that answered has it, and the hosts that did not answer."""
+    from distui.cli.launching import owner
+    from distui.run.adopt import choose
     from distui.run.discover import find_runs
 
     found = await find_runs(connector, place.hosts, run=place.run)
-    return found.get(place.run), found.unreachable
+    return choose(found.named(place.run), place.stored, owner()), found.unreachable
 
 
 def there(told: Settings, place: Place, run: FoundRun | None, unreachable: Mapping[str, Trouble]) -> FoundRun:

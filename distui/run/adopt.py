@@ -10,6 +10,7 @@ from distui.errors import DistuiError, UsageError
 from distui.plan.labels import TaskLabels, format_ranks, task_from_labels
 from distui.plan.model import RunPlan, Task
 from distui.run.discover import FoundRun, FoundTask
+from distui.run.history import stored_row
 from distui.run.host_run import HostRun
 from distui.run.recorded import stored_plan
 from distui.run.store import StoredRun
@@ -28,6 +29,32 @@ def plan_of(found: FoundRun, stored: StoredRun | None, hosts: Sequence[Host]) ->
     if plan is not None and _is_of(plan, found):
         return plan
     return _from_labels(found, {host.name: host for host in hosts})
+
+
+def choose(named: Sequence[FoundRun], stored: StoredRun | None, owner: str) -> FoundRun | None:
+    """Which of the runs of one name is meant: the launch that is recorded here, while that is not over; else our own.
+
+    Others are only meant where there is none of ours. A run without an owner is nobody's.
+    """
+    plan = stored_plan(stored) if stored is not None else None
+    ours = task_from_labels(plan.tasks[0].labels) if plan is not None and plan.tasks else None
+    if stored is not None and ours is not None and ours.launch:
+        for run in named:
+            if (run.launch, run.owner) == (ours.launch, ours.owner):
+                return _of_attempt(run, ours.attempt)
+        if not stored_row(stored).over:
+            return None
+    return next((run for run in named if run.owner == owner), next(iter(named), None))
+
+
+def _of_attempt(run: FoundRun, attempt: int) -> FoundRun:
+    """The run with the tasks of the attempt that is recorded here in front; a later one is what it is now."""
+    if run.attempt >= attempt and run.attempt <= run.attempts:
+        return run
+    tasks = tuple(t for t in run.others if t.labels.attempt == attempt)
+    if not tasks:
+        return run
+    return FoundRun(run.run, tasks, (*run.tasks, *(t for t in run.others if t.labels.attempt != attempt)))
 
 
 def _is_of(plan: RunPlan, found: FoundRun) -> bool:

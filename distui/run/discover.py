@@ -62,10 +62,15 @@ class FoundTask:
 
 @dataclass(frozen=True, slots=True)
 class FoundRun:
-    """All tasks of one run that were found, on whatever hosts answered."""
+    """All tasks of one launch's attempt that were found, on whatever hosts answered.
+
+    Another launch of that name, or one of somebody else, is another run, whatever its labels claim.
+    """
 
     run: str
     tasks: tuple[FoundTask, ...]
+    others: tuple[FoundTask, ...] = ()
+    """Tasks of the same launch and owner that say they are of another attempt."""
 
     @property
     def job(self) -> str:
@@ -76,6 +81,16 @@ class FoundRun:
     def owner(self) -> str:
         """Who started it, from the labels."""
         return self.tasks[0].labels.owner
+
+    @property
+    def launch(self) -> str:
+        """What tells its launch from others of its name; "" where the labels do not say."""
+        return self.tasks[0].labels.launch
+
+    @property
+    def token(self) -> str:
+        """The same of its attempt, as in `RunRow.launch`."""
+        return f"{self.launch}-{self.attempt}" if self.launch else ""
 
     @property
     def world_size(self) -> int:
@@ -134,24 +149,28 @@ class Found:
     runs: tuple[FoundRun, ...]
     unreachable: Mapping[str, Trouble]
 
-    def get(self, run: str) -> FoundRun | None:
-        """The run of that name, None when no host that answered knows it."""
-        return next((r for r in self.runs if r.run == run), None)
+    def named(self, run: str) -> tuple[FoundRun, ...]:
+        """The runs of that name, newest first: a name may be used twice, or forged."""
+        return tuple(r for r in self.runs if r.run == run)
+
+    def get(self, run: str, token: str = "") -> FoundRun | None:
+        """The run of that name, None when no host that answered knows it; the one with this token if any."""
+        named = self.named(run)
+        return next((r for r in named if token and r.token == token), next(iter(named), None))
 
 
 async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | None = None) -> Found:
     """Ask all hosts at once for distui's tasks, of one run or of all."""
     answers = await asyncio.gather(*(_ask(connector, host, run) for host in hosts))
-    tasks: dict[str, list[FoundTask]] = {}
+    tasks: dict[tuple[str, str, str], list[FoundTask]] = {}
     unreachable: dict[str, Trouble] = {}
     for host, answer in zip(hosts, answers, strict=True):
         if isinstance(answer, Trouble):
             unreachable[host.name] = answer
             continue
         for task in answer:
-            tasks.setdefault(task.labels.run, []).append(task)
-    tasks = {name: _newest(_each_once(found)) for name, found in tasks.items()}
-    runs = [FoundRun(name, tuple(sorted(found, key=lambda t: t.labels.task))) for name, found in tasks.items()]
+            tasks.setdefault((task.labels.run, task.labels.launch, task.labels.owner), []).append(task)
+    runs = [_found_run(name, _each_once(found)) for (name, _, _), found in tasks.items()]
     runs.sort(key=lambda r: r.started or 0, reverse=True)
     return Found(tuple(runs), unreachable)
 
@@ -165,10 +184,18 @@ def _each_once(found: Sequence[FoundTask]) -> list[FoundTask]:
     return list(by_id.values())
 
 
-def _newest(found: Sequence[FoundTask]) -> list[FoundTask]:
-    """The tasks of the newest attempt: one before it may have left something on a host that was out of reach."""
-    newest = max(task.labels.attempt for task in found)
-    return [task for task in found if task.labels.attempt == newest]
+def _found_run(run: str, found: Sequence[FoundTask]) -> FoundRun:
+    """The tasks of one launch: those of the attempt with the most, of several the newest.
+
+    One before it may have left something on a host that was out of reach. What a stranger writes into labels of a few
+    containers hides nothing: it is among the others.
+    """
+    attempts: dict[tuple[str, ...], list[FoundTask]] = {}
+    for task in found:
+        attempts.setdefault(task.labels.attempt_key, []).append(task)
+    chosen = max(attempts.values(), key=lambda tasks: (len({t.labels.task for t in tasks}), tasks[0].labels.attempt))
+    others = (task for tasks in attempts.values() if tasks is not chosen for task in tasks)
+    return FoundRun(run, tuple(sorted(chosen, key=lambda t: t.labels.task)), tuple(others))
 
 
 async def _ask(connector: Connector, host: Host, run: str | None) -> tuple[FoundTask, ...] | Trouble:

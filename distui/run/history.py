@@ -128,16 +128,24 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
         attempts=found.attempts,
         collected=recorded is not None and recorded.over,
         cleaned=recorded is None or recorded.cleaned,
+        launch=found.token,
     )
 
 
 def joined(found: Found, recorded: Sequence[RunRow]) -> list[RunRow]:
     """All runs, those on the hosts first; what a host that is out of reach may hold stays `unknown`."""
-    by_name = {r.run: r for r in recorded}
-    rows = [found_row(run, by_name.get(run.run)) for run in found.runs]
-    seen = {r.run for r in rows}
+    pairs = [(run, next((r for r in recorded if is_of(run, r)), None)) for run in found.runs]
+    seen = {row.run for _, row in pairs if row is not None}
     rest = [_settled(r, found.unreachable) for r in recorded if r.run not in seen]
-    return [*rows, *rest]
+    return [*(found_row(run, row) for run, row in pairs), *rest]
+
+
+def is_of(found: FoundRun, recorded: RunRow) -> bool:
+    """Whether what was found is the launch that is recorded: others of its name, forged ones too, are other runs."""
+    if found.run != recorded.run:
+        return False
+    launch = recorded.launch.rpartition("-")[0]
+    return not launch or (found.launch, found.owner) == (launch, recorded.owner)
 
 
 def with_launches(

@@ -128,6 +128,14 @@ class HostRun:
         first = self.first
         return await list_tasks(self._listed, self.host, first.engine, first.engine_command, run=self.plan.run_id)
 
+    async def _others(self) -> list[FoundTask]:
+        """Tasks of the run's launch, or where its token is not known of any of its name, that are still there."""
+        ours = _labels(self.first)
+        told = await self._told()
+        if ours is None or not ours.launch:
+            return list(told)
+        return [t for t in told if (t.labels.launch, t.labels.owner) == (ours.launch, ours.owner)]
+
     async def take(self, claim: folder.Claim) -> str:
         """Take the run's folder here for the launch; returns who has it, in words, and "" when it is taken.
 
@@ -398,7 +406,7 @@ class HostRun:
 
         What a container wrote as root into its copy of the code only a container can remove. False when it stays.
         """
-        if not self.taken and await self._told():
+        if not self.taken and await self._others():
             return True
         argv = ("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir(), self._token)
         done = await self._again(argv)

@@ -178,3 +178,36 @@ def test_stops_at_one_instant_agree(lab: Lab, home: Path, distui: Distui, tmp_pa
     row = row_of(distui, "ends")
     assert (row["state"], row["exit"]) == ("stopped", 143), [d.stderr for d in done]
     assert_clean(lab)
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_forged_container_masks_no_rank(lab: Lab, home: Path, distui: Distui, tmp_path: Path, recorded: bool) -> None:
+    """On a shared host, with the run's name and a high attempt: it is another run; both real ranks are stopped."""
+    detached(distui, home, "real", "sleep 300", stop_grace="1s")
+    labels = {
+        "run": "real",
+        "task": "0",
+        "rank": "0",
+        "host": "h1",
+        "job": "smoke",
+        "attempt": "999",
+        "attempts": "999",
+    }
+    more = {"owner": "mallory@elsewhere", "world_size": "1", "tasks": "1", "launch": "0bad0bad"}
+    flags = [word for key, value in {**labels, **more}.items() for word in ("--label", f"distui.{key}={value}")]
+    host = lab.hosts[0]
+    forged = host.out("docker", "run", "-d", *flags, "lab/python:1", "sleep", "300").strip()
+    try:
+        place = home
+        if not recorded:
+            place = lab.ssh_home(tmp_path / "home1")
+            (place / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+        rows = json.loads(lab.distui("ps", "-o", "json", home=place).stdout)["runs"]
+        assert sorted((row["run"], len(row["hosts"])) for row in rows) == [("real", 1), ("real", 2)]
+        stopped = lab.distui("stop", "real", home=place)
+        assert stopped.returncode == 0, stopped.stderr
+        assert "another run named real, of mallory@elsewhere" in stopped.stderr
+        left = [h.out("docker", "ps", "-q", "--no-trunc", "--filter", "label=distui.run") for h in lab.hosts[:2]]
+        assert [text.strip() for text in left] == [forged, ""]
+    finally:
+        host.out("docker", "rm", "-f", forged)

@@ -217,7 +217,7 @@ class RunsScreen(View):
             self.work(self._show_plan(row), name="plan")
 
     async def _show_plan(self, row: RunRow) -> None:
-        found = app_of(self).found.get(row.run)
+        found = app_of(self).found.get(row.run, row.launch)
         if found is not None and not row.recorded and row.run not in self.desk.following:
             app_of(self).open_text(f"{row.run} labels", found_text(found))
             return
@@ -302,7 +302,7 @@ class RunsScreen(View):
 
     def _targets(self, row: RunRow, grace: float | None) -> Iterator[str]:
         """Exactly what would be stopped, and whose it is."""
-        found = app_of(self).found.get(row.run)
+        found = app_of(self).found.get(row.run, row.launch)
         for task in found.tasks if found is not None else ():
             yield f"{task.host}   {task.labels.engine} {task.id[:12]}   {task.status}"
         if found is None:

@@ -46,7 +46,7 @@ def _failure(row: RunRow, look: Palette, glyphs: Glyphs, width: int) -> list[Lin
 
 
 def _tasks(row: RunRow, found: Found, look: Palette, glyphs: Glyphs, width: int) -> list[Line]:
-    run = found.get(row.run)
+    run = found.get(row.run, row.launch)
     if run is None:
         return []
     lines = _heading("On the hosts", look, glyphs, width)

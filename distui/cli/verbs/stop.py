@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from distui.cli.attaching import Live
     from distui.cli.settings import Settings
     from distui.facts.host import Trouble
+    from distui.run.discover import FoundTask
     from distui.run.store import StoredRun
     from distui.session import Connector
 
@@ -90,10 +92,50 @@ async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float
         live = await take_up(told, connector, place, asked)
         if not await _agreed(told, out, live, word):
             return ExitCode.INTERRUPTED
+        began = time.time()
         code = await _stop(told, connector, out, place, live, grace)
+        code = max(code, await _verify(connector, out, place, live, began))
         spare = {*unreachable, *(live.plan.hosts if code else ())}  # what could not be ended there needs its folder
         _, whole = await sweep_run(connector, out, place.run, place.hosts, (live.token,), spare=spare)
         return code if whole else ExitCode.CONTACT_LOST
+
+
+async def _verify(connector: Connector, out: Console, place: runs.Place, live: Live, began: float) -> int:
+    """Look again: nothing of the run may run any more, whatever attempt its labels tell of; others' runs are named.
+
+    Where nothing was recorded here, and there are several of that name and owner, each that ran by then is meant.
+    """
+    from distui.cli.launching import owner
+    from distui.plan.labels import task_from_labels
+    from distui.run.discover import find_runs
+    from distui.run.lines import safe
+
+    ours = task_from_labels(live.plan.tasks[0].labels)
+    code: int = ExitCode.OK
+    for found in (await find_runs(connector, place.hosts, run=place.run)).named(place.run):
+        same = ours is not None and (found.launch, found.owner) == (ours.launch, ours.owner)
+        if not same and (place.stored is not None or found.owner != owner()):
+            whom = safe(found.owner)[:100] or "nobody known"
+            out.warn(f"distui: another run named {place.run}, of {whom}, is left as it is", "yellow")
+            continue
+        for task in (*found.tasks, *found.others):
+            if task.running and (same or (task.started or began) < began):
+                code = max(code, await _stop_task(connector, out, place, task, live.plan.stop_grace))
+    return code
+
+
+async def _stop_task(connector: Connector, out: Console, place: runs.Place, task: FoundTask, grace: float) -> int:
+    """A task that still runs after its run was stopped."""
+    from distui.cli.launching import owner
+    from distui.run.adopt import plan_of, stop_found
+    from distui.run.discover import FoundRun
+
+    rest = FoundRun(place.run, (task,))
+    report = await stop_found(connector, rest, plan_of(rest, None, place.hosts), who=owner(), grace=grace)
+    wrong = (*report.errors.values(), *report.leftovers)
+    for text in wrong:
+        out.warn(f"distui: {task.host}: {text}", "red")
+    return ExitCode.CONTACT_LOST if wrong else ExitCode.OK
 
 
 async def _stop(

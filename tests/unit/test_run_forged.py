@@ -1,0 +1,67 @@
+"""Containers with forged labels on a shared host: another run, which hides nothing of ours."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+
+from distui.plan.labels import task_from_labels
+from distui.plan.serialize import to_json
+from distui.run import history
+from distui.run.adopt import choose, plan_of
+from distui.run.discover import Found, find_runs
+from distui.spec.inventory import Host
+from fakehosts.runs import Cluster, use_fake_follower
+
+HOSTS = [Host("h1"), Host("h2")]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """Two hosts."""
+    made = Cluster(tmp_path, 2)
+    use_fake_follower(monkeypatch, made.connector)
+    return made
+
+
+async def with_forged(cluster: Cluster, **labels: str) -> Found:
+    """A run of ours on both hosts, recorded here, and a stranger's container with its name on the first."""
+    plan = cluster.plan(launch="beef")
+    cluster.store.adopt("r1").write_plan(to_json(plan))
+    await cluster.run(plan, detach=True)
+    forged = copy.copy(cluster.hosts[0].containers[0])
+    forged.id, forged.name = "f" * 64, "innocent"
+    forged.labels = {**forged.labels, **{f"distui.{key}": value for key, value in labels.items()}}
+    cluster.hosts[0].containers.append(forged)
+    return await find_runs(cluster.connector, HOSTS)
+
+
+@pytest.mark.parametrize("owner", ["mallory@host", "", "ann@desk"])
+async def test_another_launch_hides_none_of_ours(cluster: Cluster, owner: str) -> None:
+    """Whatever attempt it claims, and whoever it says it is of."""
+    found = await with_forged(cluster, launch="0bad", attempt="999", attempts="999", owner=owner)
+    assert sorted((r.launch, len(r.tasks)) for r in found.named("r1")) == [("0bad", 1), ("beef", 2)]
+    stored = cluster.store.need("r1")
+    chosen = choose(found.named("r1"), stored, "ann@desk")
+    assert chosen is not None and (chosen.launch, len(chosen.tasks)) == ("beef", 2)
+    rows = history.joined(found, [history.stored_row(stored)])
+    assert sorted((len(row.hosts), row.recorded) for row in rows) == [(1, False), (2, True)]
+    if owner != "ann@desk":
+        elsewhere = choose(found.named("r1"), None, "ann@desk")
+        assert elsewhere is not None and elsewhere.launch == "beef"
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_another_attempt_of_our_launch_hides_none_of_ours(cluster: Cluster, known: bool) -> None:
+    """All of its labels are copied but for the attempt: it is among the others, and known to be there."""
+    found = await with_forged(cluster, attempt="999", attempts="999")
+    (run,) = found.named("r1")
+    chosen = choose((run,), cluster.store.need("r1") if known else None, "ann@desk")
+    assert chosen is not None
+    assert [(t.host, t.labels.attempt) for t in chosen.tasks] == [("h1", 1), ("h2", 1)]
+    assert [t.id for t in chosen.others] == ["f" * 64]
+    plan = plan_of(chosen, None, HOSTS)
+    labels = task_from_labels(plan.tasks[0].labels)
+    assert labels is not None and (labels.attempt, len(plan.tasks)) == (1, 2)
