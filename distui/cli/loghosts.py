@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from distui.cli.printer import LogView
 from distui.errors import HostError, UsageError
 from distui.plan import docker, process
 from distui.plan.torchrun import split_pieces
-from distui.run.docker_frames import STDERR, Batch
+from distui.run.docker_frames import STDERR, Batch, stamp_ns
 from distui.run.events import LogLine
 from distui.run.feed import EngineAccess
 from distui.run.follow import HostFollower
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from distui.session import Connector
 
 CHUNK = 1 << 20
-SETTLED = 0.5
-"""With -n and -f: the old lines are over once nothing came for this long, in seconds."""
 
 Pieces = Sequence[tuple[int | None, bytes]]
 Split = Callable[[bytes], Pieces]
@@ -147,33 +144,34 @@ async def follow(connector: Connector, live: Live, out: LogOut, console: Console
     """Write what the run prints, exactly once over lost connections, until all its tasks ended or stdout closed."""
     out.open(_ranks(live), live.plan.rank_names, hold=True)
     viewers = [_Viewer(HostRun(host, live.plan, connector), live, out, console) for host in live.plan.hosts]
-    clock = _Quiet(viewers)
     running = [asyncio.ensure_future(viewer.run()) for viewer in viewers]
-    settle = asyncio.ensure_future(clock.settle(out))
     try:
         await asyncio.gather(*running)
         await out.go_live()
         await out.drain()
     finally:
-        for task in (settle, *running):
+        for task in running:
             task.cancel()
-        await asyncio.gather(settle, *running, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
 
 
-class _Quiet:
-    """Tells when the old lines are over."""
+@dataclass(slots=True)
+class _Old:
+    """How far a task's log went when it began to be followed: what comes up to there is old.
 
-    def __init__(self, viewers: Sequence[_Viewer]) -> None:
-        self._viewers = viewers
+    An engine tells the stamp of its last record, a process's file its size.
+    """
 
-    async def settle(self, out: LogOut) -> None:
-        """Go live once no viewer got a line for a while, and at the latest after ten times that."""
-        latest = time.monotonic() + 10 * SETTLED
-        while time.monotonic() < latest:
-            await asyncio.sleep(SETTLED / 5)
-            if all(v.heard and time.monotonic() - v.heard > SETTLED for v in self._viewers):
-                break
-        await out.go_live()
+    stamp: int = 0
+    """Nanoseconds since the epoch."""
+    size: int = 0
+
+    def is_over(self, batch: Batch) -> bool:
+        """Whether the old lines are over with this batch."""
+        if self.stamp:
+            return _stamp(batch.stamps[-1]) >= self.stamp
+        self.size -= batch.size
+        return self.size <= 0
 
 
 class _Viewer:
@@ -187,8 +185,8 @@ class _Viewer:
         self._tasks: Mapping[int, Task] = {t.index: t for t in host.tasks}
         self._assemblers = {t.index: LineAssembler(out.mask.cut) for t in host.tasks}
         self._stamps: dict[tuple[int, str], str] = {}
-        self.heard = 0.0
-        """When it last got something (monotonic); 0 before the first contact."""
+        self._old: dict[int, _Old] = {}
+        """With -n: of each task that has old lines, where they end."""
 
     async def run(self) -> None:
         """Until every task is read to its end. Raises HostError when the first connection fails."""
@@ -196,10 +194,11 @@ class _Viewer:
         follower: HostFollower | None = None
         try:
             await self._host.find()
+            for task in self._host.tasks if self._out.wanted.tail is not None else ():
+                await self._look_at(task)
             follower = await self._follower()
             running = asyncio.ensure_future(follower.run())
             drained = asyncio.ensure_future(follower.drained())
-            self.heard = time.monotonic()
             await asyncio.wait((running, drained), return_when=asyncio.FIRST_COMPLETED)
             await follower.close()
             drained.cancel()
@@ -221,6 +220,28 @@ class _Viewer:
             metrics=False,
         )
 
+    async def _look_at(self, task: Task) -> None:
+        """Ask how far the task's log goes by now. What can't be told counts as no old lines."""
+        session = await self._host.link.session()
+        if task.engine == "process":
+            path = process.log_path(await self._host.run_dir(), task.index)
+            done = await session.run(("wc", "-c", path))
+            word = done.text.split()[0] if done.ok and done.text.split() else ""
+            old = _Old(size=int(word)) if word.isdecimal() else _Old()
+        else:
+            container = self._host.ids.get(task.index, task.container)
+            done = await session.run((*task.engine_command, "logs", "--timestamps", "--tail", "1", container))
+            old = _Old(stamp=_stamp(done.stdout or done.stderr) if done.ok else 0)
+        if old.stamp or old.size:
+            self._old[task.index] = old
+        else:
+            await self._go_live(task)
+
+    async def _go_live(self, task: Task) -> None:
+        """The task's old lines are over."""
+        self._old.pop(task.index, None)
+        await self._out.go_live_of((*task.ranks, None), task.host)
+
     async def _target(self, task: Task) -> FollowTarget:
         if task.engine == "process":
             return FollowTarget(task.index, process.task_folder(await self._host.run_dir(), task.index))
@@ -229,10 +250,13 @@ class _Viewer:
     async def _take(self, event: FollowEvent) -> None:
         match event:
             case Records():
-                self.heard = time.monotonic()
-                await self._show(self._tasks[event.task], event.batch)
+                task = self._tasks[event.task]
+                await self._show(task, event.batch)
+                if (old := self._old.get(task.index)) is not None and old.is_over(event.batch):
+                    await self._go_live(task)
             case Drained() | Removed():
                 await self._flush(self._tasks[event.task])
+                await self._go_live(self._tasks[event.task])
             case Lost():
                 self._console.say(f"distui: {self._host.host}: {event.reason}; trying again", "yellow")
             case Note():
@@ -264,3 +288,11 @@ class _Viewer:
         stamp = self._stamps.get((task.index, stream), "")
         for rank, piece in split(line):
             groups.setdefault(rank, []).append(LogLine(stream, text_of(piece), stamp))
+
+
+def _stamp(line: bytes) -> int:
+    """The stamp in front of a line, in nanoseconds since the epoch; 0 when there is none."""
+    try:
+        return stamp_ns(line.split(b" ", 1)[0])
+    except (ValueError, IndexError):
+        return 0

@@ -90,7 +90,7 @@ class Wanted:
 
 @dataclass(slots=True)
 class LogOut:
-    """Writes wanted lines to stdout; with a tail, holds the old ones back until `go_live`."""
+    """Writes wanted lines to stdout; with a tail, holds the old ones back until `go_live` or `go_live_of`."""
 
     outlet: Outlet
     writer: LineWriter
@@ -98,6 +98,8 @@ class LogOut:
     mask: Mask = NOTHING
     """Hides values of secrets, whatever the lines come from and wherever they go."""
     _held: dict[tuple[int | None, str], deque[LogLine]] | None = field(default=None)
+    _live: set[tuple[int | None, str]] = field(default_factory=set)
+    """Whose old lines are written: what they say now is new."""
 
     def open(self, hosts: Mapping[int, str], names: Mapping[int, str], *, hold: bool = False) -> None:
         """Fit prefixes to the ranks and their names; `hold` keeps the last `tail` lines of each instead of writing."""
@@ -114,7 +116,7 @@ class LogOut:
         if not self.wanted.rank(rank):
             return
         kept = self.wanted.kept(self.mask.lines(list(lines)))
-        if self._held is not None:
+        if self._held is not None and (rank, host) not in self._live:
             self._held.setdefault((rank, host), deque(maxlen=self.wanted.tail)).extend(kept)
         elif kept:
             await self.write(rank, host, kept)
@@ -126,6 +128,13 @@ class LogOut:
     async def drain(self) -> None:
         """Wait until all is written."""
         await self.outlet.drain()
+
+    async def go_live_of(self, ranks: Iterable[int | None], host: str) -> None:
+        """Write what was held back of these ranks; what they say from now on is written as it comes."""
+        for key in ((rank, host) for rank in ranks):
+            self._live.add(key)
+            if kept := (self._held or {}).pop(key, None):
+                await self.write(*key, list(kept))
 
     async def go_live(self) -> None:
         """Write what was held back; from now on lines are written as they come."""

@@ -224,6 +224,32 @@ def test_interrupted_viewers_leave_the_run_alone(lab: Any, home: Path, other: Pa
     assert_clean(lab)
 
 
+def test_a_tail_is_followed_from_the_line_where_the_log_was(
+    lab: Any, home: Path, other: Path, start: Callable[..., Any]
+) -> None:
+    """`logs -f -n 2` elsewhere: each rank's last two lines, then what comes, also where no rank is ever quiet."""
+    script = (
+        'seq -f "old %g" 1 50; echo ready >/tmp/ready; while [ ! -e /tmp/go ]; do [ $RANK = 0 ] || date +busy; '
+        "sleep 0.05; done; echo new; sleep 300"
+    )
+    assert start(script, "-d", "--name", "tail", wait=False).finish().returncode == 0
+    for rank in ("0", "1"):
+        seen = ("exec", "tail", "--rank", rank, "--", "sh", "-c", "while [ ! -e /tmp/ready ]; do sleep 0.05; done")
+        assert lab.distui(*seen, home=home).returncode == 0
+    with lab.spawn_distui("logs", "-f", "-n", "2", "--rank", "0", "--no-prefix", "tail", home=other) as viewer:
+        assert [viewer.stdout.readline() for _ in range(2)] == ["old 49\n", "old 50\n"]
+        assert lab.distui("exec", "tail", "--rank", "0", "--", "touch", "/tmp/go", home=home).returncode == 0
+        assert viewer.stdout.readline() == "new\n"
+        viewer.send_signal(signal.SIGINT)
+        viewer.finish(timeout=30)
+    with lab.spawn_distui("logs", "-f", "-n", "2", "--rank", "1", "--no-prefix", "tail", home=other) as viewer:
+        assert [viewer.stdout.readline() for _ in range(5)] == ["busy\n"] * 5
+        viewer.send_signal(signal.SIGINT)
+        viewer.finish(timeout=30)
+    assert lab.distui("kill", "tail", "-y", home=home).returncode == 0
+    assert_clean(lab)
+
+
 def test_a_stop_that_is_interrupted_can_be_finished(
     lab: Any, home: Path, other: Path, start: Callable[..., Any]
 ) -> None:

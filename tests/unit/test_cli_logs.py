@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,11 +16,15 @@ from distui.cli import logfiles, loghosts
 from distui.cli.loglines import LogOut, Wanted
 from distui.cli.outlet import Outlet
 from distui.cli.printer import LineWriter, LogView
+from distui.run.docker_frames import Batch
 from distui.run.events import LogLine, RunEnded, RunOpened
+from distui.run.followed import Records, Removed
 from distui.run.journal import Journal
 from distui.run.lines import LONGEST, WholeLines
+from distui.run.resume import ResumePoint
 from distui.run.store import RunStore, StoredRun
 from distui.run.times import pack, times_of
+from distui.session import Completed
 from fakehosts.runs import facts_of, plan_for
 
 NOON = 1_795_176_000.0  # 2026-11-20T12:00:00Z
@@ -203,3 +207,95 @@ async def test_hosts_that_have_different_clocks(monkeypatch: pytest.MonkeyPatch)
     out = Kept(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(until="2026-11-20T12:00:02.000000000Z"))
     assert await loghosts.show(None, live, out, None, stamps=False, merge=True)  # type: ignore[arg-type]
     assert told == [(1, "first", "00.0"), (0, "second", "00.5"), (1, "third", "01.0")]
+
+
+@dataclass
+class FollowedHost:
+    """The host of a run whose tasks are looked at: rank 0 in a container, rank 1 a process."""
+
+    tasks: Any
+    host: str = "h0"
+    ids: Any = field(default_factory=dict)
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+    last: bytes = b"2026-11-20T12:00:03.000000000Z old 3\n"
+
+    @property
+    def link(self) -> Any:
+        async def session() -> Any:
+            return SimpleNamespace(run=self.run)
+
+        return SimpleNamespace(session=session)
+
+    async def run_dir(self) -> str:
+        return "/runs/r1"
+
+    async def run(self, argv: Any) -> Completed:
+        self.asked.append(tuple(argv))
+        return Completed(tuple(argv), 0, b"12 /runs/r1/task-1/log\n" if argv[0] == "wc" else self.last, b"")
+
+
+def records(task: int, *said: tuple[str, str]) -> Records:
+    """Lines with the second they were said at."""
+    stamps = tuple(f"2026-11-20T12:00:{at}.000000000Z".encode() for at, _ in said)
+    batch = Batch((1,) * len(said), stamps, tuple(f"{text}\n".encode() for _, text in said))
+    return Records(task, batch, ResumePoint())
+
+
+async def test_a_tail_that_is_followed_is_shown_when_the_old_lines_are_there() -> None:
+    """At the record, or the byte, that was the log's last: not when a host was quiet for a while."""
+    plan = plan_for("h0", "h1")
+    tasks = (plan.tasks[0], replace(plan.tasks[1], host="h0", engine="process"))
+    host, told = FollowedHost(tasks), []
+
+    class Kept(LogOut):
+        async def write(self, rank: int | None, host: str, lines: Any) -> None:
+            told.extend((rank, line.text) for line in lines)
+
+    def said() -> list[tuple[int | None, str]]:
+        now = list(told)
+        told.clear()
+        return now
+
+    out = Kept(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(tail=2))
+    out.open({0: "h0", 1: "h0"}, {}, hold=True)
+    live: Any = SimpleNamespace(plan=plan)
+    viewer = loghosts._Viewer(host, live, out, None)  # type: ignore[arg-type]
+    for task in tasks:
+        await viewer._look_at(task)
+    assert host.asked[0][-4:-1] == ("--timestamps", "--tail", "1")
+    assert host.asked[1][:2] == ("wc", "-c")
+
+    await viewer._take(records(0, ("01", "old 1"), ("02", "old 2")))
+    assert said() == []
+    await viewer._take(records(0, ("03", "old 3")))
+    assert said() == [(0, "old 2"), (0, "old 3")]
+    await viewer._take(records(0, ("03", "new 1")))
+    assert said() == [(0, "new 1")]
+    await viewer._take(records(1, ("00", "a1"), ("00", "a2"), ("00", "a3")))
+    assert said() == []
+    await viewer._take(records(1, ("00", "a4")))
+    assert said() == [(1, "a3"), (1, "a4")]
+    await viewer._take(records(1, ("00", "b")))
+    assert said() == [(1, "b")]
+
+
+@pytest.mark.parametrize(("last", "shown"), [(b"", ["one", "two"]), (b"no stamp\n", ["one", "two"]), (None, [])])
+async def test_a_log_without_old_lines_is_live_at_once(last: bytes | None, shown: list[str]) -> None:
+    """Nothing is waited for that will not come; a task that ended while its old lines came shows its tail."""
+    plan = plan_for("h0")
+    told: list[str] = []
+
+    class Kept(LogOut):
+        async def write(self, rank: int | None, host: str, lines: Any) -> None:
+            told.extend(line.text for line in lines)
+
+    out = Kept(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(tail=2))
+    out.open({0: "h0"}, {}, hold=True)
+    live: Any = SimpleNamespace(plan=plan)
+    host = FollowedHost(plan.tasks, last=b"2027-01-01T00:00:00Z never\n" if last is None else last)
+    viewer = loghosts._Viewer(host, live, out, None)  # type: ignore[arg-type]
+    await viewer._look_at(plan.tasks[0])
+    await viewer._take(records(0, ("01", "one"), ("02", "two")))
+    assert told == shown
+    await viewer._take(Removed(0))
+    assert told == ["one", "two"]
