@@ -93,6 +93,14 @@ def classify(stderr: str, rc: int | None) -> Trouble:
     return Trouble("unknown", f"the container engine failed with exit code {rc}: {_last_words(stderr)}")
 
 
+def classify_read(stderr: str, rc: int | None) -> Trouble:
+    """As `classify`, for a command that pulls nothing: a time-out in its words is no trouble with a registry."""
+    trouble = classify(stderr, rc)
+    if trouble.code not in ("image_pull_failed", "image_auth"):
+        return trouble
+    return Trouble("unknown", f"the container engine failed with exit code {rc}: {_last_words(stderr)}")
+
+
 def _last_words(text: str) -> str:
     """The line that names the error: the first one, without docker's advice to run --help."""
     lines = (line.strip() for line in text.splitlines())

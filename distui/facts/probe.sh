@@ -271,10 +271,22 @@ amd_monitor() {
 
 engine() { bounded "$LIMIT" @ENGINE@ "$@"; }
 
+# A daemon under load fails a call now and then: what fails for no reason that stays is asked for again.
+patient() {
+  for pause in 1 1 -; do
+    heard engine "$@"
+    case $code in 0 | 124 | 126 | 127 | 137 | 141) break ;; esac
+    case $said in *ermission\ denied* | *sudo:*) break ;; esac
+    [ "$pause" = - ] || sleep "$pause"
+  done
+  printf '%s\n' "$said"
+  return "$code"
+}
+
 engine_version() {
   [ -n '@KIND@' ] || return
   part engine_path engine_path
-  part engine_version engine version --format '{{json .}}'
+  part engine_version patient version --format '{{json .}}'
   part engine_socket engine_socket
 }
 
@@ -292,7 +304,7 @@ engine_info() {
 }
 
 engine_facts() {
-  captured engine info --format '{{json .}}'
+  captured patient info --format '{{json .}}'
   root=$(printf '%s\n' "$said" | sed -n 's/.*"DockerRootDir":"\([^"]*\)".*/\1/p' | head -n 1)
   case $root in /*) echo; value engine_root "$root"; bounded "$LIMIT" df -kP "$root" 2>/dev/null | tail -n 1 ;; esac
   return "$code"

@@ -11,11 +11,17 @@ aged() {
 CLAIM = (
     r"""
 claim() { [ -f "$1" ] && [ ! -L "$1" ] && head -c 400 "$1" 2>/dev/null; }
-claim_line() { claim "$1" | sed -n "$2p"; }
+line() {
+  number=0 told=
+  while [ "$number" -lt "$1" ] && { IFS= read -r told || [ -n "$told" ]; }; do number=$((number + 1)); done
+  [ "$number" -lt "$1" ] || printf '%s\n' "$told"
+}
+claim_line() { claim "$1" | line "$2"; }
 """
     + AGED
 )
-"""Shell functions: the claim in a file, one line of it (owner, since when, token), and whether it is too old.
+"""Shell functions: the claim in a file, one line of it (owner, since when, token), which no tool has to find, and
+whether it is too old.
 
 Whatever is no plain file holds no claim: a pipe would keep its reader waiting, a device or a huge file fill it. 400
 bytes are more than any claim has.

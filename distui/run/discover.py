@@ -18,6 +18,7 @@ from distui.plan import docker, process
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.limit import reached
 from distui.plan.plan import run_folder as planned_folder
+from distui.run.asking import asked
 from distui.run.lines import safe
 from distui.session import Completed, Connector
 from distui.spec.inventory import EngineName, Host
@@ -216,7 +217,7 @@ async def list_tasks(
     """The tasks one host knows of, in any state. Raises HostCommandError with the engine's words."""
     if engine == "process":
         return await _processes(run_argv, host, run)
-    listed = await run_argv(docker.list_ids(engine_command, run))
+    listed = await asked(run_argv, docker.list_ids(engine_command, run))
     if not listed.ok:
         raise refused(host, listed)
     ids = listed.text.split()
@@ -230,7 +231,7 @@ async def inspected(
     run_argv: Runner, host: str, engine_command: tuple[str, ...], ids: Sequence[str]
 ) -> list[dict[str, Any]]:
     """What the engine knows of these containers; those that vanished meanwhile are left out."""
-    told = await run_argv(docker.inspect(engine_command, ids))
+    told = await asked(run_argv, docker.inspect(engine_command, ids))
     if not told.ok and classify(told.error_text, told.status).code != "no_such_container":
         raise refused(host, told)
     return _json_list(host, told)

@@ -61,17 +61,31 @@ printf '%s\n' "$had"
 ).strip()
 
 
-# $1 folder, $2 token, $3 "over" when the launch is. Safe to repeat.
-_HOLD = r"""
+TOKEN_IN = r"""
+token_in() {
+  { IFS= read -r told && IFS= read -r told && { told=; IFS= read -r told || [ -n "$told" ]; }; } 2>/dev/null <"$1" ||
+    told=
+  printf '%s' "$told"
+}
+"""
+"""The third line of a claim, by the shell alone: the answer of a tool that is missing would be taken for no claim."""
+
+# $1 folder, $2 token, $3 "over" when the launch is. Safe to repeat. Exit 3 when it is another's or gone, 4 when that
+# can't be told.
+_HOLD = (
+    TOKEN_IN
+    + r"""
 d=$1
 case $d in "~/"*) d=$HOME/${d#??};; esac
 for name in launch launched; do
-  [ "$(sed -n 3p "$d/$name" 2>/dev/null)" = "$2" ] || continue
-  [ "$3" != over ] || [ "$name" = launched ] || mv -f -- "$d/launch" "$d/launched"
-  exit
+  [ ! -e "$d/$name" ] || [ -r "$d/$name" ] || { echo "$d/$name can't be read" >&2; exit 4; }
+  [ "$(token_in "$d/$name")" = "$2" ] || continue
+  [ "$3" != over ] || [ "$name" = launched ] || mv -f -- "$d/launch" "$d/launched" || exit 4
+  exit 0
 done
 exit 3
-""".strip()
+"""
+).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +139,16 @@ async def take(run_argv: Runner, host: str, folder: str, claim: Claim, *, over: 
     raise HostCommandError(host, f"can't make {folder} on {host}: {words}", hint=f"look at the free space on {host}")
 
 
-async def holds(run_argv: Runner, folder: str, token: str, *, over: bool = False) -> bool:
-    """Whether the launch with this token still has the folder; with `over` it has ended, and the run goes on."""
+async def holds(run_argv: Runner, host: str, folder: str, token: str, *, over: bool = False) -> bool:
+    """Whether the launch with this token still has the folder; with `over` it has ended, and the run goes on.
+
+    Raises HostCommandError when the host can't tell.
+    """
     done = await run_argv(("sh", "-c", _HOLD, "distui-hold", folder, token, "over" if over else ""))
-    return done.status != 3
+    if done.status not in (0, 3):
+        words = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
+        raise HostCommandError(host, f"can't tell whose {folder} on {host} is: {words}")
+    return done.status == 0
 
 
 def who_claims(had: str) -> str:

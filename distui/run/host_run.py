@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO
 
 from distui.errors import HostCommandError, HostError, SessionLost
-from distui.facts.engine import classify
+from distui.facts.engine import classify, classify_read
 from distui.facts.host import Trouble
 from distui.facts.image import ImageFacts, read_image
 from distui.plan import docker, process
@@ -19,6 +19,7 @@ from distui.plan.env import env_file_text
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
 from distui.run import folder, lease, marks, readers
+from distui.run.asking import asked
 from distui.run.build.on_host import Told, build_image
 from distui.run.code.send import CodeSender
 from distui.run.code.source import CodeSource
@@ -30,14 +31,17 @@ from distui.run.lines import safe
 from distui.run.link import ASK_BOOT, HostLink
 from distui.session import Completed, Connector
 
-_REMOVE_FOLDER = """
+_REMOVE_FOLDER = (
+    folder.TOKEN_IN
+    + """
 for name in launch launched; do
-  [ -e "$1/$name" ] && [ "$(sed -n 3p "$1/$name")" != "$2" ] || continue
+  [ -e "$1/$name" ] && [ "$(token_in "$1/$name")" != "$2" ] || continue
   [ -z "$2" ] && [ "$name" = launched ] || exit 0
 done
 rm -rf -- "$1" 2>/dev/null; [ ! -d "$1/code" ] || { echo left; exit 0; }
 rm -rf -- "$1"; rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :
-""".strip()
+"""
+).strip()
 """A folder is only removed with the token ($2) of the launch that has it: a run that was stopped from elsewhere may
 have been started again under its name. Without a token, since a task's labels do not tell it, only a launch under way
 keeps its folder. Folders above are only removed when empty: on a machine that also runs distui they hold its own runs.
@@ -154,7 +158,7 @@ class HostRun:
 
         With `over` all tasks have started: from now on they hold the run's name, not the launch.
         """
-        return await folder.holds(self._again, await self.run_dir(), self._claimed, over=over)
+        return await folder.holds(self._again, self.host, await self.run_dir(), self._claimed, over=over)
 
     async def lease(self, claim: folder.Claim, things: Iterable[Thing], *, force: bool = False) -> Lease:
         """Hold these things of the host while the run is launched."""
@@ -207,13 +211,13 @@ class HostRun:
     async def image(self) -> ImageFacts | None:
         """The image on this host, None when it is not there."""
         assert self.plan.image is not None
-        done = await self._again(docker.image_id(self.first.engine_command, self.plan.image))
+        done = await asked(self._again, docker.image_id(self.first.engine_command, self.plan.image))
         if done.ok:
             try:
                 return read_image(done.text)
             except ValueError as exc:
                 raise HostCommandError(self.host, f"{self.host}: {exc}", code="rubbish") from exc
-        trouble = classify(done.error_text, done.status)
+        trouble = classify_read(done.error_text, done.status)
         if trouble.code == "image_missing":
             return None
         raise HostCommandError(self.host, trouble.message, hint=trouble.hint, code=trouble.code)
@@ -221,7 +225,7 @@ class HostRun:
     async def image_entrypoint(self) -> str:
         """The image's own entry point in one line, empty when it has none or is not there."""
         assert self.plan.image is not None
-        done = await self._again(docker.image_id(self.first.engine_command, self.plan.image))
+        done = await asked(self._again, docker.image_id(self.first.engine_command, self.plan.image))
         try:
             return docker.read_entrypoint(done.text) if done.ok else ""
         except ValueError as exc:
@@ -359,7 +363,11 @@ class HostRun:
         # By the engine's ids where they are known: somebody may have renamed a container.
         refs, command = [self.ids.get(t.index, t.container) for t in tasks], self.first.engine_command
         argv = docker.stop(command, refs, grace) if grace > 0 else docker.kill(command, refs)
-        done = await self.link.run(argv, timeout=grace + 60, idempotent=True)
+
+        async def end(words: Sequence[str]) -> Completed:
+            return await self.link.run(words, timeout=grace + 60, idempotent=True)
+
+        done = await asked(end, argv)
         if not done.ok and not _already_over(done.error_text):
             raise self._refused("can't stop the run", done)
         if not self.taken:
@@ -426,9 +434,9 @@ class HostRun:
         else:
             ids = [task.id for task in doomed]
             if self._image is None:
-                told = await self._again(docker.image_of(self.first.engine_command, ids[0]))
+                told = await asked(self._again, docker.image_of(self.first.engine_command, ids[0]))
                 self._image = told.text.strip() or None
-            await self._again(docker.remove(self.first.engine_command, ids, force=True))
+            await asked(self._again, docker.remove(self.first.engine_command, ids, force=True))
 
     async def remove_file(self, path: str) -> None:
         """Remove one file that the run made (the `file` rendezvous)."""
@@ -453,7 +461,7 @@ class HostRun:
         """Look into the run's folder for other readers and the verdict, and mark there that `reader` reads, or not."""
         if not self._token:
             return readers.Visit(ours=False)
-        return await readers.visit(self._again, await self.run_dir(), self._token, reader, act)
+        return await readers.visit(self._again, self.host, await self.run_dir(), self._token, reader, act)
 
     async def record(self, reader: str, verdict: str) -> str:
         """Let `verdict` be the run's, unless another is written here already; returns the one that is.

@@ -9,24 +9,30 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from distui.errors import HostError
+from distui.errors import HostCommandError, HostError
 from distui.facts.host import Trouble
 from distui.run.discover import Runner
 from distui.run.folder import LAUNCH_FILE, LAUNCHED_FILE, STALE_MINUTES
+from distui.run.lines import safe
 from distui.session import Connector
 from distui.spec.inventory import Host
 
 # $1 minutes, $2 a run's name or nothing for all. Each folder as six fields, each of them ended by a NUL.
 _LIST = rf"""
-line() {{ sed -n "$2p" "$1" 2>/dev/null | head -c 300; }}
+line() {{
+  number=0 told=
+  while [ "$number" -lt "$2" ] && {{ IFS= read -r told || [ -n "$told" ]; }}; do number=$((number + 1)); done <"$1"
+  [ "$number" -lt "$2" ] || printf '%.300s' "$told"
+}}
 for d in "$HOME"/.local/state/distui/hosts/*/*; do
   [ -z "$2" ] || [ "${{d##*/}}" = "$2" ] || continue
   file=$d/{LAUNCH_FILE}; [ -e "$file" ] || file=$d/{LAUNCHED_FILE}; [ -e "$file" ] || continue
   aged=; [ -z "$(find "$d" -maxdepth 0 -mmin "+$1" 2>/dev/null)" ] || aged=aged
   host=${{d%/*}}
   printf '%s\0' "${{d##*/}}" "${{host##*/}}" "${{file##*/}} $aged"
-  for number in 1 2 3; do printf '%s\0' "$(line "$file" $number)"; done
+  for number in 1 2 3; do printf '%s\0' "$(line "$file" $number 2>/dev/null)"; done
 done
+printf 'end\0'
 """.strip()
 
 
@@ -76,17 +82,21 @@ async def _ask(connector: Connector, host: str, run: str) -> tuple[Launch, ...] 
     try:
         session = await connector.connect(host)
         try:
-            return await list_launches(session.run, run)
+            return await list_launches(session.run, run, host=host)
         finally:
             await session.close()
     except HostError as exc:
         return Trouble(exc.code, exc.message, exc.hint)
 
 
-async def list_launches(run_argv: Runner, run: str = "") -> tuple[Launch, ...]:
+async def list_launches(run_argv: Runner, run: str = "", *, host: str = "") -> tuple[Launch, ...]:
     """The folders of a run, or of all, that one host's login has. Raises HostError."""
     done = await run_argv(("sh", "-c", _LIST, "distui-launches", str(STALE_MINUTES), run))
-    fields = done.text.split("\0")
+    text, end, _ = done.text.rpartition("end\0")
+    if not end:
+        words = safe(done.error_text.strip()[:300]) or f"exit {done.status}"
+        raise HostCommandError(host, f"{host}: its folders of runs could not be listed: {words}")
+    fields = text.split("\0")
     rows = zip(*[iter(fields)] * 6, strict=False)
     return tuple(
         Launch(name, host, token, owner, since, begun=LAUNCHED_FILE in state.split(), aged="aged" in state.split())

@@ -31,7 +31,7 @@ _LEASE = (
     + r"""
 place=$1 claim=$2 minutes=$3 force=$4 mine= passed=; shift 4
 umask 022
-own=$(printf '%s\n' "$claim" | sed -n 3p)
+own=$(printf '%s\n' "$claim" | line 3)
 undo() { for thing in $mine; do rm -rf -- "$place/distui-$thing"; done; }
 end() { undo; printf '%s\n' "$@"; exit 0; }
 for thing do

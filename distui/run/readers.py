@@ -11,7 +11,10 @@ import socket
 from dataclasses import dataclass
 from typing import Literal
 
+from distui.errors import HostCommandError
 from distui.run.discover import Runner
+from distui.run.folder import TOKEN_IN
+from distui.run.lines import safe
 from distui.run.store import StoredRun
 
 Act = Literal["look", "mark", "leave", "record"]
@@ -21,9 +24,14 @@ FRESH_MINUTES = 1
 
 # $1 folder, $2 the launch's token, $3 the reader's id, $4 what to do, $5 minutes. Says how many others read, and then
 # what is in the verdict. A link is made once: the first verdict stays. Older `sync` take no files, and sync all.
-_VISIT = r"""
+_VISIT = (
+    TOKEN_IN
+    + r"""
 d=$1 ours=
-for name in launch launched; do [ "$(sed -n 3p "$d/$name" 2>/dev/null)" != "$2" ] || ours=yes; done
+for name in launch launched; do
+  [ ! -e "$d/$name" ] || [ -r "$d/$name" ] || exit 4
+  [ "$(token_in "$d/$name")" != "$2" ] || ours=yes
+done
 [ -n "$ours" ] || { echo none; exit 0; }
 umask 077
 case $4 in
@@ -37,7 +45,8 @@ esac
 find "$d" -name 'reader-*' ! -name "reader-$3" -mmin "-$5" 2>/dev/null | wc -l
 cat "$d/verdict" 2>/dev/null
 :
-""".strip()
+"""
+).strip()
 
 
 def reader_id(stored: StoredRun) -> str:
@@ -57,13 +66,16 @@ class Visit:
     """As somebody wrote it; "" when nobody did."""
 
 
-async def visit(run_argv: Runner, folder: str, token: str, reader: str, act: Act = "look") -> Visit:
+async def visit(run_argv: Runner, host: str, folder: str, token: str, reader: str, act: Act = "look") -> Visit:
     """Look into the folder, and leave or take a mark, or let `.verdict-READER` be the verdict if there is none yet.
 
     Safe to repeat. Raises HostError.
     """
     done = await run_argv(("sh", "-c", _VISIT, "distui-visit", folder, token, reader, act, str(FRESH_MINUTES)))
     count, _, verdict = done.text.partition("\n")
-    if not count.strip().isdigit():
+    if done.ok and count.strip() == "none":
         return Visit(ours=False)
+    if not count.strip().isdigit():
+        words = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
+        raise HostCommandError(host, f"can't tell who reads {folder} on {host}: {words}")
     return Visit(True, int(count), verdict)

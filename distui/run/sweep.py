@@ -14,7 +14,7 @@ from distui.errors import DistuiError
 from distui.run import lease, marks
 from distui.run.code.send import KEEP, clean
 from distui.run.discover import home_of
-from distui.run.folder import LAUNCH_FILE, LAUNCHED_FILE, token_of
+from distui.run.folder import LAUNCH_FILE, LAUNCHED_FILE, TOKEN_IN, token_of
 from distui.run.lines import safe
 from distui.run.link import HostLink
 from distui.session import Connector, Session
@@ -24,7 +24,9 @@ from distui.spec.inventory import Host
 # whatever name the host had when the run was started. A folder with a process in it is not for us: that is found,
 # stopped and removed as a task. The claim of a run that had begun goes last: while anything is left, the next stop
 # finds it.
-_SWEEP = rf"""
+_SWEEP = (
+    TOKEN_IN
+    + rf"""
 run=$1 token=$2; shift 2
 rest() {{ find "$d" -mindepth 1 -maxdepth 1 ! -name {LAUNCHED_FILE} "$@" 2>/dev/null; }}
 for d in "$HOME"/.local/state/distui/hosts/*/*; do
@@ -35,7 +37,8 @@ for d in "$HOME"/.local/state/distui/hosts/*/*; do
     [ "$host" != "+$on" ] || asked=yes
   done
   for name in {LAUNCH_FILE} {LAUNCHED_FILE}; do
-    [ "$(sed -n 3p "$d/$name" 2>/dev/null)" != "$token" ] || ours=$name
+    [ ! -e "$d/$name" ] || [ -r "$d/$name" ] || {{ echo "$d/$name can't be read" >&2; exit 4; }}
+    [ "$(token_in "$d/$name")" != "$token" ] || ours=$name
   done
   [ -n "$ours" ] || continue
   for task in "$d"/task-*/labels.json; do [ ! -e "$task" ] || continue 2; done
@@ -46,7 +49,9 @@ for d in "$HOME"/.local/state/distui/hosts/*/*; do
   rmdir -- "${{d%/*}}" "${{d%/*/*}}" "${{d%/*/*/*}}" 2>/dev/null
   if [ -d "$d" ]; then echo "left $d"; else echo swept; fi
 done
-""".strip()
+:
+"""
+).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,8 @@ async def _sweep(
             marked = await marks.read(session.run, host, own=True)
             alive = sorted({task.labels.host for task in marked if token_of(task.labels) == token})
             done = await session.run((*argv, *(f"-{name}" for name in alive)))
+            if not done.ok:
+                return safe(f"{host}: {done.error_text.strip()[:300] or f'exit {done.status}'}")
             words = [*done.text.splitlines(), *(f"alive {name}" for name in alive)]
             try:
                 if not alive:

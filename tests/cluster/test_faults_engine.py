@@ -636,3 +636,30 @@ def test_a_launch_that_was_killed_leaves_nothing_after_a_stop(
         assert_clean(lab)
         lab.distui("rm", "half", "--purge", "-y", home=home)
     assert start("true", "--name", "half", **GPUS).finish().returncode == 0
+
+
+def test_a_docker_that_fails_every_fourth_call(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """What only asks is asked again, so that runs start, end, and leave nothing; also from `stop`."""
+    for host in lab.hosts[:2]:
+        host.fault("docker-flaky")
+    result = rest_of(start("echo said", "--name", "flaky", "-o", "ndjson"))
+    assert (result["state"], result["exit"], result["leftovers"]) == ("succeeded", 0, [])
+    begun = start("sleep 300", "--name", "flakier", "-o", "ndjson", "-d")
+    assert rest_of(begun)["state"] == "detached"
+    stopped = lab.distui("stop", "flakier", "-y", "--grace", "1s", home=home)
+    assert stopped.returncode == 0, stopped.stderr
+    for host in lab.hosts[:2]:
+        host.fault("docker-fast")
+    assert_clean(lab)
+
+
+@pytest.mark.parametrize("tool", ["sed", "find"])
+def test_a_host_without_a_tool(lab: Any, start: Callable[..., Any], tool: str) -> None:
+    """What a tool that is missing does not say is no answer: the run succeeds, and is not `stopped from elsewhere`."""
+    for host in lab.hosts[:2]:
+        host.fault("tool-gone", tool)
+    result = rest_of(start("echo said", "--name", f"no-{tool}", "-o", "ndjson", "--no-preflight"))
+    assert (result["state"], result["exit"]) == ("succeeded", 0)
+    for host in lab.hosts[:2]:
+        host.fault("tools-back")
+    assert_clean(lab)

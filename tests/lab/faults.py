@@ -24,6 +24,7 @@ CURE_ORDER = (
     *("ssh-cont", "ssh-hostkey-old", "ssh-unset", "ssh-unsetenv", "ssh-allow", "ssh-up"),
     *("docker-cont", "docker-back", "docker-fast", "docker-large", "docker-log-own", "docker-up"),
     *("gpu-hook", "rank-cont", "unfill", "gpu-ok", "ib-up", "nfs-ok", "hosts-ok", "sudo-gone"),
+    "tools-back",
 )
 """First what makes the host alive and reachable, then the rest."""
 

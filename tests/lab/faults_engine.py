@@ -227,3 +227,32 @@ def container_stop(host: Host, container: str) -> None:
 def container_rm(host: Host, container: str) -> None:
     """docker rm -f: somebody removes the container while it runs."""
     host.exec("docker", "rm", "-f", container)
+
+
+FLAKY = r"""#!/bin/sh
+[ "$1" != run ] || exec /usr/bin/.docker-fast "$@"
+count=$(cat /run/lab-flaky 2>/dev/null || echo 0)
+echo $((count + 1)) >/run/lab-flaky
+[ $((count % 4)) != 3 ] || { echo 'Error response from daemon: i/o timeout' >&2; exit 1; }
+exec /usr/bin/.docker-fast "$@"
+"""
+
+
+@fault("docker-flaky", cure="docker-fast")
+def docker_flaky(host: Host) -> None:
+    """Every fourth call of the client fails, but for `docker run`."""
+    host.exec("mv /usr/bin/docker /usr/bin/.docker-fast; rm -f /run/lab-flaky")
+    host.exec("cat >/usr/bin/docker && chmod 755 /usr/bin/docker", input=FLAKY)
+
+
+@fault("tool-gone", cure="tools-back")
+def tool_gone(host: Host, name: str) -> None:
+    """A program of the base system is not there."""
+    host.exec(f"path=$(command -v {name}); mv $path $path.lab-gone; echo $path >>/run/lab-gone")
+
+
+@fault("tools-back")
+def tools_back(host: Host) -> None:
+    """All such programs are there again."""
+    back = "while read -r path; do mv $path.lab-gone $path; done </run/lab-gone; rm -f /run/lab-gone"
+    host.exec(f"[ ! -e /run/lab-gone ] || {{ {back}; }}")

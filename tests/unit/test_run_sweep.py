@@ -13,12 +13,14 @@ from unittest.mock import patch
 
 import pytest
 
+import distui
 from distui.errors import HostCommandError
 from distui.run import history, lease, marks
 from distui.run.discover import FoundTask
 from distui.run.folder import Claim, holds, take
 from distui.run.host_run import HostRun
 from distui.run.launches import Launch, find_launches, list_launches
+from distui.run.readers import visit
 from distui.run.sweep import Swept, sweep
 from distui.session import ByteChannel, Completed
 from distui.spec.inventory import Host
@@ -82,7 +84,7 @@ async def test_launches_are_listed_with_whose_and_how_old(here: Here) -> None:
     old = await launched(here, "old", ANN)
     await launched(here, "new*", BOB)
     over = await launched(here, "over", ANN)
-    await holds(here.run, str(over), ANN.token, over=True)
+    await holds(here.run, "h1", str(over), ANN.token, over=True)
     (here.home / ".local/state/distui/hosts/h1/none").mkdir()
     torn = await launched(here, "torn", ANN)
     (torn / "launch").write_text("ann@desk\n1970")
@@ -158,7 +160,7 @@ async def test_a_run_that_had_begun_keeps_its_folder_where_nobody_asked(here: He
     """With `-H h1` a home shared with h2 shows that folder, too: the run may live there, which is said."""
     ours, other = await launched(here, "r", ANN, "h1"), await launched(here, "r", ANN, "h2")
     for folder in (ours, other):
-        await holds(here.run, str(folder), ANN.token, over=True)
+        await holds(here.run, "h1", str(folder), ANN.token, over=True)
     file = tmp_path / "rendezvous"
     file.touch()
     done = await sweep(here, (Host("h1"),), "r", ANN.token, (("h1", str(file)),))
@@ -196,7 +198,7 @@ async def test_what_could_not_be_removed_is_found_again(
 ) -> None:
     """A container wrote into the code as root: the claim stays with it, so the next stop says it again."""
     folder = await launched(here, "r", ANN)
-    await holds(here.run, str(folder), ANN.token, over=True)
+    await holds(here.run, "h1", str(folder), ANN.token, over=True)
     (folder / "code").mkdir()
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin/rm"
@@ -225,7 +227,7 @@ async def test_a_folder_that_another_launch_has_by_now_stays(here: Here, over: b
     await sweep(here, (Host("h1"),), "r", ANN.token)
     assert not folder.exists()
     await launched(here, "r", BOB)
-    await holds(here.run, str(folder), BOB.token, over=over)
+    await holds(here.run, "h1", str(folder), BOB.token, over=over)
     host.taken = taken
     with patch.object(HostRun, "_told", return_value=[]):
         await host._remove_folder()
@@ -239,13 +241,13 @@ async def test_a_folder_that_another_launch_has_by_now_stays(here: Here, over: b
 async def test_a_launch_knows_when_its_folder_was_taken_away(here: Here) -> None:
     """It has it until it is swept, also when all has started, and asking twice changes nothing."""
     folder = await launched(here, "r", ANN)
-    assert await holds(here.run, str(folder), ANN.token)
-    assert not await holds(here.run, str(folder), BOB.token)
+    assert await holds(here.run, "h1", str(folder), ANN.token)
+    assert not await holds(here.run, "h1", str(folder), BOB.token)
     for _ in range(2):
-        assert await holds(here.run, str(folder), ANN.token, over=True)
+        assert await holds(here.run, "h1", str(folder), ANN.token, over=True)
         assert sorted(path.name for path in folder.iterdir()) == ["env-0", "launched"]
     await sweep(here, (Host("h1"),), "r", ANN.token)
-    assert not await holds(here.run, str(folder), ANN.token, over=True)
+    assert not await holds(here.run, "h1", str(folder), ANN.token, over=True)
 
 
 def test_a_row_for_a_run_that_only_a_launch_tells_of() -> None:
@@ -281,3 +283,25 @@ def test_a_run_that_had_begun_is_left_only_where_its_host_says_so() -> None:
     assert states(["h1", "h2"]) == ["left"]
     assert states(["h1", "h2"], recorded) == ["left"]
     assert states(["h1", "h2"], recorded, followed=True) == ["unknown"]
+
+
+def test_no_script_for_a_host_takes_the_silence_of_sed_for_an_answer() -> None:
+    """A tool that is missing prints nothing; whose a folder or a GPU is, the shell itself reads."""
+    for path in Path(distui.__file__).parent.rglob("*.py"):
+        assert "sed -n" not in path.read_text(), path
+
+
+async def test_a_claim_that_can_not_be_read_is_no_claim_of_somebody_else(here: Here) -> None:
+    """`stopped from elsewhere` is said only where the host says so: else that it can't tell."""
+    folder = await launched(here, "r", ANN)
+
+    async def fails(argv: Sequence[str]) -> Completed:
+        return Completed(tuple(argv), 127, b"", b"sh: not found")
+
+    for ask in (
+        lambda: holds(fails, "h1", str(folder), ANN.token),
+        lambda: visit(fails, "h1", str(folder), ANN.token, "me"),
+        lambda: list_launches(fails, host="h1"),
+    ):
+        with pytest.raises(HostCommandError, match="h1"):
+            await ask()
