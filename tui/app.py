@@ -109,9 +109,10 @@ class DistuiApp(Places):
     def _checked(keymap: Mapping[str, str]) -> tuple[Mapping[str, str], tuple[str, ...]]:
         if not keymap:
             return {}, ()
-        from tui.registry import checked_keymap
+        from tui.registry import checked_keymap, with_keys_taken
 
-        return checked_keymap(keymap)
+        good, wrong = checked_keymap(keymap)
+        return with_keys_taken(good), wrong
 
     # Colours.
 

@@ -63,6 +63,24 @@ def checked_keymap(keymap: Mapping[str, str]) -> tuple[dict[str, str], tuple[str
     return good, tuple(wrong)
 
 
+def with_keys_taken(keymap: Mapping[str, str]) -> dict[str, str]:
+    """The keymap, and the actions that lose a key to it: what lies nearer to the focus would win otherwise.
+
+    An action that has no other key keeps it.
+    """
+    found = dict(keymap)
+    everywhere = {"Lists", "Everywhere"}
+    homes = {name: {title for title, actions in places() for a in actions if a.id == name} for name in keymap}
+    for title, actions in places():
+        for action in actions:
+            near = [n for n in keymap if n != action.id and ({title, *homes[n]} & everywhere or title in homes[n])]
+            taken = {key.strip() for name in near for key in keymap[name].split(",")}
+            left = [key for key in action.keys if key not in taken]
+            if action.id not in keymap and left and len(left) < len(action.keys):
+                found[action.id] = ",".join(left)
+    return found
+
+
 def with_table(page: str) -> str:
     """The page with its keys table as the registry has it."""
     from tui.help import keys_table

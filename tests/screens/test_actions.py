@@ -10,7 +10,7 @@ from fakes import FakeDesk, screen_text, settle
 
 from tui.actions import Action
 from tui.keys import actions_here, keys_of
-from tui.registry import checked_keymap, places, with_table
+from tui.registry import checked_keymap, places, with_keys_taken, with_table
 from tui.screens.hosts import HostsScreen
 from tui.screens.menu import MenuScreen
 from tui.screens.text import TextScreen
@@ -74,6 +74,24 @@ async def test_footer_and_help_follow_the_keymap(open_app: Any, desk: FakeDesk) 
         await pilot.press("w")
         await settle(pilot)
         assert app.screen.crumbs[-1] == "llm-pretrain.yaml"
+
+
+@pytest.mark.parametrize("key", ["ctrl+f", "slash"])
+async def test_a_moved_key_wins_over_that_of_the_list(open_app: Any, key: str) -> None:
+    """The page's own example: ctrl+f pages down in lists, and filters once the keymap says so; pgdn still pages."""
+    assert "filter: ctrl+f slash" in PAGE.read_text("utf-8")
+    async with open_app(start="hosts", keymap={"filter": "ctrl+f,slash"}) as (app, pilot):
+        await pilot.press(key, *"node02", "enter")
+        await settle(pilot)
+        assert app.screen.crumbs[-1] == "/node02"
+        action = next(a for a in actions_here(app.screen) if a.id == "page_down")
+        assert keys_of(action, app.keymap) == ("pgdn",)
+
+
+def test_a_key_is_taken_where_both_can_be_meant_and_never_an_action_s_last() -> None:
+    """w saves in the launch form, which has no filter; an action with one key keeps it."""
+    assert with_keys_taken({"filter": "ctrl+f"}) == {"filter": "ctrl+f", "page_down": "pagedown"}
+    assert "save" not in with_keys_taken({"filter": "w"})
 
 
 async def test_the_menu_of_actions(open_app: Any) -> None:
