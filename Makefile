@@ -35,7 +35,7 @@ packages: $(VENV)/.dev ## Debian packages that the tests use (root on Linux only
 	$(BIN)/python tests/lab packages
 
 unit: $(VENV)/.dev ## tests that need no cluster
-	$(PYTEST) tests/unit tests/ssh tests/screens
+	$(PYTEST) tests/unit tests/ssh tests/screens tests/verdict
 
 trainers: $(VENV)/.torch ## tests of the training programs, with torch; no cluster, no GPU
 	$(PYTEST) tests/trainers
