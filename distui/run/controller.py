@@ -22,7 +22,7 @@ from distui.run.attempts import run_attempts
 from distui.run.build.context import BuildSource
 from distui.run.code.source import CodeSource
 from distui.run.conclude import reading, recall
-from distui.run.end_record import EndRecord
+from distui.run.end_record import EndRecord, started_here
 from distui.run.ending import ended, finish, refused
 from distui.run.events import (
     Event,
@@ -125,6 +125,8 @@ class RunController:
         self.signs = ""
         """Who stops an adopted run, in words: left on the hosts for whoever else follows it."""
         self._outbox = Outbox()
+        self._started: frozenset[int] = frozenset()
+        """Tasks that were started, as it is recorded here, of a run that is taken up."""
         self._held = contextlib.ExitStack()
         """The run's lock and its journal, while it is in our hands."""
         self._no_lock: OSError | None = None
@@ -315,6 +317,7 @@ class RunController:
                 return await self._refused(exc)
         else:
             await self._say_unread()
+            self._started = started_here(self.stored)
             running = await asyncio.gather(*(self._find(host) for host in self.hosts.values()))
             await recall(self)
             if not any(running) and not self.known.unmet:
@@ -355,6 +358,7 @@ class RunController:
             return False
         await self.emit(HostChanged(self.clock(), host.host, "up"))
         for task in host.tasks:
+            self.known.tracks[task.index].unseen = task.index not in host.ids and task.index in self._started
             for rank in task.ranks if task.index in running else ():
                 await self.emit(RankChanged(self.clock(), rank, host.host, "running"))
         return bool(running)

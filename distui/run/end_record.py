@@ -100,6 +100,17 @@ def recorded_here(stored: StoredRun, token: str) -> EndRecord | None:
     return record or (_from_events(stored.events(), token) if token and launch_here(stored) == token else None)
 
 
+def started_here(stored: StoredRun) -> frozenset[int]:
+    """The tasks of the newest attempt that were started, as it is recorded here."""
+    started: set[int] = set()
+    for value in stored.events():
+        if value.get("type") == "attempt":
+            started.clear()
+        elif value.get("type") == "task" and isinstance(value.get("task"), int):
+            started.add(value["task"])
+    return frozenset(started)
+
+
 def launch_here(stored: StoredRun | None) -> str:
     """The token of the launch and attempt that is recorded here; "" where none is."""
     plan = stored.read_plan() if stored is not None else None

@@ -16,6 +16,8 @@ from distui.run.verdict.outcome import RankEnd, Verdict
 from distui.run.verdict.stops import STOP_CODES
 from distui.run.watch_hosts import WatchedHosts
 
+UNSEEN = "its container was removed before its end was seen and its log read"
+
 
 class EndsBefore:
     """Takes in the ends of a run whose verdict is recorded: its logs are read to the end, and nothing is judged."""
@@ -97,6 +99,9 @@ class WatchedEnds:
         known, task = self._known, track.task
         track.phase = "removed"
         track.gone()
+        if track.unseen:
+            await self._say_unread(track)
+            return
         before = track.end
         track.ended(End(None, state="removed", seen_at=known.clock()))
         known.news()
@@ -106,6 +111,16 @@ class WatchedEnds:
         elif not known.stopped_by:
             await self._emit(Notice(known.clock(), "warning", f"{task.name}: {REMOVED}", task.host))
         await self._tell(track)
+
+    async def _say_unread(self, track: TaskTrack) -> None:
+        """How it ended nobody knows, and nobody is to blame; which lines nobody can have any more."""
+        task, known = track.task, self._known
+        for rank, count in (track.log.lines_before() or dict.fromkeys(task.ranks, 0)).items():
+            what = f"what it said after line {count} is missing" if count else "nothing that it said is here"
+            await self._emit(RankChanged(known.clock(), rank, task.host, "removed", words=UNSEEN))
+            text = f"rank {rank} on {task.host}: {UNSEEN}: {what}"
+            await self._emit(Notice(known.clock(), "warning", text, task.host))
+        known.news()
 
     async def explain(self, host: str) -> None:
         """Something became known of a host after tasks had ended there: it may be what ended them."""

@@ -14,7 +14,7 @@ from distui.plan.serialize import to_json
 from distui.run import history
 from distui.run.controller import RunController
 from distui.run.end_record import FILE, end_here
-from distui.run.events import RunEnded
+from distui.run.events import RunEnded, RunOpened
 from distui.run.store import StoredRun
 from fakehosts.runs import Cluster, use_fake_follower
 
@@ -205,3 +205,28 @@ async def test_a_host_that_is_lost_keeps_nobody_from_a_verdict(cluster: Cluster)
     assert (ended.outcome, bool(ended.leftovers)) == ("succeeded", True)
     record = end_here(controller.stored)
     assert record is not None and record.ended.outcome == "succeeded"
+
+
+async def test_containers_removed_while_nobody_followed_are_said_and_blamed_on_nobody(cluster: Cluster) -> None:
+    """`docker container prune`: how they ended is not known, and that what they said is missing is said."""
+    controller = started(cluster)
+    controller.detach = True
+    await cluster.drive(controller)
+    await end_all(cluster, 0, 0)
+    cluster.hosts[0].containers.clear()
+    ended = await again(cluster, controller)
+    assert (ended.outcome, ended.exit, ended.failure) == ("unknown", 6, None)
+    assert "rank 0 on h1: its container was removed before its end was seen" in cluster.said()
+    assert "nothing that it said is here" in cluster.said()
+    assert "rank 1" not in cluster.said()
+
+
+async def test_the_duration_is_the_run_s_and_not_that_of_the_attach(cluster: Cluster) -> None:
+    """It began long before it was taken up."""
+    controller = started(cluster)
+    controller.detach = True
+    await cluster.drive(controller)
+    await end_all(cluster, 0, 0)
+    ended = await again(cluster, controller, began=controller.began - 100.0)
+    assert 100.0 <= ended.took < 200.0
+    assert cluster.of(RunOpened)[0].began == controller.began - 100.0
