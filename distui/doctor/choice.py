@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from distui.doctor.checks import EQUAL_DRIVERS, EQUAL_GPUS, EQUAL_RATES, IDLE, LOGIN
 from distui.doctor.finding import CheckRow
 from distui.doctor.host_checks import HOST_CHECKS
+from distui.doctor.plan_check import PLAN
 from distui.doctor.reach_check import REACH
 from distui.errors import UsageError
 from distui.spec.problems import did_you_mean
 
 NAMES = (
     LOGIN.id, *(check.id for check, _ in HOST_CHECKS), EQUAL_DRIVERS.id, EQUAL_GPUS.id, EQUAL_RATES.id, IDLE.id,
-    "image", REACH.id,
+    "image", PLAN.id, REACH.id,
 )  # fmt: skip
 """Every check's name, as the JSON has it; `image` stands for that of any image."""
 

@@ -172,13 +172,17 @@ def rdma_limits(facts: HostFacts) -> Answer:
 
 
 def disk(facts: HostFacts) -> Answer:
-    """Room for an image and for logs; small file systems such as /tmp only matter when they are full."""
-    judged = [(_fullness(d), d) for d in facts.disks]
+    """Room for an image where the engine keeps images, and for logs; other file systems only matter when they are full.
+
+    Where the engine does not say what folder is its own, it may be any of the large ones.
+    """
+    known = any(d.images for d in facts.disks)
+    judged = [(_fullness(d, images=_holds_images(d, known=known)), d) for d in facts.disks]
     if not judged:
         return Answer("skip", "unknown")
     verdict = max((v for v, _ in judged), key=GRAVITY.index)
-    least = min((d for v, d in judged if v == verdict and (_holds_images(d) or verdict != "ok")), key=lambda d: d.free,
-                default=judged[0][1])  # fmt: skip
+    wanted = (d for v, d in judged if v == verdict and (_holds_images(d, known=known) or verdict != "ok"))
+    least = min(wanted, key=lambda d: d.free, default=judged[0][1])
     words = f"{size_words(least.free)} free on {least.path}"
     if verdict == "ok":
         return Answer("ok", words)
@@ -186,12 +190,12 @@ def disk(facts: HostFacts) -> Answer:
     return Answer(verdict, words, "an image, a checkpoint or logs may not fit", how)
 
 
-def _holds_images(found: Disk) -> bool:
-    return found.path == "/" or found.path.startswith(("/var", "/home", "/data"))
+def _holds_images(found: Disk, *, known: bool) -> bool:
+    return found.images if known else found.path == "/" or found.path.startswith(("/var", "/home", "/data"))
 
 
-def _fullness(found: Disk) -> Verdict:
-    if _holds_images(found):
+def _fullness(found: Disk, *, images: bool) -> Verdict:
+    if images:
         return "ok" if found.free >= DISK_LOW else "warn" if found.free >= DISK_FULL else "fail"
     return "ok" if found.free >= found.total / 20 else "warn"
 

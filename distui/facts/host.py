@@ -144,6 +144,8 @@ class Disk:
     path: str
     free: int
     total: int
+    images: bool = False
+    """Whether it is the container engine's own folder, as its client names it."""
 
 
 @dataclass(frozen=True, slots=True)

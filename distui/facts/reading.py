@@ -99,7 +99,9 @@ def read_disks(answer: Answer) -> tuple[Disk, ...]:
     lines = answer.text("engine_info").splitlines()
     root = next((line.partition("\t")[2] for line in lines if line.startswith("engine_root\t")), "")
     disk = system.df_line(root, lines[-1]) if root and lines else None
-    return (*found, disk) if disk and disk.path not in {d.path for d in found} else found
+    if disk is None:
+        return found
+    return (*(d for d in found if d.path != disk.path), replace(disk, images=True))
 
 
 def read_gpus(answer: Answer) -> Gpus:

@@ -152,6 +152,31 @@ def check_preflight(job: Job, places: Sequence[Place], networks: Sequence[HostNe
     return found
 
 
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def _gpus_out_of_reach(job: Job, places: Sequence[Place]) -> Iterator[str]:
+    """GPUs that `env` names by number and a task does not have: in a container its GPUs are counted from 0."""
+    asked = {int(word) for word in job.env.get(VISIBLE, "").split(",") if word.strip().isdecimal()}
+    for place in places if asked else ():
+        own, has = _gpus_seen(job, place)
+        if missing := sorted(asked - own):
+            yield (
+                f"env sets {VISIBLE}={job.env[VISIBLE]}, and a task on {place.name} has {has}: "
+                f"{', '.join(map(str, missing))} is not among them, so fewer or none are seen; drop it"
+            )
+            return
+
+
+def _gpus_seen(job: Job, place: Place) -> tuple[set[int], str]:
+    """The numbers of the GPUs that a task of a host sees, and the same in words."""
+    if place.host.engine == "process":
+        return set(place.gpu_indices), f"GPUs {', '.join(map(str, place.gpu_indices)) or 'none'}"
+    whole = job.launcher == "torchrun" or bool(place.processes) or (job.visible_gpus == "all" and job.launcher != "tf")
+    count = len(place.gpus) if whole else min((len(gpus) for gpus in place.rank_gpus), default=0)
+    return set(range(count)), f"{count} GPU{'s' * (count != 1)}, counted from 0 in its container"
+
+
 def warn_job(job: Job, places: Sequence[Place], backend: Backend) -> list[str]:
     """What will probably not work as meant."""
     warnings = []
@@ -169,6 +194,12 @@ def warn_job(job: Job, places: Sequence[Place], backend: Backend) -> list[str]:
         warnings += torchrun.warnings(job, len(places))
     if job.network != "host" and len(places) > 1:
         warnings.append(f"network {job.network}: ranks on other hosts can't reach addresses of the host from there")
+    warnings += _gpus_out_of_reach(job, places)
+    if backend == "mpi" and job.launcher == "env":
+        warnings.append(
+            "backend mpi: an MPI library takes its ranks from mpirun, and here none starts it; each task would "
+            "be rank 0 of 1 (take `launcher: command` with mpirun, or backend gloo or nccl)"
+        )
     if job.docker_args:
         warnings.append(f"docker_args go to the engine as they are: {' '.join(job.docker_args)}")
     if "--rm" in job.docker_args:

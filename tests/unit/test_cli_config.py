@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from distui import config
+from distui.cli.app import build
 from distui.errors import SpecError, UsageError
 
 
@@ -119,9 +122,57 @@ def test_config_path_lists_places(cli: Any, home: Path) -> None:
     assert str(home / ".local/state/distui/runs") in cli("config", "path").out
 
 
-def test_readonly_refuses_what_changes_something(cli: Any) -> None:
-    """--readonly and DISTUI_READONLY refuse run, stop, kill and rm before anything is contacted."""
-    for words in (["stop", "x"], ["kill", "x"], ["rm", "x"], ["run", "-H", "a", "--image", "i", "--", "true"]):
-        done = cli("--readonly", *words)
-        assert done.code == 2
-        assert "read-only by --readonly" in done.err
+WRITES = {
+    "run": "-H a --image i -- true",
+    "stop": "x",
+    "kill": "x",
+    "rm": "x",
+    "exec": "x -- true",
+    "ssh": "h",
+    "demo": "",
+    "image push": "img",
+    "hosts clean": "",
+    "hosts add": "h9",
+    "hosts rm": "h1",
+    "hosts import": "nodeset n[1-2] --write",
+    "job new": "new.yaml",
+    "config init": "",
+    "config allow": "token A b.example",
+    "config forget": "token A b.example",
+}
+"""Verbs that change a host, a run or a file that the person wrote, each with words that it takes."""
+READS = frozenset(
+    ["tui", "probe", "top", "image ls", "doctor", "plan", "ps", "show", "logs", "attach", "wait", "schema"]
+    + ["completion", "help", "version", *(f"hosts {word}" for word in ("export", "ls", "show", "validate"))]
+    + [f"job {word}" for word in ("ls", "show", "validate")]
+    + [f"config {word}" for word in ("allowed", "path", "show", "validate")]
+)
+"""What only looks; `attach` and `wait` follow a run as it would go on without them. `doctor --smoke` is refused."""
+
+
+def verbs(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]:
+    if not isinstance(command, click.Group):
+        yield " ".join(path)
+        return
+    ctx = click.Context(command)
+    for name in command.list_commands(ctx):
+        found = command.get_command(ctx, name)
+        assert found is not None
+        yield from verbs(found, (*path, name))
+
+
+def test_every_verb_is_known_to_read_or_to_write() -> None:
+    """A new verb has to be put on one side."""
+    assert set(verbs(build())) == set(WRITES) | READS
+
+
+@pytest.mark.parametrize("verb", WRITES)
+def test_readonly_refuses_what_changes_something(cli: Any, verb: str) -> None:
+    """Before anything is contacted or written."""
+    Path("hosts.yaml").write_text("version: 1\nhosts: {h1: {}}\n")
+    before = sorted(Path.cwd().rglob("*"))
+    done = cli("--readonly", *verb.split(), *WRITES[verb].split())
+    assert done.code == 2
+    assert "read-only by --readonly" in done.err
+    assert Path("hosts.yaml").read_text() == "version: 1\nhosts: {h1: {}}\n"
+    assert sorted(Path.cwd().rglob("*")) == before

@@ -11,10 +11,12 @@ import pytest
 from distui.doctor.checks import check_hosts, counts, problems
 from distui.doctor.choice import NAMES, choice
 from distui.doctor.finding import CheckRow, Finding, report_text, to_json
+from distui.doctor.plan_check import plan_rows
 from distui.doctor.reach import Reached, ReachProblem, ReachReport
 from distui.doctor.reach_check import endpoints, reach_row, reach_table
 from distui.facts.host import Address, Disk, Engine, Gpu, GpuProcess, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
-from distui.spec.inventory import Host
+from distui.spec.inventory import Host, Inventory
+from distui.spec.job import Fabric, Job
 
 GB = 1 << 30
 
@@ -89,6 +91,9 @@ def test_a_host_that_does_not_answer_fails_once() -> None:
         ("disk", "fail", {"disks": (Disk("/var/lib/docker", GB, 900 * GB),)}, "1.1 GB"),
         ("disk", "warn", {"disks": (Disk("/", 400 * GB, 900 * GB), Disk("/tmp", 0, GB))}, "/tmp"),
         ("disk", "skip", {"disks": ()}, "unknown"),
+        ("disk", "ok", {"disks": (Disk("/", 10 * GB, 40 * GB), Disk("/nvme/d", 400 * GB, 900 * GB, True))}, "/nvme/d"),
+        ("disk", "fail", {"disks": (Disk("/", 400 * GB, 900 * GB), Disk("/nvme/d", GB, 900 * GB, True))}, "/nvme/d"),
+        ("disk", "warn", {"disks": (Disk("/", GB, 40 * GB), Disk("/nvme/d", 400 * GB, 900 * GB, True))}, "free on /"),
         ("memory", "warn", {"memory_available_mib": 50}, "free"),
     ],
 )  # fmt: skip
@@ -204,7 +209,7 @@ def test_every_check_can_be_named() -> None:
     """The names of --only and --skip are those of the rows, each once."""
     reach = ReachReport((), 2, (), {"n1": {"n2": Reached()}, "n2": {"n1": Reached()}})
     rows = check_hosts({"n1": healthy(), "n2": healthy()}, images={"img:1": {"n1": "sha256:a"}}, reach=reach)
-    assert sorted(NAMES) == sorted(row.check.id.partition(":")[0] for row in rows)
+    assert sorted(set(NAMES) - {"plan"}) == sorted(row.check.id.partition(":")[0] for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +224,7 @@ def test_checks_are_chosen_by_name(only: tuple[str, ...], skip: tuple[str, ...],
     """With --only the login is looked at all the same, unless it is skipped."""
     rows = check_hosts({"n1": healthy()}, images={"img:1": {"n1": "sha256:a"}})
     found = {row.check.id.partition(":")[0] for row in choice(only, skip).of(rows)}
-    assert found == left - {"reach"}
+    assert found == left - {"reach", "plan"}
 
 
 def test_a_check_of_no_name_is_refused_before_hosts_are_asked(cli: Any, fake_hosts: Any) -> None:
@@ -239,3 +244,20 @@ def test_the_verb_shows_only_the_checks_wanted(cli: Any, fake_hosts: Any) -> Non
     assert {f["check"] for f in found} == {"login", "disk"}
     assert cli("doctor", "-H", "n1", "--only", "disk").code == 3
     assert cli("doctor", "-H", "n1", "--skip", "login").code == 0
+
+
+def test_every_reason_against_a_plan_is_a_finding() -> None:
+    """What `plan JOB` refuses fails here, too: InfiniBand that the job requires and one host does not have up."""
+    down = replace(healthy("n2"), ib=(IbPort("mlx5_0", 1, "DOWN", "InfiniBand", 400.0),))
+    job = Job("j", image="i", command=("true",), fabric=Fabric(kind="ib", require="all"))
+    inventory = Inventory((Host("n1"), Host("n2")))
+    (row,) = plan_rows(job, inventory, inventory.hosts, {"n1": healthy("n1"), "n2": down}, named=False)
+    assert row.verdict == "fail"
+    assert any(f.host == "n2" for f in row.findings)
+    (alone,) = plan_rows(
+        replace(job, fabric=Fabric()), inventory, inventory.hosts[:1], {"n1": healthy("n1", home="/home/u")}, named=True
+    )
+    assert alone.verdict in ("ok", "warn")
+    lost = HostDown("n2", Trouble("timeout", "n2: no answer", ""))
+    (skipped,) = plan_rows(job, inventory, inventory.hosts, {"n1": healthy("n1"), "n2": lost}, named=False)
+    assert skipped.verdict == "skip"

@@ -635,3 +635,31 @@ def test_the_rest_of_a_containers_life() -> None:
     """Grace in whole seconds, filters exact."""
     assert stop(("sudo", "-n", "docker"), ("a", "b"), 2.1) == ("sudo", "-n", "docker", "stop", "-t", "3", "a", "b")
     assert list_ids(("docker",), "r-1")[-1] == "label=distui.run=r-1"
+
+
+@pytest.mark.parametrize(
+    ("listed", "more", "warned"),
+    [
+        ("0,1", {}, False),
+        ("", {}, False),
+        ("2,3", {}, True),
+        ("0,1", {"visible_gpus": "own", "ranks": RankLayout(per_gpu=1)}, True),
+        ("0", {"visible_gpus": "own", "ranks": RankLayout(per_gpu=1)}, False),
+        ("GPU-7c1f", {}, False),
+    ],
+)
+def test_gpus_that_a_container_does_not_have_are_warned_of(listed: str, more: Any, warned: bool) -> None:
+    """In a container its GPUs are counted from 0, whatever their numbers on the host are."""
+    job = dataclasses.replace(JOB, gpus_per_host=2, env={"CUDA_VISIBLE_DEVICES": listed}, **more)
+    hosts = {name: facts(name, n, gpus=4) for n, name in enumerate(("node01", "node02"), 1)}
+    made = plan(job, Inventory(tuple(map(Host, hosts))), tuple(map(HostPick, hosts)), hosts,
+                run_id="r", owner="o", version="1")  # fmt: skip
+    assert isinstance(made, RunPlan), made
+    assert any("is not among them" in warning for warning in made.warnings) is warned
+
+
+@pytest.mark.parametrize(("launcher", "warned"), [("env", True), ("command", False)])
+def test_mpi_without_mpirun_is_warned_of(launcher: Any, warned: bool) -> None:
+    """Each task would be rank 0 of 1."""
+    job = dataclasses.replace(JOB, backend="mpi", launcher=launcher)
+    assert any("backend mpi" in warning for warning in good(job).warnings) is warned

@@ -79,6 +79,7 @@ def path(ctx: click.Context) -> int:
 def init(ctx: click.Context, project: bool) -> int:
     """Write a config file in which every setting stands as a comment. An existing file is left alone."""
     told = settings.of(ctx)
+    told.refuse_readonly("config init")
     path = told.cwd / "distui.yaml" if project else told.paths.config_file
     try:
         if not project:
@@ -132,6 +133,7 @@ def allow(ctx: click.Context, kind: Kind, what: str, to: str) -> int:
     folder FOLDER JOBFOLDER  job files in JOBFOLDER may take FOLDER as `code` or `build`
     """
     told = settings.of(ctx)
+    told.refuse_readonly("config allow")
     ask = _ask(kind, what, to)
     consents(told).remember(ask)
     console.of(told).say(f"allowed: {ask.kind} {ask.what} to {ask.to}; `distui config forget` takes it back")
@@ -146,6 +148,7 @@ def allow(ctx: click.Context, kind: Kind, what: str, to: str) -> int:
 def forget(ctx: click.Context, kind: Kind, what: str, to: str) -> int:
     """Take back what was allowed."""
     told = settings.of(ctx)
+    told.refuse_readonly("config forget")
     ask = _ask(kind, what, to)
     if not consents(told).forget(ask):
         raise NotFound(f"{ask.kind} {ask.what} to {ask.to} was not allowed", hint="`distui config allowed` lists all")

@@ -43,6 +43,7 @@ def command(ctx: click.Context, docker: bool, image: str, epochs: int, count: in
     import tempfile
 
     told = settings.of(ctx)
+    told.refuse_readonly("demo")
     out = consoles.of(told)
     if opening.wanted(told, headless=headless):
         from distui.cli.demo_ui import open_demo

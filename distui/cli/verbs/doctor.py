@@ -32,7 +32,7 @@ _COLOURS = {"FAIL": "red", "warn": "yellow"}
 
 @verb("doctor", outputs=("json", "ndjson"))
 @click.argument("sets", metavar="[SET]...", nargs=-1)
-@click.option("--job", metavar="JOB", help="Also look whether the job's image is there.")
+@click.option("--job", metavar="JOB", help="Also look whether the job can be planned and its image is there.")
 @click.option("--only", multiple=True, metavar="CHECK", help="Only these checks (and login), by their names in --json.")
 @click.option("--skip", multiple=True, metavar="CHECK", help="All but these checks.")
 @click.option("--all", "all_", is_flag=True, help="Say what is well, too.")
@@ -73,7 +73,10 @@ def command(
         raise UsageError(f"{bundle} exists", hint="give another name")
     found = wiring.inventory(told)
     hosts = wiring.hosts_of(found, wiring.picks(found, told, sets))
-    checked = wiring.run_async(_check(told, out, found, hosts, chosen, wanted, smoke=smoke), limit=told.timeout)
+    named = bool(sets or told.hosts or told.labels)
+    checked = wiring.run_async(
+        _check(told, out, found, hosts, chosen, wanted, smoke=smoke, named=named), limit=told.timeout
+    )
     _show(told, out, checked.rows, all_=all_)
     if bundle is not None:
         _bundle(told, out, bundle, hosts, checked, redact=not include_identifiers)
@@ -125,9 +128,11 @@ async def _check(
     wanted: Choice,
     *,
     smoke: bool,
+    named: bool,
 ) -> Checked:
     from distui.doctor.checks import IDLE, check_hosts
     from distui.doctor.images import images_present
+    from distui.doctor.plan_check import PLAN, plan_rows
     from distui.doctor.reach_check import REACH, endpoints
     from distui.facts.host import HostFacts
     from distui.facts.probe import probe_all
@@ -144,7 +149,8 @@ async def _check(
         reach = await prove_on(connector, endpoints(up, results), up) if proved else None
         tried = await _smoke(told, out, connector, inventory, results, job) if smoke and job is not None else ()
     ours = [task.id for run in found.runs for task in run.tasks]
-    rows = check_hosts(results, images=there, ours=ours, reach=reach)
+    planned = plan_rows(job, inventory, hosts, results, named=named) if job and wanted.wants(PLAN.id) else ()
+    rows = check_hosts(results, images=there, ours=ours, reach=reach, more=planned)
     return Checked((*wanted.of(rows), *tried), results, reach)
 
 

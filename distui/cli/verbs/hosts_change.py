@@ -50,6 +50,7 @@ def add(
     from distui.spec.edit_text import scalar
 
     told = settings.of(ctx)
+    told.refuse_readonly("hosts add")
     parts = [f"{key}: {scalar(value)}" for key, value in (("addr", addr), ("user", user)) if value]
     parts += [f"{key}: {value}" for key, value in (("port", port), ("gpus", gpus)) if value is not None]
     if labels:
@@ -71,6 +72,7 @@ def add(
 def remove(ctx: click.Context, name: str) -> int:
     """Remove a host from hosts.yaml. One inside a range, or that a group names, is refused with the reason."""
     told = settings.of(ctx)
+    told.refuse_readonly("hosts rm")
     path = wiring.need_inventory_path(told)
     before = _text(path) or ""
     if name not in _keys(before, "hosts"):
@@ -104,6 +106,8 @@ def import_(
     from distui.spec import import_hosts
 
     told = settings.of(ctx)
+    if write:
+        told.refuse_readonly("hosts import --write")
     out = consoles.of(told)
     text, path = _source(told, form, source)
     found = import_hosts.read(text, form, path)

@@ -175,6 +175,7 @@ def new(ctx: click.Context, file: str | None, template: str) -> int:
     if file is None:
         out.print(template_for(template, told.cwd))
         return 0
+    told.refuse_readonly("job new FILE")
     try:
         with (told.cwd / file).open("x", encoding="utf-8") as target:
             target.write(template_for(template, (told.cwd / file).parent))
