@@ -7,7 +7,10 @@ JOBS   ?= 2
 PYTEST  = $(BIN)/pytest -q --numprocesses $(JOBS) --dist worksteal
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test lint packages unit trainers cluster bench screenshots lab-up lab-down clean
+# Runs the ranks of `make test-gpu`.
+GPU_PYTHON ?= python3
+
+.PHONY: help demo test test-gpu lint packages unit trainers cluster bench screenshots lab-up lab-down clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +45,9 @@ trainers: $(VENV)/.torch ## tests of the training programs, with torch; no clust
 
 cluster: $(VENV)/.torch ## tests on real sshd and dockerd hosts in network namespaces
 	$(PYTEST) tests/cluster
+
+test-gpu: $(VENV)/.dev ## tests on a real NVIDIA GPU, without Docker and root; GPU_PYTHON has torch with CUDA
+	GPU_PYTHON=$(GPU_PYTHON) $(BIN)/pytest -q --numprocesses 0 tests/gpu
 
 bench: $(VENV)/.torch ## measures beside peers; prints ratios
 	$(BIN)/python -m bench

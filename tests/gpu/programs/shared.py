@@ -1,0 +1,15 @@
+"""Two ranks on one GPU: gloo sums tensors that live there."""
+
+import os
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+total = torch.full((1 << 20,), float(rank + 1), device="cuda")
+for _ in range(5):
+    dist.all_reduce(total)
+    total /= 3
+print("sum", int(total[0].item() * 3), "on", total.device, "rank", os.environ["RANK"], flush=True)
+dist.destroy_process_group()

@@ -1,0 +1,212 @@
+"""distui on a real GPU, beside what the driver itself says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from gpuhosts import PROGRAMS, Cluster, Machine
+
+SHARED: dict[str, Any] = {"gpus_per_host": 0, "env": {"CUDA_VISIBLE_DEVICES": "0"}}
+"""Keys of a job whose ranks use GPU 0 although the plan gives them none: both hosts are one machine with one GPU."""
+
+ALIVE = ("utilization.gpu", "memory.used", "power.draw", "clocks.sm", "clocks.max.sm")
+
+
+def until(condition: Callable[[], object], seconds: float = 120) -> None:
+    """Return as soon as `condition` holds; fail after `seconds`."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+@contextmanager
+def burning(machine: Machine) -> Iterator[int]:
+    """A program of nobody's run that keeps the GPU busy; its pid."""
+    argv = (machine.python, str(PROGRAMS / "burn.py"))
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "warm\n"
+            yield program.pid
+        finally:
+            program.kill()
+
+
+def top(cluster: Cluster) -> dict[str, Any]:
+    """What `distui top` says of the first host's first GPU."""
+    done = cluster.distui("top", "gpu1", "--once", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    host = json.loads(done.stdout)["hosts"][0]
+    assert host["gpus"], done.stdout + done.stderr
+    return dict(host["gpus"][0])
+
+
+def test_probe_says_what_the_driver_says(cluster: Cluster, machine: Machine, record: Any) -> None:
+    """Name, uuid, memory, bus and driver of the GPU, on both hosts."""
+    told = machine.query("index", "name", "uuid", "memory.total", "pci.bus_id", "driver_version")
+    done = cluster.distui("probe", "-o", "json")
+    record("probe.json", done.stdout)
+    record("nvidia-smi.txt", subprocess.check_output([machine.smi], text=True))
+    record("nvidia-smi-q.txt", subprocess.check_output([machine.smi, "-q"], text=True))
+    record("versions.txt", f"{machine.versions}\ndriver {told['driver_version']}\n{told['name']}\n")
+    hosts = json.loads(done.stdout)["hosts"]
+
+    assert done.returncode == 0, done.stderr
+    for host in hosts:
+        gpu = host["gpus"][0]
+        assert (gpu["name"], gpu["uuid"]) == (told["name"], told["uuid"])
+        assert (gpu["mem_mib"], gpu["driver"]) == (int(told["memory.total"]), told["driver_version"])
+
+
+def test_top_agrees_with_the_driver_while_a_kernel_runs(cluster: Cluster, machine: Machine, record: Any) -> None:
+    """Load, memory, power and clock between what nvidia-smi says before and after; then the same at rest."""
+    with burning(machine):
+        before, seen, after = machine.query(*ALIVE), top(cluster), machine.query(*ALIVE)
+    record("top-busy.json", json.dumps({"before": before, "top": seen, "after": after}, indent=1))
+    memory = [int(part["memory.used"]) for part in (before, after)]
+    powers = [float(part["power.draw"]) for part in (before, after)]
+
+    assert seen["util_pct"] > 50
+    assert min(memory) * 0.98 <= seen["mem_used_mib"] <= max(memory) * 1.02
+    assert min(powers) * 0.7 <= seen["power_w"] <= max(powers) * 1.3
+    assert 0 < seen["sm_mhz"] <= int(before["clocks.max.sm"])
+    assert seen["throttle"] is not None
+
+    until(lambda: float(machine.query("utilization.gpu")["utilization.gpu"]) == 0)
+    assert top(cluster)["util_pct"] == 0
+
+
+def test_a_process_of_nobody_s_run_is_named(cluster: Cluster, machine: Machine) -> None:
+    """As far as the driver names processes at all, which it does not in every container."""
+    with burning(machine) as pid:
+        argv = (machine.smi, "--query-compute-apps=pid", "--format=csv,noheader")
+        known = subprocess.check_output(argv, text=True).split()
+        seen = [process["pid"] for process in top(cluster)["processes"]]
+    assert seen == [int(p) for p in known]
+    assert pid in seen or not known
+
+
+def test_ddp_over_nccl(cluster: Cluster, record: Any) -> None:
+    """One rank trains over NCCL, whose own lines are in its log."""
+    cluster.job("nccl.py", "0", hosts="gpu1", backend="nccl", gpus_per_host=1, env={"NCCL_DEBUG": "INFO"})
+    result, printed = cluster.run("--name", "ddp")
+    log = (cluster.home / ".local/state/distui/runs/ddp/logs/rank-00000.log").read_text()
+    record("nccl-info.log", log)
+
+    assert (result["state"], result["leftovers"]) == ("succeeded", []), printed
+    assert "backend nccl" in log
+    assert re.search(r"NCCL version \d+\.\d+", log)
+
+
+def test_nccl_s_status_port_answers_while_a_rank_runs(cluster: Cluster, record: Any) -> None:
+    """RAS of NCCL (2.24 and later) at 127.0.0.1:28028, read only; the run goes on."""
+    cluster.job("nccl.py", "20", hosts="gpu1", backend="nccl", gpus_per_host=1, env={"NCCL_DEBUG": "INFO"})
+    program = cluster.start("run", "job.yaml", "--headless", "-y", "-o", "json", "--name", "ras")
+    log = cluster.home / ".local/state/distui/runs/ras/logs/rank-00000.log"
+    until(lambda: program.poll() is not None or (log.exists() and "step 20" in log.read_text()))
+    assert program.poll() is None, program.communicate()
+    with socket.create_connection(("127.0.0.1", 28028), timeout=10) as ras:
+        ras.sendall(b"CLIENT PROTOCOL 2\nVERBOSE STATUS\n")
+        ras.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: ras.recv(65536), b"")).decode()
+    record("nccl-ras.txt", answer)
+    out, err = program.communicate(timeout=120)
+
+    assert "NCCL" in answer
+    assert json.loads(out)["state"] == "succeeded", err
+
+
+def test_two_ranks_share_the_gpu(cluster: Cluster) -> None:
+    """One on each host, both on GPU 0, which is nobody's alone: gloo sums their CUDA tensors."""
+    cluster.job("shared.py", **SHARED)
+    result, printed = cluster.run("--name", "shared")
+
+    assert (result["state"], result["leftovers"]) == ("succeeded", []), printed
+    assert printed.count("sum 3 on cuda:0") == 2
+
+
+def failed(cluster: Cluster, what: str) -> tuple[dict[str, Any], str]:
+    """The result of a run of which rank 1 breaks in this way."""
+    cluster.job("breaks.py", what, "1", **SHARED)
+    result, printed = cluster.run("--name", what)
+    assert (result["state"], result["exit"], result["leftovers"]) == ("failed", 1, []), printed
+    return dict(result["first_failure"]), printed
+
+
+def test_a_real_cuda_out_of_memory(cluster: Cluster, record: Any) -> None:
+    """The rank, and that it was the GPU's memory."""
+    first, _ = failed(cluster, "oom")
+    record("cuda-oom.log", (cluster.home / ".local/state/distui/runs/oom/logs/rank-00001.log").read_text())
+    assert (first["rank"], first["host"], first["exit"]) == (1, "gpu2", 1)
+    assert "the GPU ran out of memory" in first["cause"]
+
+
+def test_a_real_device_assert(cluster: Cluster, record: Any) -> None:
+    """An index out of range on the GPU: named as such, with the variable that shows where."""
+    first, _ = failed(cluster, "assert")
+    record("cuda-assert.log", (cluster.home / ".local/state/distui/runs/assert/logs/rank-00001.log").read_text())
+    assert (first["rank"], first["host"]) == (1, "gpu2")
+    assert "device-side assert" in first["cause"] + " ".join(first["excerpt"])
+
+
+REFUSING = """#!{python}
+# Asks the real driver, by a name that it does not know in the place of one field, which its answer then names.
+import subprocess, sys
+argv = [word.replace("temperature.gpu", "temperature.nonsense") for word in sys.argv[1:]]
+with subprocess.Popen(["{smi}", *argv], stdout=subprocess.PIPE, text=True) as asked:
+    for line in asked.stdout:
+        print(line.replace("temperature.nonsense", "temperature.gpu"), end="", flush=True)
+sys.exit(asked.returncode)
+"""
+
+
+def test_a_field_that_the_driver_refuses_costs_only_that_field(cluster: Cluster, machine: Machine, record: Any) -> None:
+    """The driver's own refusal of a field: the GPU is there, with all other figures."""
+    wrapper = cluster.first / "nvidia-smi"
+    wrapper.write_text(REFUSING.format(smi=machine.smi, python=sys.executable))
+    wrapper.chmod(0o755)
+    asked = subprocess.run([machine.smi, "--query-gpu=temperature.nonsense", "--format=csv"], capture_output=True)
+    record("refused-field.txt", f"exit {asked.returncode}\n{asked.stdout.decode()}{asked.stderr.decode()}")
+    seen = top(cluster)
+
+    assert asked.returncode != 0
+    assert seen["mem_mib"] == int(machine.query("memory.total")["memory.total"])
+    assert seen["util_pct"] is not None
+    assert seen["temp_c"] is None
+
+
+def test_ctrl_c_frees_the_gpu(cluster: Cluster, machine: Machine) -> None:
+    """A run that uses the GPU is stopped: its memory is free again and nothing is left."""
+    cluster.job("burn.py", hosts="gpu1", gpus_per_host=1)
+    idle = int(machine.query("memory.used")["memory.used"])
+    program = cluster.start("run", "job.yaml", "--headless", "-y", "--name", "burn")
+    log = cluster.home / ".local/state/distui/runs/burn/logs/rank-00000.log"
+    until(lambda: program.poll() is not None or (log.exists() and "warm" in log.read_text()))
+    assert program.poll() is None, program.communicate()
+    assert int(machine.query("memory.used")["memory.used"]) > idle
+    os.kill(program.pid, signal.SIGINT)
+    _, err = program.communicate(timeout=120)
+
+    assert program.returncode == 130, err
+    until(lambda: int(machine.query("memory.used")["memory.used"]) <= idle + 16, 30)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(cluster: Cluster) -> Iterator[None]:
+    """After each test no run lives and the hosts hold nothing of one."""
+    yield
+    done = cluster.distui("ps", "-a", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert [path for path in cluster.home.glob("gpu*/.local/state/distui/hosts/*/*") if path.is_dir()] == []
