@@ -15,9 +15,26 @@ from distui.run.verdict.network import NetworkFound
 if TYPE_CHECKING:
     from distui.run.controller import RunController
 
-ASK_EVERY_S = 300.0
-"""The network of a run that lives is asked at most this often, in seconds."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
+"""Seconds from one question to the network of a run that lives to the next."""
 _HINT = "look at that interface, its cable and its switch; `distui doctor` proves anew who reaches whom"
+
+
+class Turns:
+    """When the network is asked: as soon as a rank is quiet, and while one is, again after longer and longer pauses."""
+
+    def __init__(self) -> None:
+        self._next = float("-inf")
+        self._pause = FIRST_PAUSE_S
+
+    def due(self, now: float, *, quiet: bool) -> bool:
+        """Whether to ask now; `quiet` tells whether any rank is."""
+        if not quiet:
+            self._pause = FIRST_PAUSE_S
+        if not quiet or now < self._next:
+            return False
+        self._next, self._pause = now + self._pause, min(2 * self._pause, LONGEST_PAUSE_S)
+        return True
 
 
 async def when_stopped(run: RunController) -> tuple[str, ...]:
@@ -60,7 +77,8 @@ def _before(run: RunController, found: NetworkFound) -> Sequence[str]:
 async def tell_network(run: RunController) -> None:
     """Ranks of a run that lives fell silent: say which hosts no longer answer, and nothing when all do."""
     found = await ask_network(run)
+    news = [words for words in found.broken if words not in run.network.broken]
     if found.broken:
         run.network = found
-    for words in found.broken:
+    for words in news:
         await run.emit(Notice(run.clock(), "warning", words))

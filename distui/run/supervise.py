@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from distui.errors import DistuiError, ExitCode
 from distui.plan.model import Task
 from distui.run import elastic
-from distui.run.circumstances import ASK_EVERY_S, tell_network
+from distui.run.circumstances import Turns, tell_network
 from distui.run.events import Notice, StopAsked, StopReason
 from distui.run.host_run import HostRun
 from distui.run.verdict.evidence import Stop, StopCause
@@ -45,7 +45,7 @@ async def supervise(run: RunController) -> None:
 
 async def _until_over(run: RunController, stops: list[asyncio.Task[None]]) -> None:
     """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
-    known, requests, asked_at = run.known, run.requests, float("-inf")
+    known, requests, turns = run.known, run.requests, Turns()
     while not (known.settled or run.watch.broken or requests.detach):
         if known.lost_longer_than(_patience(run)):
             for host in known.lost_hosts:
@@ -60,12 +60,9 @@ async def _until_over(run: RunController, stops: list[asyncio.Task[None]]) -> No
             stops.append(asyncio.create_task(_stop(run, requests.stop, requests.grace)))
         await _wait_for_change(run)
         if known.stop_began is None and run.clock() - known.waited_at > AFTER_ROOM:
-            quiet = False
             for silence in run.silences.news(run.state, run.clock()):
                 await run.emit(silence)
-                quiet = quiet or silence.quiet
-            if quiet and run.clock() - asked_at >= ASK_EVERY_S:
-                asked_at = run.clock()
+            if turns.due(run.clock(), quiet=any(rank.quiet for rank in run.state.ranks.values())):
                 stops.append(asyncio.create_task(tell_network(run)))
         _raise_bugs(stops)
 

@@ -11,6 +11,7 @@ import pytest
 from distui.doctor.reach import Endpoint, Reached, ReachProblem, ReachReport
 from distui.plan.model import HostNetwork
 from distui.run import ask_network
+from distui.run.circumstances import Turns
 from distui.run.events import LogLine, LogLines, RankChanged
 from distui.run.silence import Ledger, Silent, silence_words
 from distui.run.state import RunState, apply
@@ -167,3 +168,11 @@ async def test_asking_takes_a_bounded_time(tmp_path: Path, monkeypatch: pytest.M
     assert await ask_network.ask_network(run) == NetworkFound()
     for host in run.hosts.values():
         await host.link.close()
+
+
+def test_the_network_is_asked_again_while_a_rank_is_quiet() -> None:
+    """At once, then after longer and longer pauses; anew once all had spoken."""
+    turns = Turns()
+    assert [now for now in range(0, 100) if turns.due(float(now), quiet=now >= 4)] == [4, 14, 34, 74]
+    assert not turns.due(200.0, quiet=False)
+    assert [now for now in range(201, 230) if turns.due(float(now), quiet=True)] == [201, 211]
