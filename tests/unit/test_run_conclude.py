@@ -16,6 +16,7 @@ from distui.run.controller import RunController
 from distui.run.end_record import FILE, end_here
 from distui.run.events import RunEnded, RunOpened
 from distui.run.store import StoredRun
+from distui.session import Completed
 from fakehosts.runs import Cluster, use_fake_follower
 
 FOLDER = "/home/u/.local/state/distui/hosts/{}/r1"
@@ -230,3 +231,35 @@ async def test_the_duration_is_the_run_s_and_not_that_of_the_attach(cluster: Clu
     ended = await again(cluster, controller, began=controller.began - 100.0)
     assert 100.0 <= ended.took < 200.0
     assert cluster.of(RunOpened)[0].began == controller.began - 100.0
+
+
+async def test_a_roll_back_that_was_killed_is_finished_as_what_it_was(cluster: Cluster) -> None:
+    """A launch that failed on one host: nothing outside distui is blamed, and no task is called lost that never was."""
+    controller = started(cluster)
+    cluster.hosts[1].fails["run"] = Completed((), 125, b"", b"docker: no such runtime\n")
+    reached = cluster.hosts[0].hold("rm")
+
+    async def drive() -> None:
+        async for _ in controller.batches():
+            pass
+
+    await controller.__aenter__()
+    driving = asyncio.create_task(drive())
+    await reached.wait()
+    before = (controller.stored.path / "events.ndjson").read_bytes()
+    assert controller._driver is not None
+    controller._driver.cancel()
+    driving.cancel()
+    cluster.hosts[0].gates.clear()
+    cluster.hosts[0].fails["rm"] = SessionLost("h1", "h1: closed")
+    await asyncio.gather(controller._driver, driving, return_exceptions=True)
+    await asyncio.gather(*(host.link.close() for host in controller.hosts.values()))
+    (controller.stored.path / "events.ndjson").write_bytes(before)
+    del cluster.hosts[0].fails["rm"]
+    stopping = cluster.controller(controller.plan, adopted=True)
+    stopping.request_stop("user")
+    cluster.events.clear()
+    ended = await cluster.drive(stopping)
+    assert (ended.outcome, ended.exit, ended.failure, ended.leftovers) == ("launch_failed", 5, None, ())
+    assert "removed" not in cluster.said() and "not found" not in cluster.said()
+    assert cluster.left() == []
