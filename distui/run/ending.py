@@ -52,7 +52,8 @@ async def _judged(run: RunController) -> RunEnded:
     if failure is not None and failure.unsure:
         await run.notice("warning", f"who was first is uncertain: {failure.unsure}")
     if missing := run.known.unfound:
-        text = f"{missing} of the run's tasks were not found: never started, removed, or on hosts that did not answer or are not known here"
+        why = "never started, removed, or on hosts that did not answer or are not known here"
+        text = f"{missing} of the run's tasks were not found: {why}"
         await run.notice("warning", text)
     outcome, code = verdict.outcome, verdict.exit
     if outcome == "succeeded" and looked.failure is not None:
