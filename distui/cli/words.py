@@ -259,8 +259,9 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
     code = "" if goes_on else f"exit {ended.exit}"
     which = of_attempts(ended.attempt, ended.attempts) if ended.attempts > 1 else ""
     yield "  ".join(p for p in (word, state.run, ranks, took, code, which) if p), style
-    if failure is not None and _explains(failure, ended):
+    if failure is not None and ended.outcome != "succeeded":
         yield from _failure(failure)
+        yield from _others(state)
     for words in ended.warnings:
         yield safe(f"  warn   {words}"), "yellow bold"
     if (last := ended.progress or state.progress) is not None:
@@ -281,23 +282,33 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
         yield from still_running(state.run)
 
 
-_STOP_CODES = frozenset({130, 137, 143})
-"""What SIGINT, SIGKILL and SIGTERM leave: in a run that was stopped no failure to explain."""
-
-
-def _explains(failure: Failure, ended: RunEnded) -> bool:
-    """Whether the failure says something about how the run ended."""
-    return ended.outcome != "succeeded" and not (ended.outcome == "stopped" and failure.exit in _STOP_CODES)
-
-
 def _failure(failure: Failure) -> Iterator[Line]:
     yield f"  first  {failed_first(failure, '')}", "red"
+    if failure.together:
+        yield f"  alike  {failure.together}", "red"
+    if failure.unsure:
+        yield safe(f"  unsure {failure.unsure}"), "yellow"
     if failure.cause:
         yield safe(f"  cause  {failure.cause}"), ""
     if failure.hint:
         yield safe(f"  try    {failure.hint}"), ""
     for i, line in enumerate(failure.excerpt):
         yield f"  {'said' if i == 0 else '    '}   | {safe(line)}", "dim"
+
+
+OTHERS = 4
+"""Kinds of ends that a result names beside the first failure; the rest are in `show`."""
+
+
+def _others(state: RunState) -> Iterator[Line]:
+    """What became of the other ranks, those that ended alike in one line."""
+    ends: dict[str, list[int]] = {}
+    for rank in state.ranks.values():
+        if rank.relation in ("followed", "before", "stopped", "succeeded"):
+            ends.setdefault(" ".join(part for part in (rank.words, rank.related) if part), []).append(rank.rank)
+    for i, (words, ranks) in enumerate(sorted(ends.items(), key=lambda pair: pair[1])[:OTHERS]):
+        many = "s" * (len(ranks) != 1)
+        yield safe(f"  {'others' if i == 0 else '      '} rank{many} {span(ranks)}: {words}"), "dim"
 
 
 def _out_of_reach(state: RunState) -> str:

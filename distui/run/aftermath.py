@@ -66,7 +66,7 @@ def _before(state: RunState, zero: float) -> Iterator[Moment]:
 def _others(state: RunState, zero: float) -> Iterator[Moment]:
     assert state.failure is not None
     ended = [r for r in state.ranks.values() if not r.live and r.since is not None and r.rank != state.failure.rank]
-    ended.sort(key=lambda r: (r.state, r.words, r.since or 0.0))
+    ended.sort(key=lambda r: (r.state, r.words, r.related, r.since or 0.0))
     width, together = digits(state.ranks), list[RankState]()
     for rank in ended:
         if together and not _alike(together[0], rank):
@@ -78,7 +78,9 @@ def _others(state: RunState, zero: float) -> Iterator[Moment]:
 
 
 def _alike(a: RankState, b: RankState) -> bool:
-    return (a.state, a.words) == (b.state, b.words) and abs((a.since or 0.0) - (b.since or 0.0)) <= TOGETHER_S
+    return (a.state, a.words, a.related) == (b.state, b.words, b.related) and abs(
+        (a.since or 0.0) - (b.since or 0.0)
+    ) <= TOGETHER_S
 
 
 def _moment(ranks: list[RankState], zero: float, width: int) -> Moment:
@@ -87,8 +89,8 @@ def _moment(ranks: list[RankState], zero: float, width: int) -> Moment:
     if state == "exited" and ranks[0].exit == 0:
         words = ""
     what = end_word(ranks[0])
-    said = "" if words == what else words
-    return Moment(max(0.0, first - zero), _called(ranks, width), what, said)
+    said = ", ".join(part for part in ("" if words == what else words, ranks[0].related) if part)
+    return Moment(first - zero, _called(ranks, width), what, said)
 
 
 def _called(ranks: list[RankState], width: int) -> str:

@@ -6,11 +6,8 @@ out-of-memory: only the engine's own flag says so (FAULTS 2.8).
 
 from __future__ import annotations
 
-import re
 import signal
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable
 
 from distui.run.causes import RULES, Cause
 
@@ -117,76 +114,3 @@ def _named(lines: Iterable[str]) -> tuple[str, Cause] | None:
 
 def _weakness(cause: Cause) -> int:
     return 2 if cause.vague else int(cause.secondary)
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """One rank's or task's bad end, as evidence. `at` is UTC in our clock; `doubt` its uncertainty in seconds."""
-
-    key: int
-    at: float
-    doubt: float
-    secondary: bool
-    """Whether its own words say that it followed another's failure."""
-
-
-def first_of(ends: Sequence[Ended], announced: int | None = None) -> Ended | None:
-    """The end that explains the others: earliest by corrected clock.
-
-    Ends closer together than the clocks can tell apart are ordered by their words: an end whose log only
-    echoes a peer's failure does not come before one that names a cause of its own. Among equals the one that
-    was named already (`announced`) stays: nobody is served by a headline that changes without a reason.
-    """
-    if not ends:
-        return None
-    earliest = min(ends, key=lambda e: (e.at, e.key))
-    near = [e for e in ends if e.at - earliest.at <= e.doubt + earliest.doubt + 0.05]
-    return min(near, key=lambda e: (e.secondary, e.key != announced, e.at, e.key))
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """The rank that torchrun's report blames. `second` is when it failed by the container's own clock and time zone,
-    read as if it were UTC, in whole seconds; None when the report does not say.
-    """
-
-    rank: int
-    code: int
-    second: int | None
-    local: int | None = None
-    """The rank's local rank on its node."""
-
-
-_ROOT_TIME = re.compile(r"^\s*time\s*:\s*(\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d)")
-_ROOT_RANK = re.compile(r"^\s*rank\s*:\s*(\d{1,9})\s*\(local_rank:\s*(\d{1,9})\)")
-_ROOT_CODE = re.compile(r"^\s*exitcode\s*:\s*(-?\d{1,9})")
-
-
-def torchrun_root(lines: Sequence[str]) -> Root | None:
-    """What stands under `Root Cause (first observed failure)` of torchrun's report, if it is there.
-
-    The report's form is that of `torch/distributed/elastic/multiprocessing/errors`: time, host, rank and exitcode in
-    this order. A negative code is a signal and becomes 128 + signal.
-    """
-    start = next((i for i, line in enumerate(lines) if "Root Cause (first observed failure)" in line), None)
-    if start is None:
-        return None
-    rank: int | None = None
-    local: int | None = None
-    second: int | None = None
-    for line in lines[start : start + 12]:
-        if time := _ROOT_TIME.match(line):
-            second = _second(f"{time[1]}T{time[2]}+00:00")
-        elif found := _ROOT_RANK.match(line):
-            rank, local = int(found[1]), int(found[2])
-        elif (code := _ROOT_CODE.match(line)) and rank is not None:
-            value = int(code[1])
-            return Root(rank, 128 - value if value < 0 else value, second, local)
-    return None
-
-
-def _second(iso: str) -> int | None:
-    try:
-        return int(datetime.fromisoformat(iso).timestamp())
-    except ValueError:
-        return None

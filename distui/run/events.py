@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from distui.fits import Figure
+from distui.plan.labels import format_ranks
 
 RankPhase = Literal[
     "waiting", "starting", "running", "exited", "oom", "killed", "never_started", "removed", "lost", "stopped"
@@ -220,6 +221,16 @@ class Failure:
     def who(self) -> str:
         """`rank 13`, `worker/1`; `the run` where no one of its ranks is to blame; empty when it was a launcher."""
         return rank_words(self.rank, self.name) if self.rank is not None else self.name
+
+    @property
+    def together(self) -> str:
+        """`ranks 0 and 1 failed alike within 0.1 s`; empty when nobody else failed like it."""
+        if self.rank is None or not self.alike:
+            return ""
+        ranks = sorted((self.rank, *self.alike))
+        named = f"{ranks[0]} and {ranks[1]}" if len(ranks) == 2 else format_ranks(ranks)
+        within = f" within {max(1, math.ceil(self.within * 10)) / 10:g} s" if self.within is not None else ""
+        return f"ranks {named} failed alike{within}"
 
     @property
     def is_of_all(self) -> bool:

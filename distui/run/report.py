@@ -117,6 +117,8 @@ def _first(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[s
     when = f" at {_clock(failure.at)}.{int(failure.at * 1000) % 1000:03d}" if failure.at is not None else ""
     who = _who(failure.rank, failure.host, gpus) if not failure.is_of_all else failure.name
     yield f"FIRST FAILURE: {who}, {failure.words}{when}"
+    yield from (f"alike     {words}" for words in (failure.together,) if words)
+    yield from (f"unsure    {words}" for words in (failure.unsure,) if words)
     yield f"said      {headline_of(failure)}"
     yield from _why(failure, tails.get(failure.rank) or tails.get(None, ()))
     yield from (f"  | {line}" for line in _telling(tails.get(failure.rank) or failure.excerpt))
@@ -174,9 +176,10 @@ def _after(state: RunState, known: RankState) -> str:
     zero = failed_at(state)
     if state.failure is not None and state.failure.rank == known.rank:
         return ", the first to fail"
+    related = f", {known.related}" if known.related else ""
     if known.live or zero is None or known.since is None:
-        return ""
-    return f", {known.since - zero:+.1f} s"
+        return related
+    return f", {known.since - zero:+.1f} s{related}"
 
 
 def _further(plan: RunPlan, state: RunState, log_dir: str) -> Iterator[str]:

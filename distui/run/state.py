@@ -68,6 +68,12 @@ class RankState:
     """What it is called where it is more than a number: `worker/1`."""
 
     @property
+    def related(self) -> str:
+        """Its relation to the first failure in words; empty where its end alone says all."""
+        words = {"first": "failed first", "alike": "failed alike", "before": "ended before the failure"}
+        return f"after {self.of}" if self.relation == "followed" and self.of else words.get(self.relation, "")
+
+    @property
     def live(self) -> bool:
         """Whether the rank may still do something."""
         return self.state in LIVE

@@ -241,11 +241,38 @@ def test_the_report_of_a_failure() -> None:
     ]
 
 
-def test_a_stop_is_no_failure_to_explain() -> None:
-    """A rank that ended by the stop's own signal is not reported as the first failure; one that failed before is."""
-    for code, shown in ((143, False), (3, True)):
-        ended = RunEnded(9.0, "stopped", 130, Failure(13, "node02", code, "words"), took=1.0)
+def test_a_rank_that_failed_before_a_stop_is_told() -> None:
+    """Also one that had raised and was ended by the stop; a stop alone is no failure to explain."""
+    failed = Failure(13, "node02", 143, "it raised, and had not ended when it was stopped (exit 143)")
+    for told, shown in ((failed, True), (None, False)):
+        ended = RunEnded(9.0, "stopped", 130, told, took=1.0)
         assert any("first" in text for text, _ in words.report(ended, fold(OPENED, ended))) == shown
+
+
+def test_the_result_says_what_became_of_every_rank() -> None:
+    """Who failed alike, who may have been first, and the others, those that ended alike in one line."""
+    failure = Failure(0, "node01", 1, "exit 1", alike=(1,), within=0.08, unsure="rank 4 failed at the same time")
+    ends = [
+        RankChanged(8.0, 0, "node01", "exited", 1, words="exit 1", relation="first"),
+        RankChanged(8.0, 1, "node01", "exited", 1, words="exit 1", relation="alike", of="rank 0"),
+        *(
+            RankChanged(8.0, r, "node02", "stopped", 143, words="stopped by distui (exit 143)", relation="stopped")
+            for r in (2, 3)
+        ),
+        RankChanged(
+            8.0, 4, "node02", "killed", 143, words="killed by SIGTERM, by torchrun", relation="followed", of="rank 0"
+        ),
+        RankChanged(8.0, 5, "node02", "exited", 0, words="exit 0", relation="before"),
+    ]
+    ended = RunEnded(9.0, "failed", 1, failure, took=1.0)
+    told = [text for text, _ in words.report(ended, fold(OPENED, *ends, ended))]
+    assert "  alike  ranks 0 and 1 failed alike within 0.1 s" in told
+    assert "  unsure rank 4 failed at the same time" in told
+    others = told.index("  others ranks 2-3: stopped by distui (exit 143)")
+    assert told[others + 1 : others + 3] == [
+        "         rank 4: killed by SIGTERM, by torchrun after rank 0",
+        "         rank 5: exit 0 ended before the failure",
+    ]
 
 
 def test_the_report_of_lost_contact_names_hosts_and_the_way_back() -> None:

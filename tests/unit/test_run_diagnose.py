@@ -2,7 +2,7 @@
 
 import pytest
 
-from distui.run.diagnose import Ended, Root, cause_of, cause_of_exit, exit_words, first_of, torchrun_root
+from distui.run.diagnose import cause_of, cause_of_exit, exit_words
 
 
 @pytest.mark.parametrize(
@@ -262,58 +262,3 @@ def test_an_exit_status_alone_has_a_hint(code: int, part: str) -> None:
     assert cause is not None
     assert part in cause.hint
     assert cause_of_exit(code, error="somebody stopped it") is None
-
-
-def test_the_earliest_end_is_first() -> None:
-    """Clearly apart, the clock decides."""
-    ends = [Ended(1, 10.0, 0.002, False), Ended(0, 5.0, 0.002, True)]
-
-    assert first_of(ends) == ends[1]
-
-
-def test_within_the_clocks_doubt_words_decide() -> None:
-    """Too close to tell apart by clock, an end that names its own cause comes before an echo."""
-    ends = [Ended(0, 5.000, 0.01, True), Ended(1, 5.015, 0.01, False)]
-
-    assert first_of(ends) == ends[1]
-
-
-def test_no_ends_no_first() -> None:
-    """Nothing failed, nobody was first."""
-    assert first_of([]) is None
-
-
-REPORT = """\
-============================================================
-mnist.py FAILED
-------------------------------------------------------------
-Failures:
-  <NO_OTHER_FAILURES>
-------------------------------------------------------------
-Root Cause (first observed failure):
-[0]:
-  time      : 2026-11-21_01:01:01
-  host      : h2
-  rank      : 3 (local_rank: 1)
-  exitcode  : {code} (pid: 99)
-  error_file: <N/A>
-============================================================
-""".splitlines()
-
-
-@pytest.mark.parametrize(("code", "expected"), [("3", 3), ("-9", 137)])
-def test_torchrun_names_its_rank(code: str, expected: int) -> None:
-    """torchrun's report gives rank, exit code and second; a signal counts as 128 + number."""
-    assert torchrun_root([line.format(code=code) for line in REPORT]) == Root(3, expected, 1795222861, 1)
-
-
-@pytest.mark.parametrize("time", ["<N/A>", "2026-13-41_01:01:01", ""])
-def test_a_report_without_a_time_still_names_the_rank(time: str) -> None:
-    """Other versions of torch may leave it out."""
-    lines = [line.format(code=3).replace("2026-11-21_01:01:01", time) for line in REPORT]
-    assert torchrun_root(lines) == Root(3, 3, None, 1)
-
-
-def test_no_report_no_root() -> None:
-    """Other output names nobody."""
-    assert torchrun_root(["rank : 3 (local_rank: 1)", "exitcode : 3"]) is None

@@ -1,221 +1,414 @@
-"""Which failure explains a run: clocks, doubts, echoes, torchrun's own report, and what a stop did."""
+"""Which failure explains a run and how each rank ended: clocks, words, torchrun's report, and what a stop did."""
 
 from __future__ import annotations
 
-import dataclasses
+import random
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.plan.model import Task
-from distui.run.verdict.old import Evidence, Exit, corrected, first_failure, stopped_by_us
-from fakehosts.runs import plan_for
+from distui.run.verdict.evidence import End, Evidence, HostSeen, Line, Lines, Rules, Stop, TaskSeen, corrected
+from distui.run.verdict.judge import judge
+from distui.run.verdict.outcome import Verdict
+from distui.run.verdict.stops import caused
+from distui.run.verdict.torchrun import agent_words
 
-PLAN = plan_for("h1", "h2", "h3")
 ECHO = "RuntimeError: Connection closed by peer [10.0.0.11]:4711"
 ROOT = "torch.OutOfMemoryError: CUDA out of memory."
+LOSS = "RuntimeError: loss is nan"
+TORCHRUN = Rules(launcher="torchrun")
 
 
-def evidence(
-    index: int, at: float, *lines: str, code: int | None = 1, doubt: float = 0.002, **exit: object
-) -> Evidence:
-    """A task that ended badly at `at`."""
-    task = PLAN.tasks[index]
-    return Evidence(task, Exit(code, **exit), at, doubt, {task.ranks[0]: lines})  # type: ignore[arg-type]
+def said(at: float, *texts: str) -> Lines:
+    """A traceback that ends in these lines."""
+    return tuple(Line(at, text) for text in ("Traceback (most recent call last):", '  File "t.py", line 1', *texts))
 
 
-def first(*given: Evidence, announced: int | None = None) -> tuple[int | None, str]:
+def task(index: int, end: End | None, *lines: Line, host: str = "", **more: object) -> TaskSeen:
+    """A rank of its own on a host of its own."""
+    return TaskSeen(index, host or f"h{index + 1}", (index,), end=end, lines={index: lines}, **more)  # type: ignore[arg-type]
+
+
+def ended(at: float, code: int | None = 1, **more: object) -> End:
+    """An end that was seen a little later."""
+    return End(code, at, seen_at=at + 0.1, **more)  # type: ignore[arg-type]
+
+
+def verdict(*tasks: TaskSeen, stop: Stop | None = None, doubt: float = 0.002, rules: Rules | None = None) -> Verdict:
+    """The verdict over these tasks."""
+    hosts = {t.host: HostSeen(doubt=doubt) for t in tasks}
+    return judge(Evidence(tasks, hosts, (stop,) if stop is not None else (), rules=rules or Rules()))
+
+
+def relations(found: Verdict) -> list[str]:
+    """Each rank's, by number."""
+    return [found.ranks[rank].relation for rank in sorted(found.ranks)]
+
+
+def failure(found: Verdict) -> tuple[int | None, str]:
     """Rank and words of the first failure."""
-    found = first_failure(given, announced)
-    assert found is not None
-    return found[1].rank, found[1].words
+    assert found.failure is not None
+    return found.failure.rank, found.failure.words
+
+
+# who was first
 
 
 def test_nothing_failed() -> None:
-    """No evidence, no failure."""
-    assert first_failure([]) is None
+    """All ended well: no failure, nothing claimed."""
+    found = verdict(task(0, ended(9, 0)), task(1, ended(10, 0)))
+    assert (found.outcome, found.exit, found.failure, found.first) == ("succeeded", 0, None, ())
 
 
 def test_the_earliest_end_explains() -> None:
     """By time, whatever the order in which news came."""
-    assert first(evidence(2, 10.0), evidence(0, 9.0, code=3), evidence(1, 11.0)) == (0, "exit 3")
+    found = verdict(task(2, ended(10.0)), task(0, ended(9.0, 3)), task(1, ended(11.0)))
+    assert (failure(found), found.certainty) == ((0, "exit 3"), "certain")
+
+
+def test_a_failure_is_dated_by_its_own_first_words() -> None:
+    """Rank 1's container was down first, but rank 0 had raised half a second before rank 1 did."""
+    found = verdict(task(0, ended(14.0), *said(10.0, LOSS)), task(1, ended(11.0), *said(10.5, "KeyError: 'x'")))
+    assert (failure(found)[0], relations(found)) == (0, ["first", "followed"])
+    assert found.failure is not None
+    assert found.failure.at == 10.0
 
 
 def test_clocks_are_corrected() -> None:
-    """h2's clock is 5 s ahead: its end at 12.0 was at 7.0 here, before h1's at 9.0."""
-    at = corrected(12.0, 5000.0, otherwise=0.0)
-    assert at == 7.0
-    assert first(evidence(0, 9.0), evidence(1, at)) == (1, "exit 1")
-    assert corrected(None, 5000.0, otherwise=3.0) == 3.0
-    assert corrected(12.0, None, otherwise=3.0) == 12.0
+    """A host's time minus by how much its clock is ahead."""
+    assert corrected(12.0, 5000.0) == 7.0
+    assert corrected(None, 5000.0) is None
+    assert corrected(12.0, None) == 12.0
 
 
-def test_an_echo_within_the_doubt_is_not_first() -> None:
-    """Ends closer than the clocks can tell: the one that names a cause of its own explains the other."""
-    assert first(evidence(0, 10.00, ECHO), evidence(1, 10.04, ROOT)) == (1, "exit 1")
-    assert first(evidence(0, 10.0, ECHO, doubt=0.5), evidence(1, 10.9, ROOT, doubt=0.5)) == (1, "exit 1")
+@pytest.mark.parametrize("echo_at", [9.2, 10.0, 10.4])
+def test_an_echo_is_not_first_where_another_failed_by_itself(echo_at: float) -> None:
+    """A program may take leave of its peers before it prints why."""
+    found = verdict(task(0, ended(11.0), *said(echo_at, ECHO)), task(1, ended(11.0), *said(10.0, ROOT)))
+    assert (failure(found)[0], relations(found)) == (1, ["followed", "first"])
+    assert found.ranks[0].of == "rank 1"
 
 
-def test_an_echo_long_before_is_first() -> None:
-    """Beyond any doubt of the clocks, time decides."""
-    assert first(evidence(0, 10.0, ECHO), evidence(1, 12.0, ROOT))[0] == 0
+def test_an_echo_alone_claims_no_certainty() -> None:
+    """Something went first that nobody saw."""
+    found = verdict(task(0, ended(10.0), *said(9.0, ECHO)), task(1, ended(99.0, 0)))
+    assert (failure(found)[0], found.certainty) == (0, "uncertain")
 
 
-def test_the_headline_stays_among_equals() -> None:
-    """What was announced is not replaced by one that is only as good."""
-    one, two = evidence(0, 10.01), evidence(1, 10.0)
-    assert first(one, two)[0] == 1
-    assert first(one, two, announced=0)[0] == 0
+def test_a_rank_that_is_killed_says_nothing_and_is_first() -> None:
+    """All others echo it, a moment before the engine tells of its end."""
+    killed = task(1, ended(10.02, 137))
+    found = verdict(task(0, ended(10.5), *said(10.0, ECHO)), killed, task(2, ended(10.4), *said(10.01, ECHO)))
+    assert (failure(found), relations(found)) == (
+        (1, "killed by SIGKILL, exit 137"),
+        ["followed", "first", "followed"],
+    )
 
 
-def test_the_failure_in_full() -> None:
-    """Cause, hint and last lines come from the failed rank."""
-    found = first_failure([evidence(1, 10.0, "epoch 1", ROOT)])
-    assert found is not None
-    key, failure = found
-    assert (key, failure.host, failure.exit, failure.at) == (1, "h2", 1, 10.0)
-    assert failure.cause == "the GPU ran out of memory"
-    assert failure.hint
-    assert failure.excerpt == ("epoch 1", ROOT)
+def test_two_that_fail_alike_are_said_to() -> None:
+    """Two hosts, the same error 0.1 s apart: rank 0 is named, and that rank 1 failed alike."""
+    found = verdict(task(0, ended(10.9), *said(10.0, LOSS)), task(1, ended(10.3), *said(10.1, LOSS)))
+    assert (found.first, relations(found)) == ((0, 1), ["first", "alike"])
+    assert found.failure is not None
+    assert found.failure.together == "ranks 0 and 1 failed alike within 0.1 s"
+
+
+def test_what_the_clocks_cannot_tell_apart_is_not_certain() -> None:
+    """Two different errors 0.1 s apart, the clocks known to 0.2 s."""
+    both = task(0, ended(10.9), *said(10.0, LOSS)), task(1, ended(10.3), *said(10.1, "KeyError: 'x'"))
+    found = verdict(*both, doubt=0.1)
+    assert (found.certainty, set(found.first)) == ("uncertain", {0, 1})
+    assert verdict(*both, doubt=0.01).certainty == "certain"
+
+
+def test_an_exception_that_was_handled_is_no_failure() -> None:
+    """Rank 1 worked on for a minute and is killed then: its old traceback neither dates nor explains that."""
+    worked = (*said(5.0, ROOT), *(Line(6.0 + i, f"step {i} loss 0.5") for i in range(60)))
+    found = verdict(task(0, ended(50.0), *said(49.0, LOSS)), task(1, ended(66.0, 137), *worked))
+    assert failure(found)[0] == 0
+    assert found.ranks[1].at == 66.0
+
+
+# stops
+
+
+def test_a_rank_that_raised_before_our_stop_failed_by_itself() -> None:
+    """Its container ended, with 1, a second after the stop."""
+    stop = Stop(12.0, "failure")
+    found = verdict(task(0, ended(13.0, 1, signalled=True), *said(10.0, LOSS)), task(1, ended(11.9, 3)), stop=stop)
+    assert (failure(found), relations(found)) == ((0, "exit 1"), ["first", "followed"])
+
+
+@pytest.mark.parametrize("code", [143, 137])
+def test_a_rank_that_raised_and_hung_until_our_stop_failed_by_itself(code: int) -> None:
+    """It is not called stopped, and nobody is said to have killed it."""
+    found = verdict(
+        task(0, ended(13.0, code, signalled=True), *said(10.0, LOSS)),
+        task(1, ended(12.9, 143, signalled=True)),
+        stop=Stop(12.0, "user", exit=130),
+    )
+    assert (found.outcome, found.exit, relations(found)) == ("stopped", 130, ["first", "stopped"])
+    assert failure(found) == (0, f"it raised, and had not ended when it was stopped (exit {code})")
+
+
+def test_what_our_own_stop_caused_is_never_the_cause() -> None:
+    """A peer that we stopped closed the connection; what is said of that after the stop blames nobody."""
+    found = verdict(
+        task(0, ended(12.5, 1, signalled=True), *said(12.2, ECHO)),
+        task(1, ended(12.3, 143, signalled=True)),
+        stop=Stop(12.0, "user", exit=130),
+    )
+    assert (found.outcome, found.failure, relations(found)) == ("stopped", None, ["stopped", "stopped"])
+    assert found.ranks[0].words == "stopped by distui (exit 1)"
+
+
+def test_a_rank_that_was_done_before_the_stop_succeeded() -> None:
+    """Exit 0 before it is no stop's doing; so is one of which the engine knows that nobody signalled it."""
+    found = verdict(
+        task(0, ended(11.0, 0)),
+        task(1, ended(12.1, 0)),
+        task(2, ended(12.1, 0, signalled=True)),
+        stop=Stop(12.0, "user", exit=130),
+    )
+    assert relations(found) == ["before", "succeeded", "stopped"]
+
+
+def test_a_rank_that_ended_before_the_failure_did_not_follow_it() -> None:
+    """0.9 s before it, with 0."""
+    found = verdict(task(0, ended(9.1, 0)), task(2, ended(10.1), *said(10.0, LOSS)))
+    assert relations(found) == ["before", "first"]
 
 
 @pytest.mark.parametrize(
-    ("end", "words"),
+    ("code", "after", "signalled", "ours"),
     [
-        (Exit(137, oom=True), "out of memory: the kernel killed it (exit 137)"),
-        (Exit(137), "killed by SIGKILL, exit 137"),
-        (Exit(None, error="its container was removed by somebody else"), "its container was removed by somebody else"),
-        (Exit(None), "ended without an exit status"),
+        (143, 0.5, True, True),
+        (1, 0.5, True, True),
+        (0, 0.5, True, True),
+        (143, -0.01, False, True),
+        (1, -0.01, True, True),
+        (1, -0.01, False, False),
+        (143, -1.0, True, False),
     ],
 )
-def test_ends_in_words(end: Exit, words: str) -> None:
-    """137 alone is no out-of-memory; an end nobody saw has words too."""
-    assert first(Evidence(PLAN.tasks[0], end, 1.0, 0.0, {}))[1] == words
+def test_what_a_stop_did(code: int, after: float, signalled: bool, ours: bool) -> None:
+    """After it began any end; within the clocks' doubt before it only what a stop leaves, or who was signalled."""
+    end = End(code, 10.0 + after, signalled=signalled)
+    assert caused(Stop(10.0, "user"), end, code, end.at, 0.05) is ours
+    assert not caused(Stop(10.0, "user"), replace(end, oom=True), code, end.at, 0.05)
 
 
-def torchrun_task() -> Task:
-    """A task of two ranks."""
-    task = plan_for("h1", launcher="torchrun", ranks=None, command=("train.py",)).tasks[0]
-    return dataclasses.replace(task, ranks=(0, 1))
+def test_what_was_known_before_a_stop_was_not_caused_by_it() -> None:
+    """Whatever a clock that is ahead says."""
+    found = verdict(
+        task(0, End(137, 105.0, seen_at=100.0)),
+        task(1, End(137, 105.0, seen_at=105.1, signalled=True)),
+        stop=Stop(101.0, "failure"),
+    )
+    assert relations(found) == ["first", "stopped"]
 
 
-REPORT = (
-    "Root Cause (first observed failure):",
-    "[0]:",
-    "  time      : 2026-01-01_00:00:00",
-    "  rank      : 1 (local_rank: 1)",
-    "  exitcode  : -11 (pid: 33)",
-)
+def test_a_stop_from_elsewhere_is_no_failure() -> None:
+    """One rank ended some seconds before the one on whose host it was read who stops the run."""
+    stop = Stop(14.0, "elsewhere", by="ann@desk")
+    found = verdict(task(0, ended(11.0, 143, signalled=True)), task(1, ended(14.0, 143, signalled=True)), stop=stop)
+    assert (found.outcome, found.exit, found.failure) == ("stopped", 143, None)
+    assert found.ranks[1].words == "stopped by ann@desk (exit 143)"
 
 
-def test_torchrun_names_the_rank() -> None:
-    """Its report wins over the task's own exit status, and that rank's lines are shown."""
-    told = Evidence(torchrun_task(), Exit(1), 1.0, 0.0, {None: REPORT, 0: ("fine",), 1: ("segv",)})
-    found = first_failure([told])
-    assert found is not None
-    assert (found[1].rank, found[1].exit, found[1].excerpt) == (1, 139, ("segv",))
+def test_the_job_s_limit_is_a_stop() -> None:
+    """The first task that reached it ended the run."""
+    rules = Rules(max_duration=10.0)
+    found = verdict(task(0, ended(10.1, 124, started_at=0.0)), task(1, ended(10.9, 137, started_at=2.0)), rules=rules)
+    assert (found.outcome, found.exit, found.over_limit) == ("stopped", 124, True)
 
 
-def test_an_echo_of_another_rank_is_no_cause() -> None:
-    """Rank 1 failed by itself, rank 0 of the same task says that a peer went away: that is not why rank 1 failed."""
-    own = ("RuntimeError: mat1 and mat2 shapes cannot be multiplied",)
-    told = Evidence(torchrun_task(), Exit(1), 1.0, 0.0, {None: REPORT, 0: (ECHO,), 1: own})
-    found = first_failure([told])
-    silent = first_failure([dataclasses.replace(told, tails={None: REPORT, 0: (ECHO,), 1: ()})])
-    assert found is not None and (found[1].rank, "peer" in found[1].cause) == (1, False)
-    assert silent is not None and "compiled code" in silent[1].cause  # its exit status says more than the echo
+# torchrun
+
+
+def node(index: int, ranks: tuple[int, ...], end: End, agent: Lines, own: dict[int, Lines]) -> TaskSeen:
+    """A host's torchrun."""
+    return TaskSeen(index, f"h{index + 1}", ranks, end=end, lines={None: agent, **own})
+
+
+def agent(at: float, *ends: tuple[int, int, int], closed: tuple[int, ...] = (), second: int = 1767225600) -> Lines:
+    """What torchrun says of ranks that ended: (local rank, exitcode, pid), the blamed one last."""
+    lines = [f"W0101 Sending process {pid} closing signal SIGTERM" for pid in closed]
+    local, code, pid = ends[-1]
+    lines += [f"E0101 failed (exitcode: {code}) local_rank: {local} (pid: {pid}) of binary: python", "t.py FAILED"]
+    lines += ["Failures:", *(x for e in ends[:-1] for x in entry(*e, second))]
+    lines += ["Root Cause (first observed failure):", *entry(*ends[-1], second)]
+    return tuple(Line(at, text) for text in lines)
+
+
+def entry(local: int, code: int, pid: int, second: int) -> list[str]:
+    """One rank in the report."""
+    time = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d_%H:%M:%S")
+    rank = f"  rank      : {local} (local_rank: {local})"
+    return [f"[{local}]:", f"  time      : {time}", rank, f"  exitcode  : {code} (pid: {pid})"]
+
+
+def test_ranks_of_torchrun_have_their_own_ends() -> None:
+    """Two raised, torchrun ended the third with SIGTERM; the container was stopped by us and left 143."""
+    told = agent(10.4, (1, -15, 41), (0, 1, 40), (2, 1, 42), closed=(41,))
+    own = {0: said(10.1, LOSS), 1: (Line(9.0, "step 7"),), 2: said(10.0, LOSS)}
+    one = node(0, (0, 1, 2), ended(13.0, 143, signalled=True), told, own)
+    found = verdict(one, stop=Stop(12.0, "failure"), rules=TORCHRUN)
+    assert [(e.relation, e.exit) for e in found.ranks.values()] == [("alike", 1), ("followed", 143), ("first", 1)]
+    assert found.ranks[1].words == "killed by SIGTERM (terminated), exit 143, by torchrun"
+    assert (found.failure and found.failure.at) == 10.0
+
+
+def test_two_torchruns_that_fail_alike() -> None:
+    """Each container ends seconds later, in the other order, after our stop."""
+    nodes = [
+        node(0, (0,), ended(14.9, 1, signalled=True), agent(10.2, (0, 1, 9)), {0: said(10.0, LOSS)}),
+        node(1, (1,), ended(13.9, 1), agent(10.3, (0, 1, 9)), {1: said(10.1, LOSS)}),
+    ]
+    found = verdict(*nodes, stop=Stop(14.0, "failure"), rules=TORCHRUN)
+    assert (failure(found), relations(found)) == ((0, "exit 1"), ["first", "alike"])
 
 
 def test_torchrun_names_a_rank_by_its_place() -> None:
-    """With c10d torchrun numbers the ranks as it likes: its RANK 1 is rank 3, the second on its host."""
-    task = dataclasses.replace(torchrun_task(), ranks=(2, 3))
-    found = first_failure([Evidence(task, Exit(1), 1.0, 0.0, {None: REPORT, 2: ("fine",), 3: ("segv",)})])
-    assert found is not None
-    assert (found[1].rank, found[1].exit, found[1].host, found[1].excerpt) == (3, 139, "h1", ("segv",))
+    """With c10d it numbers the ranks as it likes: its rank 1 is rank 3, the second on its host."""
+    one = node(0, (2, 3), ended(12.0), agent(10.0, (1, -11, 9)), {2: (Line(9.0, "fine"),), 3: (Line(9.0, "segv"),)})
+    found = verdict(one, rules=TORCHRUN)
+    assert (failure(found), found.failure and found.failure.excerpt) == (
+        (3, "killed by SIGSEGV (segmentation fault), exit 139"),
+        ("segv",),
+    )
 
 
 @pytest.mark.parametrize("zone", [0, 2 * 3600, -8 * 3600, 5 * 3600 + 2700])
-def test_torchruns_report_tells_when_the_rank_failed(zone: int) -> None:
-    """The second of the report, not the container's end 30 s later, whatever the container's time zone is.
-
-    The host's clock is 100 s ahead of ours, and node 1 had failed and ended before node 0 ended.
-    """
-    finished = 1767225600 + 30.25
-    at = corrected(finished, 100_000.0, otherwise=0.0)
-    told = Evidence(torchrun_task(), Exit(1, finished_at=finished), at, 0.0, {None: report(1767225600 + zone)})
-    found = first_failure([told, evidence(1, at - 20.0)])
-    assert found is not None
-    assert (found[1].rank, found[1].at) == (1, 1767225500.5)
-    assert found[1].host == "h1"
-
-
-def report(second: int) -> tuple[str, ...]:
-    """The report with that second, as a container of some time zone writes it."""
-    text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d_%H:%M:%S")
-    return tuple(line.replace("2026-01-01_00:00:00", text) for line in REPORT)
-
-
-def test_seconds_of_a_report_that_are_too_close_are_ordered_by_words() -> None:
-    """Whole seconds can't tell two nodes apart: the one that only echoes a peer's failure was not first."""
-    node = Evidence(torchrun_task(), Exit(1, finished_at=1767225605.0), 1767225605.0, 0.0, {None: (*REPORT, ECHO)})
-    found = first_failure([node, evidence(1, 1767225600.9, ROOT)])
-    assert found is not None
-    assert found[1].host == "h2"
-
-
-def test_a_failure_is_never_after_its_container_s_end() -> None:
-    """When the report's second is that of the end."""
-    node = Evidence(torchrun_task(), Exit(1, finished_at=1767225600.2), 1767225600.2, 0.0, {None: REPORT})
-    found = first_failure([node])
-    assert found is not None
-    assert found[1].at == 1767225600.2
+def test_torchrun_s_report_dates_what_has_no_stamp(zone: int) -> None:
+    """The second of the report, not the container's end 30 s later, whatever the container's time zone is."""
+    began = 1767225600
+    told = tuple(Line(None, line.text) for line in agent(0, (0, -9, 9), second=began + zone))
+    found = verdict(node(0, (0,), ended(began + 30.25, 1), told, {}), rules=TORCHRUN)
+    assert found.failure is not None
+    assert found.failure.at == began + 0.5
 
 
 def test_torchrun_without_a_report_blames_no_rank() -> None:
-    """Two ranks in one task and no word which: the host is named, all lines are shown."""
-    found = first_failure([Evidence(torchrun_task(), Exit(1), 1.0, 0.0, {None: ("nope",), 0: ()})])
-    assert found is not None
-    assert (found[1].rank, found[1].host, found[1].excerpt) == (None, "h1", ("nope",))
+    """Two ranks in one task and no word which: the host is named, the launcher's lines are shown."""
+    found = verdict(node(0, (0, 1), ended(10.0), (Line(9.9, "ValueError: nope"),), {}), rules=TORCHRUN)
+    assert found.failure is not None
+    assert (found.failure.rank, found.failure.host, found.failure.excerpt) == (None, "h1", ("ValueError: nope",))
+    assert relations(found) == ["first", "first"]
+
+
+def test_only_the_last_round_of_a_torchrun_counts() -> None:
+    """Ranks that failed before and were started again have nothing to do with the end."""
+    first = (Line(1.0, "failed (exitcode: 7) local_rank: 0 (pid: 3) of binary: p"),)
+    told = agent_words((*first, *agent(10.0, (1, 1, 22), closed=(21,))))
+    assert (list(told.ends), told.ends[1].code, told.closed, told.noticed_at) == ([1], 1, {21}, 10.0)
+
+
+@pytest.mark.parametrize(("code", "status"), [("3", 3), ("-9", 137)])
+def test_a_report_tells_exit_and_signal(code: str, status: int) -> None:
+    """A signal counts as 128 + number."""
+    told = agent_words(agent(1.0, (1, int(code), 99)))
+    assert (told.root, told.ends[1].code, told.ends[1].pid) == (1, status, 99)
+
+
+def test_other_output_is_no_report() -> None:
+    """Nobody is named."""
+    told = agent_words((Line(1.0, "rank : 3 (local_rank: 1)"), Line(1.0, "exitcode : 3 (pid: 3)")))
+    assert (told.ends, told.reported) == ({}, False)
+
+
+# what ended it from outside
 
 
 @pytest.mark.parametrize(
-    ("code", "after", "ours"),
+    ("end", "host", "removed", "words"),
     [
-        (143, 0.5, True),
-        (137, 0.5, True),
-        (1, 0.5, True),
-        (0, 0.5, True),
-        (143, -0.01, True),
-        (1, -0.01, False),
-        (143, -1.0, False),
-        (None, 0.5, False),
+        (End(137, 9.0, oom=True), HostSeen(), False, "out of memory: the kernel killed it (exit 137)"),
+        (End(137, 9.0), HostSeen(), False, "killed by SIGKILL, exit 137"),
+        (End(255, 9.0), HostSeen(rebooted=True), False, "exit 255: its host was restarted"),
+        (End(3, 9.0), HostSeen(rebooted=True), False, "exit 3"),
+        (End(137, 9.0), HostSeen(), True, "killed by SIGKILL, exit 137: its container was removed by somebody else"),
+        (End(None, state="removed"), HostSeen(), True, "its container was removed by somebody else"),
+        (
+            End(143, 9.0),
+            HostSeen(engine_lost_at=9.5),
+            False,
+            "killed by SIGTERM (terminated), exit 143: its container engine was stopped or restarted",
+        ),
+        (
+            End(137, 9.0, signalled=True),
+            HostSeen(),
+            False,
+            "killed by SIGKILL, exit 137: by `docker stop` or `docker kill` there, not by distui",
+        ),
     ],
 )
-def test_what_a_stop_did(code: int | None, after: float, ours: bool) -> None:
-    """After the stop began every end is its effect; within the clocks' doubt before it, only a stop's own status."""
-    assert stopped_by_us(Exit(code), 10.0 + after, 10.0, 0.05) is ours
+def test_ends_in_words(end: End, host: HostSeen, removed: bool, words: str) -> None:
+    """137 alone is no out-of-memory, and what happened to the host or the container explains an end it may make."""
+    found = judge(Evidence((task(0, end, removed=removed),), {"h1": host}))
+    assert failure(found) == (0, words)
 
 
-def test_out_of_memory_is_never_a_stop() -> None:
-    """The kernel's word is kept."""
-    assert not stopped_by_us(Exit(137, oom=True), 11.0, 10.0, 0.05)
-    assert not stopped_by_us(Exit(143), 11.0, None, 0.05)
+# for all evidence
+
+TIMES = st.floats(1, 30).map(lambda at: round(at, 3))
+WORDS = st.sampled_from([(), (ECHO,), (ROOT,), (LOSS,), ("KeyError: 'x'",), ("step 3 loss 0.1",)])
+CODES = st.sampled_from([0, 1, 3, 137, 143])
 
 
-def test_bad_ends() -> None:
-    """Status 0 is good unless the engine says out of memory; no status is bad."""
-    assert [Exit(c, oom=o).bad for c, o in ((0, False), (0, True), (1, False), (None, False))] == [
-        False,
-        True,
-        True,
-        True,
-    ]
+@st.composite
+def evidences(draw: st.DrawFn) -> Evidence:
+    """Runs of up to five ranks that end anyhow."""
+    tasks = []
+    for index in range(draw(st.integers(1, 5))):
+        at, texts = draw(TIMES), draw(WORDS)
+        spoke = round(at - draw(st.floats(0, 3)), 3)
+        lines = said(spoke, *texts) if texts and texts[0] != "step 3 loss 0.1" else tuple(Line(spoke, t) for t in texts)
+        end = End(draw(CODES), at, oom=draw(st.booleans()), signalled=draw(st.booleans()), seen_at=at + 0.1)
+        tasks.append(task(index, draw(st.sampled_from([end, end, None])), *lines, host=draw(st.sampled_from("abc"))))
+    stops = tuple(Stop(at, "user") for at in draw(st.lists(TIMES, max_size=2)))
+    doubts = draw(st.lists(st.floats(0, 0.5), min_size=3, max_size=3))
+    return Evidence(tuple(tasks), {h: HostSeen(doubt=d) for h, d in zip("abc", doubts, strict=True)}, stops)
 
 
-@given(st.permutations(range(3)), st.lists(st.floats(0, 1e6), min_size=3, max_size=3))
-def test_the_order_of_news_never_matters(order: list[int], times: list[float]) -> None:
-    """Any order of the same evidence names the same failure."""
-    given_ = [evidence(i, times[i]) for i in range(3)]
-    assert first(*given_) == first(*(given_[i] for i in order))
+@given(evidences(), st.integers(0, 2**16))
+def test_the_order_of_what_is_known_never_matters(known: Evidence, seed: int) -> None:
+    """Any order of the same facts gives the same verdict."""
+    by = random.Random(seed)
+    tasks, stops = list(known.tasks), list(known.stops)
+    by.shuffle(tasks)
+    by.shuffle(stops)
+    assert judge(replace(known, tasks=tuple(tasks), stops=tuple(stops))) == judge(known)
+
+
+@given(evidences())
+def test_a_rank_that_was_stopped_is_never_first(known: Evidence) -> None:
+    """Who is first failed by itself; every rank has a relation, and exactly the named one is `first`."""
+    found = judge(known)
+    assert set(found.ranks) == {rank for t in known.tasks for rank in t.ranks}
+    named = [rank for rank, end in found.ranks.items() if end.relation == "first"]
+    assert named == list(found.first[:1])
+    stop = min((s.at for s in known.stops), default=None)
+    for rank in named:
+        its = next(t for t in known.tasks if rank in t.ranks)
+        assert its.end is not None
+        spoke = min((line.at for line in its.lines[rank] if line.at is not None), default=its.end.at or 0.0)
+        early = min(spoke, its.end.at or 0.0) < (stop or 1e9) + known.doubt(its.host)
+        assert stop is None or early or its.end.oom
+
+
+@given(evidences())
+def test_no_certainty_where_clocks_overlap(known: Evidence) -> None:
+    """A certain first among failures of their own is earlier than each of another kind by more than the clocks err."""
+    found = judge(known)
+    if found.certainty == "uncertain" or len(found.first) != 1:
+        return
+    first = found.ranks[found.first[0]]
+    for end in found.ranks.values():
+        own = all(ECHO not in line.text for t in known.tasks if end.rank in t.ranks for line in t.lines[end.rank])
+        if end.relation == "followed" and own and first.at is not None and end.at is not None:
+            doubt = 0.0 if end.host == first.host else known.doubt(end.host) + known.doubt(first.host)
+            assert end.at - first.at > doubt

@@ -22,6 +22,7 @@ from distui.run import history
 from distui.run.events import Progressed, RankChanged, RunOpened, progress_json
 from distui.run.masking import Mask, stored_secrets
 from distui.run.recorded import Recorded, stored_events, stored_progress
+from distui.run.state import RankState
 
 if TYPE_CHECKING:
     from distui.run.discover import FoundRun
@@ -40,6 +41,8 @@ class RankRow:
     id: str = ""
     name: str = ""
     """What it is called where it is more than a number: `worker/1`."""
+    related: str = ""
+    """Its relation to the first failure, in words."""
 
 
 @verb("show", outputs=("json",))
@@ -142,10 +145,13 @@ def merged(found: FoundRun | None, place: runs.Place) -> list[RankRow]:
     rows = {r.rank: r for r in recorded_ranks(place)}
     for task in found.tasks if found is not None else ():
         for rank in task.labels.ranks:
-            text = rows[rank].words if rank in rows and not task.running else ""
-            labels = task.labels
+            known, labels = rows.get(rank) if not task.running else None, task.labels
+            text, related = (known.words, known.related) if known is not None else ("", "")
+            code = (
+                known.exit if known is not None and known.related else task.exit
+            )  # a launcher's exit is not its ranks'
             rows[rank] = RankRow(
-                rank, task.host, task.status, task.exit, text, labels.gpus, task.id[:12], name=labels.name
+                rank, task.host, task.status, code, text, labels.gpus, task.id[:12], labels.name, related
             )
     return [rows[rank] for rank in sorted(rows)]
 
@@ -158,7 +164,10 @@ def recorded_ranks(place: runs.Place) -> list[RankRow]:
             rows = {r: RankRow(r, h, "waiting", name=event.names.get(r, "")) for r, h in event.ranks.items()}
         elif isinstance(event, RankChanged):
             name = rows[event.rank].name if event.rank in rows else ""
-            rows[event.rank] = RankRow(event.rank, event.host, event.state, event.exit, event.words, name=name)
+            related = RankState(event.rank, event.host, 0, relation=event.relation, of=event.of).related
+            rows[event.rank] = RankRow(
+                event.rank, event.host, event.state, event.exit, event.words, name=name, related=related
+            )
     return list(rows.values())
 
 
@@ -169,6 +178,7 @@ def _rank_json(row: RankRow) -> dict[str, Any]:
         "state": row.state,
         "exit": row.exit,
         "words": row.words,
+        "related": row.related,
         "gpus": list(row.gpus),
         "id": row.id or None,
         **({"name": row.name} if row.name else {}),
@@ -194,10 +204,16 @@ def _show(out: Console, row: history.RunRow, ranks: Sequence[RankRow], progress:
     lines = [f"{key:<8} {value}" for key, value in facts.items() if value]
     lines += [f"{'warn':<8} {words}" for words in row.warnings]
     lines += _failure_lines(row)
-    cells = [(r.name or str(r.rank), r.host, r.state, "" if r.exit is None else str(r.exit), r.words) for r in ranks]
+    cells = [
+        (r.name or str(r.rank), r.host, r.state, "" if r.exit is None else str(r.exit), _in_words(r)) for r in ranks
+    ]
     head = "TASK" if any(r.name for r in ranks) else "RANK"
     lines += ["", *consoles.table((head, "HOST", "STATE", "EXIT", "IN WORDS"), cells, width=out.width)]
     out.print("\n".join(map(safe, lines)))
+
+
+def _in_words(rank: RankRow) -> str:
+    return ", ".join(part for part in (rank.words, rank.related) if part)
 
 
 def _failure_lines(row: history.RunRow) -> list[str]:
@@ -205,7 +221,8 @@ def _failure_lines(row: history.RunRow) -> list[str]:
     if told is None:
         return []
     lines = [f"{'first':<8} {told.where}{'' if told.is_of_all else ' failed first'}: {told.words}"]
-    lines += [f"{key:<8} {words}" for key, words in (("cause", told.cause), ("try", told.hint)) if words]
+    more = (("alike", told.together), ("unsure", told.unsure), ("cause", told.cause), ("try", told.hint))
+    lines += [f"{key:<8} {words}" for key, words in more if words]
     return lines + [f"{'':<8} | {line}" for line in told.excerpt]
 
 

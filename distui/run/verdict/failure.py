@@ -26,7 +26,7 @@ def failure_of(evidence: Evidence, part: Part, alike: Sequence[Part], within: fl
         hint=cause.hint if cause else "",
         excerpt=excerpt(_said(part)),
         at=part.when.at if part.when is not None else None,
-        name=task.name,
+        name=task.name if len(part.ranks) == 1 else "",
         alike=tuple(sorted(rank for other in alike for rank in other.ranks)),
         within=within,
         unsure=unsure,
