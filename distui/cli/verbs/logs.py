@@ -145,7 +145,7 @@ async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, 
     from distui.cli.attaching import take_up
 
     stamps = bool(lines.writer.timestamps or lines.wanted.until)
-    if _is_complete_here(place) and not lines.wanted.stderr_only:
+    if is_complete_here(place) and not lines.wanted.stderr_only:
         assert place.stored is not None
         refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(place.stored)])
         _hide(told, out, lines, stored_secrets(place.stored), warn=False)
@@ -180,7 +180,7 @@ def _hide(told: Settings, out: Console, lines: LogOut, names: Iterable[str], *, 
         out.warn(f"distui: {words}", "yellow")
 
 
-def _is_complete_here(place: runs.Place) -> bool:
+def is_complete_here(place: runs.Place) -> bool:
     """Whether the files here hold, or are just getting, all that the run printed."""
     from distui.run.summary import summary
 

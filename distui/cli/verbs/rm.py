@@ -8,13 +8,14 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
-from distui.cli.console import Console, confirm
+from distui.cli.console import Console, confirm, confirm_async
 from distui.cli.options import RUN, verb
 from distui.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from distui.cli.attaching import Live
     from distui.cli.settings import Settings
     from distui.facts.host import Trouble
     from distui.session import Connector
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, names: tuple[str, ...], purge: bool) -> int:
     """Remove ended containers, processes' folders and env files of runs from their hosts.
 
-    Logs that nobody has read go with them: `distui attach` reads them first. A run that still runs is refused.
+    Logs that were never read here go with them: that is asked first, and refused without a terminal or -y; `distui
+    attach` reads them. A run that still runs is refused.
     """
     told = settings.of(ctx)
     told.refuse_readonly("rm")
@@ -63,6 +65,8 @@ async def _remove_remote(told: Settings, out: Console, place: runs.Place) -> int
         live = await take_up(told, connector, place, (found, unreachable))
         if live.runs:
             raise UsageError(f"run {place.run} still runs", hint=f"`distui stop {place.run}` first")
+        if not await _may_lose(told, out, place, live):
+            return ExitCode.INTERRUPTED
         report = await stop_found(connector, live.found, live.plan, who=owner(), grace=0, remove=True)
         _, whole = await sweep_run(connector, out, place.run, place.hosts, (live.token,), spare=unreachable)
     for host, text in report.errors.items():
@@ -75,6 +79,25 @@ async def _remove_remote(told: Settings, out: Console, place: runs.Place) -> int
         return ExitCode.CONTACT_LOST
     out.say(f"distui: {place.run}: removed from {len(live.plan.hosts)} hosts")
     return ExitCode.OK
+
+
+async def _may_lose(told: Settings, out: Console, place: runs.Place, live: Live) -> bool:
+    """Whether logs that were never read here may go with their containers.
+
+    Raises UsageError when there is nobody to ask.
+    """
+    from distui.cli.verbs.logs import is_complete_here
+    from distui.plan.labels import format_ranks
+
+    ranks = [rank for task in (live.found.tasks if live.found is not None else ()) for rank in task.labels.ranks]
+    if not ranks or is_complete_here(place):
+        return True
+    who = f"rank{'s' * (len(ranks) != 1)} {format_ranks(tuple(sorted(ranks)))}"
+    out.say(
+        f"distui: `distui attach {place.run}` reads the log of {who} of {place.run}, which was never read here",
+        "yellow",
+    )
+    return await confirm_async(out, told, f"Delete the log of {who} of {place.run}, unread?")
 
 
 async def _remove_launch(

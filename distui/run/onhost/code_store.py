@@ -102,10 +102,15 @@ class Store:
             return False
 
     def prune(self, keep: int, kept: "set[str]") -> "tuple[int, int]":
-        """Remove trees that no run names, but for the newest `keep`, and what killed makers left: trees and bytes."""
+        """Remove trees that no run names, but for the newest `keep`, and what killed makers left: trees and bytes.
+
+        Those that a run uses now are among the `keep`: once it has ended nobody looks again.
+        """
         used = self.used() | kept
-        idle = [name for name in self.trees() if name not in used]
-        doomed = [self.path(name) for name in idle[keep:]]
+        there = self.trees()
+        idle = [name for name in there if name not in used]
+        gone = idle[max(0, keep - (len(there) - len(idle))) :]
+        doomed = [self.path(name) for name in gone]
         for name in os.listdir(self.root):
             path = os.path.join(self.root, name)
             dead = name.startswith(NEW) and abandoned(path)
@@ -114,7 +119,7 @@ class Store:
         freed = sum(map(weight, doomed))
         for path in doomed:
             shutil.rmtree(path, ignore_errors=True)
-        return len(idle[keep:]), freed
+        return len(gone), freed
 
 
 class Lock:

@@ -1,0 +1,66 @@
+"""What stays until somebody says otherwise: logs that nobody has read, and the newest trees of code on a host."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from distui.cli import console as consoles
+from distui.cli.runs import Place
+from distui.cli.verbs import rm
+from distui.errors import UsageError
+from distui.run.events import RunEnded, RunOpened
+from distui.run.journal import Journal
+from distui.run.onhost.code_store import Store
+from distui.run.store import RunStore
+
+
+def live(*ranks: tuple[int, ...]) -> Any:
+    """A run that was found with a task of each of these ranks."""
+    tasks = [SimpleNamespace(labels=SimpleNamespace(ranks=r)) for r in ranks]
+    return SimpleNamespace(found=SimpleNamespace(tasks=tasks))
+
+
+def told(yes: bool) -> Any:
+    return {"yes": yes, "no_input": True, "color": "never"}
+
+
+async def test_rm_asks_for_logs_that_were_never_read(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the ranks in words: refused where nobody can answer, done with -y, not asked for what is here."""
+    out = consoles.Console(sys.stdout, sys.stderr, False, False, 0)
+    unread = Place("r1", None, ())
+    with pytest.raises(UsageError, match="Delete the log of ranks 0-2 of r1, unread"):
+        await rm._may_lose(told(False), out, unread, live((0, 1), (2,)))
+    assert "`distui attach r1` reads the log of ranks 0-2" in capsys.readouterr().err
+    assert await rm._may_lose(told(True), out, unread, live((0, 1), (2,)))
+    assert await rm._may_lose(told(False), out, unread, live())
+
+    stored = RunStore(home / "state").create("r1")
+    begun = Place("r1", stored, ())
+    journal = Journal(stored)
+    journal.write([RunOpened(1.0, "r1", "j", "env", None, {0: "h0"}, {0: (0,)})])
+    with pytest.raises(UsageError, match="rank 0"):
+        await rm._may_lose(told(False), out, begun, live((0,)))
+    journal.write([RunEnded(9.0, "failed", 1)])
+    journal.close()
+    assert await rm._may_lose(told(False), out, begun, live((0,)))
+
+
+@pytest.mark.parametrize(("used", "idle"), [(1, 3), (2, 2), (5, 0)])
+def test_no_more_trees_stay_than_are_kept(tmp_path: Path, used: int, idle: int) -> None:
+    """Those in use are among the four: when their runs end, nothing looks again."""
+    store = Store(os.fsencode(tmp_path / "code"))
+    store.open()
+    for number in range(9):
+        (tmp_path / "code" / f"t{number}" / "tree").mkdir(parents=True)
+        os.utime(tmp_path / "code" / f"t{number}", (number, number))
+    kept = {f"t{number}" for number in range(used)}
+    store.prune(4, kept)
+    there = {path.name for path in (tmp_path / "code").iterdir()}
+    assert kept <= there
+    assert there - kept == {f"t{number}" for number in range(9 - idle, 9)}
