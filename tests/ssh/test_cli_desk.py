@@ -24,13 +24,14 @@ from distui.cli.printer import LogView
 from distui.cli.settings import Settings
 from distui.cli.verbs.demo import demo_inventory
 from distui.errors import NotFound, UsageError
-from distui.plan.model import RunPlan
+from distui.plan.model import NoPlan, RunPlan
 from distui.run.events import Notice, PhaseBegun
 from distui.run.reuse import ReusingConnector
 from distui.session import Connector
 from distui.spec.inventory import Host, Inventory
 from distui.spec.job import Job
 from remote.demo import DemoHosts
+from tui import drafting
 from tui.desk import LiveRun
 
 JOB = """\
@@ -391,12 +392,25 @@ def alive(pid: int) -> bool:
         return False
 
 
+async def test_the_launch_form_takes_nothing_that_was_not_allowed(desk: CliDesk, tmp_path: Path) -> None:
+    """A folder outside the job's stands there as a problem of the plan, with the command that allows it."""
+    folder = tmp_path.parent / f"{tmp_path.name}-private"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("mine\n")
+    text = JOB.format(python=sys.executable, program="hello.py", steps="1") + f"code: {folder}\n"
+    found = drafting.drafted(desk, text, "counting.yaml", None, (), "")
+    assert isinstance(found.made, NoPlan)
+    (problem,) = found.made.problems
+    assert f"files of {folder}, which is outside the job's folder" in problem.message
+    assert problem.hint.startswith(f"distui config allow folder {folder} ")
+
+
 async def test_a_run_s_code_is_sent_and_thrown_away(desk: CliDesk) -> None:
     """The job's folder is where a task without a container starts; what it writes there is gone with the run."""
     folder = desk.told.cwd / "code"
     folder.mkdir()
     (folder / "hello.py").write_text("import os\nopen('written', 'w').close()\nprint('from', os.getcwd())\n")
-    text = JOB.format(python=sys.executable, program="hello.py", steps="") + "code: ./code\n"
+    text = JOB.format(python=sys.executable, program="hello.py", steps="1") + "code: ./code\n"
     await desk.probe([h.name for h in desk.hosts], lambda name, result: None)
     job = desk.draft(text, "counting.yaml").job
     assert job is not None
