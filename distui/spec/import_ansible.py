@@ -115,7 +115,7 @@ def _load(text: str, path: str) -> Any:
     opened: list[yaml.CollectionStartEvent] = []
     try:
         _bound_depth(text, path, opened)
-        return yaml.load(text, Loader=_Loader)
+        return _Loader(text).get_single_data()
     except yaml.MarkedYAMLError as error:
         source = Source(path, text)
         mark = opened[-1].start_mark if opened and opened[-1].flow_style else None
