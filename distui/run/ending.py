@@ -71,7 +71,7 @@ def _tells(verdict: Verdict) -> bool:
 async def _learn(run: RunController) -> None:
     """What is not known yet and can be asked now: who stopped the run, what was removed or restarted."""
     known = run.known
-    known.unfound = _unfound(run)
+    known.all_in, known.unfound = True, _unfound(run)
     if run.requests.stop is None and (by := await run.watch.hosts.stopped_elsewhere()):
         ends = [t.exit_at for t in known.tracks.values() if t.end is not None and t.end.code in STOP_CODES]
         known.stopped(Stop(min(ends, default=run.clock()), "elsewhere", by))

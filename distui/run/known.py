@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -14,6 +15,11 @@ from distui.run.verdict.evidence import Evidence, HostSeen, Rules, Silence, Stop
 from distui.run.verdict.judge import judge
 from distui.run.verdict.outcome import Verdict
 from distui.run.verdict.stops import done_at
+
+SLOW = 0.05
+"""Seconds of judging from which on it is not done for every fact."""
+AT_REST = 10
+"""How many times as long as it took then, nothing is judged."""
 
 
 class Known:
@@ -43,7 +49,11 @@ class Known:
         """Hosts of an adopted run that this distui never reached."""
         self.waited_at = float("-inf")
         """When a log last waited for room on the disk here: until a little later nobody's silence means anything."""
+        self.all_in = False
+        """Whether nothing more will come: from then on every verdict is over all facts."""
         self._verdict: Verdict | None = None
+        self._news = True
+        self._not_before = 0.0
 
     @property
     def settled(self) -> bool:
@@ -68,7 +78,7 @@ class Known:
 
     def news(self) -> None:
         """A fact was added: what was judged before may not hold any more."""
-        self._verdict = None
+        self._news = True
         self.changed.set()
 
     def evidence(self) -> Evidence:
@@ -91,9 +101,16 @@ class Known:
         )
 
     def verdict(self) -> Verdict:
-        """What that means, judged anew whenever a fact was added."""
-        if self._verdict is None:
-            self._verdict = judge(self.evidence())
+        """What that means, judged anew whenever a fact was added.
+
+        In a run of hundreds of ranks that all end at once it may be a second or so old, until all is in.
+        """
+        late = self.all_in or time.monotonic() >= self._not_before
+        if self._verdict is None or (self._news and late):
+            began = time.monotonic()
+            self._news, self._verdict = False, judge(self.evidence())
+            took = time.monotonic() - began
+            self._not_before = began + (AT_REST * took if took > SLOW else 0.0)
         return self._verdict
 
     def judged_alone(self, track: TaskTrack) -> Verdict:
