@@ -20,6 +20,8 @@ def row(group: GroupBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: f
     line = Line().gap(LEFT - 2)
     down, up = group.with_status("down", "lost"), group.with_status("up")
     sign, style = (glyphs.bad, palette.wrong) if down else (glyphs.up, palette.good)
+    if not down and any(host.engine_trouble for host in up):
+        sign, style = glyphs.remark, palette.watch
     if not down and not up:
         sign, style = glyphs.starting, palette.muted
     line.put(sign, style).gap(1)

@@ -120,7 +120,7 @@ def after_host(at: Columns) -> int:
 
 def row(host: HostBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: float, *, bold: bool = False) -> Line:
     """One host without its cursor and mark. Old values dim with their age."""
-    line = Line().gap(LEFT - 2).put(_state_glyph(host, glyphs), _state_style(host, palette)).gap(1)
+    line = Line().gap(LEFT - 2).put(state_glyph(host, glyphs), state_style(host, palette)).gap(1)
     name = palette.bold if bold else palette.text
     cell(line, host.name, name, at.host, gap=after_host(at))
     if host.status in ("down", "lost"):
@@ -131,16 +131,22 @@ def row(host: HostBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: flo
     return _alive(line, host, at, _aged(palette, host, now), glyphs)
 
 
-def _state_glyph(host: HostBoard, glyphs: Glyphs) -> str:
+def state_glyph(host: HostBoard, glyphs: Glyphs) -> str:
+    """The sign of its state; a host that is up and can start nothing is remarked."""
     if host.probing or host.status == "unknown":
         return glyphs.starting
-    return glyphs.up if host.status == "up" else glyphs.bad
+    if host.status == "up":
+        return glyphs.remark if host.engine_trouble else glyphs.up
+    return glyphs.bad
 
 
-def _state_style(host: HostBoard, palette: Palette) -> Style:
+def state_style(host: HostBoard, palette: Palette) -> Style:
+    """The style of that sign."""
     if host.probing or host.status == "unknown":
         return palette.muted
-    return palette.good if host.status == "up" else palette.wrong
+    if host.status == "up":
+        return palette.watch if host.engine_trouble else palette.good
+    return palette.wrong
 
 
 def age(host: HostBoard, now: float) -> float:
@@ -330,10 +336,12 @@ def _disk(host: HostBoard) -> str:
 
 
 def _run(line: Line, host: HostBoard, at: Columns, ink: Inks) -> Line:
-    """Which run has it and with which ranks; strangers on its GPUs; else free."""
+    """Which run has it and with which ranks; strangers on its GPUs; why it can start nothing; else free."""
     strangers = foreign(host)
     runs = runs_on(host)
     if not runs and not strangers:
+        if host.engine_words:
+            return line.put(cut(host.engine_words, at.run), ink.palette.watch)
         if any(host.busy(lane) for lane in host.gpus.values()):
             return line.put("in use", ink.muted)  # it works, and the login sees nobody's process
         return line.put("free" if host.gpus else "-", ink.faint)
@@ -384,6 +392,8 @@ def totals(counts: Totals, palette: Palette, glyphs: Glyphs, *, bar: int = 16) -
     line.put(counts.up, palette.bold).put(" up", palette.muted)
     if counts.down:
         line.gap(3).put(counts.down, palette.wrong).put(" down", palette.muted)
+    if counts.no_engine:
+        line.gap(3).put(counts.no_engine, palette.watch).put(" no engine", palette.muted)
     if counts.gpus:
         line.gap(4 if bar else 3).put("GPUs ", palette.muted)
         if bar:

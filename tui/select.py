@@ -59,7 +59,16 @@ def _words(host: HostBoard) -> str:
     labels = " ".join(f"{k}={v}" for k, v in host.spec.labels.items())
     fabric, _ = host_rows.fabric(host, UNICODE)
     reason = " ".join(host_rows.reason_of(host)) if host.trouble else ""
-    known = [host.name, host.status, host_rows.address(host), fabric, reason, labels, host_rows.foreign(host)]
+    known = [
+        host.name,
+        host.status,
+        host_rows.address(host),
+        fabric,
+        reason,
+        labels,
+        host_rows.foreign(host),
+        host.engine_words,
+    ]
     return " ".join([*known, *_attributes(host).values()])
 
 

@@ -42,6 +42,16 @@ IDLE_PCT = 5.0
 
 HostStatus = Literal["up", "down", "lost", "unknown"]
 
+_ENGINE_WORDS = {
+    "engine_missing": "no {}",
+    "daemon_down": "{} down",
+    "engine_timeout": "{} hangs",
+    "docker_permission": "{} denied",
+    "sudo_password": "{} denied",
+    "sudo_denied": "{} denied",
+}
+"""By the codes of `facts.engine.classify`."""
+
 
 class Ring:
     """The last samples of one value, four bytes each; unknown ones are None."""
@@ -194,6 +204,17 @@ class HostBoard:
             return "lost" if self.lost else "down"
         return "up" if self.facts or self.sample else "unknown"
 
+    @property
+    def engine_trouble(self) -> Trouble | None:
+        """Why no container can be started here, as the last probe found; None on a host that runs processes."""
+        return self.facts.engine.problem if self.facts and self.spec.engine != "process" else None
+
+    @property
+    def engine_words(self) -> str:
+        """The same in two words for a row, `no docker`; "" when all is well."""
+        trouble = self.engine_trouble
+        return "" if trouble is None else _ENGINE_WORDS.get(trouble.code, "{} broken").format(self.spec.engine)
+
     def lanes(self) -> list[GpuLane]:
         """Its GPUs by index."""
         return [self.gpus[i] for i in sorted(self.gpus)]
@@ -289,6 +310,8 @@ class Totals:
     gpus: int
     busy: int
     runs: int
+    no_engine: int = 0
+    """Hosts that are up and can start no container."""
 
 
 class Board:
@@ -399,7 +422,9 @@ class Board:
             if host.status == "up":
                 busy += sum(1 for lane in host.gpus.values() if host.busy(lane))
         runs = {use.run for host in self.hosts.values() for use in host.uses}
-        return Totals(counts["up"], counts["down"] + counts["lost"], counts["unknown"], gpus, busy, len(runs))
+        no_engine = sum(host.status == "up" and host.engine_trouble is not None for host in self.hosts.values())
+        down = counts["down"] + counts["lost"]
+        return Totals(counts["up"], down, counts["unknown"], gpus, busy, len(runs), no_engine)
 
 
 def _answered(host: HostBoard, facts: HostFacts, at: float) -> Iterator[Note]:

@@ -32,7 +32,7 @@ def remarks(host: HostBoard, now: float) -> list[Remark]:
     """Everything worth a look at this host, what is wrong first."""
     if host.status not in ("up", "lost"):
         return []
-    found = [*_gpus(host, now), *_links(host), *(_machine(host.facts) if host.facts else ())]
+    found = [*_gpus(host, now), *_links(host), *_engine(host), *(_machine(host.facts) if host.facts else ())]
     return sorted(found, key=lambda r: r.level != "wrong")
 
 
@@ -131,9 +131,12 @@ def _links(host: HostBoard) -> Iterator[Remark]:
             yield Remark("watch", f"{link.name} counts errors: {link.new_errors} more since we look")
 
 
+def _engine(host: HostBoard) -> Iterator[Remark]:
+    if trouble := host.engine_trouble:
+        yield Remark("wrong", f"{host.spec.engine}: {trouble.message}", trouble.hint)
+
+
 def _machine(facts: HostFacts) -> Iterator[Remark]:
-    if facts.engine.problem:
-        yield Remark("wrong", f"{facts.engine.kind}: {facts.engine.problem.message}", facts.engine.problem.hint)
     offset = facts.clock_offset_ms
     if offset is not None and abs(offset) > CLOCK_MS + (facts.rtt_ms or 0):
         side = "ahead" if offset > 0 else "behind"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from fakes import FakeDesk, facts, sample, screen_text, settle, shot
 
-from distui.facts.host import HostDown, Trouble
+from distui.facts.host import Engine, HostDown, Trouble
+from distui.spec.inventory import Host
 from tui.desk import HostNews
 from tui.screens.hosts import HostsScreen
 from tui.screens.launch import LaunchScreen
@@ -46,6 +47,48 @@ async def test_rows_fill_in_as_hosts_answer(open_app: Any) -> None:
         assert "never seen" in row(app, "node05")
         assert "no GPU" in row(app, "gw1")
         assert "5 up   1 down" in text
+
+
+NO_DOCKER = Trouble("engine_missing", "docker is not installed", "install it, or set `docker: podman`")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_host_without_docker_is_remarked_and_not_free(
+    open_app: Any, desk: FakeDesk, size: tuple[int, int]
+) -> None:
+    """In its row, the headline and on its page, with words; its group is remarked, too."""
+    desk.answers["node03"] = facts("node03", 3, engine=Engine("docker", problem=NO_DOCKER))
+    desk.groups = {"h100": ("node03", "node04")}
+    async with open_app(size) as (app, pilot):
+        text = screen_text(app)
+        shot(app, f"no-docker-{size[0]}")
+        assert row(app, "node03").split()[0] == "!"
+        assert "no docker" in row(app, "node03")
+        assert "free" not in row(app, "node03")
+        assert "5 up   1 down   1 no engine" in text
+        app.open_host("node03")
+        await settle(pilot)
+        text = screen_text(app)
+        shot(app, f"no-docker-host-{size[0]}")
+        assert "node03  ! no docker" in text
+        assert " Log" in text
+        assert "docker is not installed" in text
+        await pilot.press("escape")
+        app.screen.command_fold("h100")
+        await settle(pilot)
+        group = next(line for line in screen_text(app).splitlines() if "@h100" in line)
+        assert group.split()[0] == "!"
+        assert "free" not in group
+
+
+async def test_a_host_whose_tasks_are_processes_needs_no_docker(open_app: Any, desk: FakeDesk) -> None:
+    """Nothing is said of an engine that is never asked for."""
+    desk.answers["node03"] = facts("node03", 3, engine=Engine("docker", problem=NO_DOCKER))
+    desk.hosts = tuple(Host(h.name, engine="process", engine_command=()) for h in desk.hosts)
+    async with open_app() as (app, _):
+        assert "free" in row(app, "node03")
+        assert row(app, "node03").split()[0] == "●"
+        assert "no engine" not in screen_text(app)
 
 
 async def test_before_it_answers_a_host_is_asked(open_app: Any, desk: FakeDesk) -> None:

@@ -117,9 +117,13 @@ class HostDetailScreen(HostActs):
     def after_crumbs(self, line: Line, look: Palette) -> None:
         """Its state."""
         host = self.host
-        glyph = self.glyphs.starting if host.probing else self.glyphs.state(host.status)
-        line.gap(2).put(f"{glyph} ", look.state(host.status)).put(host.status, look.muted)
-        if host.status == "up":
+        sign, style = host_rows.state_glyph(host, self.glyphs), host_rows.state_style(host, look)
+        line.gap(2).put(f"{sign} ", style)
+        if no_engine := host.status == "up" and host.engine_words:
+            line.put(no_engine, look.watch)
+        else:
+            line.put(host.status, look.muted)
+        if host.status == "up" and not (no_engine and self.size.width < 90):
             line.gap(1).put(host_rows.rtt(host), look.muted)
         if self.orders.get(self.tab) or self.reverse:
             words = select.sort_words(self._order[0], self.reverse) if self._order[0] else "reversed"
