@@ -259,10 +259,25 @@ def workdir(value: str) -> None:
         raise Wrong(f"{shown(value)} must be an absolute path, such as /work (or ~/work on hosts without containers)")
 
 
-def command_word(value: str) -> None:
+_EMPTY = "the command is empty; leave the key away to run what the image runs by itself"
+
+
+def shell_command(value: str) -> None:
     """Raise Wrong for a command that does nothing, or a slip in a placeholder."""
     if not value.strip():
-        raise Wrong("the command is empty; leave the key away to run what the image runs by itself")
+        raise Wrong(_EMPTY)
+    command_word(value)
+
+
+def command_words(values: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of a command, of which some may be empty: `[prog, ""]`. Raises Wrong when all are."""
+    if not any(word.strip() for word in values):
+        raise Wrong(_EMPTY)
+    return values
+
+
+def command_word(value: str) -> None:
+    """Raise Wrong for a slip in a placeholder."""
     for word, near in slips(value):
         raise Wrong(f"unknown placeholder {{{word}}}, did you mean {{{near}}}? {{{{{word}}}}} keeps it as it is")
 

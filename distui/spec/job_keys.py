@@ -174,9 +174,12 @@ CONTAINER = (
     Key(
         "command",
         ByKind(
-            leaf=leaves.text("a shell command", check=forms.command_word, lines=True),
+            leaf=leaves.text("a shell command", check=forms.shell_command, lines=True),
             items=ListOf(
-                leaves.text("text", check=forms.command_word, verbatim=True, lines=True), "a list of words", at_least=1
+                leaves.text("text", check=forms.command_word, verbatim=True, lines=True),
+                "a list of words",
+                forms.command_words,
+                at_least=1,
             ),
         ),
         "What each rank runs: a list of words, or text for `sh -lc`. {rank}, {world_size} ... are filled in.",

@@ -156,6 +156,7 @@ preflight: [ssh, docker, image, gpus_idle, ports, ib]
         ("visible_gpus: own", "visible_gpus", "own"),
         ("rendezvous: {file: /shared}", "rendezvous", Rendezvous("file", "/shared")),
         ("rendezvous: env", "rendezvous", Rendezvous()),
+        ('command: [prog, "", " "]', "command", ("prog", "", " ")),
         ("command: echo {rank}; exit 3", "command", "echo {rank}; exit 3"),
         ("command: [a, \"{'x': {y}}\", '{{rnk}}', '{host}']", "command", ("a", "{'x': {y}}", "{{rnk}}", "{host}")),
         ("env: [A=1, B=x=y, C=]", "env", {"A": "1", "B": "x=y", "C": ""}),
