@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from distui.errors import HostCommandError, HostError
 from distui.facts.host import Trouble
+from distui.run.claim_file import AGED
 from distui.run.discover import Runner
 from distui.run.folder import LAUNCH_FILE, LAUNCHED_FILE, STALE_MINUTES
 from distui.run.lines import safe
@@ -18,7 +19,9 @@ from distui.session import Connector
 from distui.spec.inventory import Host
 
 # $1 minutes, $2 a run's name or nothing for all. Each folder as six fields, each of them ended by a NUL.
-_LIST = rf"""
+_LIST = (
+    AGED
+    + rf"""
 line() {{
   number=0 told=
   while [ "$number" -lt "$2" ] && {{ IFS= read -r told || [ -n "$told" ]; }}; do number=$((number + 1)); done <"$1"
@@ -27,13 +30,14 @@ line() {{
 for d in "$HOME"/.local/state/distui/hosts/*/*; do
   [ -z "$2" ] || [ "${{d##*/}}" = "$2" ] || continue
   file=$d/{LAUNCH_FILE}; [ -e "$file" ] || file=$d/{LAUNCHED_FILE}; [ -e "$file" ] || continue
-  aged=; [ -z "$(find "$d" -maxdepth 0 -mmin "+$1" 2>/dev/null)" ] || aged=aged
+  old=; ! aged "$d" "$1" || old=aged
   host=${{d%/*}}
-  printf '%s\0' "${{d##*/}}" "${{host##*/}}" "${{file##*/}} $aged"
+  printf '%s\0' "${{d##*/}}" "${{host##*/}}" "${{file##*/}} $old"
   for number in 1 2 3; do printf '%s\0' "$(line "$file" $number 2>/dev/null)"; done
 done
 printf 'end\0'
 """.strip()
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,17 @@ async def test_launches_are_listed_with_whose_and_how_old(here: Here) -> None:
     assert await list_launches(here.run, "*") == ()
 
 
+@pytest.mark.parametrize(("ahead", "aged"), [(30, False), (3600, True)])
+async def test_a_launch_that_is_dated_in_the_future_is_stale(here: Here, ahead: int, aged: bool) -> None:
+    """It would never be otherwise; clocks may be set back a little."""
+    folder = await launched(here, "r", ANN)
+    then = time.time() + ahead
+    os.utime(folder, (then, then))
+    (found,) = await list_launches(here.run)
+    assert found.aged is aged
+    assert (await take(here.run, "h1", str(folder), BOB)).state == ("stale" if aged else "held"), "one rule for both"
+
+
 async def test_a_home_that_hosts_share_counts_once(here: Here) -> None:
     """Each host tells of the folders of both."""
     await launched(here, "r", ANN, "h1")
