@@ -38,6 +38,7 @@ from distui.spec.job import Build, Job
         (["**", "!src"], ["a"], ["src/main.py"]),
         (["docs/**/x"], ["docs/x", "docs/a/x", "docs/a/b/x"], ["x"]),
         (["a.b"], ["a.b"], ["axb"]),
+        (["*a*b*c*"], ["a1b2c3", "abc/below"], ["a1b2", "sub/abc"]),
         (["."], [], ["a"]),
     ],
 )
@@ -53,6 +54,16 @@ def test_what_is_no_pattern(wrong: str) -> None:
     """It is refused; nothing is sent that was meant to stay."""
     with pytest.raises(ValueError, match=r"\[|!"):
         DockerIgnore([wrong])
+
+
+@pytest.mark.parametrize("line", ["*a" * 20 + "*b", "**a" * 20 + "**b", "*[^/b]" * 20 + "*b", "*?" * 20 + "*b"])
+def test_a_pattern_that_would_take_for_ever_is_refused(folder: Path, line: str) -> None:
+    """It may come with a cloned repository."""
+    (folder / ".dockerignore").write_text(f"{line}\n")
+    (folder / ("a" * 200)).touch()
+    with pytest.raises(UsageError, match="too slow") as caught:
+        read_build(job(folder))
+    assert line in caught.value.message
 
 
 @pytest.fixture

@@ -190,3 +190,19 @@ def test_an_empty_folder_goes_along(tmp_path: Path) -> None:
     """Programs expect their output folder."""
     (tmp_path / "out" / "deep").mkdir(parents=True)
     assert scan(tmp_path, Ignored()).tree.entries == (Entry("out/deep", "folder"),)
+
+
+@pytest.mark.parametrize("line", ["*a" * 20 + "*b", "**/a/" * 20 + "b", "*?" * 20 + "b"])
+def test_a_pattern_that_would_take_for_ever_is_refused(tmp_path: Path, line: str) -> None:
+    """It may come with a cloned repository."""
+    write(tmp_path, {".gitignore": f"{line}\n", "a" * 200: "", "a/" * 40 + "c": ""})
+    with pytest.raises(UsageError, match="too slow") as caught:
+        paths(tmp_path)
+    assert line in caught.value.message
+
+
+def test_patterns_with_many_wildcards_mean_what_git_takes_them_for(tmp_path: Path) -> None:
+    """They are tried elsewhere, with a limit."""
+    write(tmp_path, {"a1b2c3d": "", "a1b2c3": "", "sub/abcd/x": "", "sub/abc": ""})
+    assert paths(tmp_path, "*a*b*c*d*") == ["a1b2c3", "sub/abc"]
+    assert paths(tmp_path, "*a*b*c*d*/") == ["a1b2c3", "a1b2c3d", "sub/abc"]

@@ -19,6 +19,7 @@ from distui.plan.model import BuildPlan
 from distui.plan.tree import Entry, Tree, readable
 from distui.run.build.ignore import DockerIgnore
 from distui.run.code.scan import hashed, pieces
+from distui.run.wildcards import TooSlow
 from distui.spec.job import Build, Job
 
 IGNORE = ".dockerignore"
@@ -101,6 +102,8 @@ def _scan(root: Path, build: Build) -> Tree:
         entries = list(_walk(root, "", ignored, frozenset({dockerfile, IGNORE})))
     except OSError as exc:
         raise UsageError(f"build: can't read {readable(str(exc.filename or root))}: {exc.strerror}") from exc
+    except TooSlow as exc:
+        raise UsageError(f"build: {IGNORE} has a pattern that is too slow: {exc}") from exc
     except ValueError as exc:
         raise UsageError(f"build: {IGNORE} has a pattern that is none: {exc}") from exc
     if not any(e.path == dockerfile and e.kind != "folder" for e in entries):

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 
+from distui.run.wildcards import Wildcard
+
 
 class DockerIgnore:
     """The rules of one file. Raises ValueError for what is no pattern."""
@@ -26,8 +28,8 @@ class DockerIgnore:
     def has(self, path: str) -> bool:
         """Whether `path`, relative to the context, is left out."""
         left_out = False
-        for out, regex in self._rules:
-            if left_out != out and any(regex.fullmatch(part) for part in _with_parents(path)):
+        for out, wildcard in self._rules:
+            if left_out != out and any(wildcard.search(part) for part in _with_parents(path)):
                 left_out = out
         return left_out
 
@@ -37,7 +39,7 @@ def _with_parents(path: str) -> list[str]:
     return ["/".join(parts[: count + 1]) for count in range(len(parts))]
 
 
-def _rule(line: str) -> tuple[bool, re.Pattern[str]] | None:
+def _rule(line: str) -> tuple[bool, Wildcard] | None:
     """Whether it leaves out, and what; None for blanks and comments."""
     text = line.strip()
     if not text or line.startswith("#"):
@@ -47,7 +49,9 @@ def _rule(line: str) -> tuple[bool, re.Pattern[str]] | None:
     if not text:
         raise ValueError("'!' stands alone")
     pattern = posixpath.normpath(text).lstrip("/")
-    return (out, re.compile(_regex(pattern), re.DOTALL)) if pattern not in ("", ".") else None
+    if pattern in ("", "."):
+        return None
+    return out, Wildcard(text, re.compile(rf"\A{_regex(pattern)}\Z", re.DOTALL))
 
 
 def _regex(pattern: str) -> str:

@@ -6,9 +6,10 @@ is built from.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from distui.run.wildcards import Wildcard
 
 ALWAYS = ("__pycache__/",)
 """Left out unless something says otherwise. `.git` never goes along."""
@@ -50,26 +51,29 @@ class _Rules:
 
         self._skip = len(base) + 1 if base else 0
         found = GitIgnoreSpec.from_lines(map(_for_pathspec, patterns)).patterns
-        self._patterns = [(bool(p.include), p.regex) for p in reversed(found) if p.include is not None and p.regex]
+        self._patterns = [
+            (bool(p.include), Wildcard(str(p.pattern), p.regex))
+            for p in reversed(found)
+            if p.include is not None and p.regex
+        ]
 
     def say(self, path: str, *, folder: bool) -> bool | None:
         """True to leave it out, False to keep it, None when no pattern names it. The last one that does decides."""
         name = path[self._skip :]
-        return next((include for include, regex in self._patterns if _names(regex, name, folder=folder)), None)
+        return next((include for include, pattern in self._patterns if _names(pattern, name, folder=folder)), None)
 
 
-def _names(regex: re.Pattern[str], name: str, *, folder: bool) -> bool:
+def _names(wildcard: Wildcard, name: str, *, folder: bool) -> bool:
     """Whether a pattern names this very thing.
 
     pathspec's patterns also match what is below a folder they name, and mark its slash as `ps_d`. Folders are looked
     at by themselves here, and asking for both would let `!folder/` take back what another pattern says of a file in it.
     """
-    match = regex.search(name)
+    match = wildcard.search(name)
     if match and match.groupdict().get("ps_d") is None:
         return True
-    if not folder or "ps_d" not in regex.groupindex:
-        return False
-    return any(m.end("ps_d") == len(name) + 1 for m in regex.finditer(f"{name}/"))
+    match = wildcard.search(f"{name}/") if folder else None
+    return match is not None and match.groupdict().get("ps_d") is not None and match.end() == len(name) + 1
 
 
 def _for_pathspec(pattern: str) -> str:

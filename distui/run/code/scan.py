@@ -15,6 +15,7 @@ from distui.errors import UsageError
 from distui.facts.values import size_words
 from distui.plan.tree import Entry, Tree, readable
 from distui.run.code.ignore import Ignored
+from distui.run.wildcards import TooSlow
 
 MAX_FILES = 100_000
 """More are surely not code: an environment, a data set."""
@@ -57,6 +58,8 @@ def scan(root: Path, ignored: Ignored, limits: Limits = Limits()) -> Scan:
         _walk(root, "", ignored, found)
     except OSError as exc:
         raise UsageError(f"code: can't read {readable(str(exc.filename or root))}: {exc.strerror}") from exc
+    except TooSlow as exc:
+        raise UsageError(f"code: an ignore file has a pattern that is too slow: {exc}") from exc
     except ValueError as exc:
         raise UsageError(f"code: an ignore file has a pattern that is none: {exc}") from exc
     _refuse(root, found, limits)
