@@ -33,15 +33,16 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("the image has no GNU `timeout`, which max_duration needs", "add coreutils to it, or use --timeout"),
         ),
         (
-            r"EADDRINUSE|address already in use",
+            r"EADDRINUSE|address already in use|\[Errno 98\]",
             Cause("the port is already in use", "pick another with `master_port:`, or stop what holds it"),
         ),
         (
-            r"CUDA out of memory|OutOfMemoryError",
+            r"CUDA out of memory|OutOfMemoryError|OOM when allocating tensor|RESOURCE_EXHAUSTED: Out of memory",
             Cause("the GPU ran out of memory", "smaller batch, or `nvidia-smi` for who else uses it"),
         ),
         (
-            r"No space left on device.*(/dev/shm|shm)|unable to open shared memory|bus error.*(shm|shared memory)"
+            r"No space left on device.*(/dev/shm|shm)|unable to open shared memory"
+            r"|creating shared memory segment /dev/shm|bus error.*(shm|shared memory)"
             r"|insufficient shared memory",
             Cause("shared memory is too small", "raise `shm_size:` or set `ipc: host`"),
         ),
@@ -60,10 +61,18 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("a DataLoader worker crashed", "`num_workers=0` in the program shows where"),
         ),
         (
+            r"died with <Signals\.SIGKILL|return code = -9\b",
+            Cause(
+                "a process that it had started was killed, most likely for lack of memory",
+                "`dmesg -T | grep -i 'killed process'` there tells whether the host ran out of memory",
+                vague=True,
+            ),
+        ),
+        (
             r"DataLoader worker .*exited unexpectedly",
             Cause("a DataLoader worker ended", "its own last words, or `num_workers=0`, tell why", vague=True),
         ),
-        (r"No space left on device", Cause("the disk is full", "free space where the program writes")),
+        (r"No space left on device|\[Errno 28\]", Cause("the disk is full", "free space where the program writes")),
         (
             r"DefaultCPUAllocator: (can't allocate|not enough) memory|Unable to allocate [\d.]+ [KMGT]?iB for an array"
             r"|std::bad_alloc|^(\[rank\d+\]: )?MemoryError\b",
@@ -72,7 +81,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             ),
         ),
         (
-            r"Too many open files|received 0 items of ancdata",
+            r"Too many open files|\[Errno 24\]|received 0 items of ancdata",
             Cause("too many files are open", "`ulimits: {nofile: 65536}`, or fewer DataLoader workers"),
         ),
         (
@@ -325,7 +334,8 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         (
             r"Connection (closed|reset) by (remote )?peer|ECONNRESET|Broken pipe|remote process exit(ed|ing)"
             r"|Socket closed|recvValue failed|Connection was likely closed|Collective ops is aborted by"
-            r"|heartbeat timeout\. This indicates that the remote task|failed to connect to all addresses",
+            r"|heartbeat timeout\b|heartbeat has timed out|failed to connect to all addresses|\[Errno (32|104)\]"
+            r"|Horovod has been shut down|most likely indicates that another task died|tasks are unhealthy",
             Cause("a peer went away", "look at the rank that failed first", secondary=True, network=True),
         ),
     )

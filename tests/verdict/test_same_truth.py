@@ -1,4 +1,6 @@
-"""What changes nothing of what is true changes nothing of the verdict: a clock known to be wrong, older lines."""
+"""What changes nothing of what is true changes nothing of the verdict: a clock known to be wrong, older lines, another
+time, other hosts' names, repeated lines, and what launchers and loggers put before a line.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,27 @@ AHEAD = 7.25
 """Seconds."""
 KEPT = 120
 """Lines of each rank."""
+LATER = 12345.678
+"""Seconds."""
+TIMES = ("at", "since", "finished_at", "started_at", "seen_at", "lost_at", "engine_lost_at")
+PREFIXES = (
+    ("2026-11-22 20:18:55.123 ", ""),
+    ("[2026-11-22T20:18:55.123456Z] ", ""),
+    ("[2026-11-22 20:18:55,123] ", ""),
+    ("[default0]:", ""),
+    ("[1,0]<stderr>:", ""),
+    ("\x1b[31m", "\x1b[0m"),
+    ("\rEpoch 3:  46%|####5     | 451/1000 [00:30<00:36, 14.9it/s]\r", ""),
+)
+"""What launchers, loggers and terminals put around a line."""
 
 
 def believed(case: dict[str, Any]) -> tuple[object, ...]:
     """What is claimed: the outcome, who was first, how each rank ended."""
     verdict = judge(evidence_of(case))
     ends = {rank: (end.relation, end.exit) for rank, end in verdict.ranks.items()}
-    return verdict.outcome, verdict.certainty, sorted(verdict.first), verdict.first[:1], ends
+    cause = verdict.failure.cause if verdict.failure is not None else ""
+    return verdict.outcome, verdict.certainty, sorted(verdict.first), verdict.first[:1], cause, ends
 
 
 def with_clock_ahead(case: dict[str, Any], host: str) -> dict[str, Any]:
@@ -59,9 +75,55 @@ def with_fewer_lines(case: dict[str, Any]) -> dict[str, Any]:
     return short
 
 
+def at_another_time(case: dict[str, Any]) -> dict[str, Any]:
+    """All of it some hours later."""
+    moved = copy.deepcopy(case)
+    timed = [*moved["hosts"].values(), *moved["stops"], *moved.get("silences", ())]
+    for one in [*timed, *(task["end"] for task in moved["tasks"] if task["end"] is not None)]:
+        one |= {key: one[key] + LATER for key in TIMES if one.get(key) is not None}
+    for line in (line for task in moved["tasks"] for line in task["lines"] if line[0] is not None):
+        line[0] += LATER
+    return moved
+
+
+def with_other_names(case: dict[str, Any]) -> dict[str, Any]:
+    """Hosts whose names sort the other way round."""
+    moved = copy.deepcopy(case)
+    names = {host: f"node-{99 - number}" for number, host in enumerate(sorted(case["hosts"]))}
+    moved["hosts"] = {names[host]: known for host, known in case["hosts"].items()}
+    for task in moved["tasks"]:
+        task["host"] = names[task["host"]]
+    return moved
+
+
+def with_lines_of_work_twice(case: dict[str, Any]) -> dict[str, Any]:
+    """Lines of work and warnings are said twice."""
+    moved = copy.deepcopy(case)
+    for task in moved["tasks"]:
+        noise = [("step" in line[2] or "Warning" in line[2]) for line in task["lines"]]
+        task["lines"] = [line for line, twice in zip(task["lines"], noise, strict=True) for _ in range(1 + twice)]
+    return moved
+
+
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-@pytest.mark.parametrize("change", [with_last_host_ahead, with_fewer_lines])
+@pytest.mark.parametrize(
+    "change",
+    [with_last_host_ahead, with_fewer_lines, at_another_time, with_other_names, with_lines_of_work_twice],
+)
 def test_the_verdict_stays(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """The same is believed as before."""
     case = json.loads(path.read_text())
     assert believed(change(case)) == believed(case)
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "before, after", PREFIXES, ids=["time", "iso", "brackets", "torchrun", "mpirun", "colour", "bar"]
+)
+def test_what_stands_before_each_line_changes_nothing(path: Path, before: str, after: str) -> None:
+    """Times, ranks, colours, a progress bar that the line overwrote."""
+    case = json.loads(path.read_text())
+    moved = copy.deepcopy(case)
+    for line in (line for task in moved["tasks"] for line in task["lines"] if line[2].strip()):
+        line[2] = before + line[2] + after
+    assert believed(moved) == believed(case)

@@ -15,8 +15,8 @@ from typing import Literal
 from distui.run.causes import Cause
 from distui.run.diagnose import cause_of
 from distui.run.severity import severity
-from distui.run.traceback import RANK_PREFIX
 from distui.run.verdict.evidence import Line, Lines
+from distui.run.verdict.plain import heard, plain
 
 Weight = Literal["own", "waited", "echo"]
 """`own`: something went wrong here. `waited`: it waited for others in vain. `echo`: a peer went away."""
@@ -45,7 +45,7 @@ _CHAINED = re.compile(r"^During handling of the above exception|^The above excep
 _WARNING = re.compile(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} ")
 _AROUND = re.compile(
     r"^\s|^$|^frame #\d+|^Exception raised from |^CUDA kernel errors|^For debugging consider|^Compile with |^<\w"
-    r"|^\[?E ?\d{3,4} |^\+ |resource_tracker|^Current thread|^Thread 0x|^Extension modules"
+    r"|^\[?E ?\d{3,4} |^\+ |resource_tracker|^Current thread|^Thread 0x|^Extension modules|^[│╭╰]"
 )
 _WATCHDOG = re.compile(r"watchdog|NCCL|taking the entire process down", re.IGNORECASE)
 _WORK = re.compile(
@@ -75,17 +75,20 @@ class LastWords:
 @lru_cache(1024)
 def last_words(lines: Lines) -> LastWords | None:
     """What the end of a log says of a failure; None when it says nothing of one, or the rank worked on after it."""
-    texts = [RANK_PREFIX.sub("", line.text).rstrip() for line in lines]
+    texts = heard([plain(line.text) for line in lines])
     end = _last_error(texts, lines)
     if end is None:
         return None
     start = _first_error(texts, lines, end)
     said = texts[start : end + 1]
-    heads = [texts[i] for i in range(start, end + 1) if _names_error(texts, i)]
+    heads = [texts[i] for i in range(start, end + 1) if _names_error(texts, i) and not _announces(texts, i)]
     cause = cause_of(said)
     weight = _weight(heads, cause)
     if weight == "echo":  # what was heard first says most of it
         cause = next((c for text in heads if (c := cause_of([text])) is not None), cause)
+    elif weight == "own" and cause is not None and _of(cause) != "own":  # that came of its own error
+        heads = [text for text in heads if _of(cause_of([text])) == "own"]
+        cause = cause_of(heads)
     return LastWords(lines[start].at, _headline(heads, said), weight, cause, start)
 
 
@@ -126,6 +129,12 @@ def _names_error(texts: Sequence[str], i: int) -> bool:
     if _RAISED.match(text) or severity(text) == "error" or _NATIVE.search(text) or cause_of([text]) is not None:
         return True
     return _closes_traceback(texts, i)
+
+
+def _announces(texts: Sequence[str], i: int) -> bool:
+    """Whether a logged line only says that the traceback below it follows (`logging.exception`, loguru)."""
+    below = next((text for text in texts[i + 1 :] if text), "")
+    return _HEAD.search(below) is not None and cause_of([texts[i]]) is None and not _RAISED.match(texts[i])
 
 
 def _closes_traceback(texts: Sequence[str], i: int) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from distui.run.diagnose import cause_of
 from distui.run.events import rank_words
-from distui.run.traceback import RANK_PREFIX
+from distui.run.verdict.plain import heard, plain
 from distui.spec.job import Success
 
 LAST_WORDS = 3
@@ -89,18 +89,17 @@ def _all(ends: Sequence[LastWords]) -> str:
 
 def suspicious(lines: Sequence[str]) -> str | None:
     """What is wrong with these last words; None when nothing is."""
-    plain = [RANK_PREFIX.sub("", line).rstrip() for line in lines]
-    plain = [line for line in plain if line.strip()]
-    if not plain:
+    texts = [line for line in heard([plain(line) for line in lines]) if line.strip()]
+    if not texts:
         return None
-    if _ends_in_traceback(plain):
-        return f"its last words are a traceback: {plain[-1].strip()}"
-    last = plain[-LAST_WORDS:]
+    if _ends_in_traceback(texts):
+        return f"its last words are a traceback: {texts[-1].strip()}"
+    last = texts[-LAST_WORDS:]
     for line in reversed(last):
         cause = cause_of([line])
         if cause is not None and not (cause.secondary or cause.vague):
             return f"said at the end: {line.strip()} ({cause.text})"
-    return f"said last: {plain[-1].strip()}" if _ERROR.match(plain[-1].strip()) else None
+    return f"said last: {texts[-1].strip()}" if _ERROR.match(texts[-1].strip()) else None
 
 
 def _ends_in_traceback(lines: Sequence[str]) -> bool:

@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from distui.run.verdict.evidence import Line, Lines
+from distui.run.verdict.plain import plain
 
 _FAILED = re.compile(r"failed \(exitcode: (-?\d{1,9})\) local_rank: (\d{1,9}) \(pid: (\d{1,9})\)")
 _CLOSING = re.compile(r"(?:Sending|Closing) process (\d{1,9}) (?:closing|via) signal (SIG[A-Z]+)")
@@ -102,7 +103,7 @@ def _earlier(known: float | None, at: float | None) -> float | None:
 
 def _report(lines: Sequence[Line]) -> list[ProcessEnd]:
     """The entries of the last report, the one it blames last."""
-    texts = [line.text for line in lines]
+    texts = [plain(line.text) for line in lines]
     roots = [i for i, text in enumerate(texts) if "Root Cause (first observed failure)" in text]
     if not roots:
         return []

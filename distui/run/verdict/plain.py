@@ -1,0 +1,55 @@
+"""Lines of a log as the program meant them: without what logs and launchers put before them, and what never counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from distui.run.lines import safe
+from distui.run.traceback import RANK_PREFIX
+
+_PREFIX = re.compile(
+    rf"{RANK_PREFIX.pattern}"
+    r"|^\[\d+,\d+\]<std(?:out|err)>: ?"  # mpirun --tag-output
+    r"|^\[?\d{4}-\d\d-\d\d[T_ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?(?: |$)"
+    r"|^\s+\| "  # an exception group's margin
+)
+_TAG = r"^(?:(?:\[(?!WARN|INFO|DEBUG)[^\]\s]{1,40}(?: \d{1,6})?\]|ERROR|CRITICAL|FATAL):? )+"
+_TAGGED = re.compile(rf"{_TAG}(?=  |Traceback \(most recent|[A-Za-z_][\w.]*(?:Error|Exception)(?::|$))")
+"""Levels and ranks before a part of a logged traceback: they say no more than it does."""
+_IGNORED = re.compile(r"^Exception ignored (?:in|while)\b|^Error in atexit\._run_exitfuncs")
+_TRACEBACK = "Traceback (most recent call last)"
+DEEPEST = 4
+"""Prefixes in a row: a launcher's, a logger's, torch's."""
+
+
+def plain(text: str) -> str:
+    """A line without escapes, what a progress bar overwrote, times, ranks, and the tags of a logged traceback."""
+    text = safe(text).rstrip()
+    for _ in range(DEEPEST):
+        rest = _PREFIX.sub("", text, count=1)
+        if rest == text:
+            break
+        text = rest
+    return _TAGGED.sub("", text)
+
+
+def heard(texts: Sequence[str]) -> list[str]:
+    """The lines, with blank ones for exceptions that Python ignored: none of them changed how the program ended."""
+    kept = list(texts)
+    for i, text in enumerate(texts):
+        if _IGNORED.match(text):
+            for n in range(i, _end_of_ignored(texts, i)):
+                kept[n] = ""
+    return kept
+
+
+def _end_of_ignored(texts: Sequence[str], at: int) -> int:
+    """The line after what is told of an ignored exception: its traceback and what it was raised with."""
+    end = at + 1
+    if end >= len(texts) or _TRACEBACK not in texts[end]:
+        return end
+    end += 1
+    while end < len(texts) and texts[end][:1] in (" ", "\t"):
+        end += 1
+    return end + 1

@@ -1,0 +1,45 @@
+"""Lines of logs without what stands before them, and without what never counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from distui.run.verdict.plain import heard, plain
+from distui.run.verdict.success import suspicious
+
+
+@pytest.mark.parametrize(
+    "text, meant",
+    [
+        ("[rank3]:   File", "  File"),
+        ("[default0]:[rank0]: Traceback (most recent call last):", "Traceback (most recent call last):"),
+        ("[1,3]<stderr>:ValueError: bad", "ValueError: bad"),
+        ("2026-11-22 20:18:10.000 [ERROR] [rank 1]     step(batch)", "    step(batch)"),
+        ("2026-11-22T20:18:10Z [ERROR] KeyError: 'x'", "KeyError: 'x'"),
+        ("[ERROR] disk is slow", "[ERROR] disk is slow"),
+        ("2026-11-22 20:18:10,000 [WARNING] KeyError: 'x'", "[WARNING] KeyError: 'x'"),
+        ("\x1b[31mRuntimeError: bad\x1b[0m", "RuntimeError: bad"),
+        ("\r 45%|###\r 46%|###\rRuntimeError: bad", "RuntimeError: bad"),
+        ("    | ValueError: bad", "ValueError: bad"),
+        ("step 3 loss 0.1", "step 3 loss 0.1"),
+    ],
+)
+def test_what_stands_before_a_line_goes(text: str, meant: str) -> None:
+    """Ranks, times, colours, bars; a level only where it stands before a part of a traceback and says no less."""
+    assert plain(text) == meant
+
+
+IGNORED = [
+    "Exception ignored in: <function Loader.__del__ at 0x7f0e>",
+    "Traceback (most recent call last):",
+    '  File "loader.py", line 9, in __del__',
+    "AttributeError: 'NoneType' object has no attribute 'acquire'",
+]
+
+
+def test_what_python_ignored_is_not_heard() -> None:
+    """Neither as an error of a rank that failed otherwise, nor as a doubt about one that ended well."""
+    assert heard(["done", *IGNORED, "bye"]) == ["done", "", "", "", "", "bye"]
+    assert heard(["done", IGNORED[0]]) == ["done", ""]
+    assert suspicious(["done", *IGNORED]) is None
+    assert suspicious(["done", *IGNORED[1:]]) is not None
