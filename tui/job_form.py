@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from distui.plan.labels import format_ranks
-from distui.spec.edit_text import scalar, set_value, words
+from distui.spec.edit_text import scalar, set_value, values_at, words
 from distui.spec.job import Job
 from distui.spec.names import fold
 
@@ -127,6 +127,24 @@ FIELDS = (
 def changed(text: str, field: Field, value: str, name: str | None) -> str | None:
     """The job file with the field set; None when the text can't be changed that way."""
     return set_value(text, field.key, field.write(value), name=name)
+
+
+def values(text: str, job: Job | None, job_text: str, name: str | None) -> dict[str, str]:
+    """What each field says of the text: as `job` reads it, which was made of `job_text`; what is written otherwise
+    since then, and can't be read, stands as it is written. Every field is empty while the text is no YAML."""
+    if job is not None and text == job_text:
+        return {field.id: field.read(job) for field in FIELDS}
+    keys = [field.key for field in FIELDS]
+    now, then = values_at(text, keys, name=name), values_at(job_text, keys, name=name) or {}
+    if now is None:
+        return dict.fromkeys((field.id for field in FIELDS), "")
+    return {f.id: f.read(job) if job and now[f.key] == then.get(f.key) else _plain(f, now[f.key]) for f in FIELDS}
+
+
+def _plain(field: Field, written: str | tuple[str, ...]) -> str:
+    if isinstance(written, str):
+        return written
+    return shlex.join(written) if field.id == "command" else f"[{', '.join(written)}]"
 
 
 NEW_JOB = """\

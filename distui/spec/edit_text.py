@@ -46,6 +46,38 @@ def set_at(text: str, keys: Sequence[str], value: str | None, *, name: str | Non
     return _set(_Text(text), root, list(keys), value)
 
 
+def values_at(text: str, keys: Sequence[str], *, name: str | None = None) -> dict[str, str | tuple[str, ...]] | None:
+    """What is written at dotted keys, valid or not: a scalar's value, a list of scalars, of anything else its text;
+    "" where a key is missing. None when the text is not valid YAML, or the document is not a mapping."""
+    try:
+        documents = list(yaml.compose_all(text, Loader=_LOADER))
+    except (yaml.YAMLError, RecursionError):
+        return None
+    root = next((d for d in documents if _named(d, name)), None)
+    if not isinstance(root, yaml.MappingNode):
+        return None
+    source = _Text(text)
+    return {key: _written(source, _node(root, key.split("."))) for key in keys}
+
+
+def _node(node: yaml.Node, keys: Sequence[str]) -> yaml.Node | None:
+    """The node at a path of keys; where a value stands in the place of a mapping, that value."""
+    if not keys or not isinstance(node, yaml.MappingNode):
+        return node
+    found = next((v for k, v in node.value if k.value == keys[0]), None)
+    return None if found is None else _node(found, keys[1:])
+
+
+def _written(source: _Text, node: yaml.Node | None) -> str | tuple[str, ...]:
+    if node is None:
+        return ""
+    if isinstance(node, yaml.ScalarNode):
+        return str(node.value)
+    if isinstance(node, yaml.SequenceNode) and all(isinstance(item, yaml.ScalarNode) for item in node.value):
+        return tuple(str(item.value) for item in node.value)
+    return source.text[source.at(node.start_mark) : source.end(node)]
+
+
 def _named(node: yaml.Node, name: str | None) -> bool:
     if name is None or not isinstance(node, yaml.MappingNode):
         return True

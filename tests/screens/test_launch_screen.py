@@ -113,14 +113,74 @@ async def test_choices_move_with_the_arrows(open_app: Any, desk: FakeDesk) -> No
 
 
 async def test_letters_are_text_while_typing(open_app: Any, desk: FakeDesk) -> None:
-    """L in a field is a letter, not a launch; esc ends typing only."""
+    """L in a field is a letter, not a launch; esc leaves the field and not the screen."""
     async with open_app() as (app, pilot):
         screen = await opened(app, pilot, desk)
         screen.form.field("image").focus()
-        await pilot.press("enter", "L", "escape")
+        await pilot.press("enter", "L", "enter")
+        await until_planned(screen, pilot)
+        await pilot.press("enter", "x", "escape")
         await until_planned(screen, pilot)
         assert app.screen is screen
         assert value(screen, "image") == "nvcr.io/nvidia/pytorch:25.01-py3L"
+
+
+@pytest.mark.parametrize(("name", "typed"), [("gpus", "x"), ("image", "L"), ("hosts", "[")])
+async def test_esc_undoes_what_was_typed_in_field_and_text(
+    open_app: Any, desk: FakeDesk, name: str, typed: str
+) -> None:
+    """Both say what they said before, whether what was typed could be read or not; the marks are back, too."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk, marked=("node03",))
+        before = value(screen, name)
+        screen.form.field(name).focus()
+        await pilot.press("enter", *typed)
+        await until_planned(screen, pilot)
+        assert screen.text != JOB
+        await pilot.press("escape")
+        await until_planned(screen, pilot)
+        assert screen.text == JOB
+        assert value(screen, name) == before
+        assert screen.marked == ("node03",)
+        assert str(screen.path) not in app.drafts
+
+
+@pytest.mark.parametrize(("name", "typed", "written"), [("gpus", "x", "8x"), ("hosts", "node[", "node[")])
+async def test_a_field_says_what_the_text_says_though_it_is_wrong(
+    open_app: Any, desk: FakeDesk, name: str, typed: str, written: str
+) -> None:
+    """What was typed and can't be read stays in field and text until it is changed; so does what the YAML tab wrote."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        screen.form.field(name).focus()
+        await pilot.press("enter", *typed, "enter")
+        await until_planned(screen, pilot)
+        assert screen.preview.problems
+        assert f'"{written}"' in screen.text or f": {written}\n" in screen.text
+        assert value(screen, name) == written
+        screen._set_text(screen.text.replace(written, "1-"), now=True)
+        await until_planned(screen, pilot)
+        assert value(screen, name) == "1-"
+
+
+async def test_a_file_that_never_was_a_job_is_shown_as_it_is_written(open_app: Any, desk: FakeDesk) -> None:
+    """Its fields are those of the text, and a change of one reaches the text; while it is no YAML none can."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk, job=1)
+        assert value(screen, "command") == "python"
+        screen.form.field("command").focus()
+        await pilot.press("enter", *" x.py", "enter")
+        await until_planned(screen, pilot)
+        assert "command: [python, x.py]" in screen.text
+        assert value(screen, "command") == "python x.py"
+        screen._set_text("a: [", now=True)
+        await until_planned(screen, pilot)
+        assert value(screen, "command") == ""
+        screen.form.field("command").focus()
+        await pilot.press("enter", "x", "enter")
+        await until_planned(screen, pilot)
+        assert (screen.text, value(screen, "command")) == ("a: [", "")
+        assert "can't change this text" in told(app)
 
 
 async def test_typing_hosts_forgets_the_marks(open_app: Any, desk: FakeDesk) -> None:

@@ -77,8 +77,8 @@ class LaunchScreen(LaunchDraft):
     def __init__(self, job: JobFile | None, marked: tuple[str, ...] = ()) -> None:
         super().__init__(job, marked)
         self.tab: Tab = "form"
-        self._base: str | None = None
-        """The text before a field was typed in: each key replaces what the key before it wrote."""
+        self._base: tuple[str, tuple[str, ...]] | None = None
+        """Text and marked hosts before a field was typed in: each key replaces what the key before it wrote."""
 
     # What is on it.
 
@@ -138,7 +138,8 @@ class LaunchScreen(LaunchDraft):
         count = f"{at}/{len(self.files)} {self.glyphs.open}" if self.files else ""
         name = self.job.name if self.job else self.file.name if self.file else "new-job"
         wrong = {p.key.split(".")[0] for p in self.preview.problems}
-        self.form.show(name, count, self.job, self.preview.plan, self.marked, wrong)
+        values = job_form.values(self.text, self.job, self.job_text, self.document)
+        self.form.show(name, count, self.job, self.preview.plan, self.marked, wrong, values)
 
     def _narrow(self, width: int, height: int) -> list[Line]:
         """Where the plan has no room: what will bite, in one line."""
@@ -154,19 +155,19 @@ class LaunchScreen(LaunchDraft):
         """Write the field into the text."""
         event.stop()
         field = next((f for f in FIELDS if f.id == event.field.key), None)
-        if field is None or self.job is None:
+        if field is None:
             return
+        base, marked = self._base or (self.text, self.marked)
+        self._base = None if event.done else (base, marked)
         if field.id == "hosts":
-            if self.marked and event.value == fold(self.marked):
-                return
-            self.marked = ()
-        base = self.text if self._base is None else self._base
-        self._base = None if event.done else base
-        made = job_form.changed(base, field, event.value, self.document)
-        if made is None:
+            self.marked = marked if event.undone or (marked and event.value == fold(marked)) else ()
+        same = event.undone or (field.id == "hosts" and bool(self.marked))
+        made = base if same else job_form.changed(base, field, event.value, self.document)
+        if made is None and event.done:
             app_of(self).tell("the form can't change this text; use the YAML tab", level="warning")
-        else:
-            self._set_text(made, now=event.done)
+        self._set_text(base if made is None else made, now=event.done)
+        if event.done:
+            self._show_form()  # also where the text stays as it was: what the field says is what the text says
 
     def on_yaml_pane_edited(self, event: YamlPane.Edited) -> None:
         """The text itself."""

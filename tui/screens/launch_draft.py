@@ -42,6 +42,8 @@ class LaunchDraft(View):
         """The text as it is on disk, as far as we know."""
         self.job: Job | None = None
         """The last text that could be read as a job."""
+        self.job_text = ""
+        """That text."""
         self.preview = Preview()
         self.run_id = ""
         self._opened = False
@@ -131,9 +133,11 @@ class LaunchDraft(View):
 
     async def _make(self) -> None:
         """Text -> job -> plan, in a thread -> what is shown."""
-        given = (self.desk, self.text, self.path, self.document, self.marked, self.run_id)
-        made = await asyncio.to_thread(drafted, *given)
-        self.job, self.run_id = made.job or self.job, made.run_id
+        text = self.text
+        made = await asyncio.to_thread(drafted, self.desk, text, self.path, self.document, self.marked, self.run_id)
+        self.run_id = made.run_id
+        if made.job is not None:
+            self.job, self.job_text = made.job, text
         plain = Preview(problems=made.problems)
         self.preview = plain if made.made is None else plan_lines.preview_of(made.made, self.board)
         self._fresh.set()

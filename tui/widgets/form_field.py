@@ -31,9 +31,9 @@ class TypingInput(Input):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "end_typing", show=False)]
 
     def action_end_typing(self) -> None:
-        """Escape ends typing and nothing else."""
+        """Escape undoes what was typed."""
         assert isinstance(self.parent, FormField)
-        self.parent.stop_typing()
+        self.parent.stop_typing(undo=True)
 
 
 class FormField(Horizontal, can_focus=True):
@@ -41,7 +41,9 @@ class FormField(Horizontal, can_focus=True):
 
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         *FIELD_MOVES,
-        Action("edit", "edit", ("enter",), "View", footer=True, help="Type in the field; enter or esc ends it."),
+        Action(
+            "edit", "edit", ("enter",), "View", footer=True, help="Type in the field; enter keeps it, esc undoes it."
+        ),
     )
     BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
     DEFAULT_CSS = """
@@ -56,13 +58,14 @@ class FormField(Horizontal, can_focus=True):
     """
 
     class Changed(Message):
-        """The value is another now; `done` when typing has ended."""
+        """The value is another now; `done` when typing has ended, `undone` when it is what it was before."""
 
-        def __init__(self, field: FormField, value: str, *, done: bool) -> None:
+        def __init__(self, field: FormField, value: str, *, done: bool, undone: bool = False) -> None:
             super().__init__()
             self.field = field
             self.value = value
             self.done = done
+            self.undone = undone
 
         @property
         def control(self) -> FormField:
@@ -75,6 +78,8 @@ class FormField(Horizontal, can_focus=True):
         self.label = label
         self.help_text = help
         self.value = ""
+        self.before = ""
+        """The value when typing began."""
         self.note = ""
         self.empty = ""
         """What holds while the field is empty."""
@@ -145,6 +150,7 @@ class FormField(Horizontal, can_focus=True):
 
     def action_edit(self) -> None:
         """Type in place."""
+        self.before = self.value
         field = self.query_one(Input)
         with field.prevent(Input.Changed):
             field.value = self.value
@@ -169,15 +175,17 @@ class FormField(Horizontal, can_focus=True):
         """Leaving the field is done, too."""
         self.stop_typing(focus=False)
 
-    def stop_typing(self, *, focus: bool = True) -> None:
-        """Back to the row."""
+    def stop_typing(self, *, focus: bool = True, undo: bool = False) -> None:
+        """Back to the row; with `undo` to the value it had."""
         if not self.typing:
             return
+        if undo:
+            self.value = self.before
         self.remove_class("-typing")
         if focus:
             self.focus()
         self.repaint()
-        self.post_message(self.Changed(self, self.value, done=True))
+        self.post_message(self.Changed(self, self.value, done=True, undone=undo))
 
     def action_next_field(self) -> None:
         """The row below."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -89,15 +89,16 @@ class JobForm(VerticalScroll, can_focus=False):
         plan: RunPlan | None,
         marked: tuple[str, ...],
         wrong: Collection[str],
+        values: Mapping[str, str],
     ) -> None:
-        """The job as it stands; `wrong` are keys with problems. Without a job the fields keep what they said."""
+        """The job as it stands, and what each field says of its text; `wrong` are keys with problems."""
         self.job, self.plan = job, plan
         self.field("job").show(name, count)
         for field in FIELDS:
             row = self.field(field.id)
-            if row.typing or job is None:
+            if row.typing:
                 continue
-            value, bad = field.read(job), field.key.split(".")[0] in wrong
+            value, bad = values[field.id], field.key.split(".")[0] in wrong
             if field.id == "hosts":
                 count_ = str(len(plan.hosts)) if plan else str(len(marked) or "")
                 empty = fold(plan.hosts) if plan else ""
