@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from bench.cluster import LabError
 
 if TYPE_CHECKING:
-    from bench.soak import Soak
+    from bench.soak_run import Soak
 
 Act = Callable[["Soak", str], None]
 
@@ -24,15 +25,21 @@ def _nothing(soak: Soak, host: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`fatal`: the run may fail by it. `loses`: the host's rank may lose the end of its log with the container."""
+    """`ends`: it may end the host's rank. `removes`: nobody may see how that ended, because its container is gone.
+
+    `loses`: the host's rank may lose lines; `said` where distui must say so, `unsaid` where it can't know.
+    """
 
     begin: Act
     end: Act = _nothing
     longest: float = 0.0
     """Seconds it lasts at most; 0 for what happens in an instant."""
-    fatal: bool = False
-    loses: bool = False
+    ends: bool = False
+    removes: bool = False
+    loses: Literal["", "said", "unsaid"] = ""
     on_host: bool = True
+    when: Literal["run", "unread", "cleanup", "ended"] = "run"
+    """While it runs; when all ranks have ended and nobody has read them yet; while it is cleaned up; after its end."""
 
 
 def _lab(*kinds: str) -> Act:
@@ -57,8 +64,7 @@ def _to_container(kind: str) -> Act:
 
 
 def _kill(soak: Soak, host: str) -> None:
-    soak.program.signal_group(9)
-    soak.take_up()
+    soak.take_up("attach")
 
 
 def _kill_twice(soak: Soak, host: str) -> None:
@@ -68,8 +74,42 @@ def _kill_twice(soak: Soak, host: str) -> None:
     _kill(soak, host)
 
 
+def _kill_in_clean_up(soak: Soak, host: str) -> None:
+    """distui, a moment after it says that it cleans up; somebody then waits for the run."""
+    soak.program.until_phase("cleanup", 120)
+    time.sleep(soak.dice.uniform(0.03, 0.35))
+    soak.take_up("wait")
+
+
 def _stop(soak: Soak, host: str) -> None:
-    soak.beside("stop", soak.name)
+    soak.beside("stop")
+
+
+def _two_viewers(soak: Soak, host: str) -> None:
+    """At one instant, one of this HOME and one of another."""
+    soak.beside("attach")
+    soak.beside("attach", elsewhere=True)
+
+
+def _kill_one_viewer(soak: Soak, host: str) -> None:
+    soak.dice.choice([viewer for viewer in soak.viewers if viewer.verb == "attach"][-2:]).kill()
+
+
+def _empty_log(soak: Soak, host: str) -> None:
+    """The log of the host's rank here, while it is written."""
+    with suppress(FileNotFoundError):
+        os.truncate(soak.log_of(host), 0)
+
+
+def _remove_log(soak: Soak, host: str) -> None:
+    """The file on the host into which Docker writes what the container prints."""
+    for container in soak.containers(host):
+        path = soak.lab.host(host).out("docker", "inspect", "-f", "{{.LogPath}}", container)
+        soak.lab.host(host).out("rm", "-f", path)
+
+
+def _prune(soak: Soak, host: str) -> None:
+    soak.lab.host(host).out("docker", "container", "prune", "-f")
 
 
 def ballast(soak: Soak) -> Path:
@@ -97,15 +137,21 @@ FAULTS = {
     "sessions-killed": Fault(_lab("ssh-killall")),
     "sshd-restarted": Fault(_lab("ssh-down", "ssh-killall"), _lab("ssh-up"), longest=3.0),
     "dockerd-hangs": Fault(_lab("docker-hang"), _lab("docker-cont"), longest=4.0),
-    "dockerd-killed": Fault(_lab("docker-kill"), _lab("docker-up"), longest=2.0, fatal=True, loses=True),
-    "dockerd-restarted": Fault(_lab("docker-down"), _lab("docker-up"), longest=2.0, fatal=True, loses=True),
-    "rank-killed": Fault(_to_container("rank-kill"), fatal=True),
-    "container-killed": Fault(_to_container("container-kill"), fatal=True),
-    "container-removed": Fault(_to_container("container-rm"), fatal=True, loses=True),
+    "dockerd-killed": Fault(_lab("docker-kill"), _lab("docker-up"), longest=2.0, ends=True, loses="unsaid"),
+    "dockerd-restarted": Fault(_lab("docker-down"), _lab("docker-up"), longest=2.0, ends=True, loses="unsaid"),
+    "rank-killed": Fault(_to_container("rank-kill"), ends=True),
+    "container-killed": Fault(_to_container("container-kill"), ends=True),
+    "container-removed": Fault(_to_container("container-rm"), ends=True, removes=True, loses="said"),
+    "host-log-removed": Fault(_remove_log, loses="said"),
+    "log-emptied": Fault(_empty_log),
     "distui-killed": Fault(_kill, on_host=False),
     "attach-killed": Fault(_kill_twice, on_host=False),
-    "stopped": Fault(_stop, fatal=True, on_host=False),
+    "two-viewers": Fault(_two_viewers, _kill_one_viewer, longest=3.0, on_host=False),
+    "stopped": Fault(_stop, on_host=False),
     "disk-full-here": Fault(_fill, _unfill, longest=3.0, on_host=False),
+    "pruned": Fault(_prune, removes=True, loses="said", when="unread"),
+    "killed-in-clean-up": Fault(_kill_in_clean_up, on_host=False, when="cleanup"),
+    "stopped-when-over": Fault(_stop, on_host=False, when="ended"),
 }
 
 

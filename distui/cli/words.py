@@ -268,7 +268,9 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
         yield f"  last   {progress_words(last)}", ""
     if ended.log_dir and ended.outcome != "launch_failed":
         yield f"  logs   {ended.log_dir}", ""
-    if ended.outcome == "unknown":
+    gone = _gone(state) if ended.outcome == "unknown" else ()
+    yield from gone
+    if ended.outcome == "unknown" and not gone:
         yield f"  lost   {_out_of_reach(state)}", "red"
     for past in state.past:
         yield f"  before {of_attempts(past.attempt, past.attempts)}: {past.log_dir}", "dim"
@@ -278,7 +280,7 @@ def report(ended: RunEnded, state: RunState) -> Iterator[Line]:
         yield "  note   no further attempt is begun if this one fails: that needs a distui that stays", "yellow"
     if ended.leftovers and ended.outcome in ("launch_failed", "stopped"):
         yield f"  then   `distui stop {state.run}` removes what is left, as soon as it can be reached", ""
-    if ended.outcome in ("detached", "unknown"):
+    if ended.outcome == "detached" or (ended.outcome == "unknown" and not gone):
         yield from still_running(state.run)
 
 
@@ -316,6 +318,14 @@ def _out_of_reach(state: RunState) -> str:
     hosts = hosts or sorted(h.host for h in state.hosts.values() if h.connection == "lost")
     ranks = span(r.rank for r in state.ranks.values() if r.state == "lost")
     return f"{', '.join(hosts) or 'contact'}{f' (ranks {ranks})' if ranks else ''}: what runs there may still run"
+
+
+def _gone(state: RunState) -> tuple[Line, ...]:
+    """The ranks whose ends nobody knows because they were removed; empty when something may still run."""
+    ranks = sorted(state.ranks.values(), key=lambda rank: rank.rank)
+    if any(r.live for r in ranks) or any(h.connection == "lost" for h in state.hosts.values()):
+        return ()
+    return tuple((safe(f"  gone   rank {r.rank} on {r.host}: {r.words}"), "red") for r in ranks if r.state == "removed")
 
 
 def still_running(run: str) -> Iterator[Line]:

@@ -45,6 +45,8 @@ class ContainerReader:
         """Reads in a row without anything of what was read before."""
         self._stuck = 0
         """Reads in a row of an ended container's log that did not end."""
+        self._unseen = target.adopted
+        """Whether it ran while nobody followed it, and was not seen running since."""
 
     async def read(self, feed: Feed) -> None:
         """Follow until everything was read. Raises FeedLost when the feed breaks; call again with the next one."""
@@ -94,10 +96,15 @@ class ContainerReader:
             await self._say(f"the engine does not end its log: {self._missing}")
             await self._drained()
             return
+        self._unseen = self._unseen and state.ended
         whole = await self._read_log(feed, state)
         if whole and not state.ended:
             await self._look_for_log(feed)
         if whole and state.ended and await self._still_ended(feed):
+            if self._unseen and not self.cursor.point.written:  # the engine gives nothing of a file that is gone, too
+                await self._say(
+                    "its log is empty: it printed nothing, or its log was removed there and is missing here"
+                )
             await self._drained()
 
     async def _inspect(self, feed: Feed) -> ContainerState | None:

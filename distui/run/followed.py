@@ -25,6 +25,8 @@ class FollowTarget:
     """
     room: asyncio.Event | None = None
     """Not set: what is printed can't be kept here now. Its log is let go of, and read on from there once it is set."""
+    adopted: bool = False
+    """Whether it was started by an earlier distui, so that it may have run while nobody followed it."""
 
     @property
     def has_room(self) -> bool:

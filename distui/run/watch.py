@@ -127,7 +127,7 @@ class Watch:
         ref = host.ids.get(task.index, task.container)
         if task.engine == "process":
             ref = task_folder(await host.run_dir(), task.index)
-        return FollowTarget(task.index, ref, resume, self.known.tracks[task.index].room)
+        return FollowTarget(task.index, ref, resume, track.room, adopted)
 
     async def take(self, host: str, event: FollowEvent) -> None:
         """One event of a host's follower."""

@@ -286,6 +286,17 @@ def test_the_report_of_lost_contact_names_hosts_and_the_way_back() -> None:
     assert "`distui stop llm-7f3`" in text
 
 
+def test_the_report_of_a_run_whose_containers_were_removed_leads_nowhere() -> None:
+    """Nothing runs any more: the ranks whose ends nobody knows are named, and no command to follow or stop them."""
+    ended = RunEnded(9.0, "unknown", 6, log_dir="/runs/x", took=1.0)
+    ends = [RankChanged(2.0, rank, host, "exited", 0) for rank, host in OPENED.ranks.items()]
+    gone = RankChanged(3.0, 13, OPENED.ranks[13], "removed", words="its container was removed before its end was seen")
+    text = "\n".join(t for t, _ in words.report(ended, fold(OPENED, *ends, gone, ended)))
+
+    assert f"  gone   rank 13 on {OPENED.ranks[13]}: its container was removed before its end was seen" in text
+    assert "still run" not in text and "distui attach" not in text and "distui stop" not in text
+
+
 @given(st.sets(st.integers(0, 300)))
 def test_spans_name_every_rank_once(ranks: set[int]) -> None:
     """A span read back gives the same ranks."""

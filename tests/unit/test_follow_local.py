@@ -283,10 +283,11 @@ async def following(
     resume: ResumePoint | None = None,
     boot_id: str = "",
     room: asyncio.Event | None = None,
+    adopted: bool = False,
 ) -> AsyncIterator[tuple[HostFollower, Connector]]:
     connector = Connector()
     link = HostLink(connector, "here", jitter=lambda: 0.0)
-    target = FollowTarget(0, ref, resume, room)
+    target = FollowTarget(0, ref, resume, room, adopted)
     follower = HostFollower(link, engine, taken, run_id="r", targets=[target], boot_id=boot_id)
     running = asyncio.ensure_future(follower.run())
     try:
@@ -371,6 +372,20 @@ async def test_a_log_removed_on_the_host_is_announced_and_the_end_told(docker: D
     assert len(told) == 1
     assert "what it printed after 2026-11-21T" in told[0]
     assert next(e.code for e in taken.events if isinstance(e, Exited)) == 3
+
+
+@pytest.mark.parametrize(("adopted", "lines"), [(True, 0), (True, 1), (False, 0)])
+async def test_an_empty_log_of_a_task_that_nobody_followed_is_said(docker: Docker, adopted: bool, lines: int) -> None:
+    """The engine gives the same of a task that printed nothing and of one whose log was removed on the host."""
+    for _ in range(lines):
+        docker.say(b"one\n")
+    docker.end(0)
+    taken = Taken()
+    async with following(access(docker), taken, adopted=adopted) as (follower, _):
+        await follower.drained()
+    told = [e.text for e in taken.events if isinstance(e, Note)]
+    assert len(told) == (adopted and not lines)
+    assert all("it printed nothing, or its log was removed there" in text for text in told)
 
 
 @pytest.mark.parametrize("events", [True, False])

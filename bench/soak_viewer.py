@@ -1,0 +1,98 @@
+"""A distui that runs beside the soak: what it has said until now, read while it runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterable
+from threading import Thread
+from typing import Any
+
+from bench.soak_truth import End
+
+
+class Viewer:
+    """A started distui, whose output never makes it wait. `killed`: by the soak, so it need not have a result."""
+
+    def __init__(self, program: Any, verb: str, place: str) -> None:
+        self.program = program
+        self.verb = verb
+        self.place = place
+        self.killed = False
+        self._said: dict[str, list[str]] = {"stdout": [], "stderr": []}
+        self._threads = [Thread(target=self._drain, args=(name,), daemon=True) for name in self._said]
+        for thread in self._threads:
+            thread.start()
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.place}"
+
+    def _drain(self, name: str) -> None:
+        self._said[name].extend(getattr(self.program, name))
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended."""
+        return self.program.poll() is not None
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status; None while it runs."""
+        status: int | None = self.program.returncode
+        return status
+
+    @property
+    def stderr(self) -> str:
+        """What it printed there."""
+        return "".join(self._said["stderr"])
+
+    def events(self) -> list[dict[str, Any]]:
+        """The NDJSON events it has printed."""
+        return [
+            json.loads(line) for line in list(self._said["stdout"]) if line.startswith("{") and line.endswith("}\n")
+        ]
+
+    def texts(self) -> Iterable[str]:
+        """What it told people: its notices, and each line on stderr."""
+        for event in self.events():
+            if event.get("type") == "notice":
+                yield f"{event.get('host', '')} {event['text']}"
+        yield from self._said["stderr"]
+
+    @property
+    def end(self) -> End | None:
+        """The run's end as it told it; None when it had no result."""
+        results = [event for event in self.events() if event.get("type") == "result"]
+        return End.of(results[-1]) if results else None
+
+    def until_phase(self, phase: str, seconds: float) -> None:
+        """Return when it has begun this phase, has ended, or the time is over."""
+        end = time.monotonic() + seconds
+        while not self.over and time.monotonic() < end and not self._is_in(phase):
+            time.sleep(0.01)
+
+    def _is_in(self, phase: str) -> bool:
+        return any(event.get("phase") == phase for event in self.events() if event.get("type") == "phase")
+
+    def kill(self) -> None:
+        """SIGKILL to it and its children; returns when it is gone."""
+        self.killed = not self.over
+        self.close()
+
+    def finish(self, seconds: float) -> None:
+        """Wait for its end; RuntimeError with what it said last when it does not come."""
+        try:
+            self.program.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise RuntimeError(f"{self} did not end in {seconds:.0f} s: {self.stderr[-1500:]}") from error
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End it if it still runs, and read the rest of what it said."""
+        self.program.signal_group(9)
+        self.program.wait()
+        for thread in self._threads:
+            thread.join()
+        self.program.__exit__(None, None, None)
