@@ -37,7 +37,8 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("the port is already in use", "pick another with `master_port:`, or stop what holds it"),
         ),
         (
-            r"CUDA out of memory|OutOfMemoryError|OOM when allocating tensor|RESOURCE_EXHAUSTED: Out of memory",
+            r"CUDA out of memory|OutOfMemoryError|OOM when allocating tensor|RESOURCE_EXHAUSTED: Out of memory"
+            r"|Cuda failure (\d+ )?'out of memory'",
             Cause("the GPU ran out of memory", "smaller batch, or `nvidia-smi` for who else uses it"),
         ),
         (
@@ -291,6 +292,15 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             ),
         ),
         (
+            r"NCCL communicator was aborted",
+            Cause(
+                "NCCL gave its connections up after an error",
+                "look at the rank that failed first",
+                secondary=True,
+                network=True,
+            ),
+        ),
+        (
             r"RendezvousClosedError",
             Cause("the rendezvous was closed: another node has ended or given up", "look at that one", secondary=True),
         ),
@@ -306,6 +316,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             r"|Connection to .* timed out|RendezvousTimeoutError|RendezvousConnectionError"
             r"|connection to the C10d store has failed|in store based barrier|Timeout waiting for key"
             r"|failed to connect to any network address|failed to connect/validate to host .*timed out"
+            r"|got error: (Socket Timeout|wait timeout)"
             r"|connect\(\) timed out\. Original timeout|calling /tensorflow\.CoordinationService/RegisterTask",
             Cause(
                 "not every rank reached the rendezvous",

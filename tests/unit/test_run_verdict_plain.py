@@ -21,6 +21,13 @@ from distui.run.verdict.success import suspicious
         ("\x1b[31mRuntimeError: bad\x1b[0m", "RuntimeError: bad"),
         ("\r 45%|###\r 46%|###\rRuntimeError: bad", "RuntimeError: bad"),
         ("    | ValueError: bad", "ValueError: bad"),
+        ("2026-11-22 20:18:55,123 - trainer - ERROR -   File x", "  File x"),
+        ("E1122 20:18:55.123456 7 train.py:42] ValueError: x", "ValueError: x"),
+        ("W1122 20:18:55.123456 7 train.py:42] ValueError: x", "W1122 20:18:55.123456 7 train.py:42] ValueError: x"),
+        ("Nov 22 20:18:55 h1 train[41]:   File x", "  File x"),
+        ("(TrainWorker pid=5, ip=10.0.0.1) Traceback (most recent call last):", "Traceback (most recent call last):"),
+        ("3:     step(batch)", "    step(batch)"),
+        ("3: hello", "3: hello"),
         ("step 3 loss 0.1", "step 3 loss 0.1"),
     ],
 )

@@ -29,6 +29,8 @@ PREFIXES = (
     ("[2026-11-22 20:18:55,123] ", ""),
     ("[default0]:", ""),
     ("[1,0]<stderr>:", ""),
+    ("Nov 22 20:18:55 h1 train[41]: ", ""),
+    ("(TrainWorker pid=5, ip=10.0.0.1) ", ""),
     ("\x1b[31m", "\x1b[0m"),
     ("\rEpoch 3:  46%|####5     | 451/1000 [00:30<00:36, 14.9it/s]\r", ""),
 )
@@ -118,7 +120,7 @@ def test_the_verdict_stays(path: Path, change: Callable[[dict[str, Any]], dict[s
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 @pytest.mark.parametrize(
-    "before, after", PREFIXES, ids=["time", "iso", "brackets", "torchrun", "mpirun", "colour", "bar"]
+    "before, after", PREFIXES, ids=["time", "iso", "brackets", "torchrun", "mpirun", "journal", "ray", "colour", "bar"]
 )
 def test_what_stands_before_each_line_changes_nothing(path: Path, before: str, after: str) -> None:
     """Times, ranks, colours, a progress bar that the line overwrote."""

@@ -12,10 +12,17 @@ _PREFIX = re.compile(
     rf"{RANK_PREFIX.pattern}"
     r"|^\[\d+,\d+\]<std(?:out|err)>: ?"  # mpirun --tag-output
     r"|^\[?\d{4}-\d\d-\d\d[T_ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\]?(?: |$)"
+    r"|^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,64} [^\s:]{1,64}: ?"  # journald and syslog
+    r"|^\(\w{1,64} pid=\d+(?:, ip=[\w.:]+)?\) ?"  # Ray
     r"|^\s+\| "  # an exception group's margin
 )
-_TAG = r"^(?:(?:\[(?!WARN|INFO|DEBUG)[^\]\s]{1,40}(?: \d{1,6})?\]|ERROR|CRITICAL|FATAL):? )+"
-_TAGGED = re.compile(rf"{_TAG}(?=  |Traceback \(most recent|[A-Za-z_][\w.]*(?:Error|Exception)(?::|$))")
+_TAG = (
+    r"\[(?!WARN|INFO|DEBUG)[^\]\s]{1,40}(?: \d{1,6})?\]:?"
+    r"|(?:- )?(?:[\w.]{1,40} - )?(?:ERROR|CRITICAL|FATAL)(?: -|:)?"
+    r"|[EF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\s\]]{1,99}\]"  # glog, absl
+    r"|\d{1,5}:"  # srun --label
+)
+_TAGGED = re.compile(rf"^(?:(?:{_TAG}) )+(?=  |Traceback \(most recent|[A-Za-z_][\w.]*(?:Error|Exception)(?::|$))")
 """Levels and ranks before a part of a logged traceback: they say no more than it does."""
 _IGNORED = re.compile(r"^Exception ignored (?:in|while)\b|^Error in atexit\._run_exitfuncs")
 _TRACEBACK = "Traceback (most recent call last)"
