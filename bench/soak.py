@@ -8,6 +8,7 @@ it; the end that was told must be true and the same for all who read the run; no
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import tempfile
@@ -22,19 +23,18 @@ from bench.soak_faults import FAULTS, small_disk
 from bench.soak_run import Outcome, Soak, Strike, Turn
 from bench.soak_truth import Work
 
-NAME = "soaklab"
 DURING = sorted(name for name, fault in FAULTS.items() if fault.when == "run")
 ON_HOSTS = [name for name in DURING if FAULTS[name].on_host and name != "log-emptied"]
 """Faults that need nobody who follows the run."""
 
 
-def draw(dice: random.Random) -> Turn:
-    """One to three faults while the run goes on, each on a host of its own, and perhaps one at its end."""
+def draw(dice: random.Random, among: Sequence[str] = DURING) -> Turn:
+    """One to three of these faults while the run goes on, each on a host of its own, and perhaps one at its end."""
     late = dice.choice(("", "pruned", "killed-in-clean-up", "stopped-when-over"))
     detached = late == "pruned" or dice.random() < 0.15
     hosts = dice.sample(HOSTS, dice.randint(1, len(HOSTS)))
     pruned = hosts.pop() if late == "pruned" else ""
-    kinds = ON_HOSTS if detached else DURING
+    kinds = ON_HOSTS if detached else among
     strikes = sorted((_strike(dice, host, dice.choice(kinds)) for host in hosts), key=lambda strike: strike.at)
     ending = [Strike(0.0, 0.0, late, pruned)] * bool(late)
     return Turn((*strikes, *ending), Work.draw(dice), detached, dice.getrandbits(32))
@@ -53,7 +53,7 @@ def soak_on(lab_name: str) -> Iterator[Soak]:
         if lab_name:
             yield Soak(Lab(lab_name).attach(), Path(folder), state)
             return
-        with Lab(NAME) as lab:
+        with Lab(f"k{os.getpid()}"[:8]) as lab:
             lab.up(len(HOSTS))
             yield Soak(lab, Path(folder), state)
 
@@ -65,13 +65,14 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="leave out the runs before this one")
     parser.add_argument("--minutes", type=float, default=0.0, help="begin no run after this time")
     parser.add_argument("--seed", type=int, default=None, help="of the faults; random when left out, and printed")
+    parser.add_argument("--among", default=",".join(DURING), help="faults that strike runs which are followed")
     parser.add_argument("--lab", default="", help="a lab that is up already")
     args = parser.parse_args()
     if reason := refusal():
         parser.error(reason)
     seed = random.SystemRandom().randrange(1 << 32) if args.seed is None else args.seed
     dice = random.Random(seed)
-    turns = [draw(dice) for _ in range(args.runs)]
+    turns = [draw(dice, args.among.split(",")) for _ in range(args.runs)]
     outcomes: list[Outcome] = []
     print(f"seed {seed}, {args.runs} runs", flush=True)
     until = monotonic() + 60 * args.minutes if args.minutes else float("inf")
