@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,13 +18,15 @@ from distui.run.events import FailureFound, Notice, RunEnded
 from distui.run.host_run import HostRun
 from distui.run.lines import safe
 from distui.run.readers import Act, Visit
-from distui.run.watch_ends import EndsBefore
 
 if TYPE_CHECKING:
     from distui.run.controller import RunController
 
 MARK_SECONDS = 20.0
 """How often the mark of a reader is touched; one that is a minute old counts for nothing."""
+
+VISIT_SECONDS = 10.0
+"""How long one host is waited for when all are visited: on the others marks would grow old meanwhile."""
 
 OTHERS_SECONDS = 15.0
 """How long those who still read the logs elsewhere are waited for, before the containers are removed."""
@@ -38,7 +40,7 @@ async def recall(run: RunController) -> None:
     if record is None:
         return
     run.recorded = record
-    run.watch.ends = EndsBefore(run.known)
+    run.watch.ended_before()
     await _say(run, record)
     for host in run.hosts.values():
         for task in host.tasks if host.host not in run.known.unmet else ():
@@ -61,8 +63,10 @@ async def conclude(run: RunController, ended: RunEnded) -> RunEnded:
     What nobody knows is not recorded.
     """
     record = None
+    if ended.outcome == "succeeded" and run.plan.unchecked:
+        await _checked_elsewhere(run)
     if ended.outcome in FINAL:
-        record = record_of(run.token, run.plan.owner, ended, run.state)
+        record = record_of(run.token, run.plan.owner, run.mask.event(ended), run.state)
         record = await _write_on_hosts(run, record) or record
     else:
         record = await _on_hosts(run)
@@ -97,13 +101,19 @@ async def _write_on_hosts(run: RunController, record: EndRecord) -> EndRecord | 
 async def _write(run: RunController, host: HostRun, record: EndRecord) -> EndRecord | None:
     with contextlib.suppress(DistuiError):
         if _may_have(run, host):
-            return read_record(await host.record(run.reader, record.text(run.plan.run_id)), run.token)
+            return _read_on_host(run, await host.record(run.reader, record.text(run.plan.run_id)))
     return None
+
+
+def _read_on_host(run: RunController, text: str) -> EndRecord | None:
+    """What is written there, without values of secrets: whoever wrote it may not have known them."""
+    record = read_record(text, run.token)
+    return None if record is None else replace(run.mask.event(record), token=record.token)
 
 
 async def _on_hosts(run: RunController) -> EndRecord | None:
     """The verdict that somebody has written on a host."""
-    told = (read_record(seen.verdict, run.token) for seen in await _visits(run, "look"))
+    told = (_read_on_host(run, seen.verdict) for seen in await _visits(run, "look"))
     return next((record for record in told if record is not None), None)
 
 
@@ -116,9 +126,10 @@ async def _visits(run: RunController, act: Act) -> list[Visit]:
     """Do this in the run's folder on every host that answers."""
 
     async def one(host: HostRun) -> Visit:
-        with contextlib.suppress(DistuiError):
-            if _may_have(run, host):
-                return await host.visit(run.reader, act)
+        with contextlib.suppress(DistuiError, TimeoutError):
+            async with asyncio.timeout(VISIT_SECONDS):
+                if _may_have(run, host):
+                    return await host.visit(run.reader, act)
         return Visit(ours=False)
 
     return await asyncio.gather(*(one(host) for host in run.hosts.values()))
@@ -147,9 +158,18 @@ async def _mark(run: RunController) -> None:
 
 async def others_done(run: RunController) -> None:
     """Wait for those who still read the run from elsewhere: what is removed they could not read."""
+    await _until(run, lambda visits: not _read(visits))
+
+
+async def _checked_elsewhere(run: RunController) -> None:
+    """Let whoever reads it too be first to say that it succeeded: here not all that its job asks for is known."""
+    await _until(run, lambda visits: not _read(visits) or any(seen.verdict for seen in visits))
+
+
+async def _until(run: RunController, done: Callable[[Iterable[Visit]], bool]) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(OTHERS_SECONDS):
-            while _read(await _visits(run, "look")):  # noqa: ASYNC110 - it waits for files on other machines
+            while not done(await _visits(run, "look")):  # noqa: ASYNC110 - it waits for files on other machines
                 await asyncio.sleep(LOOK_SECONDS)
 
 

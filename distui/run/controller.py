@@ -322,6 +322,8 @@ class RunController:
             await recall(self)
             if not any(running) and not self.known.unmet:
                 self._nothing_to_stop()
+            elif self.recorded is not None and any(running) and self.requests.stop is None:
+                self.request_stop("done", exit=ExitCode.OK)  # on a host that was out of reach when the run ended
         if self.detach or self.requests.detach:
             return self._left()
         if self.adopted and self.requests.stop is not None:

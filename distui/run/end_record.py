@@ -40,6 +40,11 @@ class EndRecord:
     ended: RunEnded
     ranks: tuple[RankChanged, ...] = ()
 
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the run may have another attempt after this one, for all that is recorded."""
+        return self.ended.outcome == "failed" and self.ended.attempt < self.ended.attempts
+
     def text(self, run: str) -> str:
         """As it is written."""
         (result,) = to_json(self.ended, run)

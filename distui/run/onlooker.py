@@ -22,6 +22,8 @@ class Onlooker:
 
     def __init__(self, connector: Connector, plan: RunPlan, stored: StoredRun) -> None:
         self._hosts = [HostRun(host, plan, connector) for host in plan.hosts]
+        self.attempt = plan.attempt
+        """Which attempt's verdict it looks for."""
         self._token = token_of(task_from_labels(plan.tasks[0].labels))
         self._reader = f"{reader_id(stored)}-wait"
         for host in self._hosts:
@@ -30,7 +32,10 @@ class Onlooker:
     async def look(self) -> EndRecord | None:
         """The verdict, once somebody has written it; until then a mark says that it is waited for."""
         told = (read_record(seen.verdict, self._token) for seen in await self._visit("mark"))
-        return next((record for record in told if record is not None), None)
+        found = next((record for record in told if record is not None), None)
+        if found is not None:
+            await self._visit("leave")
+        return found
 
     async def _visit(self, act: Act) -> list[Visit]:
         async def one(host: HostRun) -> Visit:

@@ -42,7 +42,7 @@ case $4 in
     rm -f -- "$d/.verdict-$3" "$d/reader-$3"
     sync "$d/verdict" "$d" 2>/dev/null || sync ;;
 esac
-find "$d" -name 'reader-*' ! -name "reader-$3" -mmin "-$5" 2>/dev/null | wc -l
+find "$d" -maxdepth 1 -name 'reader-*' ! -name "reader-$3" -mmin "-$5" 2>/dev/null | wc -l
 cat "$d/verdict" 2>/dev/null
 :
 """

@@ -64,6 +64,11 @@ class Watch:
         log = TaskLog(self._stored, task.index, task.ranks, split, offset=offset, clock=self._clock, mask=self._mask)
         return TaskTrack(task, log, numbers=numbers)
 
+    def ended_before(self) -> None:
+        """The run's verdict is recorded: from now on its logs are read, and nothing is said of its ranks' ends."""
+        self.ends = EndsBefore(self.known)
+        self.hosts.ranks_ended = True
+
     def lines_before(self) -> dict[int, int]:
         """Rank -> lines of its log that an earlier distui has read into its file here."""
         return {rank: count for track in self.known.tracks.values() for rank, count in track.log.lines_before().items()}

@@ -20,6 +20,8 @@ class WatchedHosts:
     def __init__(self, known: Known, emit: Callable[[Event], Awaitable[None]]) -> None:
         self.runs: Mapping[str, HostRun] = {}
         """What is followed now, by host."""
+        self.ranks_ended = False
+        """Whether it is recorded how all ranks ended: that a host is out of reach changes none of them."""
         self._known = known
         self._emit = emit
         self._boot_untold: set[str] = set()
@@ -59,7 +61,7 @@ class WatchedHosts:
         if host not in known.lost_since:
             known.lost_since[host] = known.clock()
             await self._mark(host, "lost", reason)
-            if known.plan.min_nodes is not None:
+            if known.plan.min_nodes is not None and not self.ranks_ended:
                 await self._say_lost(host)
         await self._emit(HostChanged(known.clock(), host, "lost", reason))
         known.changed.set()
@@ -120,6 +122,8 @@ class WatchedHosts:
 
     async def _mark(self, host: str, state: RankPhase, words: str) -> None:
         """Set the state of the ranks of one host that have not ended."""
+        if self.ranks_ended:
+            return
         for track in self._known.tracks.values():
             if track.task.host == host and track.end is None:
                 for rank in track.task.ranks:

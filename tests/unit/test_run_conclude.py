@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from distui.errors import SessionLost
+from distui.errors import HostUnreachable, SessionLost
 from distui.plan.serialize import to_json
 from distui.run import history
 from distui.run.controller import RunController
-from distui.run.end_record import FILE, end_here
-from distui.run.events import RunEnded, RunOpened
+from distui.run.end_record import FILE, end_here, keep_here, record_of
+from distui.run.events import HostChanged, RankChanged, RunEnded, RunOpened
+from distui.run.folder import Claim, take
+from distui.run.followed import Back, FollowEvent
+from distui.run.readers import Act, visit
 from distui.run.store import StoredRun
 from distui.session import Completed
+from distui.spec.job import Success
 from fakehosts.runs import Cluster, use_fake_follower
 
 FOLDER = "/home/u/.local/state/distui/hosts/{}/r1"
@@ -263,3 +270,115 @@ async def test_a_roll_back_that_was_killed_is_finished_as_what_it_was(cluster: C
     assert (ended.outcome, ended.exit, ended.failure, ended.leftovers) == ("launch_failed", 5, None, ())
     assert "removed" not in cluster.said() and "not found" not in cluster.said()
     assert cluster.left() == []
+
+
+SECRET = "hunter2-hunter2"
+
+
+@pytest.mark.parametrize("verb", ["put", "rm"])
+async def test_what_is_recorded_has_no_value_of_a_secret(cluster: Cluster, verb: str) -> None:
+    """A distui that did not know the value wrote the log, and was killed before the verdict, or wrote that, too."""
+    plan = cluster.plan(launch="beef", secrets=("HF_TOKEN",))
+    starting = cluster.controller(plan, secrets={"HF_TOKEN": SECRET}, detach=True)
+    starting.stored.write_plan(to_json(plan))
+    await cluster.drive(starting)
+    cluster.hosts[1].files["log-1"] = f"ValueError: no such user: {SECRET}\n".encode()
+    await killed_at(cluster, cluster.controller(plan, adopted=True), verb, 3)
+    assert SECRET in starting.stored.rank_log(1).read_text()
+    (starting.stored.path / FILE).unlink(missing_ok=True)  # as on another machine: what the hosts have counts
+    del cluster.hosts[1].files["log-1"]
+    ended = await cluster.run(plan, adopted=True, secrets={"HF_TOKEN": SECRET})
+    assert ended.failure is not None and ended.failure.rank == 1
+    recorded = (starting.stored.path / FILE).read_text()
+    assert SECRET not in recorded and "no such user: ***" in recorded
+
+
+async def test_a_host_that_comes_back_brings_no_rank_of_an_ended_run_to_life(cluster: Cluster) -> None:
+    """It was out of reach when the run was taken up, to be cleaned up: its ranks ended as it is recorded."""
+    controller = started(cluster)
+    await killed_at(cluster, controller, "rm", 3)
+    cluster.connector.down["h2"] = HostUnreachable("h2", "h2 does not answer")
+
+    async def back() -> None:
+        await until(lambda: any(e.host == "h2" and e.state == "lost" for e in cluster.of(HostChanged)))
+        await until(lambda: any(e.rank == 1 and e.exit == 3 for e in cluster.of(RankChanged)))
+        del cluster.connector.down["h2"]
+        await cluster.hosts[1].news.put(Back("host"))
+
+    ended = await _again_with(cluster, controller, back())
+    assert (ended.outcome, ended.exit, ended.leftovers) == ("failed", 1, ())
+    assert [(e.state, e.exit) for e in cluster.of(RankChanged) if e.rank == 1][-1] == ("exited", 3)
+
+
+async def _again_with(cluster: Cluster, controller: RunController, meanwhile: Awaitable[None]) -> RunEnded:
+    cluster.events.clear()
+    return await cluster.run(controller.plan, meanwhile, adopted=True)
+
+
+async def test_what_outlived_a_run_on_a_host_out_of_reach_is_stopped(cluster: Cluster) -> None:
+    """torchrun could do without that node, and the run succeeded: who cleans up does not wait for it to end."""
+    controller = started(cluster)
+    controller.detach = True
+    await cluster.drive(controller)
+    cluster.hosts[0].containers[0].end(0)
+    result = RunEnded(time.time(), "succeeded", 0)
+    assert keep_here(controller.stored, record_of(controller.token, "ann@desk", result, controller.state))
+    ended = await again(cluster, controller)
+    assert (ended.outcome, ended.exit, ended.leftovers) == ("succeeded", 0, ())
+    assert cluster.left() == []
+
+
+async def test_who_can_not_check_all_leaves_the_verdict_to_who_can(cluster: Cluster, tmp_path: Path) -> None:
+    """`success.regex` is known where the run was started; elsewhere only that there is one."""
+    plan = cluster.plan(launch="beef", success=Success(regex="final loss"))
+    starting = cluster.controller(plan, detach=True)
+    starting.stored.write_plan(to_json(plan))
+    await cluster.drive(starting)
+    elsewhere = Cluster(tmp_path / "elsewhere", 0)
+    elsewhere.hosts, elsewhere.connector = cluster.hosts, cluster.connector
+    owner = cluster.controller(plan, adopted=True)
+    other = elsewhere.controller(replace(plan, success=None, unchecked=("success.regex",)), adopted=True)
+    held = cluster.hosts[0].files
+
+    async def first_done_elsewhere() -> None:
+        marks = [f"{FOLDER.format('h1')}/reader-{run.reader}" for run in (owner, other)]
+        await until(lambda: all(mark in held for mark in marks))
+        owner.watch.take = _once(owner.watch.take, until(lambda: other.known.all_in))  # type: ignore[method-assign]
+        await end_all(cluster, 0, 0)
+
+    one, two, _ = await asyncio.gather(cluster.drive(owner), elsewhere.drive(other), first_done_elsewhere())
+    assert (one.outcome, one.exit) == (two.outcome, two.exit) == ("failed", 1)
+    assert one.failure is not None and "success.regex" in one.failure.words
+    assert cluster.left() == []
+
+
+def _once(take: Callable[[str, FollowEvent], Awaitable[None]], condition: Awaitable[None]) -> Any:
+    """The same, held up until the condition holds."""
+    waiting = asyncio.ensure_future(condition)
+
+    async def later(host: str, event: FollowEvent) -> None:
+        await waiting
+        await take(host, event)
+
+    return later
+
+
+async def here(argv: Sequence[str]) -> Completed:
+    """Run a command on this machine."""
+    process = await asyncio.create_subprocess_exec(*argv, stdout=-1, stderr=-1)
+    out, err = await process.communicate()
+    return Completed(tuple(argv), process.returncode or 0, out, err)
+
+
+async def test_files_of_the_job_are_no_marks_of_readers(tmp_path: Path) -> None:
+    """The run's folder may hold a copy of its code, with files of any name."""
+    folder = tmp_path / "r"
+    await take(here, "h1", str(folder), Claim("ann@desk", 0.0, "beef-1"))
+    (folder / "code").mkdir()
+    (folder / "code" / "reader-csv.py").write_text("pass\n")
+
+    async def others(reader: str, act: Act) -> int:
+        return (await visit(here, "h1", str(folder), "beef-1", reader, act)).others
+
+    assert [await others("a", "mark"), await others("b", "mark"), await others("a", "look")] == [0, 1, 1]
+    assert [await others("b", "leave"), await others("a", "look")] == [1, 0]

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from distui.cli.attaching import Live
     from distui.cli.console import Console
     from distui.cli.settings import Settings
+    from distui.run.discover import FoundRun
+    from distui.run.end_record import EndRecord
+    from distui.run.onlooker import Onlooker
     from distui.run.store import StoredRun
     from distui.session import Connector
 
@@ -111,34 +114,56 @@ def _all_running(stored: StoredRun) -> bool:
 
 async def _watch(told: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, goal: str) -> int:
     """Ask the hosts again and again, and touch nothing but the mark of somebody who wants to know how it ends."""
-    from asyncio import sleep
-
     from distui.cli.attaching import reader_of
+    from distui.run.adopt import plan_of
     from distui.run.onlooker import looking
+
+    plan = live.plan
+    while True:
+        async with looking(connector, plan, reader_of(told, place).stored) as onlooker:
+            end = await _watch_attempt(told, connector, out, place, onlooker, goal)
+        if isinstance(end, int):
+            return end
+        plan = plan_of(end, place.stored, place.hosts)
+
+
+async def _watch_attempt(
+    told: Settings, connector: Connector, out: Console, place: runs.Place, onlooker: Onlooker, goal: str
+) -> int | FoundRun:
+    """How the run ended, or its next attempt once that is there."""
+    from asyncio import sleep
 
     codes: dict[int, int | None] = {}
     more, over_since = False, 0.0
-    async with looking(connector, live.plan, reader_of(told, place).stored) as onlooker:
-        while True:
-            record = await onlooker.look() if goal == "finished" else None
+    record: EndRecord | None = None
+    while True:
+        record = record or (await onlooker.look() if goal == "finished" else None)
+        if record is not None and not record.may_go_on:
+            return _told(out, place, record)
+        found, unreachable = await runs.find(told, connector, place)
+        if found is not None and found.attempt > onlooker.attempt:
+            return found
+        if found is not None:
+            codes = {t.labels.task: t.exit for t in found.tasks}
+            if goal == "running" and found.state != "partial":
+                return ExitCode.OK
+        runs_on = found is not None and found.state in ("running", "partial")
+        if found is not None:
+            more = found.attempt < found.attempts and (runs_on or any(codes.values()))
+        over_since = 0.0 if runs_on or unreachable else over_since or time.monotonic()
+        rests = (more or record is not None) and time.monotonic() - over_since < REST_SECONDS  # another may begin
+        if over_since and not rests and time.monotonic() - over_since > JUDGED_SECONDS:
             if record is not None:
-                out.say(f"distui: {place.run} has ended: {record.ended.outcome}")
-                return record.ended.exit
-            found, unreachable = await runs.find(told, connector, place)
+                return _told(out, place, record)
             if found is not None:
-                codes = {t.labels.task: t.exit for t in found.tasks}
-                if goal == "running" and found.state != "partial":
-                    return ExitCode.OK
-            runs_on = found is not None and found.state in ("running", "partial")
-            if found is not None:
-                more = found.attempt < found.attempts and (runs_on or any(codes.values()))
-            over_since = 0.0 if runs_on or unreachable else over_since or time.monotonic()
-            rests = more and time.monotonic() - over_since < REST_SECONDS  # another attempt may begin
-            if over_since and not rests and time.monotonic() - over_since > JUDGED_SECONDS:
-                if found is not None:
-                    return ExitCode.RANK_FAILED if any(codes.values()) else ExitCode.OK
-                raise ContactLost(
-                    f"{place.run} was cleaned up by whoever follows it; how it ended is known there",
-                    hint="`distui ps -a` on the machine that started it",
-                )
-            await sleep(POLL_SECONDS)
+                return ExitCode.RANK_FAILED if any(codes.values()) else ExitCode.OK
+            raise ContactLost(
+                f"{place.run} was cleaned up by whoever follows it; how it ended is known there",
+                hint="`distui ps -a` on the machine that started it",
+            )
+        await sleep(POLL_SECONDS)
+
+
+def _told(out: Console, place: runs.Place, record: EndRecord) -> int:
+    out.say(f"distui: {place.run} has ended: {record.ended.outcome}")
+    return record.ended.exit
