@@ -60,12 +60,12 @@ async def _say(run: RunController, record: EndRecord) -> None:
 async def conclude(run: RunController, ended: RunEnded) -> RunEnded:
     """Record that the run ended so, here and on its hosts; returns how it did: as who was first recorded it.
 
-    What nobody knows is not recorded.
+    What may yet become known is not recorded.
     """
     record = None
     if ended.outcome == "succeeded" and run.plan.unchecked:
         await _checked_elsewhere(run)
-    if ended.outcome in FINAL:
+    if ended.outcome in FINAL or (ended.outcome == "unknown" and _nothing_more(run)):
         record = record_of(run.token, run.plan.owner, run.mask.event(ended), run.state)
         record = await _write_on_hosts(run, record) or record
     else:
@@ -78,6 +78,12 @@ async def conclude(run: RunController, ended: RunEnded) -> RunEnded:
         text = f"can't write {run.stored.path}: how the run ended is not recorded here"
         await run.emit(Notice(run.clock(), "warning", text))
     return replace(record.ended, log_dir=ended.log_dir)
+
+
+def _nothing_more(run: RunController) -> bool:
+    """Whether all there is of the run is read or was removed: who comes later can't know more."""
+    known = run.known
+    return not known.unmet and not known.unfound and all(track.over for track in known.tracks.values())
 
 
 async def concluded(run: RunController, record: EndRecord) -> RunEnded:

@@ -24,6 +24,9 @@ from distui.run.store import StoredRun
 FINAL: frozenset[RunOutcome] = frozenset({"succeeded", "failed", "stopped", "launch_failed"})
 """Outcomes that say how a run ended; the others say that nobody knows, or that it goes on."""
 
+RECORDED: frozenset[RunOutcome] = FINAL | {"unknown"}
+"""Outcomes that may be written: that nobody knows is final, too, once nothing is left that could tell."""
+
 FILE = "verdict.json"
 
 MOST_BYTES = 4 << 20
@@ -82,7 +85,7 @@ def read_record(text: str | bytes, token: str) -> EndRecord | None:
         by = str(value.get("by", ""))
     except UNREADABLE:
         return None
-    if not mine or not isinstance(ended, RunEnded) or ended.outcome not in FINAL:
+    if not mine or not isinstance(ended, RunEnded) or ended.outcome not in RECORDED:
         return None
     return EndRecord(token, by, ended, tuple(r for r in ranks if isinstance(r, RankChanged)))
 

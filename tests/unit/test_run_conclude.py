@@ -229,6 +229,21 @@ async def test_containers_removed_while_nobody_followed_are_said_and_blamed_on_n
     assert "rank 1" not in cluster.said()
 
 
+async def test_an_end_that_nobody_can_know_any_more_stays_with_the_failure_it_names(cluster: Cluster) -> None:
+    """A container was removed unread, and the other rank failed: whoever comes after the clean-up says the same."""
+    controller = started(cluster)
+    controller.detach = True
+    await cluster.drive(controller)
+    await end_all(cluster, 0, 3)
+    cluster.hosts[0].containers.clear()
+    ended = await again(cluster, controller)
+    assert (ended.outcome, ended.exit) == ("unknown", 6)
+    assert ended.failure is not None and ended.failure.rank == 1
+    assert cluster.left() == []
+    later = await again(cluster, controller)
+    assert (later.outcome, later.exit, later.failure) == (ended.outcome, ended.exit, ended.failure)
+
+
 async def test_the_duration_is_the_run_s_and_not_that_of_the_attach(cluster: Cluster) -> None:
     """It began long before it was taken up."""
     controller = started(cluster)

@@ -133,7 +133,7 @@ def look(stored: StoredRun) -> None:
     place = Place("r", stored, ())
     json.dumps(row_json(stored_row(stored)))
     show.recorded_ranks(place)
-    wait._all_running(place)
+    wait._all_running(stored)
     stored_progress(stored)
     stored_samples(stored)
     logfiles.rank_files(stored)
