@@ -191,7 +191,10 @@ class Desk(Protocol):
         """Stop a run this desk does not follow, drain and clean up; returns what is left, in words."""
 
     async def remains(self, run: str) -> Remains:
-        """What `prune` would remove: containers and folders on the hosts, the folder here. Removes nothing."""
+        """What `prune` would remove: containers and folders on the hosts, the folder here. Removes nothing.
+
+        Its `ranks` are those whose logs were never read here.
+        """
 
     async def prune(self, run: str) -> None:
         """Remove what an ended run left on the hosts, and its folder here."""

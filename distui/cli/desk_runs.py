@@ -144,16 +144,19 @@ class RunDesk(ABC):
 
     async def remains(self, run: str) -> Remains:
         """See tui.desk."""
-        from distui.run.remains import Remain, Remains, remains
+        from distui.cli.verbs.logs import is_complete_here
+        from distui.run.remains import Remain, remains
 
         place = self._locate(run)
         async with self._connect(place.hosts) as connector:
             found = await remains(connector, place.hosts, run)
+        if is_complete_here(place):
+            found = replace(found, ranks=())
         if place.stored is None:
             return found
         count, size = await asyncio.to_thread(_files, place.stored.path)
         own = Remain("here", f"{place.stored.path}, {count} files", size)
-        return Remains((*found.items, own), found.unreachable)
+        return replace(found, items=(*found.items, own))
 
     async def prune(self, run: str) -> None:
         """See tui.desk."""

@@ -32,6 +32,8 @@ class Remains:
 
     items: tuple[Remain, ...]
     unreachable: Mapping[str, Trouble]
+    ranks: tuple[int, ...] = ()
+    """Ranks whose logs would go with their containers or processes."""
 
 
 async def remains(connector: Connector, hosts: Sequence[Host], run: str) -> Remains:
@@ -48,7 +50,7 @@ async def remains(connector: Connector, hosts: Sequence[Host], run: str) -> Rema
             troubles[host.name] = answer
         else:
             items += answer
-    return Remains(tuple(items), troubles)
+    return Remains(tuple(items), troubles, tuple(sorted(rank for task in tasks for rank in task.labels.ranks)))
 
 
 async def _of(connector: Connector, host: Host, run: str, tasks: Sequence[FoundTask]) -> list[Remain] | Trouble:

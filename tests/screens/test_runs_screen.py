@@ -110,6 +110,7 @@ async def test_prune_asks_and_only_takes_what_ended(open_app: Any, desk: FakeDes
     desk.left = Remains(
         (Remain("node01", box, 20_000_000), Remain("node01", folder, 4096), Remain("here", "/runs/llm-7f2, 9 files")),
         {"node02": Trouble("timeout", "node02 does not answer")},
+        (0, 1, 2, 3, 6),
     )
     async with open_app(start="runs") as (app, pilot):
         await press(pilot, "X")
@@ -119,7 +120,8 @@ async def test_prune_asks_and_only_takes_what_ended(open_app: Any, desk: FakeDes
         text = screen_text(app)
         shot(app, "prune")
         for words in (f"node01   {box}   20 MB", folder, "here     /runs/llm-7f2, 9 files", "20 MB in all",
-                      "node02 can't be asked"):  # fmt: skip
+                      "node02 can't be asked",
+                      "The log of ranks 00-03 06 was never read here."):  # fmt: skip
             assert words in text
         await press(pilot, "right", "enter")
         assert ("prune", "llm-7f2") in desk.calls

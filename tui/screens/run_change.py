@@ -37,7 +37,7 @@ def targets(live: LiveRun) -> list[str]:
     return [f"{host}   {_ranks(ranks)}" for host, ranks in alive.items()]
 
 
-def _ranks(ranks: list[int]) -> str:
+def _ranks(ranks: Sequence[int]) -> str:
     return f"rank{'s' * (len(ranks) != 1)} {numbers(sorted(ranks))}"
 
 
@@ -151,6 +151,8 @@ async def prune(view: View, run: str, hosts: Sequence[str]) -> bool:
     lines = [f"{host} can't be asked, so nothing will be deleted here: {t.message}"
              for host, t in left.unreachable.items()]  # fmt: skip
     lines += [_remains_words(item) for item in left.items] or ["nothing is left of it anywhere"]
+    if left.ranks:
+        lines += ["", f"The log of {_ranks(left.ranks)} was never read here.", "To attach reads it."]
     total = sum(item.size or 0 for item in left.items)
     lines += ["", f"{size_words(total)} in all. This can't be undone."]
     if not await app.confirm(f"Remove {run}?", lines, "Remove"):
