@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from distui.run.ask_network import ask_network
 from distui.run.causes import NETWORK
 from distui.run.events import Failure, Notice
-from distui.run.silence import LAST_GASP_S, silence_words
+from distui.run.silence import LAST_GASP_S
 from distui.run.verdict.network import NetworkFound
 
 if TYPE_CHECKING:
@@ -37,11 +37,16 @@ class Turns:
         return True
 
 
+def note_silences(run: RunController) -> None:
+    """Add to what is known who was silent when the run was stopped, or ran out of time."""
+    slack = LAST_GASP_S if run.known.verdict().over_limit else 0.0
+    run.known.silences = run.silences.ledger.at(_stopped_at(run), slack)
+    run.known.news()
+
+
 async def when_stopped(run: RunController) -> tuple[str, ...]:
     """For a run that was stopped or ran out of time: the ranks that had been silent, and their network."""
-    moment = _stopped_at(run)
-    slack = LAST_GASP_S if run.known.verdict().over_limit else 0.0
-    silent = silence_words(run.silences.ledger.at(moment, slack), moment)
+    silent = run.known.verdict().notes
     if not silent:
         return ()
     found = await ask_network(run)

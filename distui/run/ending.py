@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from distui.errors import ExitCode
 from distui.run.attempts import why_last
-from distui.run.circumstances import when_stopped, with_network
+from distui.run.circumstances import note_silences, when_stopped, with_network
 from distui.run.cleanup import clean_up, look
 from distui.run.conclude import conclude, concluded, others_done
 from distui.run.events import Failure, RunEnded, RunOutcome
@@ -75,11 +75,10 @@ async def _learn(run: RunController) -> None:
     if run.requests.stop is None and (by := await run.watch.hosts.stopped_elsewhere()):
         ends = [t.exit_at for t in known.tracks.values() if t.end is not None and t.end.code in STOP_CODES]
         known.stopped(Stop(min(ends, default=run.clock()), "elsewhere", by))
-    began = known.stop_began if known.stop_began is not None else run.clock()
-    known.silences.update((silent.rank, silent.since) for silent in run.silences.ledger.at(began))
     await look(run)
     known.missed(index for host in run.hosts.values() for index in host.missing)
     await run.watch.judged_ends.ask_boots()
+    note_silences(run)
 
 
 def ended(

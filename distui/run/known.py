@@ -39,8 +39,8 @@ class Known:
         """Hosts that were restarted since the run was planned."""
         self.engine_lost: dict[str, float] = {}
         """Host -> when its engine was last seen to be down."""
-        self.silences: dict[int, float] = {}
-        """Rank -> since when it says nothing."""
+        self.silences: tuple[Silence, ...] = ()
+        """The ranks that had said nothing when the run was stopped."""
         self.unfound = 0
         """Tasks of an adopted run that no host which answered knows of."""
         self.lost_since: dict[str, float] = {}
@@ -88,7 +88,7 @@ class Known:
             tasks=tuple(track.seen() for track in self.tracks.values()),
             hosts={host: self._host(host) for host in plan.hosts},
             stops=tuple(self.stops),
-            silences=tuple(Silence(rank, since) for rank, since in self.silences.items()),
+            silences=self.silences,
             rules=Rules(
                 launcher=plan.launcher,
                 max_restarts=plan.max_restarts,

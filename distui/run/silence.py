@@ -7,14 +7,14 @@ quiet. A rank whose GPU works is at work, however long it says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
 from distui.plan.model import RunPlan
-from distui.run.events import RankSilent, rank_words
-from distui.run.lines import safe
+from distui.run.events import RankSilent
 from distui.run.load import load, placed
 from distui.run.state import RankState, RunState
+from distui.run.verdict.evidence import Silence
 
 IDLE_PCT = 5.0
 """A GPU below this does nothing (all-smi's util_idle_pct)."""
@@ -24,10 +24,6 @@ TOLD_AFTER_S = 30.0
 """At a stop a rank is told to have been silent from this many seconds on, or from `stall_after` where that is less."""
 LAST_GASP_S = 3.0
 """What a rank says so shortly before the stop is known is taken for its answer to it: hosts stop tasks, too."""
-TOLD = 4
-"""Ranks that are named, at most."""
-SAID = 120
-"""Letters of its last line."""
 
 
 def silent_for(rank: RankState, now: float) -> float | None:
@@ -67,25 +63,13 @@ class Silences:
                 yield RankSilent(now, rank, task.host, quiet, silent_for(known, now) or 0.0, util)
 
 
-@dataclass(frozen=True, slots=True)
-class Silent:
-    """A rank that said nothing since `since`, when it said `last` or began to run; `until` is when it spoke again."""
-
-    rank: int
-    host: str
-    since: float
-    last: str = ""
-    name: str = ""
-    until: float | None = None
-
-
 class Ledger:
     """Remembers how long ranks are silent, so that a stop can be told what came before it."""
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
         self._placed = placed(plan)
-        self._silent: dict[int, Silent] = {}
+        self._silent: dict[int, Silence] = {}
 
     def look(self, state: RunState, now: float) -> None:
         """Take note of who is silent now."""
@@ -96,26 +80,11 @@ class Ledger:
             before = self._silent.get(rank)
             if known is not None and is_quiet(known, util, now=now, stall_after=min(after, TOLD_AFTER_S)):
                 since = now - (silent_for(known, now) or 0.0)
-                self._silent[rank] = Silent(rank, task.host, since, known.last_line, known.name)
+                self._silent[rank] = Silence(rank, since, task.host, known.last_line, known.name)
             elif before is not None and before.until is None:
                 self._silent[rank] = replace(before, until=now)
 
-    def at(self, moment: float, slack: float = 0.0) -> tuple[Silent, ...]:
+    def at(self, moment: float, slack: float = 0.0) -> tuple[Silence, ...]:
         """The ranks that were silent at this moment, or until `slack` seconds before it, longest first."""
         found = [s for s in self._silent.values() if s.until is None or s.until >= moment - slack]
         return tuple(sorted(found, key=lambda s: (s.since, s.rank)))
-
-
-def silence_words(silent: Iterable[Silent], moment: float) -> tuple[str, ...]:
-    """`rank 2 on h3 had said nothing for 41 s; last: step 118`: each rank that was silent when a run was stopped."""
-    ranks = tuple(silent)
-    more = [f"{len(ranks) - TOLD} more ranks had been silent, too"] if len(ranks) > TOLD else []
-    return (*(_words(one, moment) for one in ranks[:TOLD]), *more)
-
-
-def _words(one: Silent, moment: float) -> str:
-    who = f"{rank_words(one.rank, one.name)} on {one.host} had said nothing for {moment - one.since:.0f} s"
-    last = " ".join(safe(one.last).split())
-    if not last:
-        return f"{who}, since it began to run"
-    return f"{who}; last: {last if len(last) <= SAID else last[:SAID] + '...'}"

@@ -13,9 +13,11 @@ from distui.plan.model import HostNetwork
 from distui.run import ask_network
 from distui.run.circumstances import Turns
 from distui.run.events import LogLine, LogLines, RankChanged
-from distui.run.silence import Ledger, Silent, silence_words
+from distui.run.silence import Ledger
 from distui.run.state import RunState, apply
+from distui.run.verdict.evidence import Silence
 from distui.run.verdict.network import FINE, NetworkFound, network_found
+from distui.run.verdict.silences import silence_words
 from fakehosts.runs import Cluster, plan_for
 
 
@@ -64,7 +66,7 @@ def test_silence_can_be_turned_off() -> None:
 
 def test_many_silent_ranks_are_counted() -> None:
     """And what steers a terminal is taken from their lines."""
-    words = silence_words([Silent(r, "h1", 0.0, "\x1b[31mred " + "x" * 500) for r in range(9)], 40.0)
+    words = silence_words([Silence(r, 0.0, "h1", "\x1b[31mred " + "x" * 500) for r in range(9)], 40.0)
     assert len(words) == 5 and words[-1] == "5 more ranks had been silent, too"
     assert all(len(one) < 200 and "\x1b" not in one for one in words)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distui.run.verdict.evidence import End, Evidence, HostSeen, Line, Lines, Rules, Stop, TaskSeen, corrected
+from distui.run.verdict.evidence import End, Evidence, HostSeen, Line, Lines, Rules, Silence, Stop, TaskSeen, corrected
 from distui.run.verdict.judge import judge
 from distui.run.verdict.outcome import Verdict
 from distui.run.verdict.stops import caused
@@ -52,6 +52,22 @@ def failure(found: Verdict) -> tuple[int | None, str]:
     """Rank and words of the first failure."""
     assert found.failure is not None
     return found.failure.rank, found.failure.words
+
+
+# who was silent
+
+
+def test_silence_before_a_stop_is_worded_once() -> None:
+    """By the verdict, for result, `show` and report; without a stop there is nothing to say."""
+    silent = Silence(1, 9.0, "h2", "step 118"), Silence(0, 11.0, "h1")
+    tasks = task(0, ended(50.2, 143)), task(1, ended(50.2, 143))
+    stopped = Evidence(tasks, stops=(Stop(50.0, "user", exit=130),), silences=silent)
+    assert judge(stopped).notes == (
+        "rank 1 on h2 had said nothing for 41 s; last: step 118",
+        "rank 0 on h1 had said nothing for 39 s, since it began to run",
+    )
+    assert judge(replace(stopped, silences=silent[::-1])).notes == judge(stopped).notes
+    assert judge(replace(stopped, tasks=(task(0, ended(5.0, 0)), task(1, ended(5.0, 0))), stops=())).notes == ()
 
 
 # who was first

@@ -94,10 +94,14 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A rank that had said nothing since then, when the run ended or was stopped."""
+    """A rank that said nothing since `since`, when it said `last` or began to run; `until` is when it spoke again."""
 
     rank: int
     since: float
+    host: str = ""
+    last: str = ""
+    name: str = ""
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

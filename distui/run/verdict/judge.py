@@ -8,7 +8,7 @@ that fail with the same words at about the same time failed alike; where the clo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distui.plan.labels import format_ranks
@@ -20,6 +20,7 @@ from distui.run.verdict.moments import Moment
 from distui.run.verdict.outcome import Relation, Verdict
 from distui.run.verdict.parts import Part, parts_of
 from distui.run.verdict.result import bad_tasks, fails, result_of
+from distui.run.verdict.silences import silence_words
 from distui.run.verdict.stops import STOP_CODES, stops_of
 from distui.run.verdict.words import end_of
 
@@ -59,7 +60,7 @@ def judge(evidence: Evidence) -> Verdict:
         bad=bad,
         failed=fails(evidence, bad),
         over_limit=any(stop.reason == "limit" for stop in stops),
-        notes=tuple(_notes(evidence, stops)),
+        notes=silence_words(evidence.silences, stops[0].at) if outcome == "stopped" and stops else (),
     )
 
 
@@ -211,10 +212,3 @@ def _before(when: Moment | None, group: First | None, stops: Sequence[Stop]) -> 
     if group is not None and group.chief.when is not None:
         return when.before(group.chief.when)
     return bool(stops) and when.late < stops[0].at
-
-
-def _notes(evidence: Evidence, stops: Sequence[Stop]) -> Iterator[str]:
-    for silence in sorted(evidence.silences, key=lambda s: s.rank):
-        until = stops[0].at if stops else None
-        how_long = f" for {until - silence.since:.0f} s before the stop" if until and until > silence.since else ""
-        yield f"rank {silence.rank} had said nothing{how_long}"
