@@ -28,7 +28,7 @@ TRIES = 4
 # sizes and times, the first with inode numbers, which storage that is the same shares and copies don't.
 LOOK = r"""
 sums() {
-  (cd "$1" && LC_ALL=C ls -A1 | head -n 200 | tr '\n' '\0' | xargs -0 stat -c "$2" -- 2>/dev/null) | cksum | tr ' ' -
+  (cd "$1" && LC_ALL=C ls -A1 | sed 200q | tr '\n' '\0' | xargs -0 stat -c "$2" -- 2>/dev/null) | cksum | tr ' ' -
 }
 for p in "$@"; do
   case $p in "~/"*) p=$HOME/${p#??};; esac
@@ -44,7 +44,7 @@ for p in "$@"; do
     echo "there no $fs file $(sum '%i %s %Y') $(sum '%s %Y')"; continue
   fi
   write=no; [ -w "$p" ] && write=yes
-  some=empty; [ -z "$(ls -A "$p" 2>/dev/null | head -n 1)" ] || some=some
+  some=empty; ls -A "$p" 2>/dev/null | grep -q . && some=some
   echo "there $write $fs $some $(sums "$p" '%i %s %Y %n') $(sums "$p" '%s %Y %n')"
 done
 """.strip()

@@ -26,6 +26,16 @@ now() {
 
 printf '\n%s begin %s\n' "$N" "$(now)"
 
+# A host may lack `head`, as it may lack anything: `dd` and `sed` do the same, byte by byte.
+first() {
+  if [ "$1" = -n ]; then sed "$2q"; else dd ${3:+if="$3"} bs=1 count="$2" 2>/dev/null; fi
+}
+FIRST="dd bs=1 count=1000000"
+if [ "$(echo a | head -c 1 2>/dev/null)" = a ]; then
+  first() { head "$@"; }
+  FIRST="head -c 1000000"
+fi
+
 # bounded SECONDS COMMAND...: ends the command when its time is up.
 if timeout 5 true 2>/dev/null; then
   bounded() { timeout -k 1 "$@"; }
@@ -68,7 +78,7 @@ from_file() {
 
 # heard COMMAND...: its output in $said, up to 300 kB, and its exit status in $code.
 heard() {
-  said=$({ "$@"; printf '\nended=%s' "$?"; } 2>&1 | head -c 300000)
+  said=$({ "$@"; printf '\nended=%s' "$?"; } 2>&1 | first -c 300000)
   code=${said##*ended=}
   case $code in
     '' | *[!0-9]*) code=141 ;;
@@ -152,7 +162,7 @@ network() {
   else
     part proc_route cat /proc/net/route
     part proc_if_inet6 cat /proc/net/if_inet6
-    part proc_fib_trie head -c 200000 /proc/net/fib_trie
+    part proc_fib_trie first -c 200000 /proc/net/fib_trie
   fi
   part ports listening
 }
@@ -195,7 +205,7 @@ smi_table() {
   fields=$2
   while :; do
     heard smi "--query-$1=$fields" --format=csv
-    refused=$(printf '%s\n' "$said" | sed -n 's/.*Field "\([^"]*\)" is not a valid field.*/\1/p' | head -n 1)
+    refused=$(printf '%s\n' "$said" | sed -n 's/.*Field "\([^"]*\)" is not a valid field.*/\1/p' | first -n 1)
     [ "$code" = 2 ] && without_field "$refused" || break
   done
   printf '%s\n' "$said"
@@ -241,7 +251,7 @@ nvidia_kernel() {
 
 nvidia_apps() {
   smi_table compute-apps gpu_uuid,pid,used_memory,process_name
-  for pid in $(printf '%s\n' "$said" | sed -n 's/^[^,]*, *\([0-9][0-9]*\),.*/\1/p' | sort -u | head -n 200); do
+  for pid in $(printf '%s\n' "$said" | sed -n 's/^[^,]*, *\([0-9][0-9]*\),.*/\1/p' | sort -u | first -n 200); do
     value "pid/$pid/user" "$(stat -c %U "/proc/$pid" 2>/dev/null)"
     count=0
     while read -r line; do
@@ -305,7 +315,7 @@ engine_info() {
 
 engine_facts() {
   captured patient info --format '{{json .}}'
-  root=$(printf '%s\n' "$said" | sed -n 's/.*"DockerRootDir":"\([^"]*\)".*/\1/p' | head -n 1)
+  root=$(printf '%s\n' "$said" | sed -n 's/.*"DockerRootDir":"\([^"]*\)".*/\1/p' | first -n 1)
   case $root in /*) echo; value engine_root "$root"; bounded "$LIMIT" df -kP "$root" 2>/dev/null | tail -n 1 ;; esac
   return "$code"
 }
@@ -330,7 +340,7 @@ engine_socket() {
 # stage GROUP: runs the group in the background and waits for its words, not for itself. `exec` closes the
 # login's own stdin and stderr for good: a group that hangs must not keep the ssh channel open.
 stage() {
-  own=$({ { exec </dev/null 2>/dev/null; "$1"; } & } | bounded "$READ" head -c 1000000)
+  own=$({ { exec </dev/null 2>/dev/null; "$1"; } & } | bounded "$READ" $FIRST 2>/dev/null)
   cat
   printf '%s\n' "$own"
 }

@@ -10,7 +10,7 @@ aged() {
 
 CLAIM = (
     r"""
-claim() { [ -f "$1" ] && [ ! -L "$1" ] && head -c 400 "$1" 2>/dev/null; }
+claim() { [ -f "$1" ] && [ ! -L "$1" ] && dd if="$1" bs=400 count=1 2>/dev/null; }
 line() {
   number=0 told=
   while [ "$number" -lt "$1" ] && { IFS= read -r told || [ -n "$told" ]; }; do number=$((number + 1)); done

@@ -118,7 +118,7 @@ count=0
 for file in "$1"/distui-task-*; do
   [ -f "$file" ] && [ ! -L "$file" ] || continue
   [ "$((count += 1))" -le @MANY@ ] || exit 3
-  head -c @MOST@ "$file" 2>/dev/null | (
+  dd if="$file" bs=@MOST@ count=1 2>/dev/null | (
     read -r pid start on && IFS= read -r labels || exit 0
     case $pid$start in '' | *[!0-9]*) exit 0;; esac
     if [ "$on" = "$boot" ] && [ "$(ticks "$pid")" = "$start" ]; then

@@ -154,7 +154,7 @@ async def _file_on(run: RunController) -> tuple[tuple[str, ...], tuple[str, ...]
     return tuple(found), plan.hosts, {t.host: answer for t, answer in pairs if isinstance(answer, str)}
 
 
-_COPIED = 'case "$("$@" 2>/dev/null | head -c 262 | tail -c 5)" in ustar) exit 0 ;; esac; exit 1'
+_COPIED = 'case "$("$@" 2>/dev/null | dd bs=1 skip=257 count=5 2>/dev/null)" in ustar) exit 0 ;; esac; exit 1'
 """Whether the engine copies something out of a container that has ended: the head of a tar archive says so."""
 
 

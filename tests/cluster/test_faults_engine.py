@@ -653,7 +653,7 @@ def test_a_docker_that_fails_every_fourth_call(lab: Any, home: Path, start: Call
     assert_clean(lab)
 
 
-@pytest.mark.parametrize("tool", ["sed", "find"])
+@pytest.mark.parametrize("tool", ["sed", "find", "head"])
 def test_a_host_without_a_tool(lab: Any, start: Callable[..., Any], tool: str) -> None:
     """What a tool that is missing does not say is no answer: the run succeeds, and is not `stopped from elsewhere`."""
     for host in lab.hosts[:2]:

@@ -423,6 +423,18 @@ def test_a_login_without_path_still_finds_the_usual_places(tmp_path: Path, path:
     assert facts.hostname == os.uname().nodename and facts.nics
 
 
+def test_a_host_without_head_is_read_all_the_same(run: Run, shim: Shim) -> None:
+    """What the engine says is kept whole, and the probe's own parts are not lost."""
+    engine = Host("node01", engine="docker", engine_command=("docker",))
+    shim("docker", 'case $1 in info) echo \'{"ServerVersion":"27.1.1","DockerRootDir":"/"}\' ;; *) echo "{}" ;; esac')
+    before = run(engine)
+    shim("head", "exit 127")
+    facts = run(engine)
+    assert facts.hostname == os.uname().nodename
+    assert [nic.name for nic in facts.nics] == [nic.name for nic in before.nics]
+    assert facts.engine == before.engine and "27.1.1" in repr(facts.engine)
+
+
 def test_a_word_with_shell_characters_stays_one_word() -> None:
     """The engine's command comes from a file of the user's: it is quoted, never run as shell code."""
     text = probe.script(NONCE, Host("h", engine_command=("$(touch /tmp/x); docker", "a'b")))
