@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 from distui.plan.labels import format_ranks
 from distui.spec.edit_text import scalar, set_value, values_at, words
@@ -145,6 +146,13 @@ def _plain(field: Field, written: str | tuple[str, ...]) -> str:
     if isinstance(written, str):
         return written
     return shlex.join(written) if field.id == "command" else f"[{', '.join(written)}]"
+
+
+def new_job(taken: Callable[[str], bool]) -> tuple[str, str]:
+    """File name and text of a job that is new: the first name that is not taken."""
+    names = (f"new-job-{number}" if number > 1 else "new-job" for number in count(1))
+    name = next(name for name in names if not taken(f"{name}.yaml"))
+    return f"{name}.yaml", NEW_JOB.replace("name: new-job", f"name: {name}")
 
 
 NEW_JOB = """\

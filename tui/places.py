@@ -41,11 +41,11 @@ class Places(PacedApp, Typed):
         """Switch to one of the four views; each keeps its place."""
         self.switch_mode(name)
 
-    def _open(self, mode: ViewName, module: str, kind: str, *given: Any) -> None:
+    def _open(self, mode: ViewName, module: str, kind: str, *given: Any, **named: Any) -> None:
         """Push a screen of `tui.screens` in a view; imported only now, since start-up time counts."""
         from importlib import import_module
 
-        made: Screen[None] = getattr(import_module(f"tui.screens.{module}"), kind)(*given)
+        made: Screen[None] = getattr(import_module(f"tui.screens.{module}"), kind)(*given, **named)
         if self.current_mode != mode:
             self.switch_mode(mode)
         self.push_screen(made)
@@ -54,9 +54,9 @@ class Places(PacedApp, Typed):
         """Everything about one host."""
         self._open("hosts", "host_detail", "HostDetailScreen", name)
 
-    def open_launch(self, job: JobFile | None, marked: tuple[str, ...]) -> None:
-        """The launch form and its plan."""
-        self._open("jobs", "launch", "LaunchScreen", job, marked)
+    def open_launch(self, job: JobFile | None, marked: tuple[str, ...], *, new: bool = False) -> None:
+        """The launch form and its plan: of a job, of a new one, or of the first there is."""
+        self._open("jobs", "launch", "LaunchScreen", job, marked, new=new)
 
     def open_run(self, live: LiveRun) -> None:
         """The run view of a run that is followed, or played again; an open one is taken up."""

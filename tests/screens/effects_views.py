@@ -195,7 +195,8 @@ async def launch_form(case: Case) -> Steps:
 @effect("Jobs", "new_job")
 async def new_job(case: Case) -> Steps:
     yield
-    await case.until(lambda: isinstance(case.screen, LaunchScreen))
+    await case.until(lambda: isinstance(case.screen, LaunchScreen) and "name: new-job" in case.screen.text)
+    assert case.screen.file is None
 
 
 @effect("Jobs", "show_text")

@@ -604,3 +604,48 @@ async def test_a_new_job(open_app: Any, desk: FakeDesk) -> None:
         await until_planned(app.screen, pilot)
         assert value(app.screen, "command") == "python train.py"
         assert app.screen.preview.plan is not None
+
+
+async def test_n_is_a_new_job_under_a_new_name(open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one of those that are there: w writes a file of its own, and asks where somebody else made it meanwhile."""
+    monkeypatch.chdir(desk.folder)
+    write("new-job.yaml", "theirs")
+    async with open_app(start="jobs") as (app, pilot):
+        await pilot.press("n")
+        await settle(pilot)
+        await until_planned(app.screen, pilot)
+        assert app.screen.crumbs[-1] == "new-job-2.yaml"
+        assert "new, not saved" in screen_text(app)
+        assert "name: new-job-2\n" in app.screen.text
+        await pilot.press("w")
+        await settle(pilot)
+        assert read("new-job-2.yaml") == app.screen.text
+        assert "saved new-job-2.yaml" in told(app)
+        app.screen._set_text(app.screen.text + "# more\n", now=True)
+        await pilot.press("w")
+        await settle(pilot)
+        assert isinstance(app.screen, LaunchScreen), "its own file is no reason to ask"
+        assert read("new-job-2.yaml").endswith("# more\n")
+        await pilot.press("escape", "n")
+        await settle(pilot)
+        assert app.screen.crumbs[-1] == "new-job-3.yaml"
+        write("new-job-3.yaml", "theirs")
+        await pilot.press("w")
+        await settle(pilot)
+        assert "new-job-3.yaml was changed by somebody else" in screen_text(app)
+        await pilot.press("enter")
+        await settle(pilot)
+        assert (read("new-job.yaml"), read("new-job-3.yaml"), read("llm-pretrain.yaml")) == ("theirs", "theirs", JOB)
+
+
+async def test_a_broken_file_is_not_just_saved(open_app: Any, desk: FakeDesk) -> None:
+    """It is written, since it may be mended later, and the notice says how many problems it has, and which."""
+    async with open_app() as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        screen._set_text(JOB + "imagee: x\n", now=True)
+        await pilot.press("w")
+        while not told(app):
+            await settle(pilot)
+        assert read(screen.path) == JOB + "imagee: x\n"
+        assert re.search(r"saved \S+, with 1 problem: line 7: .*imagee", told(app))
+        assert [notice.severity for notice in app._notifications] == ["warning"]

@@ -27,7 +27,7 @@ class JobsScreen(View):
     VIEW: ClassVar[ViewName] = "jobs"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
         Action("launch_form", "open", ("enter",), footer=True, help="The launch form with this job."),
-        Action("new_job", "new", ("n",), footer=True, help="The launch form without a job."),
+        Action("new_job", "new", ("n",), footer=True, help="A new job in the launch form, under a new file name."),
         Action("show_text", "file", ("y",), "View", footer=True, help="The text of the file."),
         Action("reread", "read again", ("r",), "View", footer=True, help="Look for job files again."),
         FILTER,
@@ -158,8 +158,8 @@ class JobsScreen(View):
             app_of(self).open_launch(self.chosen, ())
 
     def action_new_job(self) -> None:
-        """An empty form."""
-        app_of(self).open_launch(None, ())
+        """A form of its own; no file is touched before it is saved."""
+        app_of(self).open_launch(None, (), new=True)
 
     def action_show_text(self) -> None:
         """The file as it is."""

@@ -74,8 +74,9 @@ class LaunchScreen(LaunchDraft):
     LaunchScreen.-w0.-plan #form, LaunchScreen.-w80.-plan #form { display: none; }
     """
 
-    def __init__(self, job: JobFile | None, marked: tuple[str, ...] = ()) -> None:
+    def __init__(self, job: JobFile | None, marked: tuple[str, ...] = (), *, new: bool = False) -> None:
         super().__init__(job, marked)
+        self.new = new
         self.tab: Tab = "form"
         self._base: tuple[str, tuple[str, ...]] | None = None
         """Text and marked hosts before a field was typed in: each key replaces what the key before it wrote."""
@@ -91,12 +92,12 @@ class LaunchScreen(LaunchDraft):
         yield Painted(self._narrow, id="narrow")
 
     def on_mount(self) -> None:
-        """Open the job; without one the first, else a new one."""
+        """Open the job or a new one; where no job was chosen the first, if there is any."""
         try:
             self.files = self.desk.jobs()
         except DistuiError as error:
             app_of(self).tell_error(error)
-        self._open(self.file or next(iter(self.files), None))
+        self._open(None if self.new else self.file or next(iter(self.files), None))
         self.set_class(True, f"-{self.tab}")
         self.call_after_refresh(self.form.scroll_home, animate=False)
 
@@ -135,8 +136,8 @@ class LaunchScreen(LaunchDraft):
 
     def _show_form(self) -> None:
         at = self.files.index(self.file) + 1 if self.file in self.files else 0
-        count = f"{at}/{len(self.files)} {self.glyphs.open}" if self.files else ""
-        name = self.job.name if self.job else self.file.name if self.file else "new-job"
+        count = f"{at or 'new'}/{len(self.files)} {self.glyphs.open}" if self.files else ""
+        name = self.job.name if self.job else self.file.name if self.file else Path(self.path).stem
         wrong = {p.key.split(".")[0] for p in self.preview.problems}
         values = job_form.values(self.text, self.job, self.job_text, self.document)
         self.form.show(name, count, self.job, self.preview.plan, self.marked, wrong, values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from textual.timer import Timer
 
 from distui.doctor.images import ImageId
-from distui.errors import DistuiError
+from distui.errors import DistuiError, Problem
 from distui.plan.model import RunPlan
 from distui.spec.job import Job
 from tui import files, job_form, plan_lines, shell
@@ -37,6 +38,10 @@ class LaunchDraft(View):
         self.file = job
         self.marked = marked
         """Hosts chosen on the Hosts screen; they win over the file's until the field is edited."""
+        self.new_path = ""
+        """Where a job that has no file yet will be."""
+        self.saved = False
+        """Whether the file is there with the text we know."""
         self.text = ""
         self.read_text = ""
         """The text as it is on disk, as far as we know."""
@@ -65,7 +70,7 @@ class LaunchDraft(View):
     @property
     def path(self) -> str:
         """Where the job file is, or will be."""
-        return str(self.file.path) if self.file else "new-job.yaml"
+        return str(self.file.path) if self.file else self.new_path
 
     @property
     def document(self) -> str | None:
@@ -83,7 +88,9 @@ class LaunchDraft(View):
 
     def after_crumbs(self, line: Line, look: Palette) -> None:
         """Whether it differs from the file."""
-        if self.text != self.read_text:
+        if not self.saved:
+            line.gap(2).put("new, not saved", look.watch)
+        elif self.text != self.read_text:
             line.gap(2).put("edited", look.muted)
 
     # The job.
@@ -91,8 +98,11 @@ class LaunchDraft(View):
     def _open(self, file: JobFile | None) -> None:
         """Show a job file, with the edits it had: the app keeps them until they are saved or thrown away."""
         self.file, self.run_id, self.job, self._checked = file, "", None, None
-        self._opened = True
-        self.read_text = job_form.NEW_JOB if file is None else self._read(file.path)
+        self._opened, self.saved = True, file is not None
+        if file is None:
+            self.new_path, self.read_text = job_form.new_job(os.path.lexists)
+        else:
+            self.read_text = self._read(file.path)
         self.text = app_of(self).drafts.get(self.path, self.read_text)
         self._later(now=True)
 
@@ -193,17 +203,18 @@ class LaunchDraft(View):
 
     async def _save(self) -> None:
         path, text = Path(self.path), self.text
-        before = self.read_text if self.file else None
+        before = self.read_text if self.saved else None
         if files.changed(path, before):
             lines = files.difference(files.read(path), text)
             if not await app_of(self).confirm(f"{path.name} was changed by somebody else", lines, "Write mine"):
                 return
         files.write(path, text)
-        self.read_text = text
+        self.read_text, self.saved = text, True
         if self.text == text:
             app_of(self).drafts.pop(self.path, None)
+        draft = await asyncio.to_thread(self.desk.draft, text, self.path, self.document)
         self._listed(path)
-        app_of(self).tell(f"saved {path}")
+        app_of(self).tell(_saved(path, draft.problems), level="warning" if draft.problems else "info")
         self.refresh_bars()
 
     def _listed(self, path: Path) -> None:
@@ -232,3 +243,13 @@ class LaunchDraft(View):
             path.write_text(self.text)
             await shell.outside(self.app, shell.editor_argv(path, line))
             self._set_text(self._read(path) or self.text, now=True)
+
+
+def _saved(path: Path, problems: Sequence[Problem]) -> str:
+    """That it is saved, and what keeps it from being a job."""
+    if not problems:
+        return f"saved {path}"
+    one = len(problems) == 1
+    told = [f"line {p.line}: " * bool(p.line) + f"{p.key}: " * bool(p.key) + p.message for p in problems[:2]]
+    more = [f"and {len(problems) - 2} more"] if len(problems) > 2 else []
+    return f"saved {path}, with {len(problems)} problem{'s' * (not one)}: " + "; ".join([*told, *more])
