@@ -77,7 +77,7 @@ class Viewer:
 
     def kill(self) -> None:
         """SIGKILL to it and its children; returns when it is gone."""
-        self.killed = not self.over
+        self.killed = self.killed or not self.over
         self.close()
 
     def finish(self, seconds: float) -> None:
