@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lab.runs import read_until, rest_of
+from lab.runs import read_until, rest_of, until
 
 pytestmark = pytest.mark.cluster
 
@@ -133,6 +133,27 @@ def test_an_attempt_is_seen_from_another_machine(lab: Any, home: Path, distui: D
     assert done.returncode == 1, done.stderr
     assert "following again-3, attempt 1 of 3" in done.stderr
     assert "only the distui that started the run begins the next attempt" in done.stderr
+    assert_clean(lab)
+
+
+def test_who_waits_on_another_machine_waits_for_the_next_attempt(
+    lab: Any, home: Path, start: Callable[..., Any], tmp_path: Path
+) -> None:
+    """An attempt that failed has a verdict on the hosts; it is not the run's while another follows."""
+    script = 'until [ -e /pytorch/go ]; do sleep 0.1; done; [ "$DISTUI_ATTEMPT" = 2 ] || exit 3'
+    keys = {"retries": 1, "volumes": ["/mnt/pytorch:/pytorch"]}
+    program = start(script, "--name", "again-10", "-o", "ndjson", job=keys)
+    read_until(program, type="phase", phase="follow")
+    other = lab.ssh_home(tmp_path / "other")
+    (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    waiter = lab.spawn_distui("wait", "again-10", home=other)
+    look = "find /root/.local/state/distui/hosts -name 'reader-*-wait'"
+    until(lambda: bool(lab.host("h1").out("sh", "-c", look).strip()))
+    (lab.share / "go").write_text("")
+    events = rest_of(program)
+    assert (events[-1]["state"], events[-1]["attempt"]) == ("succeeded", 2), program.stderr.read()
+    done = waiter.finish()
+    assert done.returncode == 0, done.stderr
     assert_clean(lab)
 
 
