@@ -160,8 +160,8 @@ class RunDesk(ABC):
 
     async def prune(self, run: str) -> None:
         """See tui.desk."""
-        from distui.cli.sweeping import recorded_token
         from distui.run.adopt import stop_found
+        from distui.run.end_record import launch_here
         from distui.run.sweep import sweep
 
         place = self._locate(run)
@@ -178,7 +178,7 @@ class RunDesk(ABC):
                 if left:
                     raise UsageError(f"run {run} is not all gone: {'; '.join(left)}", hint="try again")
             up = [host for host in place.hosts if host.name not in unreachable]
-            token = recorded_token(place.stored)
+            token = launch_here(place.stored)
             swept = await sweep(connector, up, run, token, spare=unreachable)
         if swept.left or swept.failed or swept.kept:
             left = [f"{host}: {words}" for host, words in {**swept.left, **swept.failed, **swept.kept}.items()]

@@ -48,22 +48,13 @@ async def sweep_run(
     return bool(swept), whole
 
 
-def recorded_token(stored: StoredRun | None) -> str:
-    """The token of the launch that is recorded here; "" where none is."""
-    from distui.plan.labels import task_from_labels
-    from distui.run.folder import token_of
-    from distui.run.recorded import stored_plan
-
-    plan = stored_plan(stored) if stored is not None else None
-    return token_of(task_from_labels(plan.tasks[0].labels if plan is not None and plan.tasks else {}))
-
-
 def _files(stored: StoredRun | None, token: str) -> tuple[tuple[str, str], ...]:
     """The rendezvous file of the launch that is recorded here, and its host."""
+    from distui.run.end_record import launch_here
     from distui.run.recorded import stored_plan
 
     plan = stored_plan(stored) if stored is not None else None
-    if plan is None or not plan.rendezvous_host_path or not plan.tasks or recorded_token(stored) != token:
+    if plan is None or not plan.rendezvous_host_path or not plan.tasks or launch_here(stored) != token:
         return ()
     return ((plan.tasks[0].host, plan.rendezvous_host_path),)
 

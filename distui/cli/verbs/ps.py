@@ -37,8 +37,8 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     The hosts are asked by their labels on containers, so that any machine with ssh sees the same runs. A host that
     does not answer is named on stderr. -q prints names only.
     """
-    from distui.cli.sweeping import recorded_token
     from distui.facts.troubles import shared
+    from distui.run.end_record import launch_here
 
     told = settings.of(ctx)
     out = consoles.of(told)
@@ -46,7 +46,7 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     recorded = [history.stored_row(s) for s in store.all()]
     hosts = _hosts(told, recorded)
     found, launches = wiring.run_async(_find(told, hosts), limit=told.timeout)
-    here = {recorded_token(s): s.is_followed for one in launches if (s := store.get(one.run)) is not None}
+    here = {launch_here(s): s.is_followed for one in launches if (s := store.get(one.run)) is not None}
     answered = {host.name for host in hosts} - set(found.unreachable)
     every = history.with_launches(history.joined(found, recorded), launches, here, answered=answered)
     rows = [r for r in every if (all_ or state or r.may_live) and state in (None, r.state)][:last]

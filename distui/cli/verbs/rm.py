@@ -108,12 +108,13 @@ async def _remove_launch(
     Raises UsageError for a launch that may be under way, NotFound, and ContactLost when there may be something on a
     host that did not answer.
     """
-    from distui.cli.sweeping import recorded_token, sweep_run, under_way, whose
+    from distui.cli.sweeping import sweep_run, under_way, whose
+    from distui.run.end_record import launch_here
     from distui.run.launches import find_launches
 
     up = [host for host in place.hosts if host.name not in unreachable]
     launches = (await find_launches(connector, up, place.run)).all
-    recorded = recorded_token(place.stored)
+    recorded = launch_here(place.stored)
     if alive := under_way(launches, recorded):
         hint = f"`distui stop {place.run}` ends it, and removes what it left if it was killed"
         raise UsageError(f"run {place.run} is being started by {whose(alive[0])}", hint=hint)

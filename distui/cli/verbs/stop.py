@@ -194,7 +194,8 @@ async def _end_launch(
     something on a host that did not answer.
     """
     from distui.cli.launching import owner
-    from distui.cli.sweeping import recorded_token, sweep_run, under_way, whose
+    from distui.cli.sweeping import sweep_run, under_way, whose
+    from distui.run.end_record import launch_here
     from distui.run.launches import find_launches
 
     if place.stored is not None and place.stored.is_followed:
@@ -204,7 +205,7 @@ async def _end_launch(
         return await _asked_here(out, place.stored)
     up = [host for host in place.hosts if host.name not in unreachable]
     launches = (await find_launches(connector, up, place.run)).all
-    recorded = recorded_token(place.stored)
+    recorded = launch_here(place.stored)
     others = sorted({whose(one) for one in launches if one.token != recorded and one.owner != owner()})
     if others and not await confirm_async(
         out, told, f"{place.run} is being started by {', '.join(others)}. {word.capitalize()} it?"
