@@ -109,10 +109,13 @@ def recorded_here(stored: StoredRun, token: str) -> EndRecord | None:
 
 
 def started_here(stored: StoredRun) -> frozenset[int]:
-    """The tasks of the newest attempt that were started, as it is recorded here."""
+    """The tasks of the newest attempt that were started and not stopped since, as it is recorded here.
+
+    A stop that was begun here may have removed any of them before it was interrupted, or met a host out of reach.
+    """
     started: set[int] = set()
     for value in stored.events():
-        if value.get("type") == "attempt":
+        if value.get("type") in ("attempt", "stop"):
             started.clear()
         elif value.get("type") == "task" and isinstance(value.get("task"), int):
             started.add(value["task"])

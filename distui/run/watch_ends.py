@@ -78,11 +78,11 @@ class WatchedEnds:
             state=event.state,
             seen_at=known.clock(),
         )
+        await self._maybe_stopped(track, end)  # before it is noted: until then it would look like a failure
         track.phase = "exited"
         track.ended(end)
         known.news()
         await self._say_limit(track)
-        await self._maybe_stopped(track, end)
         await self._tell(track)
 
     async def drained(self, track: TaskTrack) -> None:
@@ -97,18 +97,19 @@ class WatchedEnds:
     async def removed(self, track: TaskTrack) -> None:
         """Its container or folder is gone, though we did not remove it."""
         known, task = self._known, track.task
-        track.phase = "removed"
-        track.gone()
         if track.unseen:
+            track.phase = "removed"
+            track.gone()
             await self._say_unread(track)
             return
-        before = track.end
-        track.ended(End(None, state="removed", seen_at=known.clock()))
-        known.news()
+        before, end = track.end, End(None, state="removed", seen_at=known.clock())
         if before is None:
-            assert track.end is not None
-            await self._maybe_stopped(track, track.end)
-        elif not known.stopped_by:
+            await self._maybe_stopped(track, end)
+        track.phase = "removed"
+        track.gone()
+        track.ended(end)
+        known.news()
+        if before is not None and not known.stopped_by:
             await self._emit(Notice(known.clock(), "warning", f"{task.name}: {REMOVED}", task.host))
         await self._tell(track)
 
@@ -175,10 +176,11 @@ class WatchedEnds:
         """It ended as stopped ones do, but not by us: read who did now, for they remove their word soon."""
         known = self._known
         as_stopped = end.state == "removed" or (end.code in STOP_CODES and not end.oom)
-        if as_stopped and known.stop_began is None and not known.verdict().over_limit:
+        if as_stopped and known.stop_began is None:
             by = await self._hosts.ask_who_stopped(track.task.host)
-            if by:
-                known.stopped(Stop(track.exit_at, "elsewhere", by))
+            at = end.at if end.at is not None else end.seen_at
+            if by and at is not None:
+                known.stopped(Stop(at, "elsewhere", by))
 
     async def _say_left(self, track: TaskTrack) -> None:
         """What the end of a node means for a run that may lose some."""
