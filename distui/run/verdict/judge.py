@@ -195,7 +195,8 @@ def _after_the_stop(part: Part, group: First | None) -> Relation:
     words, end = part.words, part.task.end
     if group is None or words is None or words.at is None:
         return "stopped"
-    if end is not None and end.seen_at is not None and not end.signalled and part.code not in STOP_CODES:
+    unsignalled = end is not None and end.seen_at is not None and not end.signalled and part.code not in STOP_CODES
+    if unsignalled and (words.weight != "own" or _surely_after(part, group.chief)):
         return "followed"  # it ended by its own words before a signal reached it
     if words.weight != "own" and part.stop is not None and words.at < part.stop.at:
         return "followed"
@@ -203,6 +204,10 @@ def _after_the_stop(part: Part, group: First | None) -> Relation:
     if words.weight != "own" or chief.when is None or chief.words is None or not _same_words(words, chief.words):
         return "stopped"
     return "alike" if abs(words.at - chief.when.at) <= ALIKE else "stopped"
+
+
+def _surely_after(part: Part, chief: Part) -> bool:
+    return part.when is None or chief.when is None or chief.when.before(part.when)
 
 
 def _before(when: Moment | None, group: First | None, stops: Sequence[Stop]) -> bool:
