@@ -84,7 +84,8 @@ class GrowingFile:
             return (0, 0)
         return (told.st_ino, told.st_size)
 
-    def _refuse_changed(self) -> None:
+    def refuse_changed(self) -> None:
+        """Raise Changed when the file is `ours` and another than it was left."""
         if self._ours and self._known is not None and self._found() != self._known:
             raise Changed(errno.ESTALE, f"somebody emptied, removed or changed {self._path.name} here", str(self._path))
 
@@ -94,7 +95,7 @@ class GrowingFile:
         Raises Changed, and writes nothing, when the file is `ours` and another than it was left.
         """
         if self._waiting:
-            self._refuse_changed()
+            self.refuse_changed()
         while self._waiting:
             count = self.open().write(self._waiting)
             del self._waiting[:count]

@@ -230,11 +230,15 @@ class TaskLog:
         self.close()
 
     def checkpoint(self, resume: Mapping[str, Any]) -> bool:
-        """Store how far the log was read. False when a line is open or a write failed: then nothing is stored."""
+        """Store how far the log was read. False when a line is open, a write failed or a file was changed by somebody
+        else: then nothing is stored.
+        """
         if self.error is not None or not self._clean:
             return False
-        self._point = json.dumps({"files": self._lengths(), "resume": resume}).encode()
         try:
+            for file in self._files.values():
+                file.refuse_changed()
+            self._point = json.dumps({"files": self._lengths(), "resume": resume}).encode()
             self._store()
         except OSError as exc:
             self.error = exc

@@ -271,6 +271,19 @@ def test_a_file_that_is_changed_while_it_is_written_is_noticed(stored: StoredRun
         assert TaskLog(stored, 0, [0]).restore(dict) is None
 
 
+@pytest.mark.parametrize("how", ["emptied", "removed"])
+def test_a_file_that_is_changed_after_the_last_line_is_no_checkpoint(stored: StoredRun, how: str) -> None:
+    """Nothing more is written, so only the checkpoint can notice: its lengths would call the gap the whole log."""
+    log = TaskLog(stored, 0, [0])
+    log.feed(printed(b"one\n"))
+    assert log.checkpoint({"at": 1})
+    log.feed(printed(b"two\n"))
+    stored.rank_log(0).write_bytes(b"") if how == "emptied" else stored.rank_log(0).unlink()
+    assert not log.checkpoint({"at": 2})
+    assert log.changed
+    assert TaskLog(stored, 0, [0]).restore(dict) is None
+
+
 def test_more_logs_than_may_be_open(stored: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest is closed and opened again when it is written to; no line is lost, and none comes twice."""
     monkeypatch.setattr("distui.run.growing.most_logs", lambda: 2)
