@@ -13,7 +13,7 @@ DistuiError
 │   └── SessionLost            a connection that worked is gone                                6
 ├── LaunchFailed               launch failed part way and was rolled back                      5
 ├── ContactLost                a run's state is unknown; containers may live                   6
-└── NotFound                   no such run, host or job                                        7
+└── NotFound                   no such run or rank, or the one host that is asked for          7
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ExitCode(IntEnum):
     CONTACT_LOST = 6
     """Contact was lost: the run's state is unknown and containers may live."""
     NOT_FOUND = 7
-    """No such run, host or job."""
+    """No such run or rank, or not the one host that is asked for."""
     BUG = 70
     """A bug in distui; the crash file is named."""
     TIMEOUT = 124
@@ -167,6 +167,6 @@ class ContactLost(DistuiError):
 
 
 class NotFound(DistuiError):
-    """There is no such run, host or job."""
+    """There is no such run or rank, or not the one host that is asked for."""
 
     exit_code = ExitCode.NOT_FOUND

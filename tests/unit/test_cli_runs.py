@@ -357,3 +357,37 @@ def test_followed_logs_go_on_with_the_next_attempt(store: RunStore) -> None:
     said += [line.text for lines in reader.lines(to_end=True) for line in lines]
     reader.close()
     assert said == ["one", "two and a half", "three", "new one", "new"]
+
+
+NOWHERE = "version: 1\nhosts:\n  a: {addr: 127.0.0.1, port: 1, connect_timeout: 1s}\n"
+
+
+@pytest.mark.parametrize("verb", ["show", "logs", "attach", "wait", "stop", "kill", "rm", "exec"])
+@pytest.mark.parametrize(("inventory", "code"), [(None, 7), (NOWHERE, 6)], ids=["nobody to ask", "no answer"])
+def test_a_run_that_is_not_known_is_7_and_one_that_may_be_where_nobody_answers_is_6(
+    cli: Any, store: RunStore, verb: str, inventory: str | None, code: int
+) -> None:
+    """As docs/cli.md says of the exit codes, by every verb that takes a run."""
+    if inventory is not None:
+        Path("hosts.yaml").write_text(inventory)
+    more = {"stop": ["-y"], "kill": ["-y"], "rm": ["-y"], "exec": ["--", "true"]}.get(verb, [])
+    done = cli(verb, "never-was", *more)
+    assert done.code == code, done.err
+    assert "never-was" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("ssh", "nope"), 7), (("hosts", "show", "nope"), 7), (("hosts", "rm", "nope"), 7),
+        (("image", "push", "img:1", "--from", "nope"), 7), (("probe", "nope"), 2), (("plan", "nope.yaml"), 2),
+        (("run", "nope.yaml", "--headless", "-y"), 2), (("job", "validate", "nope.yaml"), 2),
+        (("plan", "-H", "nope", "--image", "x", "--", "true"), 2),
+    ],
+)  # fmt: skip
+def test_hosts_and_job_files_that_there_are_none_of(cli: Any, words: tuple[str, ...], code: int) -> None:
+    """The one host that is asked for is 7; what a run or a probe is to be made of is bad input."""
+    Path("hosts.yaml").write_text(NOWHERE)
+    done = cli(*words)
+    assert done.code == code, done.err
+    assert "nope" in done.err

@@ -135,6 +135,8 @@ async def _find(told: Settings, out: Console, place: runs.Place) -> FoundRun | N
         return None
     async with wiring.connected(told, place.hosts) as connector:
         found, unreachable = await runs.find(told, connector, place)
+    if place.stored is None:
+        return runs.there(told, place, found, unreachable)
     for one in shared(unreachable):
         out.warn(f"distui: {one.message}", "yellow")
     return found
