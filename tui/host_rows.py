@@ -24,6 +24,8 @@ FOLDS = ("hist", "disk", "addr", "rtt", "gpus", "total", "gaps", "fabric")
 LEFT = 4
 """Cells before HOST: cursor, mark, state, gap."""
 RUN_LEAST = 10
+NO_GPUS = {"none": "no GPU", "silent": "driver !", "unknown": "-"}
+"""What stands in the place of GPUs, by `HostBoard.gpu_state`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,16 +240,16 @@ def rtt(host: HostBoard) -> str:
 
 
 def _gpus(line: Line, host: HostBoard, width: int, ink: Inks, glyphs: Glyphs) -> None:
-    gpus = host.facts.gpu.gpus if host.facts else ()
-    start = line.width
-    if host.facts and host.facts.gpu.problem:
-        line.put(cut("driver !", width), ink.palette.watch)
-    elif not gpus:
-        line.put("no GPU", ink.muted)
+    start, state = line.width, host.gpu_state
+    if state != "some":
+        style = ink.palette.watch if state == "silent" else ink.muted
+        line.put(cut(NO_GPUS[state], width), style)
     else:
-        broken = any(g.problem for g in gpus)
-        line.put(len(gpus), ink.text).put(f" {glyphs.times} ", ink.faint)
-        line.put(cut(figures.models(gpus), width - (line.width - start) - 2 * broken), ink.muted)
+        known = [lane.facts for lane in host.lanes() if lane.facts]
+        broken = bool(host.facts and host.facts.gpu.problem) or any(g.problem for g in known)
+        line.put(len(host.gpus), ink.text).put(f" {glyphs.times} ", ink.faint)
+        words = figures.models(known) if known else "GPU"
+        line.put(cut(words, width - (line.width - start) - 2 * broken), ink.muted)
         if broken:
             line.put(" !", ink.palette.watch)
     line.gap(start + width - line.width).gap(2)

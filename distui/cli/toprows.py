@@ -160,7 +160,7 @@ def _machine_row(host: HostBoard) -> tuple[str, ...]:
     return (
         host.name,
         "",
-        "no GPU",
+        {"none": "no GPU", "silent": "driver!"}.get(host.gpu_state, ""),
         _told(live.cpu_pct if live else None, "{:.0f}%"),
         "" if memory is None else f"{memory[0] / 1024:.1f}/{memory[1] / 1024:.0f}G",
         *[""] * 7,

@@ -185,6 +185,8 @@ class HostBoard:
     probing: bool = False
     seen: float | None = None
     """When it last answered, on our clock."""
+    probed_at: float | None = None
+    """When its last probe ended, answered or not, on our clock."""
     sample: HostSampled | None = None
     gpus: dict[int, GpuLane] = field(default_factory=dict)
     links: dict[str, LinkLane] = field(default_factory=dict)
@@ -214,6 +216,18 @@ class HostBoard:
         """The same in two words for a row, `no docker`; "" when all is well."""
         trouble = self.engine_trouble
         return "" if trouble is None else _ENGINE_WORDS.get(trouble.code, "{} broken").format(self.spec.engine)
+
+    @property
+    def gpu_state(self) -> Literal["some", "none", "silent", "unknown"]:
+        """What is known of its GPUs by probe and samples together: a GPU that either names is there.
+
+        `silent`: the driver did not answer the probe and no sample names one; `unknown`: no probe was answered.
+        """
+        if self.gpus and (self.facts is None or not self.facts.gpu.problem or (self.sample and self.sample.gpus)):
+            return "some"
+        if self.facts is None:
+            return "unknown"
+        return "silent" if self.facts.gpu.problem else "none"
 
     def lanes(self) -> list[GpuLane]:
         """Its GPUs by index."""
@@ -337,7 +351,7 @@ class Board:
         host = self.hosts.get(name)
         if host is None:
             return
-        host.probing = False
+        host.probing, host.probed_at = False, at
         match result:
             case HostDown(error=error):
                 if host.trouble is None or host.trouble.message != error.message:

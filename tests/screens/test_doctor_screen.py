@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,33 @@ async def test_many_hosts_keep_only_columns_with_findings(open_app: Any, desk: F
         await settle(pilot)
         assert app.screen.columns[:1] == ("n07",) or "n07" in app.screen.columns
         assert "others" in screen_text(app)
+
+
+async def test_findings_have_a_date_and_old_ones_are_asked_for_anew(
+    open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When and how long ago they were taken; opening the screen again asks the hosts where that was long ago."""
+    start = time.time()
+    clock = [start]
+    monkeypatch.setattr(time, "time", lambda: clock[0])
+
+    def probes() -> int:
+        return sum(call[0] == "probe" for call in desk.calls)
+
+    async with open_app((80, 24), start="doctor") as (app, pilot):
+        asked = probes()
+        assert f"{time.strftime('%H:%M:%S', time.localtime(start))}, 0 s ago" in screen_text(app)
+        clock[0] = start + 50
+        await pilot.press("1", "4")
+        await settle(pilot)
+        assert "50 s ago" in screen_text(app)
+        assert probes() == asked
+        clock[0] = start + 300
+        app.screen.refresh_bars()
+        await pilot.pause()
+        shot(app, "doctor-old")
+        assert "5 min ago" in screen_text(app)
+        await pilot.press("1", "4")
+        await settle(pilot)
+        assert probes() == asked + 1
+        assert "0 s ago" in screen_text(app)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fakes import FakeDesk, facts, sample, screen_text, settle, shot
 
-from distui.facts.host import Engine, HostDown, Trouble
+from distui.facts.host import Engine, Gpus, HostDown, Trouble
 from distui.spec.inventory import Host
 from tui.desk import HostNews
 from tui.screens.hosts import HostsScreen
@@ -89,6 +89,29 @@ async def test_a_host_whose_tasks_are_processes_needs_no_docker(open_app: Any, d
         assert "free" in row(app, "node03")
         assert row(app, "node03").split()[0] == "●"
         assert "no engine" not in screen_text(app)
+
+
+@pytest.mark.parametrize("probed", ["not yet", "none found", "driver silent"])
+async def test_gpus_that_only_samples_name_are_gpus(open_app: Any, desk: FakeDesk, probed: str) -> None:
+    """Never `no GPU` beside their load: figures may come before the probe, or name GPUs that the probe did not find."""
+    problem = Trouble("driver", "nvidia-smi does not answer")
+    if probed != "not yet":
+        found = Gpus(problem=problem) if probed == "driver silent" else Gpus()
+        desk.answers["node04"] = facts("node04", 4, gpu=found)
+    else:
+        del desk.answers["node04"]
+
+        async def others(given: Any, on_result: Any) -> None:
+            for name, result in desk.answers.items():
+                on_result(name, result)
+
+        desk.probe = others  # type: ignore[method-assign]
+    async with open_app((120, 40)) as (app, pilot):
+        await say(desk, pilot, "node04")
+        assert "no GPU" not in row(app, "node04")
+        assert "8 × GPU" in row(app, "node04")
+        assert "96%" in row(app, "node04")
+        assert "no GPU" in row(app, "gw1")
 
 
 async def test_before_it_answers_a_host_is_asked(open_app: Any, desk: FakeDesk) -> None:

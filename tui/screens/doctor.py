@@ -18,7 +18,7 @@ from distui.doctor.images import Images
 from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import REACH, reach_table
 from distui.facts.host import HostFacts, ProbeResult
-from tui import files
+from tui import figures, files
 from tui.base import FILTER, Action, ViewName, app_of, bindings, desk_of, glyphs_of, look_of
 from tui.paint import Line, cut
 from tui.screens.doctor_smoke import Smoking
@@ -28,6 +28,8 @@ from tui.widgets.rows import Row, RowList
 
 CELL, CHECK = 8, 44
 FINDING_LEAST = 24
+FRESH_S = 60.0
+"""Findings that are older are asked for anew when the screen is opened."""
 MOST_HOSTS = 8
 """With more hosts only columns that are not `ok` everywhere stay."""
 
@@ -93,8 +95,29 @@ class DoctorScreen(Smoking):
     """
 
     def on_mount(self) -> None:
-        """Check what is known."""
+        """Check what is known; its age is told as it grows."""
+        self.set_interval(5.0, self.refresh_bars)
         self.news(frozenset())
+
+    def on_screen_resume(self) -> None:
+        """What was found long ago is asked for again; it stays, with its age, until the answers are there."""
+        super().on_screen_resume()
+        asking = any(host.probing for host in self.board.hosts.values())
+        if self._asked and not asking and self.taken is not None and time.time() - self.taken > FRESH_S:
+            self.action_probe()
+
+    @property
+    def taken(self) -> float | None:
+        """When the oldest of the findings was taken."""
+        known = [at for name in self.results if (at := self.board[name].probed_at) is not None]
+        return min(known, default=None)
+
+    def after_crumbs(self, line: Line, look: Palette) -> None:
+        """When the findings were taken, and how old they are."""
+        if self.taken is not None:
+            old = max(0.0, time.time() - self.taken)
+            words = f"{time.strftime('%H:%M:%S', time.localtime(self.taken))}, {figures.ago(old)}"
+            line.gap(2).put(words, look.watch if old > FRESH_S else look.muted)
 
     def _ask(self) -> None:
         """What a probe does not tell: images, and who reaches whom."""

@@ -248,7 +248,18 @@ class HostDetailScreen(HostActs):
             return [Line().gap(2).put(f"{self.glyphs.bad} {reason}", look.wrong).gap(3).put(seen, look.faint)]
         match self.tab:
             case "gpu" if not host.gpus:
-                return [Line().gap(2).put("no GPU" if host.facts else "asking" + self.glyphs.ellipsis, look.muted)]
+                return [
+                    Line()
+                    .gap(2)
+                    .put(
+                        "no GPU"
+                        if host.gpu_state == "none"
+                        else "driver !"
+                        if host.facts
+                        else "asking" + self.glyphs.ellipsis,
+                        look.muted,
+                    )
+                ]
             case "gpu":
                 return [gpu_header(host, gpu_columns(width, detail=True), look)]
             case "net":
