@@ -176,7 +176,7 @@ def test_every_syntax_error_shows_a_line_and_no_jargon(text: str) -> None:
     parse(Source("f.yaml", text), problems)
     for problem in problems.error().problems if problems else ():
         assert problem.line
-        assert render(problem).endswith("^")
+        assert render(problem).endswith("^") or not problem.snippet.strip()  # a blank line has nothing to point at
         assert not [w for w in ("token", "scalar", "node", "flow", "block mapping", "while ") if w in problem.message]
 
 

@@ -41,13 +41,24 @@ from distui.run.onhost.wire import GREETING
 from distui.run.store import RunStore, StoredRun
 from distui.run.traceback import folds
 from distui.session import Completed
-from distui.spec import choose, document, hostfile, import_hosts, overrides, read_inventory, read_job
+from distui.spec import (
+    ansible_ranges,
+    choose,
+    document,
+    hostfile,
+    import_ansible,
+    import_hosts,
+    import_ssh,
+    overrides,
+    read_inventory,
+    read_job,
+)
 from distui.spec.inventory import Host
 from distui.spec.nodes import Source
 from distui.spec.problems import Problems
 
-SECONDS = 2.0
-"""A reader that takes so long for a small input would not end for a large one."""
+SECONDS = 20.0
+"""Of processor time: a reader that takes so long for a small input would not end for a large one."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +110,9 @@ READERS: dict[str, Reader] = {
     "spec.read_job.read_jobs": Reader(lambda t: read_job.read_jobs(t, "f", environ={}), (UsageError,)),
     "spec.hostfile.read_hostfile": Reader(lambda t: hostfile.read_hostfile(t, "f"), (UsageError,)),
     "spec.import_hosts.read": Reader(forms),
+    "spec.import_ansible.read_ansible": Reader(lambda t: import_ansible.read_ansible(t, "f"), (UsageError,)),
+    "spec.import_ssh.read_ssh_config": Reader(lambda t: import_ssh.read_ssh_config(t, "f"), (UsageError,)),
+    "spec.ansible_ranges.parse": Reader(ansible_ranges.parse, (ansible_ranges.Wrong,)),
     "spec.choose.parse_label": Reader(choose.parse_label, (UsageError,)),
     "spec.overrides.parse_set": Reader(overrides.parse_set, (UsageError,)),
     "plan.docker.read_entrypoint": Reader(docker.read_entrypoint, (ValueError,)),
