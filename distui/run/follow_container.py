@@ -193,7 +193,7 @@ class ContainerReader:
             if not self._target.has_room:
                 return False
             if parser.daemon_error:
-                await self._say(f"the engine could not read the log on: {parser.daemon_error}")
+                await self._say(f"{_why_unread(parser.daemon_error)}: {self._missing}")
         self._full = self._full and self.cursor.skipping  # a full read that did not give all says so itself
         return True
 
@@ -257,3 +257,9 @@ class ContainerReader:
         if text not in self._said:
             self._said.add(text)
             await self._emit(Note(text, self.task))
+
+
+def _why_unread(words: str) -> str:
+    """What the engine's error in the middle of a log means; moby says of a file that is gone what the system says."""
+    gone = "no such file" in words
+    return f"its log was removed on the host ({words})" if gone else f"the engine could not read the log on: {words}"
