@@ -23,6 +23,7 @@ from lab.runs import (
     TICKS,
     assert_clean,
     assert_complete,
+    both_ignore,
     count_running,
     log_of,
     read_until,
@@ -250,16 +251,20 @@ def test_a_tail_is_followed_from_the_line_where_the_log_was(
     assert_clean(lab)
 
 
+STOP_IS_SAID = "test -e ~/.local/state/distui/hosts/h*/slow/stopped"
+
+
 def test_a_stop_that_is_interrupted_can_be_finished(
     lab: Any, home: Path, other: Path, start: Callable[..., Any]
 ) -> None:
     """Ranks that ignore SIGTERM: the run is killed while it stops them, then `stop` is; another one ends it."""
     program = start(IGNORES_TERM, "--name", "slow", job={"stop_grace": "60s"})
+    until(lambda: both_ignore(lab, "slow"))
     program.send_signal(signal.SIGINT)
     until(lambda: times_asked(lab, "slow") == [1, 1])
     kill(program)
     with lab.spawn_distui("stop", "slow", "-y", home=other) as stop:
-        until(lambda: times_asked(lab, "slow") == [2, 2])
+        until(lambda: all(host.exec(STOP_IS_SAID, check=False).returncode == 0 for host in lab.hosts[:2]))
         stop.send_signal(signal.SIGTERM)
         interrupted = stop.finish(timeout=20)
     assert interrupted.returncode == -signal.SIGTERM, interrupted.stderr

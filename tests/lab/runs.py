@@ -75,8 +75,17 @@ def log_of(home: Path, run: str, rank: int) -> bytes:
 
 def times_asked(lab: Lab, run: str) -> list[int]:
     """How often each of a run's two ranks that run IGNORES_TERM was sent SIGTERM."""
-    logs = (lab.hosts[rank].out("docker", "logs", f"distui-{run}-{rank}") for rank in range(2))
-    return [log.count("asked") for log in logs]
+    return [log.count("asked") for log in _logs(lab, run)]
+
+
+def both_ignore(lab: Lab, run: str) -> bool:
+    """Whether both ranks of a run that run IGNORES_TERM have come so far: before, a SIGTERM ends them."""
+    return all("started" in log for log in _logs(lab, run))
+
+
+def _logs(lab: Lab, run: str) -> list[str]:
+    names = [f"distui-{run}-{rank}" for rank in range(2)]
+    return [lab.hosts[rank].exec("docker", "logs", name, check=False).stdout for rank, name in enumerate(names)]
 
 
 def assert_complete(result: dict[str, Any], ticks: int, ranks: Sequence[int] = (0, 1)) -> None:
