@@ -35,7 +35,7 @@ class TooLarge(OSError):
 
 
 def open_fd(path: str | Path, flags: int, mode: int = 0o600) -> int:
-    """A descriptor of a regular file, as from os.open, and closed on exec. Never waits.
+    """A descriptor of a regular file, or of /dev/null, as from os.open, and closed on exec. Never waits.
 
     Raises OSError: IsADirectoryError for a folder, NotAFile for what is no regular file.
     """
@@ -46,14 +46,17 @@ def open_fd(path: str | Path, flags: int, mode: int = 0o600) -> int:
             raise NotAFile(error.errno, "is not a regular file", str(path)) from None
         raise
     try:
-        _refuse_others(os.fstat(handle).st_mode, path)
+        _refuse_others(os.fstat(handle), path)
     except OSError:
         os.close(handle)
         raise
     return handle
 
 
-def _refuse_others(mode: int, path: str | Path) -> None:
+def _refuse_others(status: os.stat_result, path: str | Path) -> None:
+    mode = status.st_mode
+    if stat.S_ISCHR(mode) and status.st_rdev == Path(os.devnull).stat().st_rdev:
+        return  # how users say "no file", as in `UserKnownHostsFile /dev/null`
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):

@@ -167,6 +167,8 @@ def _because(event: StopAsked) -> str:
             return "the launch failed"
         case "done":
             return "the run is done"
+        case "lost":
+            return "a host is out of reach for too long"
 
 
 def _ranks(changes: Sequence[RankChanged], names: Names) -> Iterator[Line]:

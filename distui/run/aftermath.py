@@ -105,9 +105,13 @@ def _ours(state: RunState, zero: float) -> Iterator[Moment]:
     """What distui did."""
     if state.stopping is not None and state.stopping.at >= zero:
         how = f"SIGTERM, {state.stopping.grace:.0f} s grace" if state.stopping.grace else "SIGKILL"
-        why = {"failure": "on_fail: stop", "user": "asked for", "timeout": "--timeout", "done": "the run is done"}.get(
-            state.stopping.reason, ""
-        )
+        why = {
+            "failure": "on_fail: stop",
+            "user": "asked for",
+            "timeout": "--timeout",
+            "done": "the run is done",
+            "lost": "a host out of reach",
+        }.get(state.stopping.reason, "")
         yield Moment(state.stopping.at - zero, "distui", "stop", ", ".join(part for part in (how, why) if part))
     ended = state.ended
     if ended is None or ended.outcome == "detached":

@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 STOP_CAUSES: Mapping[StopReason, StopCause] = {
     "user": "user", "failure": "failure", "timeout": "timeout", "done": "done", "max_duration": "limit",
-    "launch_failed": "failure",
+    "launch_failed": "failure", "lost": "timeout",
 }  # fmt: skip
 """A stop's reason, as the verdict knows it."""
 
 NEVER_MET = 10.0
 """Seconds that a stop waits for a host which did not answer from its beginning on."""
+
+TO_END = 30.0
+"""Seconds beyond the grace within which stopped ranks have ended, and their logs are read."""
 
 AFTER_ROOM = 15.0
 """Seconds after which logs that waited for room on the disk here are read up to now."""
@@ -47,7 +50,7 @@ async def _until_over(run: RunController, stops: list[asyncio.Task[None]]) -> No
     """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
     known, requests, turns = run.known, run.requests, Turns()
     while not (known.settled or run.watch.broken or requests.detach):
-        if known.lost_longer_than(_patience(run)):
+        if known.lost_longer_than(_patience(run)) and not _others_end(run):
             for host in known.lost_hosts:
                 run.hosts[host].patience = 0.0
             break
@@ -65,6 +68,20 @@ async def _until_over(run: RunController, stops: list[asyncio.Task[None]]) -> No
             if turns.due(run.clock(), quiet=any(rank.quiet for rank in run.state.ranks.values())):
                 stops.append(asyncio.create_task(tell_network(run)))
         _raise_bugs(stops)
+
+
+def _others_end(run: RunController) -> bool:
+    """Whether hosts out of reach are not given up yet, since ranks elsewhere are to end first: stopped with their grace
+    like by any other stop, and read to their end, before anything of them is removed.
+    """
+    known = run.known
+    if all(t.over or t.task.host in known.lost_hosts for t in known.tracks.values()):
+        return False
+    if known.stop_began is not None:
+        return run.clock() < known.stop_began + run.requests.grace + TO_END
+    if run.recorded is None and run.requests.stop is None:
+        run.request_stop("lost", exit=ExitCode.CONTACT_LOST)
+    return run.recorded is None
 
 
 def _stop_by_itself(run: RunController) -> None:
@@ -91,7 +108,7 @@ def _patience(run: RunController) -> float:
         return run.limits.lost
     if run.known.only_unmet:  # a stop from elsewhere is pending there, and is said to be
         return min(run.limits.lost, NEVER_MET)
-    return min(run.limits.lost, run.requests.grace + 30)
+    return min(run.limits.lost, run.requests.grace + TO_END)
 
 
 async def _wait_for_change(run: RunController) -> None:

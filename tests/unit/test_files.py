@@ -56,6 +56,17 @@ def test_what_is_no_regular_file_is_neither_read_nor_written(other: Callable[[Pa
         assert "is" in files.reason(error.value)
 
 
+def test_the_null_device_is_an_empty_file(tmp_path: Path) -> None:
+    """`UserKnownHostsFile /dev/null`, `ssh -F /dev/null` and links to it are how users say that there is no file."""
+    link = tmp_path / "known_hosts"
+    link.symlink_to(os.devnull)
+    for path in (Path(os.devnull), link):
+        assert files.read_bytes(path) == b""
+        with files.open_private(path) as file:
+            file.write(b"lost")
+        assert list(files.lines_of(path)) == []
+
+
 def test_a_run_s_folder_without_one_regular_file(other: Callable[[Path], None], tmp_path: Path) -> None:
     """Every reader counts it as absent or says what is wrong; none waits for it."""
     run = RunStore(tmp_path).create("r")

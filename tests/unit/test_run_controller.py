@@ -374,6 +374,36 @@ async def test_a_host_that_stays_lost_leaves_the_run_unknown(cluster: Cluster, m
     assert [c.status for c in host.containers] == ["running"]
 
 
+async def test_ranks_elsewhere_are_stopped_before_a_host_is_given_up(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With their grace, and their last words read; who stops the run once the host is back finds no end unseen."""
+    monkeypatch.setattr("distui.run.host_run.GIVE_UP", 0.0)
+    host = cluster.hosts[1]
+    gone = dict.fromkeys(("ps", "cat", "stop"), HostUnreachable("h2", "h2 does not answer"))
+
+    async def cut() -> None:
+        await until(running(cluster))
+        host.fails |= gone
+        host.news.put_nowait(Lost("host", "h2: connection lost"))
+
+    plan = cluster.plan()
+    ended = await cluster.run(plan, cut(), limits=Limits(lost=0.05))
+    assert (ended.outcome, ended.exit) == ("unknown", 6)
+    assert [(e.reason, e.grace) for e in cluster.of(StopAsked)] == [("lost", plan.stop_grace)]
+    assert [(e.state, e.exit) for e in cluster.of(RankChanged) if e.rank == 0][-1] == ("stopped", 143)
+    assert cluster.hosts[0].containers == []
+
+    for name in gone:
+        del host.fails[name]
+    cluster.events.clear()
+    controller = cluster.controller(plan, adopted=True)
+    controller.request_stop("user", exit=ExitCode.OK)
+    ended = await cluster.drive(controller)
+    assert (ended.outcome, ended.exit, ended.leftovers) == ("stopped", 0, ())
+    assert cluster.left() == []
+
+
 async def test_a_follower_that_cannot_go_on_is_no_success(cluster: Cluster) -> None:
     """An error of the follower ends the controller with `unknown`, and the run lives on."""
 

@@ -181,6 +181,16 @@ def test_what_our_own_stop_caused_is_never_the_cause() -> None:
     assert found.ranks[0].words == "stopped by distui (exit 1)"
 
 
+def test_a_chief_s_exit_code_is_the_run_s_only_when_it_is_its_own() -> None:
+    """Worker 0 said that its peer went away, and lived until our stop made it 143: the run's exit code is 1."""
+    rules = Rules(launcher="tf", judges=(0, 1))
+    killed, stop = task(1, ended(10.0, 137)), Stop(11.0, "failure")
+    outlived = verdict(task(0, ended(12.0, 143), *said(10.2, ECHO)), killed, stop=stop, rules=rules)
+    own = verdict(task(0, ended(10.5, 4), *said(10.2, ECHO)), killed, stop=stop, rules=rules)
+    assert (failure(outlived)[0], outlived.outcome, outlived.exit) == (1, "failed", 1)
+    assert (own.outcome, own.exit) == ("failed", 4)
+
+
 def test_a_rank_that_was_done_before_the_stop_succeeded() -> None:
     """Exit 0 before it is no stop's doing; so is one of which the engine knows that nobody signalled it."""
     found = verdict(

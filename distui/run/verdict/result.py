@@ -58,7 +58,8 @@ def _unknown(evidence: Evidence, bad: frozenset[int]) -> bool:
 
 
 def _judged(evidence: Evidence, parts: Sequence[Part]) -> int | None:
-    """The exit code of a run that `done_when` ends: its first judge's own (the chief's, or worker 0's).
+    """The exit code of a run that `done_when` ends: its first judge's own (the chief's, or worker 0's), not one that
+    our stop gave it.
 
     None when the run has no such tasks, or not all of them ended by themselves.
     """
@@ -68,4 +69,5 @@ def _judged(evidence: Evidence, parts: Sequence[Part]) -> int | None:
         return None
     if all(p.how == "succeeded" for p in own.values()):
         return ExitCode.OK
-    return own[judges[0]].code or ExitCode.RANK_FAILED
+    chief = own[judges[0]]
+    return ExitCode.RANK_FAILED if chief.outlived else chief.code or ExitCode.RANK_FAILED
