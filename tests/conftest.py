@@ -10,5 +10,7 @@ from pathlib import Path
 os.umask(0o022)  # folders that a test makes are not for others to write to, whoever calls it
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-# A shell's `&` starts programs with SIGINT ignored, and distui leaves signals alone that its caller ignores.
+# A shell's `&` starts programs with SIGINT ignored and nohup with SIGHUP, and distui leaves signals alone that its
+# caller ignores.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
