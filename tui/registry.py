@@ -27,13 +27,14 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     from tui.screens.run import RunScreen
     from tui.screens.runs import RunsScreen
     from tui.screens.text import TextScreen
+    from tui.widgets.pane import Pane
     from tui.widgets.rows import RowList
 
     found = {
         "Hosts": HostsScreen, "One host": HostDetailScreen, "Jobs": JobsScreen, "Launch": LaunchScreen,
         "Runs": RunsScreen, "One run": RunScreen, "Doctor": DoctorScreen, "A text": TextScreen,
         "A container's log": ContainerLogScreen,
-        "Lists": RowList, "Everywhere": DistuiApp,
+        "Lists": RowList, "Panes of logs": Pane, "Everywhere": DistuiApp,
     }  # fmt: skip
     return tuple((title, _actions(kind)) for title, kind in found.items())
 
@@ -69,7 +70,7 @@ def with_keys_taken(keymap: Mapping[str, str]) -> dict[str, str]:
     An action that has no other key keeps it.
     """
     found = dict(keymap)
-    everywhere = {"Lists", "Everywhere"}
+    everywhere = {"Lists", "Panes of logs", "Everywhere"}
     homes = {name: {title for title, actions in places() for a in actions if a.id == name} for name in keymap}
     for title, actions in places():
         for action in actions:

@@ -92,6 +92,7 @@ def test_a_key_is_taken_where_both_can_be_meant_and_never_an_action_s_last() -> 
     """w saves in the launch form, which has no filter; an action with one key keeps it."""
     assert with_keys_taken({"filter": "ctrl+f"}) == {"filter": "ctrl+f", "page_down": "pagedown"}
     assert "save" not in with_keys_taken({"filter": "w"})
+    assert with_keys_taken({"filter": "l"})["right"] == "right"  # in a pane of a run
 
 
 async def test_the_menu_of_actions(open_app: Any) -> None:
