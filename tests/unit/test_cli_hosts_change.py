@@ -139,6 +139,15 @@ def test_only_matching_hosts_are_taken() -> None:
     assert found.hosts[0] == Found("node01", {"user": "ubuntu"})
 
 
+def test_a_group_that_is_there_is_kept_and_said(cli: Any) -> None:
+    """With the hosts that the import has in it."""
+    Path("hosts.yaml").write_text("version: 1\nhosts:\n  n1: {}\ngroups:\n  web: [n1]\n")
+    Path("inv.ini").write_text("[web]\nn1\nn2\nn3\n[db]\nn2\n")
+    done = cli("hosts", "import", "ansible", "inv.ini", "--write")
+    assert "group web is there and stays as it is, without n[2-3]" in done.err
+    assert "web: [n1]\n  db: n2\n" in Path("hosts.yaml").read_text()
+
+
 def test_import_prints_or_adds_what_is_not_there(cli: Any, home: Path) -> None:
     """ssh's own config is the default source; what is there already stays as it is written."""
     (home / ".ssh").mkdir()
@@ -147,7 +156,7 @@ def test_import_prints_or_adds_what_is_not_there(cli: Any, home: Path) -> None:
     assert printed.out == 'version: 1\nhosts:\n  "node[01,03]": {}\n'
     Path("hosts.yaml").write_text(HOSTS)
     done = cli("hosts", "import", "ssh-config", "--match", "node*", "--write")
-    assert "1 host added, 1 were there" in done.err
+    assert "1 host added, 1 was there" in done.err
     assert Path("hosts.yaml").read_text() == HOSTS.replace("  gw.lab: {}\n", "  gw.lab: {}\n  node03: {}\n")
     again = cli("hosts", "import", "nodeset", "node[01-03]", "--write")
     assert "0 hosts added, 3 were there" in again.err

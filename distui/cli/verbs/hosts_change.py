@@ -124,9 +124,14 @@ def import_(
     target = _path(told)
     before = _text(target)
     changed, added, there = _merged(target, before or NEW, found)
+    for group, names in _left_out(target, before, found).items():
+        out.say(f"{target}: group {group} is there and stays as it is, without {names}", "yellow")
     if added:
         _save(target, before, changed)
-    out.say(f"{target}: {counted(added, 'host')} added" + (f", {there} were there" if there else ""))
+    out.say(
+        f"{target}: {counted(added, 'host')} added"
+        + (f", {there} {'was' if there == 1 else 'were'} there" if there else "")
+    )
     return 0
 
 
@@ -179,6 +184,16 @@ def _merged(path: str, text: str, found: Imported) -> tuple[str, int, int]:
         if group not in _keys(text, "groups"):
             text = _changed(path, text, ("groups", group), scalar(fold(members)))
     return text, len(new.hosts), len(found.hosts) - len(new.hosts)
+
+
+def _left_out(path: str, text: str | None, found: Imported) -> dict[str, str]:
+    """Group -> hosts, folded, that the import has in it and the file, which has a group of that name, does not."""
+    from distui.spec.names import fold
+    from distui.spec.read_inventory import read_inventory
+
+    kept = read_inventory(text, path).groups if text and _keys(text, "hosts") else {}
+    lacking = {g: [m for m in members if m not in kept[g]] for g, members in found.groups.items() if g in kept}
+    return {group: fold(names) for group, names in lacking.items() if names}
 
 
 # The file
