@@ -119,7 +119,7 @@ def held(tasks: Sequence[Task]) -> str:
 
 
 def _meeting(plan: RunPlan, width: int) -> str:
-    return _wrapped(f"{_listens(plan)}. {_course(plan)}{end_words(plan)}", width, "")
+    return _wrapped(f"{_listens(plan)}. {_course(plan)}{end_words(plan)}{_asked(plan)}", width, "")
 
 
 def _listens(plan: RunPlan) -> str:
@@ -141,6 +141,18 @@ def end_words(plan: RunPlan) -> str:
     judges = [t.name for t in plan.tasks if t.index in waited]
     many = "s" if len(judges) == 1 else ""
     return f" The run ends when {', '.join(judges)} end{many}; {', '.join(others)} are then stopped."
+
+
+def _asked(plan: RunPlan) -> str:
+    """What the job asks for beyond exit status 0."""
+    asked = []
+    if plan.success is not None:
+        need = plan.success
+        asked += [f"it lasts {need.min_seconds:g} s"] if need.min_seconds is not None else []
+        asked += [f"a rank prints what {need.regex} matches"] if need.regex is not None else []
+        asked += [f"{need.file} is there at the end"] if need.file is not None else []
+    asked += [f"all ranks print the same for {plan.same}"] if plan.same is not None else []
+    return f" It has succeeded only if {', and '.join(asked)}." if asked else ""
 
 
 def _build(plan: RunPlan) -> str:

@@ -28,7 +28,7 @@ from distui.plan.model import HostNetwork
 from distui.plan.plan import NoPlan, RunPlan, Task, plan
 from distui.plan.render import render_text
 from distui.spec.inventory import Host, HostPick, Inventory
-from distui.spec.job import Fabric, Job, RankLayout, Rendezvous, Torchrun
+from distui.spec.job import Fabric, Job, RankLayout, Rendezvous, Success, Torchrun
 
 
 def facts(name: str, number: int, *, gpus: int = 0, **more: Any) -> HostFacts:
@@ -317,6 +317,17 @@ def test_torchrun_with_c10d_names_its_endpoint_and_its_host() -> None:
         assert task.env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
     assert [words_after(t.start, "--local-addr") for t in made.tasks] == [["10.77.0.11"], ["10.77.0.12"]]
     assert (made.min_nodes, made.max_restarts) == (None, 0)
+
+
+def test_what_a_job_asks_for_beyond_exit_0_is_said() -> None:
+    """Whoever reads the plan learns when a run of it has succeeded."""
+    asked = Success(regex="final loss", file="/out/model.pt", min_seconds=600)
+    made = good(dataclasses.replace(JOB, success=asked, same="hash (.*)"))
+    assert (
+        "It has succeeded only if it lasts 600 s, and a rank prints what final loss matches, "
+        "and /out/model.pt is there at the end, and all ranks print the same for hash (.*)."
+    ) in render_text(made, width=1000)
+    assert "succeeded only" not in render_text(good(JOB), width=1000)
 
 
 def test_nodes_that_may_be_lost() -> None:
