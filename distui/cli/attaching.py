@@ -85,8 +85,13 @@ def open_here(stored: StoredRun | None, unreachable: Collection[str]) -> RunPlan
     return stored_plan(stored) if end_here(stored) is not None or (begun and not unreachable) else None
 
 
-def adopt(told: Settings, connector: Connector, place: runs.Place, live: Live) -> RunController:
-    """A controller that follows the run from now on, writing into this machine's folder of it."""
+def adopt(
+    told: Settings, connector: Connector, place: runs.Place, live: Live, *, keep: bool | None = None
+) -> RunController:
+    """A controller that follows the run from now on, writing into this machine's folder of it.
+
+    Whether its ended containers stay is what was asked for when it was started, unless `keep` says something else.
+    """
     from distui.run.controller import RunController
 
     stored = _folder(told, place, live)
@@ -97,6 +102,7 @@ def adopt(told: Settings, connector: Connector, place: runs.Place, live: Live) -
         facts=live.facts,
         secrets={name: told.environ[name] for name in live.plan.secret_names if name in told.environ},
         adopted=True,
+        keep=keep,
         began=_began(stored, live),
         limits=wiring.limits(told, adopted=True),
     )

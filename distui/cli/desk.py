@@ -268,7 +268,6 @@ class CliDesk(HostDesk, RunDesk):
         job: Job,
         picks: Sequence[HostPick],
         *,
-        keep: bool = False,
         preflight: bool = True,
         force: bool = False,
         again: Again | None = None,
@@ -288,7 +287,7 @@ class CliDesk(HostDesk, RunDesk):
 
         def make(connector: Connector) -> RunController:
             return RunController(
-                plan, connector=connector, stored=stored, facts=facts, secrets=secrets, keep=keep,
+                plan, connector=connector, stored=stored, facts=facts, secrets=secrets,
                 preflight=preflight, force=force, again=again, code=sources[0], build=sources[1],
                 limits=wiring.limits(self.told),
             )  # fmt: skip

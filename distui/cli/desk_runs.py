@@ -134,7 +134,8 @@ class RunDesk(ABC):
     async def _stop_own(self, place: listing.Place, live: attaching.Live, grace: float | None) -> tuple[str, ...]:
         """Nobody follows it: follow it here, so that its logs are read to the end before it is removed."""
         followed = await self._keeper.keep(
-            self._connect(place.hosts), lambda connector: attaching.adopt(self.told, connector, place, live)
+            self._connect(place.hosts),
+            lambda connector: attaching.adopt(self.told, connector, place, live, keep=False),
         )
         followed.request_stop("user", grace=grace)
         async for _ in followed.batches():

@@ -67,8 +67,8 @@ def owner() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-async def prepare(connector: Connector, told: Settings, out: Console, order: Order) -> Prepared:
-    """Ask the hosts and make the plan.
+async def prepare(connector: Connector, told: Settings, out: Console, order: Order, *, keep: bool = False) -> Prepared:
+    """Ask the hosts and make the plan; with `keep` of a run whose ended containers stay.
 
     Raises HostsUnreachable or HostsFailed when a host does not answer, PlanError when there is no plan, and UsageError
     or CheckFailed for code that can't be sent.
@@ -88,7 +88,7 @@ async def prepare(connector: Connector, told: Settings, out: Console, order: Ord
     wiring.refuse_dead(results)
     said = code.plan if code else None
     built, who = build.plan if build else None, identity(order.run_id)
-    planner = partial(plan, order.job, order.inventory, order.picks, code=said, build=built, **who)
+    planner = partial(plan, order.job, order.inventory, order.picks, code=said, build=built, keep=keep, **who)
     made = planner(facts=results)
     if isinstance(made, NoPlan):
         raise no_plan(await with_holders(connector, made, order.hosts))
@@ -158,7 +158,6 @@ async def start(
         stored=stored,
         facts=prepared.facts,
         secrets=order.secrets,
-        keep=how.keep,
         detach=how.detach,
         preflight=how.preflight,
         force=how.force,
@@ -211,7 +210,7 @@ async def run(connector: Connector, told: Settings, out: Console, order: Order, 
     """All of it: ask, plan, confirm on a terminal, start, follow."""
     from distui.cli.planview import confirm_plan
 
-    prepared = await wiring.within(told.timeout, prepare(connector, told, out, order))
+    prepared = await wiring.within(told.timeout, prepare(connector, told, out, order, keep=how.keep))
     refuse_unknown(how.view.ranks, range(prepared.plan.world_size))
     answer = await confirm_plan(connector, out, told, prepared.plan, order.hosts, force=how.force)
     if answer == "no":

@@ -92,7 +92,7 @@ async def launch(told: Settings, out: Console, order: Order, how: How) -> int:
     desk = CliDesk(told, order.inventory, order.hosts, say=out.say)
     async with desk:
         connector = await desk.connector()
-        prepared = await prepare(connector, told, out, order)
+        prepared = await prepare(connector, told, out, order, keep=how.keep)
         answer = await confirm_plan(connector, out, told, prepared.plan, order.hosts, force=how.force)
         if answer == "no":
             out.say("distui: not started")
@@ -100,7 +100,7 @@ async def launch(told: Settings, out: Console, order: Order, how: How) -> int:
         desk.know(prepared.facts)
         live: LiveRun = await desk.start(
             prepared.plan, order.secrets, order.job, order.picks,
-            keep=how.keep, preflight=how.preflight, force=answer == "share", again=prepared.again,
+            preflight=how.preflight, force=answer == "share", again=prepared.again,
             sources=(prepared.code, prepared.build),
         )  # fmt: skip
         code = await show(told, desk, live)

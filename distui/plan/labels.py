@@ -65,6 +65,8 @@ class TaskLabels:
     """
     rendezvous_file: str = ""
     """On the host, to be removed after; empty when there is none."""
+    keep: bool = False
+    """Whether its container stays once the run has ended (`run --keep`), whoever cleans up; only a stop removes it."""
 
     @property
     def attempt_key(self) -> tuple[str, ...]:
@@ -111,6 +113,7 @@ def to_labels(t: TaskLabels) -> dict[str, str]:
         "success_seconds": f"{t.success_seconds:g}" if t.success_seconds else "",
         "regexes": ",".join(t.regexes),
         "rendezvous_file": t.rendezvous_file,
+        "keep": "yes" if t.keep else "",
     }
     return {PREFIX + k: v for k, v in values.items() if v}
 
@@ -165,6 +168,7 @@ def task_from_labels(labels: Mapping[str, str]) -> TaskLabels | None:
         success_seconds=_float(text("success_seconds"), 0.0),
         regexes=tuple(key for key in REGEXES if key in text("regexes").split(",")),
         rendezvous_file=_own_file(text("rendezvous_file"), run),
+        keep=text("keep") == "yes",
     )
 
 

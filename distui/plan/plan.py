@@ -51,6 +51,7 @@ def plan(
     spent: float = 0.0,
     started: str = "",
     launch: str = "",
+    keep: bool = False,
     taken: Mapping[str, Collection[int]] | None = None,
     code: CodePlan | None = None,
     build: BuildPlan | None = None,
@@ -58,10 +59,10 @@ def plan(
     """Make the plan of a run. Pure and total: any typed input gives a plan or a NoPlan, never an exception.
 
     `code` is what the job's `code:` was resolved to, `build` what was read for its `build:`.
-    `spent` are the seconds that earlier attempts took of the job's `max_duration`. `started` (a time stamp) and
-    `launch` (random) go into the labels when given. `taken` are ports by host that other runs
-    have though nobody may listen on them yet. The hash leaves these, the run id, the attempt and the port that follows
-    from them out, so that one job planned twice on unchanged hosts has one hash.
+    `spent` are the seconds that earlier attempts took of the job's `max_duration`. `started` (a time stamp),
+    `launch` (random) and `keep` (whether ended containers stay) go into the labels when given. `taken` are ports by
+    host that other runs have though nobody may listen on them yet. The hash leaves these, the run id, the attempt and
+    the port that follows from them out, so that one job planned twice on unchanged hosts has one hash.
     """
     notes = _Notes()
     candidates = _candidates(inventory, picks, facts, notes)
@@ -76,7 +77,7 @@ def plan(
         if not notes.problems:
             notes.problems.append(PlanProblem(None, "no host gets any rank, so there is nothing to run", "see ranks:"))
         return notes.no_plan()
-    who = _Id(run_id, owner, version, attempt, spent, started, launch)
+    who = _Id(run_id, owner, version, attempt, spent, started, launch, keep)
     return _planned(job, placement, who, notes, code, build)
 
 
@@ -91,6 +92,7 @@ class _Id:
     spent: float = 0.0
     started: str = ""
     launch: str = ""
+    keep: bool = False
 
 
 @dataclass(slots=True)
@@ -403,6 +405,7 @@ def _labels(
         success_file=(job.success.file if job.success else None) or "",
         success_seconds=(job.success.min_seconds if job.success else None) or 0.0,
         regexes=job.end_regexes,
+        keep=who.keep,
     )
 
 

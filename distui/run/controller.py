@@ -91,7 +91,7 @@ class RunController:
         facts: Mapping[str, HostFacts] | None = None,
         secrets: Mapping[str, str] | None = None,
         adopted: bool = False,
-        keep: bool = False,
+        keep: bool | None = None,
         detach: bool = False,
         preflight: bool = True,
         force: bool = False,
@@ -109,7 +109,8 @@ class RunController:
         self.secrets = secrets or {}
         self.mask = Mask(self.secrets, plan.secret_names)
         self.adopted = adopted
-        self.keep = keep
+        self.keep = _asked_to_keep(plan) if keep is None else keep
+        """Whether ended containers stay: as it was asked for when the run was started, where nothing else is said."""
         self.detach = detach
         self.preflight = preflight
         self.force = force
@@ -369,3 +370,8 @@ class RunController:
         for text in refusal.reasons:
             await self.notice("error", text)
         return refused(self, refusal)
+
+
+def _asked_to_keep(plan: RunPlan) -> bool:
+    labels = task_from_labels(plan.tasks[0].labels)
+    return labels is not None and labels.keep

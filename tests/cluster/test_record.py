@@ -100,6 +100,41 @@ def test_a_kill_in_the_clean_up_changes_no_verdict_and_leaves_nothing(
     assert_clean(lab)
 
 
+def containers(lab: Lab) -> list[int]:
+    """How many containers of distui there are on each host, whatever they do."""
+    return [len(host.out("docker", "ps", "-aq", "--filter", "label=distui.run").split()) for host in lab.hosts]
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_kill_in_the_clean_up_leaves_kept_containers_until_a_stop(
+    lab: Lab, home: Path, distui: Distui, start: Start, tmp_path: Path, code: int
+) -> None:
+    """`run --keep` is killed after "cleaning up" is said: `wait` here and `attach` from a machine without its record
+    give the verdict and leave the containers; `stop` removes them.
+    """
+    flags = ("--keep", "-o", "ndjson", "--name", "kept")
+    program = start(f"echo said; exit $((RANK * {code}))", *flags, wait=False)
+    read_until(program, type="phase", phase="cleanup")
+    program.signal_group(signal.SIGKILL)
+    program.wait(30)
+    there = containers(lab)
+    assert sum(there) == 2
+    other = lab.ssh_home(tmp_path / "home1")
+    (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    for done in (
+        distui("wait", "kept"),
+        lab.distui("attach", "kept", "--headless", home=other),
+        distui("wait", "kept"),
+    ):
+        assert done.returncode == code, done.stderr
+        assert containers(lab) == there, done.stderr
+    stopped = distui("stop", "kept")
+    assert stopped.returncode == 0, stopped.stderr
+    row = row_of(distui, "kept")
+    assert (row["state"], row["exit"]) == (("succeeded", "failed")[code], code)
+    assert_clean(lab)
+
+
 SLOW = (
     "i=0; while [ $i -lt 400 ]; do echo tick $i of $RANK; i=$((i+1)); sleep 0.02; done; printf end; exit $((3 * RANK))"
 )

@@ -47,6 +47,7 @@ def plan_for(
     facts: Mapping[str, HostFacts] | None = None,
     taken: Mapping[str, Collection[int]] | None = None,
     launch: str = "",
+    keep: bool = False,
     **job: Any,
 ) -> RunPlan:
     """The plan of a small job on these hosts."""
@@ -54,7 +55,7 @@ def plan_for(
     known = facts or {name: facts_of(name, 11 + i) for i, name in enumerate(names)}
     inventory = Inventory(tuple(Host(name) for name in names))
     picks = tuple(HostPick(name) for name in names)
-    who = {"run_id": run_id, "owner": "ann@desk", "version": "0", "launch": launch}
+    who = {"run_id": run_id, "owner": "ann@desk", "version": "0", "launch": launch, "keep": keep}
     made = plan(Job("j", **given), inventory, picks, known, attempt=attempt, taken=taken, **who)
     assert isinstance(made, RunPlan), made
     return made

@@ -336,7 +336,8 @@ async def test_what_is_left_of_a_run_is_told_before_it_goes(desk: CliDesk) -> No
     """Folders on the hosts with their bytes, the folder here with its files; after pruning nothing."""
     job, made = await planned(desk, 2, "gone")
     assert isinstance(job, Job)
-    live = await desk.start(made, {}, job, desk.pick(job, ()), keep=True)
+    tasks = (dataclasses.replace(task, labels={**task.labels, "distui.keep": "yes"}) for task in made.tasks)
+    live = await desk.start(dataclasses.replace(made, tasks=tuple(tasks)), {}, job, desk.pick(job, ()))
     async with asyncio.timeout(30):
         async for _ in live.batches():
             pass

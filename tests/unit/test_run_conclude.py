@@ -15,7 +15,9 @@ import pytest
 from distui.errors import HostUnreachable, SessionLost
 from distui.plan.serialize import to_json
 from distui.run import history
+from distui.run.adopt import plan_of
 from distui.run.controller import RunController
+from distui.run.discover import find_runs
 from distui.run.end_record import FILE, end_here, keep_here, record_of
 from distui.run.events import HostChanged, RankChanged, RunEnded, RunOpened
 from distui.run.folder import Claim, take
@@ -23,6 +25,7 @@ from distui.run.followed import Back, FollowEvent
 from distui.run.readers import Act, visit
 from distui.run.store import StoredRun
 from distui.session import Completed
+from distui.spec.inventory import Host
 from distui.spec.job import Success
 from fakehosts.runs import Cluster, use_fake_follower
 
@@ -142,12 +145,44 @@ async def test_a_stop_of_a_run_that_has_ended_changes_nothing(cluster: Cluster) 
     first = await cluster.drive(controller, end_all(cluster, 0, 3))
     assert first.outcome == "failed"
     cluster.hosts[1].containers.clear()
-    stopping = cluster.controller(controller.plan, adopted=True)
+    stopping = cluster.controller(controller.plan, adopted=True, keep=False)
     stopping.request_stop("user")
     cluster.events.clear()
     ended = await cluster.drive(stopping)
     assert (ended.outcome, ended.exit, ended.failure) == ("failed", 1, first.failure)
     assert (ended.took, cluster.left()) == (first.took, [])
+
+
+@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize("verb", ["unmark", "forget"])
+async def test_a_clean_up_that_was_killed_is_finished_with_the_containers_kept(
+    cluster: Cluster, tmp_path: Path, verb: str, code: int
+) -> None:
+    """As it was asked for when the run was started: whoever finishes it here, or follows it from another machine, which
+    has labels only; a stop removes them.
+    """
+    plan = cluster.plan(launch="beef", keep=True)
+    controller = cluster.controller(plan)
+    controller.stored.write_plan(to_json(plan))
+    if verb == "forget":
+        await _started_first(cluster, controller)
+    await killed_at(cluster, controller, verb, code)
+    outcome = "failed" if code else "succeeded"
+    kept = ["h1: distui-r1-0", "h2: distui-r1-1"]
+    ended = await again(cluster, controller)
+    assert (ended.outcome, ended.leftovers) == (outcome, ())
+    assert [words for words in cluster.left() if "distui-r1-" in words] == kept
+    found = (await find_runs(cluster.connector, [Host(name) for name in cluster.names])).named("r1")
+    elsewhere = Cluster(tmp_path / "elsewhere", 2)
+    elsewhere.hosts, elsewhere.connector = cluster.hosts, cluster.connector
+    rebuilt = plan_of(found[0], None, [Host(name) for name in cluster.names])
+    ended = await elsewhere.run(rebuilt, adopted=True)
+    assert (ended.outcome, ended.leftovers) == (outcome, ())
+    assert [words for words in cluster.left() if "distui-r1-" in words] == kept
+    stopping = cluster.controller(plan, adopted=True, keep=False)
+    stopping.request_stop("user")
+    ended = await cluster.drive(stopping)
+    assert (ended.outcome, cluster.left()) == (outcome, [])
 
 
 async def test_a_stop_that_finds_nothing_running_is_not_why_the_run_ended(cluster: Cluster) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--no-preflight", is_flag=True, help="Skip the check that hosts reach each other.")
 @click.option("--force", is_flag=True, help="Start though another run uses the same GPUs.")
 @click.option("--exit-first", is_flag=True, help="Exit as the first failed rank did, instead of 1.")
-@click.option("--keep", is_flag=True, help="Leave the ended containers on the hosts.")
+@click.option("--keep", is_flag=True, help="Leave the ended containers on the hosts, until `distui stop`.")
 @click.pass_context
 def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
     """Run a job: ask the hosts, plan, start one container per rank, follow the logs, report, clean up.

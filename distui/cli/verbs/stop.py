@@ -264,7 +264,7 @@ async def _own(
     from distui.cli.printer import LogView, printer
     from distui.run.events import RunEnded
 
-    controller = adopt(told, connector, place, live)
+    controller = adopt(told, connector, place, live, keep=False)
     controller.signs = owner()
     sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)
     ended: RunEnded | None = None
