@@ -158,7 +158,7 @@ def test_who_waits_on_another_machine_waits_for_the_next_attempt(
 
 
 STEPS = """
-import datetime, os, sys, time
+import datetime, os, signal, sys, time
 import torch
 import torch.distributed as dist
 
@@ -166,7 +166,12 @@ restart, place = os.environ["TORCHELASTIC_RESTART_COUNT"], os.environ["DISTUI_TA
 dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=5))
 for step in range(int(sys.argv[1])):
     world = torch.ones(1)
-    dist.all_reduce(world)
+    try:
+        dist.all_reduce(world)
+    except RuntimeError:
+        if sys.argv[2] != "none":
+            signal.pause()  # torchrun ends it, and has nothing to say but that the other one died
+        raise
     if step == 2 and restart == "0" and place == sys.argv[2]:
         os._exit(7)
     print(f"step {step} world {int(world.item())} rank {os.environ['RANK']}", flush=True)
