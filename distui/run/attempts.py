@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.run.asked import heeding
-from distui.run.end_record import keep_here, record_of
 from distui.run.events import AttemptEnded, Failure, RunEnded
 from distui.run.replan import Again, NextAttempt
 
@@ -77,20 +76,16 @@ async def run_attempts(run: RunController) -> RunEnded:
         await run.emit(AttemptEnded(run.clock(), number - 1, run.plan.attempts, ended.failure, pause, _kept_in(run)))
         following = await _until_asked(run, _after(run, again, pause))
         if run.requests.stop is not None:
-            return _stopped_at_rest(run, ended)
+            # How the attempt ended is recorded, and so is the run's end: a stop of what does not run changes no verdict.
+            words = f"attempt {number} is not begun: the run was stopped, and ends as attempt {number - 1} did"
+            await run.notice("warning", words)
+            return replace(ended, at=run.clock())
         if run.requests.detach:
             await run.notice("warning", f"attempt {number} is not begun without a distui that stays")
             return replace(ended, at=run.clock())
         if following is None or not await _set_aside(run, following.plan):
             return replace(ended, at=run.clock())
         await run.renew(following)
-
-
-def _stopped_at_rest(run: RunController, ended: RunEnded) -> RunEnded:
-    """The end of a run that was stopped between two attempts."""
-    stopped = replace(ended, outcome="stopped", exit=int(run.requests.exit), at=run.clock())
-    keep_here(run.stored, record_of(run.token, run.plan.owner, stopped, run.state))
-    return stopped
 
 
 async def _again(run: RunController, ended: RunEnded) -> Again | None:

@@ -13,11 +13,14 @@ import pytest
 from distui.facts.host import HostDown, HostFacts, ProbeResult, Trouble
 from distui.plan.model import RunPlan
 from distui.plan.plan import NoPlan, PlanProblem
+from distui.plan.serialize import to_json
 from distui.run import asked, attempts, replan
 from distui.run.attempts import pause_before
 from distui.run.controller import Limits
 from distui.run.discover import find_runs
+from distui.run.end_record import FILE
 from distui.run.events import AttemptEnded, PhaseBegun, RankChanged, RunOpened
+from distui.run.history import stored_row
 from distui.run.recorded import stored_events
 from distui.run.replan import NextAttempt
 from distui.run.state import RunState, apply
@@ -173,20 +176,25 @@ async def test_a_stop_asked_for_while_an_attempt_is_cleaned_up_is_heeded(
         cluster.hosts[0].gates["folder"].set()
 
     ended = await cluster.drive(made, stop())
-    assert (ended.outcome, ended.exit, ended.attempt) == ("stopped", 143, 1)
+    assert (ended.outcome, ended.exit, ended.attempt) == ("failed", 1, 1)
     assert cluster.left() == []
 
 
 @pytest.mark.parametrize("how", ["user", "detach", "word"])
 async def test_in_the_pause(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    """A stop (also asked by another process here) or a detach ends the run between two attempts."""
+    """A stop (also asked by another process here) or a detach ends the run between two attempts, as the attempt ended
+    whose verdict is recorded: the record, `show` and `ps` and the result agree.
+    """
     monkeypatch.setattr(attempts, "FIRST_PAUSE", 30.0)
     ends(cluster, 3)
-    again = Planner(cluster, retries=2)
+    again = Planner(cluster, retries=2, launch="beef")
     made = cluster.controller(again.first, again=again)
+    made.stored.write_plan(to_json(made.plan))
+    recorded = []
 
     async def meanwhile() -> None:
         await until(lambda: bool(cluster.of(AttemptEnded)))
+        recorded.append((made.stored.path / FILE).read_bytes())
         match how:
             case "user":
                 made.request_stop("user")
@@ -197,8 +205,13 @@ async def test_in_the_pause(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, h
                 made.stored.ask_stop()
 
     ended = await cluster.drive(made, meanwhile())
-    assert ended.outcome == ("failed" if how == "detach" else "stopped")
-    assert ended.exit == {"user": 130, "detach": 1, "word": 143}[how]
+    assert (ended.outcome, ended.exit) == ("failed", 1)
+    assert ended.failure is not None and (ended.failure.rank, ended.failure.exit) == (1, 3)
+    assert "attempt 2 is not begun" in cluster.said()
+    assert [(made.stored.path / FILE).read_bytes()] == recorded
+    row, result = stored_row(made.stored), made.stored.result()
+    assert (row.state, row.exit, row.failure) == ("failed", 1, ended.failure)
+    assert result is not None and (result["state"], result["exit"]) == ("failed", 1)
     assert cluster.left() == []
 
 
