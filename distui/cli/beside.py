@@ -11,9 +11,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from distui.errors import ExitCode
+from distui.errors import CheckFailed, ExitCode
 from distui.run.beside import StoredReader
-from distui.run.events import Event, LogLines, RunEnded, StopReason
+from distui.run.events import Event, LogLines, Notice, RunEnded, StopReason
 from distui.run.masking import NOTHING, Mask
 from distui.run.state import RunState, apply
 from distui.run.store import AlreadyFollowed
@@ -55,6 +55,8 @@ class Beside:
         self._owner: RunController | None = None
         self._owning: asyncio.Task[RunEnded | None] | None = None
         self._leaving = False
+        self._news: list[Event] = []
+        """What is to be said beside what the owner writes down."""
 
     async def __aenter__(self) -> Beside:
         return self
@@ -70,11 +72,15 @@ class Beside:
     def request_stop(
         self, reason: StopReason, *, grace: float | None = None, exit: ExitCode = ExitCode.INTERRUPTED
     ) -> None:
-        """Stop it, or ask its owner to."""
+        """Stop it, or ask its owner to; when the owner can't be asked, that is said, and the run goes on."""
         if self._owner is not None:
             self._owner.request_stop(reason, grace=grace, exit=exit)
         else:
-            self.stored.ask_stop(grace)
+            try:
+                self.stored.ask_stop(grace)
+            except CheckFailed as exc:
+                words = f"{exc.message} ({exc.hint}); the run goes on"
+                self._news.append(Notice(self._clock(), "error", words))
 
     def request_detach(self) -> None:
         """Leave the run alone; it lives on."""
@@ -86,7 +92,8 @@ class Beside:
             yield batch
         while True:
             owned = self.stored.is_followed  # asked before reading: what came until then is read
-            if batch := self._taken(self._reader.read(self._clock())):
+            news, self._news = self._news, []
+            if batch := self._taken([*news, *self._reader.read(self._clock())]):
                 yield batch
                 if isinstance(batch[-1], RunEnded):
                     return

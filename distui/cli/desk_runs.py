@@ -16,7 +16,7 @@ from distui.cli import runs as listing
 from distui.cli.keeper import FollowedRun, Keeper, RecordedRun
 from distui.cli.planview import recorded_plan
 from distui.cli.settings import Settings
-from distui.errors import UsageError
+from distui.errors import CheckFailed, UsageError
 from distui.run import history
 from distui.run.masking import Mask, stored_secrets
 from distui.run.store import AlreadyFollowed
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from distui.run.history import RunRow
     from distui.run.job_record import JobRecord
     from distui.run.remains import Remains
+    from distui.run.store import StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host
     from tui.desk import LiveRun
@@ -124,11 +125,11 @@ class RunDesk(ABC):
         async with self._connect(place.hosts) as connector:
             live = await attaching.take_up(self.told, connector, place)
             if place.stored is not None and place.stored.is_followed:
-                with contextlib.suppress(OSError):
-                    place.stored.ask_stop(grace)
+                unasked = _ask(place.stored, grace, runs=live.runs)
                 seconds = live.plan.stop_grace if grace is None else grace
                 report = await stop_found(connector, live.found, live.plan, who=self.owner, grace=seconds, remove=False)
-                return (*(f"{host}: {text}" for host, text in report.errors.items()), *report.leftovers)
+                errors = (f"{host}: {text}" for host, text in report.errors.items())
+                return (*unasked, *errors, *report.leftovers)
         return await self._stop_own(place, live, grace)
 
     async def _stop_own(self, place: listing.Place, live: attaching.Live, grace: float | None) -> tuple[str, ...]:
@@ -191,6 +192,20 @@ class RunDesk(ABC):
         if place.stored is not None:
             await asyncio.to_thread(wiring.store(self.told).remove, run)
         self._keeper.runs.pop(run, None)
+
+
+def _ask(stored: StoredRun, grace: float | None, *, runs: bool) -> tuple[str, ...]:
+    """Ask the distui here that follows the run for a stop; in words why that can't be done.
+
+    Raises CheckFailed when it can't and nothing of the run `runs`, so that nothing else ends it.
+    """
+    try:
+        stored.ask_stop(grace)
+    except CheckFailed as exc:
+        if not runs:
+            raise
+        return (f"{exc.message}; its ranks are stopped all the same",)
+    return ()
 
 
 def _files(folder: Path) -> tuple[int, int]:

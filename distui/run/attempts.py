@@ -76,7 +76,7 @@ async def run_attempts(run: RunController) -> RunEnded:
         await run.emit(AttemptEnded(run.clock(), number - 1, run.plan.attempts, ended.failure, pause, _kept_in(run)))
         following = await _until_asked(run, _after(run, again, pause))
         if run.requests.stop is not None:
-            # How the attempt ended is recorded, and so is the run's end: a stop of what does not run changes no verdict.
+            # How the attempt ended is recorded: a stop of what does not run changes no verdict.
             words = f"attempt {number} is not begun: the run was stopped, and ends as attempt {number - 1} did"
             await run.notice("warning", words)
             return replace(ended, at=run.clock())

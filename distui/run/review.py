@@ -163,7 +163,8 @@ async def _has_file(host: HostRun, task: Task, path: str) -> bool | str:
     if task.engine == "process":
         argv: tuple[str, ...] = ("test", "-e", path)
     else:
-        argv = ("sh", "-c", _COPIED, "sh", *task.engine_command, "cp", f"{task.container}:{path}", "-")
+        ref = host.ids.get(task.index, task.container)  # somebody may have renamed it, and made another of that name
+        argv = ("sh", "-c", _COPIED, "sh", *task.engine_command, "cp", f"{ref}:{path}", "-")
     try:
         done = await host.link.run(argv, timeout=FILE_SECONDS, idempotent=True, give_up=FILE_SECONDS)
     except DistuiError as exc:

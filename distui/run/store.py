@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from distui.config import refuse_strangers
-from distui.errors import NotFound, UsageError
+from distui.errors import CheckFailed, NotFound, UsageError
 from distui.facts.values import loads
 from distui.files import check_folder, lines_of, make_private, open_fd, read_text, reason, write_private
 
@@ -120,9 +120,13 @@ class StoredRun:
     def ask_stop(self, grace: float | None = None) -> None:
         """Leave word for the process that follows the run, which may have nothing on its hosts just now.
 
-        `grace` is in seconds, None for the job's own.
+        `grace` is in seconds, None for the job's own. Raises CheckFailed when that can't be written: nothing was asked.
         """
-        write_private(self.path / "stop", json.dumps({"grace": grace}).encode())
+        try:
+            write_private(self.path / "stop", json.dumps({"grace": grace}).encode())
+        except OSError as exc:
+            words = f"can't ask the distui here that has {self.run_id}: {self.path} can't be written: {exc.strerror}"
+            raise CheckFailed(words, hint="free some space there, or press Ctrl-C where the run was started") from exc
 
     def stop_asked(self) -> StopRequest | None:
         """What somebody asked for since this was last called; None when nobody asked for a stop."""

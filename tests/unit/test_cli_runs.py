@@ -16,16 +16,17 @@ from typing import Any, get_args
 
 import pytest
 
-from distui.cli import logfiles, runs
+from distui.cli import desk_runs, logfiles, runs
 from distui.cli.console import Console
 from distui.cli.loglines import Wanted, parse_grep, parse_moment
 from distui.cli.logsave import into_file
 from distui.cli.printer import LogView
 from distui.cli.verbs import stop
-from distui.errors import UsageError
+from distui.errors import CheckFailed, UsageError
 from distui.facts.host import Trouble
 from distui.plan.serialize import to_json
 from distui.run import adopt, history
+from distui.run import store as store_module
 from distui.run.adopt import StopReport
 from distui.run.discover import Found, FoundState
 from distui.run.events import AttemptEnded, Failure, LogLine, RankChanged, RunEnded, RunOpened, RunOutcome
@@ -245,14 +246,15 @@ def test_every_run_named_is_removed_whatever_is_wrong_with_another(cli: Any, sto
     assert (stored.path.exists(), busy.path.exists()) == (False, True)
 
 
-def _unwritable(stored: StoredRun, grace: float | None = None) -> None:
+def _unwritable(path: Path, data: bytes) -> None:
     raise OSError(errno.EROFS, "Read-only file system")
 
 
 def test_a_stop_that_cannot_be_asked_for_is_told(cli: Any, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A launch here that has nothing on its hosts yet can only be asked: exit 3 and why."""
-    monkeypatch.setattr(StoredRun, "ask_stop", _unwritable)
-    with record(store).followed():
+    stored = record(store)
+    monkeypatch.setattr(store_module, "write_private", _unwritable)
+    with stored.followed():
         done = cli("stop", "r1", "-y")
     assert done.code == 3
     assert "Read-only file system" in done.err
@@ -268,14 +270,25 @@ async def test_ranks_are_stopped_though_the_disk_here_is_full(
         asked.append(grace)
         return StopReport({}, ())
 
-    monkeypatch.setattr(StoredRun, "ask_stop", _unwritable)
+    place = runs.Place("r1", record(store), ())
+    monkeypatch.setattr(store_module, "write_private", _unwritable)
     monkeypatch.setattr(adopt, "stop_found", stop_found)
     live: Any = SimpleNamespace(plan=plan_for("h1"), found=None, unreachable={})
     out = Console(sys.stdout, sys.stderr, out_colour=False, err_colour=False, width=0)
     connector: Any = None
-    assert await stop._beside(connector, out, runs.Place("r1", record(store), ()), live, 2.0) == 0
+    assert await stop._beside(connector, out, place, live, 2.0) == 0
     assert asked == [2.0]
     assert "Read-only file system; its ranks are stopped all the same" in capsys.readouterr().err
+
+
+def test_the_app_tells_that_a_stop_cannot_be_asked_for(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the ranks that it stops by itself; where none runs the stop is refused."""
+    stored = record(store)
+    monkeypatch.setattr(store_module, "write_private", _unwritable)
+    (words,) = desk_runs._ask(stored, None, runs=True)
+    assert "Read-only file system; its ranks are stopped all the same" in words
+    with pytest.raises(CheckFailed, match="Read-only file system"):
+        desk_runs._ask(stored, None, runs=False)
 
 
 def test_a_file_of_logs_that_somebody_removes_meanwhile(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from distui.cli.beside import Beside
 from distui.plan.serialize import to_json
+from distui.run import store
 from distui.run.beside import StoredReader
 from distui.run.controller import RunController
 from distui.run.events import Event, LogLines, Notice, PhaseBegun, RunEnded, RunOpened
@@ -162,3 +164,27 @@ async def test_a_stop_is_asked_of_the_owner(cluster: Cluster) -> None:
     ended = await cluster.drive(owner, ask())
     assert (ended.outcome, ended.exit) == ("stopped", 143)
     assert any("kill" in host.verbs() for host in cluster.hosts)
+
+
+async def test_a_stop_that_the_owner_cannot_be_asked_for_is_told(
+    stored: StoredRun, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk here is full: why, and that the run goes on; it is read on, and nothing is lost."""
+
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(store, "write_private", full)
+    other = Beside(cluster.plan(), lambda: contextlib.nullcontext(), reader=StoredReader(stored))  # type: ignore[arg-type, return-value]
+    events: list[Event] = []
+    with stored.followed():
+        other.request_stop("user")
+        add(stored.rank_log(0), "three\n")
+        add(stored.path / "events.ndjson", opened() + result("succeeded"))
+        async for batch in other.batches():
+            events += batch
+    (notice,) = [event for event in events if isinstance(event, Notice)]
+    assert notice.level == "error"
+    assert "No space left on device" in notice.text and "the run goes on" in notice.text
+    assert said(events) == ["three"]
+    assert isinstance(events[-1], RunEnded)

@@ -23,6 +23,7 @@ from distui.run.events import HostChanged, RankChanged, RunEnded, RunOpened
 from distui.run.folder import Claim, take
 from distui.run.followed import Back, FollowEvent
 from distui.run.readers import Act, visit
+from distui.run.review import _COPIED
 from distui.run.store import StoredRun
 from distui.session import Completed
 from distui.spec.inventory import Host
@@ -183,6 +184,28 @@ async def test_a_clean_up_that_was_killed_is_finished_with_the_containers_kept(
     stopping.request_stop("user")
     ended = await cluster.drive(stopping)
     assert (ended.outcome, cluster.left()) == (outcome, [])
+
+
+async def test_the_file_of_a_success_is_asked_of_our_container(cluster: Cluster) -> None:
+    """Not of one that somebody else made afterwards and gave the name of ours."""
+    copied: list[str] = []
+
+    def copy(argv: tuple[str, ...]) -> Completed | None:
+        if argv[2:3] != (_COPIED,):
+            return None
+        copied.append(argv[6].removesuffix(":/o"))
+        return Completed(argv, 1 if copied[-1] in ids else 0, b"", b"")
+
+    ids: list[str] = []
+    for host in cluster.hosts:
+        host.fails["home"] = copy  # type: ignore[assignment]
+
+    async def end() -> None:
+        await end_all(cluster, 0, 0)
+        ids.extend(host.containers[0].id for host in cluster.hosts)
+
+    ended = await cluster.run(cluster.plan(launch="beef", success=Success(file="/o")), end())
+    assert (copied, ended.outcome) == (ids, "failed")
 
 
 async def test_a_stop_that_finds_nothing_running_is_not_why_the_run_ended(cluster: Cluster) -> None:

@@ -199,7 +199,7 @@ async def _end_launch(
     from distui.run.launches import find_launches
 
     if place.stored is not None and place.stored.is_followed:
-        _ask(place.stored)
+        place.stored.ask_stop()
         if unreachable:
             runs.there(told, place, None, unreachable)
         return await _asked_here(out, place.stored)
@@ -223,15 +223,6 @@ async def _end_launch(
     if not swept and whole:
         out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")
     return ExitCode.OK if whole else ExitCode.CONTACT_LOST
-
-
-def _ask(stored: StoredRun, grace: float | None = None) -> None:
-    """Ask the distui here that has the run in its hands. Raises CheckFailed when that can't be written."""
-    try:
-        stored.ask_stop(grace)
-    except OSError as exc:
-        words = f"can't ask the distui here that has {stored.run_id}: {stored.path} can't be written: {exc.strerror}"
-        raise CheckFailed(words, hint="free some space there, or press Ctrl-C where the run was started") from exc
 
 
 async def _asked_here(out: Console, stored: StoredRun) -> int:
@@ -288,7 +279,7 @@ async def _beside(connector: Connector, out: Console, place: runs.Place, live: L
     out.say(f"distui: stopping {place.run}; the distui that follows it here cleans up")
     assert place.stored is not None
     try:
-        _ask(place.stored, grace)
+        place.stored.ask_stop(grace)
     except CheckFailed as exc:
         out.warn(f"distui: {exc.message}; its ranks are stopped all the same", "yellow")
     report = await stop_found(connector, live.found, live.plan, who=owner(), grace=seconds, remove=False)
