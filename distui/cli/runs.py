@@ -44,6 +44,7 @@ def row_json(row: RunRow) -> dict[str, Any]:
         "log_dir": row.log_dir or None,
         "attempt": row.attempt,
         "attempts": row.attempts,
+        "left": list(row.left),
     }
 
 

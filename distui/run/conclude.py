@@ -66,7 +66,8 @@ async def conclude(run: RunController, ended: RunEnded) -> RunEnded:
     if ended.outcome == "succeeded" and run.plan.unchecked:
         await _checked_elsewhere(run)
     if ended.outcome in FINAL or (ended.outcome == "unknown" and _nothing_more(run)):
-        record = record_of(run.token, run.plan.owner, run.mask.event(ended), run.state)
+        names = run.plan.secret_names
+        record = record_of(run.token, run.plan.owner, run.mask.event(ended), run.state, names)
         record = await _write_on_hosts(run, record) or record
     else:
         record = await _on_hosts(run)

@@ -42,6 +42,8 @@ class EndRecord:
     """Who wrote it: `user@machine`."""
     ended: RunEnded
     ranks: tuple[RankChanged, ...] = ()
+    secrets: tuple[str, ...] = ()
+    """Names of the run's secrets: whoever finds only this can hide the values that its writer did not know."""
 
     @property
     def may_go_on(self) -> bool:
@@ -53,10 +55,11 @@ class EndRecord:
         (result,) = to_json(self.ended, run)
         ranks = [value for rank in self.ranks for value in to_json(rank, run)]
         told = {"v": 1, "token": self.token, "by": self.by, "result": result, "ranks": ranks}
+        told |= {"secrets": self.secrets} if self.secrets else {}
         return json.dumps(told, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def record_of(token: str, by: str, ended: RunEnded, state: RunState) -> EndRecord:
+def record_of(token: str, by: str, ended: RunEnded, state: RunState, secrets: Iterable[str] = ()) -> EndRecord:
     """The record of an end, with the ranks as their events left them."""
     ranks = (
         RankChanged(
@@ -73,7 +76,7 @@ def record_of(token: str, by: str, ended: RunEnded, state: RunState) -> EndRecor
         )
         for r in state.ranks.values()
     )
-    return EndRecord(token, by, ended, tuple(ranks))
+    return EndRecord(token, by, ended, tuple(ranks), tuple(secrets))
 
 
 def read_record(text: str | bytes, token: str) -> EndRecord | None:
@@ -83,11 +86,12 @@ def read_record(text: str | bytes, token: str) -> EndRecord | None:
         ended, ranks = event_of(value["result"]), [event_of(rank) for rank in value["ranks"]]
         mine = bool(token) and value["token"] == token
         by = str(value.get("by", ""))
+        secrets = tuple(name for name in value.get("secrets", ()) if isinstance(name, str))
     except UNREADABLE:
         return None
     if not mine or not isinstance(ended, RunEnded) or ended.outcome not in RECORDED:
         return None
-    return EndRecord(token, by, ended, tuple(r for r in ranks if isinstance(r, RankChanged)))
+    return EndRecord(token, by, ended, tuple(r for r in ranks if isinstance(r, RankChanged)), secrets)
 
 
 def keep_here(stored: StoredRun, record: EndRecord) -> bool:

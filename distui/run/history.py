@@ -57,6 +57,8 @@ class RunRow:
     """Whether it was cleaned up after the end that is recorded here; a clean-up may have been killed."""
     launch: str = ""
     """What tells its launch, and the attempt, from others of its name."""
+    left: tuple[str, ...] = ()
+    """Hosts that have its folder and none of its tasks any more: it has ended, and was not cleaned up to the end."""
 
     @property
     def over(self) -> bool:
@@ -151,12 +153,13 @@ def is_of(found: FoundRun, recorded: RunRow) -> bool:
 def with_launches(
     rows: Sequence[RunRow], launches: Sequence[Launch], here: Mapping[str, bool], *, answered: Collection[str]
 ) -> list[RunRow]:
-    """The same, and first the runs that only a launch tells of: `starting`, or `left` when it was killed.
+    """The same, and first the runs that only a launch tells of: `starting`, as its recorded end says where it has one,
+    or `left` when it was killed.
 
     `here` says of the tokens that are recorded on this machine whether a distui has their run in its hands. That a run
     which had begun is over, only a host that `answered` can tell: a home that hosts share has the folders of them all.
     """
-    launches = [one for one in launches if not one.begun or (one.host in answered and not here.get(one.token))]
+    launches = [one for one in launches if _tells(one, here, answered)]
     known = {row.run: row for row in rows}
     by_run: dict[str, list[Launch]] = {}
     for one in launches:
@@ -166,11 +169,47 @@ def with_launches(
     return [*more, *(row for row in rows if row.run not in by_run)]
 
 
+def _tells(one: Launch, here: Mapping[str, bool], answered: Collection[str]) -> bool:
+    if one.record is None and not one.begun:
+        return True
+    return (one.record is not None or one.host in answered) and not here.get(one.token)
+
+
 def _launch_row(run: str, found: Sequence[Launch], recorded: RunRow | None, here: Mapping[str, bool]) -> RunRow:
     dead = all(not here.get(one.token, not one.dead) for one in found)
     row = recorded or RunRow(run, "", "", (), 0, owner=found[0].owner, started=_since(found[0].since))
     hosts = row.hosts or tuple(one.host for one in found)
+    if dead and (end := _ended_row(run, found, recorded)) is not None:
+        return end
     return replace(row, state="left" if dead else "starting", hosts=hosts, took=None, exit=None, live=True)
+
+
+def _ended_row(run: str, found: Sequence[Launch], recorded: RunRow | None) -> RunRow | None:
+    """A run whose end is told by what is left of it; None where that does not tell."""
+    from distui.run.launches import ended  # here: `distui ps --help` needs only the words above
+
+    told = ended(found, token=recorded.launch if recorded is not None and not recorded.over else "")
+    if told is None or told.record is None:
+        return None
+    end, ranks = told.record.ended, told.record.ranks
+    same = recorded is not None and recorded.launch.rpartition("-")[0] == told.attempt[0]
+    row = recorded if recorded is not None and same else RunRow(run, "", "", (), 0, owner=told.owner)
+    return replace(
+        row,
+        state=end.outcome,
+        hosts=row.hosts or tuple(dict.fromkeys(rank.host for rank in ranks)),
+        ranks=row.ranks or len(ranks),
+        started=row.started or _since(told.since),
+        took=end.took,
+        exit=end.exit,
+        failure=end.failure,
+        warnings=end.warnings,
+        live=True,
+        attempt=end.attempt,
+        attempts=end.attempts,
+        launch=told.token,
+        left=tuple(dict.fromkeys(one.host for one in found)),
+    )
 
 
 def _since(words: str) -> float | None:

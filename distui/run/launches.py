@@ -1,24 +1,27 @@
-"""Launches that hold a run's folder on hosts: under way just now, or killed before anything of them ran.
+"""Launches that hold a run's folder on hosts: under way just now, killed before anything of them ran, or ended.
 
-No container tells of them, only the claim in the folder (`folder.py`); so they are found by the login that made them.
+No container tells of them, only the claim in the folder (`folder.py`), and the verdict where their run has one; so they
+are found by the login that made them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from distui.errors import HostCommandError, HostError
 from distui.facts.host import Trouble
 from distui.run.claim_file import AGED
 from distui.run.discover import Runner
+from distui.run.end_record import MOST_BYTES, EndRecord, read_record
 from distui.run.folder import LAUNCH_FILE, LAUNCHED_FILE, STALE_MINUTES
 from distui.run.lines import safe
 from distui.session import Connector
 from distui.spec.inventory import Host
 
-# $1 minutes, $2 a run's name or nothing for all. Each folder as six fields, each of them ended by a NUL.
+# $1 minutes, $2 a run's name or nothing for all. Each folder as seven fields, each of them ended by a NUL. A verdict is
+# a plain file of the folder's owner; all of them together are bounded, since hosts that share a home have one each.
 _LIST = (
     AGED
     + rf"""
@@ -27,6 +30,14 @@ line() {{
   while [ "$number" -lt "$2" ] && {{ IFS= read -r told || [ -n "$told" ]; }}; do number=$((number + 1)); done <"$1"
   [ "$number" -lt "$2" ] || printf '%.300s' "$told"
 }}
+rest={MOST_BYTES}
+verdict() {{
+  [ -f "$1/verdict" ] && [ ! -L "$1/verdict" ] || return
+  set -- "$1" $(stat -c '%u %s' -- "$1/verdict") "$(stat -c %u -- "$1")"
+  [ "$2" = "$4" ] && [ "$3" -gt 0 ] && [ "$3" -le "$rest" ] || return
+  rest=$((rest - $3))
+  dd if="$1/verdict" bs="$3" count=1 | tr -d '\000'
+}}
 for d in "$HOME"/.local/state/distui/hosts/*/*; do
   [ -z "$2" ] || [ "${{d##*/}}" = "$2" ] || continue
   file=$d/{LAUNCH_FILE}; [ -e "$file" ] || file=$d/{LAUNCHED_FILE}; [ -e "$file" ] || continue
@@ -34,6 +45,8 @@ for d in "$HOME"/.local/state/distui/hosts/*/*; do
   host=${{d%/*}}
   printf '%s\0' "${{d##*/}}" "${{host##*/}}" "${{file##*/}} $old"
   for number in 1 2 3; do printf '%s\0' "$(line "$file" $number 2>/dev/null)"; done
+  verdict "$d" 2>/dev/null
+  printf '\0'
 done
 printf 'end\0'
 """.strip()
@@ -54,11 +67,19 @@ class Launch:
     """Whether all tasks had started: then the folder is what is left of a run."""
     aged: bool
     """Whether nothing happened in it for so long that its launch must have been killed."""
+    record: EndRecord | None = None
+    """How its run ended, where that is written there with this launch's token."""
 
     @property
     def dead(self) -> bool:
         """Whether it is certain that no launch is under way any more."""
-        return self.begun or self.aged
+        return self.begun or self.aged or self.record is not None
+
+    @property
+    def attempt(self) -> tuple[str, int]:
+        """What all attempts of the launch have in common, and which of them it is."""
+        launch, _, number = self.token.rpartition("-")
+        return launch, int(number) if number.isdecimal() and len(number) < 9 else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +122,40 @@ async def list_launches(run_argv: Runner, run: str = "", *, host: str = "") -> t
         words = safe(done.error_text.strip()[:300]) or f"exit {done.status}"
         raise HostCommandError(host, f"{host}: its folders of runs could not be listed: {words}")
     fields = text.split("\0")
-    rows = zip(*[iter(fields)] * 6, strict=False)
+    rows = zip(*[iter(fields)] * 7, strict=False)
     return tuple(
-        Launch(name, host, token, owner, since, begun=LAUNCHED_FILE in state.split(), aged="aged" in state.split())
-        for name, host, state, owner, since, token in rows
+        Launch(
+            name,
+            host,
+            token,
+            owner,
+            since,
+            begun=LAUNCHED_FILE in state.split(),
+            aged="aged" in state.split(),
+            record=read_record(verdict, token) if verdict else None,
+        )
+        for name, host, state, owner, since, token, verdict in rows
         if token
     )
+
+
+def ended(launches: Iterable[Launch], *, token: str = "", owner: str = "") -> Launch | None:
+    """Of folders of one run's name the one that tells how the run ended; None where none does.
+
+    With `token` only that launch is meant, in whatever attempt; else `owner`'s before others', then the newest. One
+    that has a later attempt on the hosts has not ended, and one whose owner starts another just now is not meant.
+    """
+    launches = tuple(launches)
+    newest: dict[str, int] = {}
+    for one in launches:
+        launch, attempt = one.attempt
+        newest[launch] = max(attempt, newest.get(launch, 0))
+    meant = token.rpartition("-")[0]
+    told = [
+        one
+        for one in launches
+        if one.record is not None and one.attempt[1] == newest[one.attempt[0]] and meant in ("", one.attempt[0])
+    ]
+    best = max(told, key=lambda one: (one.owner == owner, one.since), default=None)
+    starts = best is not None and not meant and any(not one.dead and one.owner == best.owner for one in launches)
+    return None if starts else best

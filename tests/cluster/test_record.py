@@ -243,3 +243,39 @@ def test_a_forged_container_masks_no_rank(lab: Lab, home: Path, distui: Distui, 
         assert [text.strip() for text in left] == [forged, ""]
     finally:
         host.out("docker", "rm", "-f", forged)
+
+
+@pytest.mark.parametrize("verb", ["attach", "stop"])
+def test_what_a_killed_clean_up_left_is_told_elsewhere(
+    lab: Lab, home: Path, distui: Distui, start: Start, tmp_path: Path, verb: str
+) -> None:
+    """SIGKILL when the containers are gone and the folders are not: whoever knows nothing of it is told its end."""
+    for host in lab.hosts[:2]:
+        host.fault("rm-hold")
+    program = start("echo said; exit $((RANK * 3))", "--name", "cut", wait=False, job={"on_fail": "wait"})
+    until(lambda: all(host.out("cat", "/run/lab-rm-held").strip() for host in lab.hosts[:2]))
+    program.signal_group(signal.SIGKILL)
+    program.wait(30)
+    for host in lab.hosts[:2]:
+        host.fault("rm-back")
+    look = "find /root/.local/state/distui/hosts -name verdict"
+    assert [bool(host.out("sh", "-c", look)) for host in lab.hosts[:2]] == [True, True]
+    assert [host.containers() for host in lab.hosts] == [[], [], []]
+    owned = row_of(distui, "cut")
+    other = lab.ssh_home(tmp_path / "other")
+    (other / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+
+    (row,) = json.loads(lab.distui("ps", "-o", "json", home=other).stdout)["runs"]
+    assert [row[key] for key in ("run", "state", "exit", "ranks", "left")] == ["cut", "failed", 1, 2, ["h1", "h2"]]
+    waited = lab.distui("wait", "cut", "-o", "ndjson", home=other)
+    assert waited.returncode == 1, waited.stderr
+    *ranks, _, result = (json.loads(line) for line in waited.stdout.splitlines())
+    assert [(rank["rank"], rank["host"], rank["exit"]) for rank in ranks] == [(0, "h1", 0), (1, "h2", 3)]
+    assert (result["state"], result["exit"], result["first_failure"]) == ("failed", 1, owned["first_failure"])
+    assert row["first_failure"] == owned["first_failure"]
+    done = lab.distui(verb, "cut", *(["--headless"] if verb == "attach" else []), home=other)
+    assert done.returncode == (1 if verb == "attach" else 0), done.stderr
+    assert "rank 1 on h2 failed first: exit 3" in done.stderr
+    assert_clean(lab)
+    assert json.loads(lab.distui("ps", "-o", "json", home=other).stdout)["runs"] == []
+    assert (distui("wait", "cut").returncode, row_of(distui, "cut")["state"]) == (1, "failed")

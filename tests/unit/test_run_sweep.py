@@ -17,9 +17,11 @@ import distui
 from distui.errors import HostCommandError
 from distui.run import history, lease, marks
 from distui.run.discover import FoundTask
+from distui.run.end_record import MOST_BYTES, EndRecord
+from distui.run.events import RankChanged, RunEnded
 from distui.run.folder import Claim, holds, take
 from distui.run.host_run import HostRun
-from distui.run.launches import Launch, find_launches, list_launches
+from distui.run.launches import Launch, ended, find_launches, list_launches
 from distui.run.readers import visit
 from distui.run.sweep import Swept, sweep
 from distui.session import ByteChannel, Completed
@@ -316,3 +318,89 @@ async def test_a_claim_that_can_not_be_read_is_no_claim_of_somebody_else(here: H
     ):
         with pytest.raises(HostCommandError, match="h1"):
             await ask()
+
+
+def verdict(folder: Path, token: str) -> EndRecord:
+    """A verdict in the folder, as it is written there."""
+    record = EndRecord(token, "ann@desk", RunEnded(9.0, "failed", 1), (RankChanged(9.0, 0, "h1", "exited", 1),))
+    (folder / "verdict").write_text(record.text("r"))
+    return record
+
+
+async def test_a_verdict_is_handed_out_with_the_launch_it_belongs_to(here: Here) -> None:
+    """One launch's is no other's; where it is written no launch is under way any more."""
+    record = verdict(await launched(here, "r", ANN), ANN.token)
+    verdict(await launched(here, "s", BOB), ANN.token)
+    found = {one.run: one for one in await list_launches(here.run)}
+    assert {run: (one.record, one.dead) for run, one in found.items()} == {"r": (record, True), "s": (None, False)}
+
+
+async def test_a_verdict_of_another_owner_than_the_folder_s_is_none(
+    here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container that has the home mounted may write there as somebody else."""
+    verdict(await launched(here, "r", ANN), ANN.token)
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "stat").write_text('#!/bin/sh\ncase "$*" in *verdict) echo 4711 "$(wc -c <"$4")" ;; *) echo 0 ;; esac\n')
+    (tools / "stat").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    assert [one.record for one in await list_launches(here.run)] == [None]
+
+
+async def test_verdicts_of_many_folders_are_bounded(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts that share a home have one each, and an answer is read whole or not at all."""
+    for name in ("h1", "h2"):
+        folder = await launched(here, "r", ANN, name)
+        verdict(folder, ANN.token)
+        with (folder / "verdict").open("a") as file:
+            file.write(" " * (MOST_BYTES * 2 // 3))
+    assert [one.record is not None for one in await list_launches(here.run)] == [True, False]
+
+
+def told(token: str, since: str = SINCE, owner: str = "ann@desk", *, record: bool = True) -> Launch:
+    """A launch with a folder on one host."""
+    end = EndRecord(token, owner, RunEnded(9.0, "failed", 1)) if record else None
+    return Launch("r", "h1", token, owner, since, begun=record, aged=False, record=end)
+
+
+@pytest.mark.parametrize(
+    ("launches", "token", "chosen"),
+    [
+        ([told("a-1")], "", "a-1"),
+        ([told("a-1", record=False)], "", None),
+        ([told("a-1"), told("a-2", record=False)], "", None),
+        ([told("a-1"), told("a-2")], "", "a-2"),
+        ([told("a-1"), told("b-1", "1971")], "", "b-1"),
+        ([told("a-1"), told("b-1", "1971", "bob@desk")], "", "a-1"),
+        ([told("b-1", "1971", "bob@desk")], "", "b-1"),
+        ([told("a-1"), told("b-1", "1971")], "a-1", "a-1"),
+        ([told("a-2"), told("b-1", "1971")], "a-1", "a-2"),
+        ([told("b-1")], "a-1", None),
+        ([told("a-1"), told("c-1", record=False)], "", None),
+        ([told("a-1"), told("c-1", owner="bob@desk", record=False)], "", "a-1"),
+        ([told("a-99999999999")], "", "a-99999999999"),
+    ],
+)
+def test_which_folder_tells_how_a_run_ended(launches: list[Launch], token: str, chosen: str | None) -> None:
+    """Only that of a run without a later attempt; of several our own and newest, unless one is recorded here."""
+    found = ended(launches, token=token, owner="ann@desk")
+    assert (found.token if found is not None else None) == chosen
+
+
+def test_a_row_for_a_run_whose_end_is_told_by_what_is_left() -> None:
+    """Here as elsewhere; one that this machine has in its hands, and one that is started anew, are as they were."""
+    over, again = told("a-1"), told("b-1", "1971", record=False)
+    recorded = history.RunRow("r", "j", "unknown", ("h1", "h2"), 2, recorded=True, launch="a-1")
+
+    def row(*launches: Launch, rows: Sequence[history.RunRow] = (), **here: bool) -> history.RunRow:
+        (found,) = history.with_launches(rows, launches, here, answered=())
+        return found
+
+    assert (row(over).state, row(over).exit, row(over).left, row(over).may_live) == ("failed", 1, ("h1",), True)
+    told_here = row(over, rows=[recorded], **{"a-1": False})
+    assert (told_here.state, told_here.job, told_here.hosts) == ("failed", "j", ("h1", "h2"))
+    assert row(over, rows=[recorded], **{"a-1": True}).state == "unknown"
+    assert row(over, again).state == "starting"
+    other = replace(recorded, launch="c-1", state="succeeded")
+    assert (row(over, rows=[other]).state, row(over, rows=[other]).job) == ("failed", "")

@@ -37,6 +37,7 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     The hosts are asked by their labels on containers, so that any machine with ssh sees the same runs. A host that
     does not answer is named on stderr. -q prints names only.
     """
+    from distui.cli.leftover import hidden
     from distui.facts.troubles import shared
     from distui.run.end_record import launch_here
 
@@ -46,6 +47,7 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     recorded = [history.stored_row(s) for s in store.all()]
     hosts = _hosts(told, recorded)
     found, launches = wiring.run_async(_find(told, hosts), limit=told.timeout)
+    launches = hidden(told, launches)
     here = {launch_here(s): s.is_followed for one in launches if (s := store.get(one.run)) is not None}
     answered = {host.name for host in hosts} - set(found.unreachable)
     every = history.with_launches(history.joined(found, recorded), launches, here, answered=answered)
@@ -57,7 +59,10 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
         out.say("distui: no hosts to ask (no hosts.yaml, no -H), and no runs are recorded here", "dim")
     show(out, told, rows, found)
     for row in rows:
-        if row.live and row.state in (*history.ENDED, "ended"):
+        if row.left:
+            where = f"its folder is still on {', '.join(row.left)}; `distui stop {row.run}` removes it"
+            out.say(f"distui: {row.run} has ended, and {where}", "dim")
+        elif row.live and row.state in (*history.ENDED, "ended"):
             read = (
                 f"`distui rm {row.run}` removes it"
                 if row.collected

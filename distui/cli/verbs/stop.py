@@ -193,6 +193,7 @@ async def _end_launch(
     None when a task is there after all: it began while we looked. Raises NotFound, or ContactLost when there may be
     something on a host that did not answer.
     """
+    from distui.cli import leftover
     from distui.cli.launching import owner
     from distui.cli.sweeping import sweep_run, under_way, whose
     from distui.run.end_record import launch_here
@@ -206,9 +207,11 @@ async def _end_launch(
     up = [host for host in place.hosts if host.name not in unreachable]
     launches = (await find_launches(connector, up, place.run)).all
     recorded = launch_here(place.stored)
+    left = leftover.chosen(told, place, launches)
     others = sorted({whose(one) for one in launches if one.token != recorded and one.owner != owner()})
+    does = "has ended, and was started" if left is not None else "is being started"
     if others and not await confirm_async(
-        out, told, f"{place.run} is being started by {', '.join(others)}. {word.capitalize()} it?"
+        out, told, f"{place.run} {does} by {', '.join(others)}. {word.capitalize()} it?"
     ):
         return ExitCode.INTERRUPTED
     for text in sorted({whose(one) for one in under_way(launches, recorded)}):
@@ -218,11 +221,12 @@ async def _end_launch(
     found, _ = await runs.find(told, connector, place) if swept or not whole else (None, unreachable)
     if found is not None:
         return None
+    end = await leftover.tell(told, out, left) if left is not None else None
     if unreachable or (not swept and whole and place.stored is None):
         runs.there(told, place, None, unreachable)
     if not swept and whole:
         out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")
-    return ExitCode.OK if whole else ExitCode.CONTACT_LOST
+    return ExitCode.OK if whole and (end is None or end.outcome != "unknown") else ExitCode.CONTACT_LOST
 
 
 async def _asked_here(out: Console, stored: StoredRun) -> int:

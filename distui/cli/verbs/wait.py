@@ -57,20 +57,30 @@ def command(ctx: click.Context, run: str, goal: str) -> int:
 
 
 async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> int:
+    from asyncio import sleep
+
+    from distui.cli import leftover
     from distui.cli.attaching import adopt, take_up
     from distui.cli.follow import follow
     from distui.cli.launching import owner
     from distui.cli.printer import LogView, printer
     from distui.run.store import AlreadyFollowed
 
+    rest = leftover.Rest(REST_SECONDS)
     while True:
         if place.stored is not None and await _beside(place.stored, goal):
             return ExitCode.OK
         if (code := ended_before(out, place)) is not None:
             return code
         async with wiring.connected(told, place.hosts) as connector:
+            asked = await runs.find(told, connector, place)
+            if asked[0] is None and (left := await rest.look(told, connector, place, asked[1])) is not None:
+                if rest.goes_on:
+                    await sleep(POLL_SECONDS)
+                    continue
+                return (await leftover.tell(told, out, left)).exit
             try:
-                live = await take_up(told, connector, place)
+                live = await take_up(told, connector, place, asked)
             except NotFound:
                 if (code := ended_before(out, place)) is not None:  # whoever followed it has just cleaned up
                     return code
@@ -133,13 +143,15 @@ async def _watch_attempt(
     """How the run ended, or its next attempt once that is there."""
     from asyncio import sleep
 
+    from distui.cli.leftover import tell_record
+
     codes: dict[int, int | None] = {}
     more, over_since = False, 0.0
     record: EndRecord | None = None
     while True:
         record = record or (await onlooker.look() if goal == "finished" else None)
         if record is not None and not record.may_go_on:
-            return _told(out, place, record)
+            return (await tell_record(told, out, place.run, record)).exit
         found, unreachable = await runs.find(told, connector, place)
         if found is not None and found.attempt > onlooker.attempt:
             return found
@@ -154,7 +166,7 @@ async def _watch_attempt(
         rests = (more or record is not None) and time.monotonic() - over_since < REST_SECONDS  # another may begin
         if over_since and not rests and time.monotonic() - over_since > JUDGED_SECONDS:
             if record is not None:
-                return _told(out, place, record)
+                return (await tell_record(told, out, place.run, record)).exit
             if found is not None:
                 return ExitCode.RANK_FAILED if any(codes.values()) else ExitCode.OK
             raise ContactLost(
@@ -162,8 +174,3 @@ async def _watch_attempt(
                 hint="`distui ps -a` on the machine that started it",
             )
         await sleep(POLL_SECONDS)
-
-
-def _told(out: Console, place: runs.Place, record: EndRecord) -> int:
-    out.say(f"distui: {place.run} has ended: {record.ended.outcome}")
-    return record.ended.exit

@@ -1,0 +1,128 @@
+"""Runs that have ended and of which only folders are left on hosts: their clean-up was killed. From any machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from distui.cli import runs
+from distui.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from distui.cli.console import Console
+    from distui.run.end_record import EndRecord
+    from distui.run.events import RunEnded
+    from distui.run.launches import Launch
+    from distui.session import Connector
+
+
+def hidden(told: Settings, launches: Iterable[Launch]) -> tuple[Launch, ...]:
+    """The same, with values of secrets hidden in how their runs ended: whoever wrote it may not have known them."""
+    return tuple(
+        launch if launch.record is None else replace(launch, record=_hidden(told, launch.record)) for launch in launches
+    )
+
+
+def _hidden(told: Settings, record: EndRecord) -> EndRecord:
+    from distui.run.masking import Mask
+
+    mask = Mask.of(record.secrets, told.environ)
+    return replace(record, ended=mask.event(record.ended), ranks=tuple(mask.event(rank) for rank in record.ranks))
+
+
+def chosen(told: Settings, place: runs.Place, launches: Iterable[Launch]) -> Launch | None:
+    """The folder that tells how the run ended: of the launch recorded here while that is not over, else of our own."""
+    from distui.cli.launching import owner
+    from distui.run.end_record import launch_here
+    from distui.run.history import stored_row
+    from distui.run.launches import ended
+
+    stored = place.stored
+    token = launch_here(stored) if stored is not None and not stored_row(stored).over else ""
+    return ended(hidden(told, launches), token=token, owner=owner())
+
+
+async def look(told: Settings, connector: Connector, place: runs.Place, unreachable: Collection[str]) -> Launch | None:
+    """A folder that tells how a run without tasks ended; None where what is recorded here tells more."""
+    from distui.cli.attaching import open_here
+    from distui.run.launches import find_launches
+
+    if open_here(place.stored, unreachable) is not None:
+        return None
+    up = [host for host in place.hosts if host.name not in unreachable]
+    return chosen(told, place, (await find_launches(connector, up, place.run)).all)
+
+
+class Rest:
+    """What is left of a run that may have another attempt: as it was last seen, until that should have begun."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._until = 0.0
+        self._left: Launch | None = None
+
+    async def look(
+        self, told: Settings, connector: Connector, place: runs.Place, unreachable: Collection[str]
+    ) -> Launch | None:
+        """As the module's; what was seen once is not forgotten when whoever has the run removes it."""
+        self._left = await look(told, connector, place, unreachable) or self._left
+        if self._left is not None:
+            self._until = self._until or time.monotonic() + self._seconds
+        return self._left
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another attempt may still begin."""
+        record = self._left.record if self._left is not None else None
+        return record is not None and record.may_go_on and time.monotonic() < self._until
+
+
+async def tell(told: Settings, out: Console, left: Launch, leftovers: tuple[str, ...] = ()) -> RunEnded:
+    """Show how the run ended that is only left as a folder."""
+    assert left.record is not None
+    return await tell_record(told, out, left.run, left.record, leftovers)
+
+
+async def tell_record(
+    told: Settings, out: Console, run: str, record: EndRecord, leftovers: tuple[str, ...] = ()
+) -> RunEnded:
+    """Show how a run ended, with its ranks and first failure, as whoever follows it to its end is shown it."""
+    from distui.cli.printer import LogView, printer
+    from distui.run.events import Event, FailureFound, RunOpened
+    from distui.run.lines import safe
+    from distui.run.state import RunState, apply
+
+    record = _hidden(told, record)
+    by = f", as recorded by {safe(record.by)[:100]}" if record.by else ""
+    out.say(f"distui: {run} has ended: {record.ended.outcome}{by}; its logs are where it was followed")
+    end, now = replace(record.ended, log_dir="", leftovers=leftovers), time.time()
+    hosts = {rank.rank: rank.host for rank in record.ranks}
+    opened = RunOpened(now, run, "", "", None, hosts, {}, end.attempt, adopted=True, attempts=end.attempts)
+    said: list[Event] = [replace(rank, at=now) for rank in record.ranks]
+    said += [FailureFound(now, end.failure)] if end.failure is not None else []
+    state = apply(RunState(), opened)
+    for event in (*said, end):
+        state = apply(state, event)
+    sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)
+    await sink.feed(said, state)
+    await sink.finish(end, state)
+    return end
+
+
+async def clean_up(
+    told: Settings,
+    connector: Connector,
+    out: Console,
+    place: runs.Place,
+    left: Launch,
+    unreachable: Mapping[str, object],
+) -> RunEnded:
+    """Remove what is left of it, and show how it ended."""
+    from distui.cli.sweeping import sweep_run
+
+    _, whole = await sweep_run(connector, out, place.run, place.hosts, (left.token,), spare=unreachable)
+    may = tuple(f"{host}: not reached, may still have something of the run" for host in unreachable)
+    rest = () if whole else (f"not all of it could be removed: `distui stop {place.run}` tries again",)
+    return await tell(told, out, left, (*may, *rest))

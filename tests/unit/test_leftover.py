@@ -1,0 +1,171 @@
+"""A run of which only folders with its verdict are left, told and cleaned up where nothing is recorded of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distui.cli.verbs import wait
+from distui.run import launches
+from distui.run.end_record import EndRecord, read_record
+from distui.run.events import Failure, RankChanged, RunEnded
+
+SECRET = "hunter2-hunter2"
+FAILURE = Failure(1, "demo2", 3, "exit 3", excerpt=("boom",))
+RANKS = (RankChanged(8.0, 0, "demo1", "exited", 0), RankChanged(9.0, 1, "demo2", "exited", 3, words="exit 3"))
+FAILED = EndRecord("beef-1", "ann@desk", RunEnded(9.0, "failed", 1, FAILURE, "/ann/logs", took=8.0), RANKS)
+STOPPED = replace(FAILED, ended=RunEnded(9.0, "stopped", 143, took=8.0))
+
+
+def plant(home: Path, record: EndRecord | None, *, claimed: str = "", run: str = "r1", owner: str = "ann@desk") -> Path:
+    """What a clean-up that was killed leaves on both hosts: the claim, and how the run ended."""
+    token = claimed or (record.token if record is not None else "beef-1")
+    for host in ("demo1", "demo2"):
+        folder = home / host / f".local/state/distui/hosts/{host}/{run}"
+        folder.mkdir(parents=True)
+        (folder / "launched").write_text(f"{owner}\n2026-01-02 03:04:05 UTC\n{token}\n")
+        if record is not None:
+            (folder / "verdict").write_text(record.text(run))
+    return folder
+
+
+def left(home: Path) -> list[str]:
+    """Names in the folders of runs."""
+    return sorted(path.name for path in home.glob("demo*/.local/state/distui/hosts/*/*"))
+
+
+@pytest.mark.parametrize(("record", "code"), [(FAILED, 1), (STOPPED, 143)])
+def test_who_waits_elsewhere_is_told_the_recorded_end(cli: Any, demo_home: Path, record: EndRecord, code: int) -> None:
+    """Outcome, exit code, first failure and ranks as the owner has them; whoever only waits removes nothing."""
+    plant(demo_home, record)
+    done = cli("wait", "r1")
+    assert done.code == code, done.err
+    assert f"{record.ended.outcome.upper()}  r1  2 ranks  after 8.0 s  exit {code}" in done.err
+    assert ("rank 1 on demo2 failed first: exit 3" in done.err) == (record is FAILED)
+    assert left(demo_home) == ["r1", "r1"]
+    events = [json.loads(line) for line in cli("wait", "r1", "-o", "ndjson").out.splitlines()]
+    assert [(e["rank"], e["state"], e["exit"]) for e in events if e["type"] == "rank"] == [
+        (0, "exited", 0),
+        (1, "exited", 3),
+    ]
+    assert (events[-1]["state"], events[-1]["exit"], events[-1]["log_dir"]) == (record.ended.outcome, code, None)
+    (result,) = cli("wait", "r1", "-o", "json").out.splitlines()
+    assert json.loads(result)["first_failure"] == events[-1]["first_failure"]
+
+
+def test_who_attaches_elsewhere_is_told_and_cleans_up(cli: Any, demo_home: Path) -> None:
+    """As with a container that is left; `--exit-first` has the failed rank's own code."""
+    plant(demo_home, FAILED)
+    done = cli("attach", "r1", "--headless", "--exit-first")
+    assert done.code == 3, done.err
+    assert "r1 has ended: failed, as recorded by ann@desk" in done.err
+    assert "rank 1 on demo2 failed first: exit 3" in done.err
+    assert left(demo_home) == []
+    assert cli("attach", "r1", "--headless").code == 7
+
+
+def test_a_stop_elsewhere_cleans_up_and_names_the_verdict(cli: Any, demo_home: Path) -> None:
+    """It exits as a stop of a run that has ended does: 0 whatever the verdict, which it does not change."""
+    plant(demo_home, FAILED)
+    done = cli("stop", "r1", "-y")
+    assert done.code == 0, done.err
+    assert "rank 1 on demo2 failed first: exit 3" in done.err
+    assert left(demo_home) == []
+    plant(demo_home, replace(FAILED, ended=replace(FAILED.ended, outcome="unknown", exit=6)))
+    assert cli("stop", "r1", "-y").code == 6
+
+
+def test_ps_elsewhere_lists_the_recorded_end_of_what_is_left(cli: Any, demo_home: Path) -> None:
+    """With what is still to be removed, and from where."""
+    plant(demo_home, FAILED)
+    (row,) = json.loads(cli("ps", "-o", "json").out)["runs"]
+    assert (row["run"], row["state"], row["exit"], row["ranks"]) == ("r1", "failed", 1, 2)
+    assert (row["hosts"], row["left"], row["owner"]) == (["demo1", "demo2"], ["demo1", "demo2"], "ann@desk")
+    assert (row["first_failure"]["rank"], row["took_s"]) == (1, 8.0)
+    told = cli("ps")
+    assert "r1 demo2 exit 3" in told.out
+    assert "its folder is still on demo1, demo2; `distui stop r1` removes it" in told.err
+    assert cli("ps", "-q", "--state", "left").out == ""
+
+
+def _token(folder: Path) -> None:
+    (folder / "verdict").write_text(replace(FAILED, token="bad0-1").text("r1"))
+
+
+def _link(folder: Path) -> None:
+    (folder / "verdict").rename(folder / "elsewhere")
+    (folder / "verdict").symlink_to("elsewhere")
+
+
+def _pipe(folder: Path) -> None:
+    (folder / "verdict").unlink()
+    os.mkfifo(folder / "verdict")
+
+
+def _huge(folder: Path) -> None:
+    with (folder / "verdict").open("r+b") as file:
+        file.truncate(1 << 40)
+
+
+def _rubbish(folder: Path) -> None:
+    (folder / "verdict").write_bytes(b"\0end\0\xff\n" * 1000)
+
+
+@pytest.mark.parametrize("forge", [_token, _link, _pipe, _huge, _rubbish])
+def test_what_is_no_verdict_of_the_launch_counts_for_nothing(cli: Any, demo_home: Path, forge: Any) -> None:
+    """Another launch's, a link, a pipe nobody writes to, a file without end, no JSON: as if none were there."""
+    for folder in {plant(demo_home, FAILED), demo_home / "demo1/.local/state/distui/hosts/demo1/r1"}:
+        forge(folder)
+    (row,) = json.loads(cli("ps", "-o", "json").out)["runs"]
+    assert (row["run"], row["state"], row["exit"]) == ("r1", "left", None)
+    assert cli("wait", "r1").code == 7
+    assert cli("attach", "r1", "--headless").code == 7
+    assert left(demo_home) == ["r1", "r1"]
+    assert cli("stop", "r1", "-y").code == 0
+    assert left(demo_home) == []
+
+
+def test_values_of_secrets_are_hidden_that_the_writer_did_not_know(
+    cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record has the names; the values are this machine's."""
+    monkeypatch.setenv("HF_TOKEN", SECRET)
+    failure = replace(FAILURE, excerpt=(f"no such user: {SECRET}",), cause=f"{SECRET} is wrong")
+    ended = replace(FAILED.ended, failure=failure)
+    plant(demo_home, replace(FAILED, ended=ended, ranks=(replace(RANKS[1], words=SECRET),), secrets=("HF_TOKEN",)))
+    for words in (("ps",), ("ps", "-o", "json"), ("wait", "r1"), ("wait", "r1", "-o", "ndjson"), ("stop", "r1", "-y")):
+        done = cli(*words)
+        assert SECRET not in done.out + done.err, words
+        assert "***" in done.out + done.err, words
+
+
+def test_who_waits_while_another_attempt_may_begin(cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of an attempt is the run's only once the next should have begun."""
+    monkeypatch.setattr(wait, "REST_SECONDS", 1.5)
+    looked: list[str] = []
+    find = launches.find_launches
+
+    async def found(*args: Any) -> Any:
+        looked.append("r1")
+        return await find(*args)
+
+    monkeypatch.setattr(launches, "find_launches", found)
+    plant(demo_home, replace(FAILED, ended=replace(FAILED.ended, attempts=3)))
+    done = cli("wait", "r1")
+    assert (done.code, len(looked) > 1) == (1, True), done.err
+
+
+def test_names_of_secrets_come_back_as_they_were_written() -> None:
+    """And a record without them is read as before."""
+    named = replace(FAILED, secrets=("A", "B"))
+    for record in (FAILED, named):
+        assert read_record(record.text("r1"), record.token) == record
+    value = {**json.loads(named.text("r1")), "secrets": ["A", 1, None]}
+    read = read_record(json.dumps(value), named.token)
+    assert read is not None and read.secrets == ("A",)
+    assert read_record(json.dumps({**value, "secrets": 5}), named.token) is None
