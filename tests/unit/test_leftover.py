@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from distui.cli import opening
 from distui.cli.verbs import wait
 from distui.run import launches
 from distui.run.end_record import EndRecord, read_record
@@ -67,6 +68,30 @@ def test_who_attaches_elsewhere_is_told_and_cleans_up(cli: Any, demo_home: Path)
     assert "rank 1 on demo2 failed first: exit 3" in done.err
     assert left(demo_home) == []
     assert cli("attach", "r1", "--headless").code == 7
+
+
+def test_at_a_terminal_the_end_is_told_in_words(cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing that the terminal UI could show of it; what is not there at all stays an error."""
+    monkeypatch.setattr(opening, "wanted", lambda *_, **__: True)
+    plant(demo_home, FAILED)
+    done = cli("attach", "r1")
+    assert done.code == 1, done.err
+    assert "rank 1 on demo2 failed first: exit 3" in done.err
+    assert cli("attach", "r1").code == 7
+
+
+def test_show_elsewhere_has_the_recorded_end_and_ranks(cli: Any, demo_home: Path) -> None:
+    """As `ps` lists it, and rank by rank."""
+    plant(demo_home, FAILED)
+    done = cli("show", "r1")
+    assert done.code == 0, done.err
+    assert "failed, exit 1" in done.out
+    assert "on the hosts" not in done.out
+    assert "rank 1 on demo2 failed first: exit 3" in done.out
+    told = json.loads(cli("show", "r1", "-o", "json").out)
+    assert (told["state"], told["exit"], told["ranks"]) == ("failed", 1, 2)
+    assert [(rank["rank"], rank["host"], rank["exit"]) for rank in told["tasks"]] == [(0, "demo1", 0), (1, "demo2", 3)]
+    assert cli("show", "r2").code == 7
 
 
 def test_a_stop_elsewhere_cleans_up_and_names_the_verdict(cli: Any, demo_home: Path) -> None:

@@ -15,6 +15,7 @@ from distui.cli.order import FOLLOW_OPTIONS, with_options
 from distui.cli.phrases import duration
 from distui.cli.ranks import refuse_unknown
 from distui.cli.results import Promise
+from distui.errors import ContactLost, NotFound
 from distui.run import history
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
     promise = Promise(told, out, run)
     if opening.wanted(told, headless=flags["headless"]):
         runs.locate(told, run)
-        return opening.attach(told, out, run, exit_first=flags["exit_first"])
+        with contextlib.suppress(NotFound, ContactLost):  # what only folders tell of has nothing to look at: it is told
+            return opening.attach(told, out, run, exit_first=flags["exit_first"])
     view = LogView(
         stdout=flags["log_to"] == "stdout",
         ranks=flags["ranks"],

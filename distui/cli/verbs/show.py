@@ -26,6 +26,7 @@ from distui.run.state import RankState
 
 if TYPE_CHECKING:
     from distui.run.discover import FoundRun
+    from distui.run.launches import Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +63,18 @@ def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> in
     if as_report:
         out.print(_mask(told, place).text(_report(place)).rstrip("\n"))
         return 0
-    found = wiring.run_async(_find(told, out, place), limit=told.timeout)
+    found, left = wiring.run_async(_find(told, out, place), limit=told.timeout)
     recorded = history.stored_row(place.stored) if place.stored is not None else None
-    if found is None and recorded is None:
+    if left is not None:
+        (row,) = history.with_launches([recorded] if recorded is not None else [], [left], {}, answered=())
+    elif found is None and recorded is None:
         raise runs.not_found(told, run, f"none of {len(place.hosts)} hosts has it")
-    row = history.found_row(found, recorded) if found is not None else recorded
-    assert row is not None
-    if found is None and row.state not in (*history.ENDED, "retrying"):
-        row = replace(row, state="gone")
-    ranks = merged(found, place)
+    else:
+        known = history.found_row(found, recorded) if found is not None else recorded
+        assert known is not None
+        gone = found is None and known.state not in (*history.ENDED, "retrying")
+        row = replace(known, state="gone") if gone else known
+    ranks = ranks_left(left) if left is not None else merged(found, place)
     mask = _mask(told, place)
     progress = mask.event(stored_progress(place.stored)) if place.stored is not None else None
     ranks = [mask.event(rank) for rank in ranks]
@@ -128,18 +132,26 @@ def _report(place: runs.Place) -> str:
     return evidence(plan, state, last_lines(place.stored, plan), str(place.stored.log_dir))
 
 
-async def _find(told: Settings, out: Console, place: runs.Place) -> FoundRun | None:
+async def _find(told: Settings, out: Console, place: runs.Place) -> tuple[FoundRun | None, Launch | None]:
+    """The run on its hosts, and where there are no tasks of it the folder that tells how it ended."""
+    from distui.cli.leftover import look
     from distui.facts.troubles import shared
 
     if not place.hosts or (place.stored is not None and history.stored_row(place.stored).over):
-        return None
+        return None, None
     async with wiring.connected(told, place.hosts) as connector:
         found, unreachable = await runs.find(told, connector, place)
-    if place.stored is None:
-        return runs.there(told, place, found, unreachable)
+        left = await look(told, connector, place, unreachable) if found is None else None
+    if place.stored is None and left is None:
+        return runs.there(told, place, found, unreachable), None
     for one in shared(unreachable):
         out.warn(f"distui: {one.message}", "yellow")
-    return found
+    return found, left
+
+
+def ranks_left(left: Launch) -> list[RankRow]:
+    """Every rank as the verdict has it that is left on a host."""
+    return [_told_rank(event) for event in left.record.ranks] if left.record is not None else []
 
 
 def merged(found: FoundRun | None, place: runs.Place) -> list[RankRow]:
@@ -165,12 +177,13 @@ def recorded_ranks(place: runs.Place) -> list[RankRow]:
         if isinstance(event, RunOpened):
             rows = {r: RankRow(r, h, "waiting", name=event.names.get(r, "")) for r, h in event.ranks.items()}
         elif isinstance(event, RankChanged):
-            name = rows[event.rank].name if event.rank in rows else ""
-            related = RankState(event.rank, event.host, 0, relation=event.relation, of=event.of).related
-            rows[event.rank] = RankRow(
-                event.rank, event.host, event.state, event.exit, event.words, name=name, related=related
-            )
+            rows[event.rank] = _told_rank(event, rows[event.rank].name if event.rank in rows else "")
     return list(rows.values())
+
+
+def _told_rank(event: RankChanged, name: str = "") -> RankRow:
+    related = RankState(event.rank, event.host, 0, relation=event.relation, of=event.of).related
+    return RankRow(event.rank, event.host, event.state, event.exit, event.words, name=name, related=related)
 
 
 def _rank_json(row: RankRow) -> dict[str, Any]:
@@ -201,7 +214,7 @@ def _show(out: Console, row: history.RunRow, ranks: Sequence[RankRow], progress:
         "started": when(row.started),
         "took": took(row),
         "last": progress_words(progress) if progress is not None else "",
-        "logs": row.log_dir or ("on the hosts" if ranks else ""),
+        "logs": row.log_dir or ("on the hosts" if ranks and not row.left else ""),
     }
     lines = [f"{key:<8} {value}" for key, value in facts.items() if value]
     lines += [f"{'warn':<8} {words}" for words in row.warnings]
