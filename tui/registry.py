@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tui.actions import Action
 
+PANES = "Panes of logs"
 BEGIN, END = "<!-- keys: written by `python -m tui.registry` -->", "<!-- end of keys -->"
 
 
@@ -27,14 +28,13 @@ def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     from tui.screens.run import RunScreen
     from tui.screens.runs import RunsScreen
     from tui.screens.text import TextScreen
-    from tui.widgets.pane import Pane
     from tui.widgets.rows import RowList
 
     found = {
         "Hosts": HostsScreen, "One host": HostDetailScreen, "Jobs": JobsScreen, "Launch": LaunchScreen,
         "Runs": RunsScreen, "One run": RunScreen, "Doctor": DoctorScreen, "A text": TextScreen,
         "A container's log": ContainerLogScreen,
-        "Lists": RowList, "Panes of logs": Pane, "Everywhere": DistuiApp,
+        "Lists": RowList, "Everywhere": DistuiApp,
     }  # fmt: skip
     return tuple((title, _actions(kind)) for title, kind in found.items())
 
@@ -69,10 +69,13 @@ def with_keys_taken(keymap: Mapping[str, str]) -> dict[str, str]:
 
     An action that has no other key keeps it.
     """
+    from tui.widgets.pane import Pane
+
     found = dict(keymap)
-    everywhere = {"Lists", "Panes of logs", "Everywhere"}
-    homes = {name: {title for title, actions in places() for a in actions if a.id == name} for name in keymap}
-    for title, actions in places():
+    everywhere = {"Lists", PANES, "Everywhere"}
+    rooms = (*places(), (PANES, _actions(Pane)))
+    homes = {name: {title for title, actions in rooms for a in actions if a.id == name} for name in keymap}
+    for title, actions in rooms:
         for action in actions:
             near = [n for n in keymap if n != action.id and ({title, *homes[n]} & everywhere or title in homes[n])]
             taken = {key.strip() for name in near for key in keymap[name].split(",")}

@@ -119,7 +119,9 @@ async def test_a_lost_host_that_is_needed_is_given_up(cluster: Cluster) -> None:
 
     async def meanwhile() -> None:
         await until(lambda: follows(cluster))
-        cluster.hosts[2].fails |= dict.fromkeys(("ps", "rm", "folder"), HostUnreachable("h3", "h3 can't be reached"))
+        cluster.hosts[2].fails |= dict.fromkeys(
+            ("ps", "rm", "folder", "stop"), HostUnreachable("h3", "h3 can't be reached")
+        )
         await cluster.hosts[2].news.put(Lost("host", "no answer"))
 
     ended = await cluster.run(plan_of(cluster, 3), meanwhile(), limits=Limits(lost=0.05))
