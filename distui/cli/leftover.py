@@ -79,6 +79,13 @@ class Rest:
         return record is not None and record.may_go_on and time.monotonic() < self._until
 
 
+def not_reached(place: runs.Place, left: Launch, unreachable: Collection[str]) -> tuple[str, ...]:
+    """Hosts that did not answer and may have something of the run: its own, where its ranks tell which they are."""
+    own = {rank.host for rank in left.record.ranks} if left.record is not None else set()
+    known = own and own <= {host.name for host in place.hosts}
+    return tuple(host for host in unreachable if not known or host in own)
+
+
 async def tell(told: Settings, out: Console, left: Launch, leftovers: tuple[str, ...] = ()) -> RunEnded:
     """Show how the run ended that is only left as a folder."""
     assert left.record is not None
@@ -123,6 +130,7 @@ async def clean_up(
     from distui.cli.sweeping import sweep_run
 
     _, whole = await sweep_run(connector, out, place.run, place.hosts, (left.token,), spare=unreachable)
-    may = tuple(f"{host}: not reached, may still have something of the run" for host in unreachable)
+    missed = not_reached(place, left, unreachable)
+    may = tuple(f"{host}: not reached, may still have something of the run" for host in missed)
     rest = () if whole else (f"not all of it could be removed: `distui stop {place.run}` tries again",)
     return await tell(told, out, left, (*may, *rest))

@@ -153,13 +153,14 @@ def is_of(found: FoundRun, recorded: RunRow) -> bool:
 def with_launches(
     rows: Sequence[RunRow], launches: Sequence[Launch], here: Mapping[str, bool], *, answered: Collection[str]
 ) -> list[RunRow]:
-    """The same, and first the runs that only a launch tells of: `starting`, as its recorded end says where it has one,
-    or `left` when it was killed.
+    """The same, those that have ended as their verdict has it, and first the runs that only a launch tells of:
+    `starting`, as its recorded end says where it has one, or `left` when it was killed.
 
     `here` says of the tokens that are recorded on this machine whether a distui has their run in its hands. That a run
     which had begun is over, only a host that `answered` can tell: a home that hosts share has the folders of them all.
     """
     launches = [one for one in launches if _tells(one, here, answered)]
+    rows = [_as_written(row, launches) for row in rows]
     known = {row.run: row for row in rows}
     by_run: dict[str, list[Launch]] = {}
     for one in launches:
@@ -167,6 +168,17 @@ def with_launches(
             by_run.setdefault(one.run, []).append(one)
     more = [_launch_row(run, found, known.get(run), here) for run, found in by_run.items()]
     return [*more, *(row for row in rows if row.run not in by_run)]
+
+
+def _as_written(row: RunRow, launches: Sequence[Launch]) -> RunRow:
+    """A run whose tasks have ended, and are still there, as its verdict has it: here that may not be known."""
+    if row.state not in ("ended", "failed", "succeeded") or not row.live or row.collected:
+        return row
+    told = next((one.record for one in launches if (one.run, one.token) == (row.run, row.launch) and one.record), None)
+    if told is None:
+        return row
+    end = told.ended
+    return replace(row, state=end.outcome, took=end.took, exit=end.exit, failure=end.failure, warnings=end.warnings)
 
 
 def _tells(one: Launch, here: Mapping[str, bool], answered: Collection[str]) -> bool:

@@ -118,6 +118,26 @@ def test_ps_elsewhere_lists_the_recorded_end_of_what_is_left(cli: Any, demo_home
     assert cli("ps", "-q", "--state", "left").out == ""
 
 
+NOWHERE = "{addr: 127.0.0.1, port: 1, connect_timeout: 1s}"
+
+
+@pytest.mark.parametrize(("away", "whole"), [("other", True), ("demo3", False)])
+def test_a_host_out_of_reach_matters_where_the_run_had_ranks(cli: Any, demo_home: Path, away: str, whole: bool) -> None:
+    """The verdict is told all the same; what may be left is said where it may be."""
+    Path("hosts.yaml").write_text(
+        f"version: 1\ndefaults: {{docker: process}}\nhosts:\n  demo[1-2]: {{}}\n  {away}: {NOWHERE}\n"
+    )
+    ranks = RANKS if whole else (*RANKS, replace(RANKS[1], rank=2, host=away))
+    plant(demo_home, replace(FAILED, ranks=ranks))
+    assert cli("wait", "r1").code == 1
+    done = cli("attach", "r1", "--headless")
+    assert (done.code, f"left   {away}: not reached" in done.err) == (1, not whole), done.err
+    plant(demo_home, replace(FAILED, ranks=ranks))
+    stopped = cli("stop", "r1", "-y")
+    assert (stopped.code, "exit 3" in stopped.err) == (0 if whole else 6, True), stopped.err
+    assert left(demo_home) == []
+
+
 def _token(folder: Path) -> None:
     (folder / "verdict").write_text(replace(FAILED, token="bad0-1").text("r1"))
 

@@ -404,3 +404,18 @@ def test_a_row_for_a_run_whose_end_is_told_by_what_is_left() -> None:
     assert row(over, again).state == "starting"
     other = replace(recorded, launch="c-1", state="succeeded")
     assert (row(over, rows=[other]).state, row(over, rows=[other]).job) == ("failed", "")
+
+
+def test_a_run_whose_tasks_are_still_there_is_listed_with_its_verdict() -> None:
+    """Of that launch and attempt, once it has ended, where its end is not recorded here."""
+    over = told("a-1")
+    row = history.RunRow("r", "j", "ended", ("h1",), 1, live=True, exit=0, launch="a-1")
+
+    def state(row: history.RunRow) -> str:
+        (found,) = history.with_launches([row], [over], {}, answered=["h1"])
+        return found.state
+
+    assert state(row) == "failed"
+    assert state(replace(row, state="running")) == "running", "a forged verdict ends nothing"
+    assert state(replace(row, launch="a-2")) == "ended"
+    assert state(replace(row, state="stopped", collected=True)) == "stopped"

@@ -222,6 +222,9 @@ async def _end_launch(
     if found is not None:
         return None
     end = await leftover.tell(told, out, left) if left is not None else None
+    unreachable = (
+        unreachable if left is None else {h: unreachable[h] for h in leftover.not_reached(place, left, unreachable)}
+    )
     if unreachable or (not swept and whole and place.stored is None):
         runs.there(told, place, None, unreachable)
     if not swept and whole:
