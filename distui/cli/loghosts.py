@@ -15,8 +15,9 @@ from distui.cli.logfiles import show_files
 from distui.cli.loglines import LogOut
 from distui.cli.logsave import into_folder
 from distui.cli.printer import LogView
-from distui.errors import HostError, UsageError
+from distui.errors import HostCommandError, HostError, UsageError
 from distui.plan import docker, process
+from distui.plan.labels import format_ranks
 from distui.plan.torchrun import split_pieces
 from distui.run.docker_frames import STDERR, Batch, stamp_ns
 from distui.run.events import LogLine
@@ -99,6 +100,9 @@ async def _show_task(connector: Connector, live: Live, task: Task, out: LogOut, 
     await host.connect()
     try:
         await host.find()
+        if task.index not in host.ids:
+            who = f"rank{'s' * (len(task.ranks) != 1)} {format_ranks(task.ranks)}"
+            raise HostCommandError(task.host, f"nothing of {who} is on {task.host} any more")
         argv = await _argv(host, task, out, stamps=stamps)
         session = await host.link.session()
         redirect = "2>&1 >/dev/null" if out.wanted.stderr_only else "2>&1"

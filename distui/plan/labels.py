@@ -192,7 +192,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 _MOST_SECRETS = 256
 
 
-_MOST_RANKS = 65_536
+MOST_RANKS = 65_536
 """As many as a job may have: a stranger's label is not to fill our memory."""
 
 
@@ -211,14 +211,14 @@ def parse_ranks(text: str) -> tuple[int, ...]:
     """The reverse of `format_ranks`; what can't be read is left out, and so is what follows the 65,536th."""
     ranks: list[int] = []
     for span in text.split(","):
-        if len(ranks) > _MOST_RANKS:
+        if len(ranks) > MOST_RANKS:
             break
         low, dash, high = span.partition("-")
         first = _int(low, -1)
         last = _int(high, -1) if dash else first
-        if 0 <= first <= last < first + _MOST_RANKS:
+        if 0 <= first <= last < first + MOST_RANKS:
             ranks.extend(range(first, last + 1))
-    return tuple(ranks[:_MOST_RANKS])
+    return tuple(ranks[:MOST_RANKS])
 
 
 def _int(text: str, default: int) -> int:

@@ -15,7 +15,7 @@ from distui.facts.engine import classify
 from distui.facts.host import Trouble
 from distui.facts.values import as_object, integer, loads
 from distui.plan import docker, process
-from distui.plan.labels import TaskLabels, task_from_labels
+from distui.plan.labels import MOST_RANKS, TaskLabels, task_from_labels
 from distui.plan.limit import reached
 from distui.plan.plan import run_folder as planned_folder
 from distui.run.asking import asked
@@ -28,8 +28,10 @@ Runner = Callable[[Sequence[str]], Awaitable[Completed]]
 LIST_SECONDS = 15.0
 """How long a host may take to list its tasks. An engine does it at once, or hangs; the rest is for slow logins."""
 
-FoundState = Literal["running", "failed", "succeeded", "partial", "ended"]
-"""`partial`: some tasks run and others have ended; `ended`: stopped, or their exit status is unknown."""
+FoundState = Literal["running", "failed", "succeeded", "partial", "ended", "unknown"]
+"""`partial`: some tasks run and others have ended; `ended`: stopped, or their exit status is unknown; `unknown`: those
+that were found have ended well, and others were not found.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,12 @@ class FoundRun:
         return max(t.labels.world_size for t in self.tasks)
 
     @property
+    def unfound(self) -> tuple[int, ...]:
+        """Ranks of which nothing was found: removed, never started, or on a host that did not answer."""
+        known = {rank for task in self.tasks for rank in task.labels.ranks}
+        return tuple(rank for rank in range(min(self.world_size, MOST_RANKS)) if rank not in known)
+
+    @property
     def hosts(self) -> tuple[str, ...]:
         """Hosts with tasks of the run, in node order."""
         return tuple(dict.fromkeys(t.host for t in self.tasks))
@@ -119,10 +127,10 @@ class FoundRun:
         return min((t.started for t in self.tasks if t.started is not None), default=None)
 
     @property
-    def took(self) -> float | None:
-        """Seconds from its first start to its last end, None while a task runs or where a time is not known."""
+    def ended_at(self) -> float | None:
+        """When its last task ended, None while one runs, or where a task or its time is not known."""
         ends = [task.finished for task in self.tasks if task.finished is not None]
-        return max(ends) - self.started if len(ends) == len(self.tasks) and self.started is not None else None
+        return max(ends) if len(ends) == len(self.tasks) and not self.unfound else None
 
     @property
     def bad(self) -> bool:
@@ -140,7 +148,9 @@ class FoundRun:
         codes = [t.exit for t in self.tasks]
         if any(t.failed for t in self.tasks):
             return "failed"
-        return "succeeded" if all(code == 0 for code in codes) else "ended"
+        if any(code != 0 for code in codes):
+            return "ended"
+        return "unknown" if self.unfound else "succeeded"
 
 
 @dataclass(frozen=True, slots=True)

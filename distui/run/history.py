@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from distui.plan.labels import format_ranks
+
 if TYPE_CHECKING:
     from distui.facts.host import Trouble
     from distui.run.discover import Found, FoundRun
@@ -110,18 +112,20 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
     """A run as its hosts tell it, with what is recorded here: an end that is recorded is how it ended."""
     runs = found.state in ("running", "partial")
     over = recorded is not None and recorded.state in ENDED and not runs
+    started = recorded.started if recorded is not None and recorded.started is not None else found.started
+    took = max(0.0, found.ended_at - started) if found.ended_at is not None and started is not None else None
     return RunRow(
         run=found.run,
         job=found.job,
         state=recorded.state if recorded is not None and over else found.state,
-        hosts=found.hosts,
+        hosts=recorded.hosts if recorded is not None and recorded.hosts else found.hosts,
         ranks=found.world_size,
         owner=found.owner,
-        started=recorded.started if recorded is not None and recorded.started is not None else found.started,
-        took=None if runs else recorded.took if recorded is not None and over else found.took,
-        exit=None if runs else recorded.exit if recorded is not None and over else int(found.bad),
+        started=started,
+        took=None if runs else recorded.took if recorded is not None and over else took,
+        exit=None if runs else recorded.exit if recorded is not None and over else _exit(found),
         failure=recorded.failure if recorded else None,
-        warnings=recorded.warnings if recorded else (),
+        warnings=(*(recorded.warnings if recorded else ()), *(() if runs or over else _unfound(found))),
         live=True,
         recorded=recorded is not None,
         log_dir=recorded.log_dir if recorded else "",
@@ -131,6 +135,22 @@ def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
         collected=recorded is not None and recorded.over,
         cleaned=recorded is None or recorded.cleaned,
         launch=found.token,
+    )
+
+
+def _exit(found: FoundRun) -> int | None:
+    """1 for a run with a task that ended badly; None where none did, as far as is known of them."""
+    return 1 if found.bad else None if found.unfound else 0
+
+
+def _unfound(found: FoundRun) -> tuple[str, ...]:
+    """That ranks of a run which has ended are on no host that answered, in words."""
+    if not found.unfound:
+        return ()
+    ranks, many = format_ranks(found.unfound), len(found.unfound) > 1
+    return (
+        f"nothing of rank{'s' * many} {ranks} is on the hosts that answered: how {'they' if many else 'it'} ended and "
+        "what is unread of the log is not known",
     )
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from distui.errors import HostCommandError, HostUnreachable
 from distui.plan import process
-from distui.plan.labels import task_from_labels
-from distui.run.discover import FoundRun, find_runs, list_tasks, rfc3339, run_folder
+from distui.plan.labels import TaskLabels, task_from_labels
+from distui.run.discover import FoundRun, FoundTask, find_runs, list_tasks, rfc3339, run_folder
+from distui.run.history import found_row
 from distui.session import Completed
 from distui.spec.inventory import Host
 from fakehosts.engine import Container
@@ -235,3 +236,20 @@ def test_two_launches_of_one_second_are_two() -> None:
     assert two is not None
     assert one.attempt_key != two.attempt_key
     assert one.attempt_key == dataclasses.replace(one, task=1, ranks=(1,), host="h2").attempt_key
+
+
+def test_ranks_of_which_nothing_is_there() -> None:
+    """Pruned, or on a host that did not answer: a run is no success by the ranks that are left of it."""
+    labels = TaskLabels("r1", 0, (0,), "h1", "j", world_size=4)
+    there = FoundTask("h1", "c0", labels, {}, False, "exited", 0, started=10.0, finished=12.0)
+    found = FoundRun("r1", (there,))
+    row = found_row(found, None)
+    assert (found.state, found.unfound, found.ended_at) == ("unknown", (1, 2, 3), None)
+    assert (row.state, row.exit, row.took) == ("unknown", None, None)
+    assert "nothing of ranks 1-3 is on the hosts that answered" in row.warnings[0]
+    failed = found_row(FoundRun("r1", (dataclasses.replace(there, exit=3),)), None)
+    assert (failed.state, failed.exit, len(failed.warnings)) == ("failed", 1, 1)
+    whole = found_row(
+        FoundRun("r1", (dataclasses.replace(there, labels=dataclasses.replace(labels, world_size=1)),)), None
+    )
+    assert (whole.state, whole.exit, whole.took, whole.warnings) == ("succeeded", 0, 2.0, ())

@@ -13,10 +13,12 @@ from distui.cli import runs, settings, wiring
 from distui.cli.options import RANKS, RUN, verb
 from distui.cli.ranks import refuse_unknown
 from distui.errors import ExitCode, NotFound, UsageError
+from distui.plan.labels import format_ranks
 from distui.run import history
 from distui.run.masking import Mask, stored_secrets
 
 if TYPE_CHECKING:
+    from distui.cli.attaching import Live
     from distui.cli.console import Console
     from distui.cli.loglines import LogOut, Wanted
     from distui.cli.printer import LogView
@@ -170,7 +172,18 @@ async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, 
             await loghosts.follow(connector, live, lines, out)
             return ExitCode.OK
         good = await loghosts.show(connector, live, lines, out, stamps=stamps, merge=merge)
+        good = not _tell_unfound(out, live, lines.wanted.ranks) and good
     return ExitCode.OK if good and not live.unreachable else ExitCode.CONTACT_LOST
+
+
+def _tell_unfound(out: Console, live: Live, wanted: frozenset[int] | None) -> bool:
+    """Say which ranks of a run that has ended are on no host, where only the hosts told of them; whether there are."""
+    planned = {rank for task in live.plan.tasks for rank in task.ranks}
+    unfound = live.found.unfound if live.found is not None and not live.runs else ()
+    if gone := [rank for rank in unfound if rank not in planned and (wanted is None or rank in wanted)]:
+        who = f"rank{'s' * (len(gone) != 1)} {format_ranks(gone)}"
+        out.warn(f"distui: nothing of {who} is on the hosts that answered", "yellow")
+    return bool(gone)
 
 
 def _hide(told: Settings, out: Console, lines: LogOut, names: Iterable[str], *, warn: bool = True) -> None:

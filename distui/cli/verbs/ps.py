@@ -62,7 +62,9 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
         if row.left:
             where = f"its folder is still on {', '.join(row.left)}; `distui stop {row.run}` removes it"
             out.say(f"distui: {row.run} has ended, and {where}", "dim")
-        elif row.live and row.state in (*history.ENDED, "ended"):
+        elif row.live and row.state in (*history.ENDED, "ended", "unknown"):
+            for words in () if row.collected else row.warnings:
+                out.warn(f"distui: {row.run}: {words}", "yellow")
             read = (
                 f"`distui rm {row.run}` removes it"
                 if row.collected

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -27,6 +27,19 @@ from distui.run.state import RankState
 if TYPE_CHECKING:
     from distui.run.discover import FoundRun
     from distui.run.launches import Launch
+
+
+REMOVED = "it is not on its host any more, and nobody saw how it ended"
+
+
+class Asked(NamedTuple):
+    """What the hosts say of a run."""
+
+    found: FoundRun | None = None
+    left: Launch | None = None
+    """Where there are no tasks of it: the folder that tells how it ended."""
+    silent: Collection[str] | None = None
+    """Hosts that did not answer; None where none was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +76,7 @@ def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> in
     if as_report:
         out.print(_mask(told, place).text(_report(place)).rstrip("\n"))
         return 0
-    found, left = wiring.run_async(_find(told, out, place), limit=told.timeout)
+    found, left, silent = wiring.run_async(_find(told, out, place), limit=told.timeout)
     recorded = history.stored_row(place.stored) if place.stored is not None else None
     if left is not None:
         (row,) = history.with_launches([recorded] if recorded is not None else [], [left], {}, answered=())
@@ -74,7 +87,7 @@ def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> in
         assert known is not None
         gone = found is None and known.state not in (*history.ENDED, "retrying")
         row = replace(known, state="gone") if gone else known
-    ranks = ranks_left(left) if left is not None else merged(found, place)
+    ranks = ranks_left(left) if left is not None else merged(found, place, silent)
     mask = _mask(told, place)
     progress = mask.event(stored_progress(place.stored)) if place.stored is not None else None
     ranks = [mask.event(rank) for rank in ranks]
@@ -132,21 +145,21 @@ def _report(place: runs.Place) -> str:
     return evidence(plan, state, last_lines(place.stored, plan), str(place.stored.log_dir))
 
 
-async def _find(told: Settings, out: Console, place: runs.Place) -> tuple[FoundRun | None, Launch | None]:
-    """The run on its hosts, and where there are no tasks of it the folder that tells how it ended."""
+async def _find(told: Settings, out: Console, place: runs.Place) -> Asked:
+    """What the hosts say of it; nothing for a run whose record here is all there is."""
     from distui.cli.leftover import look
     from distui.facts.troubles import shared
 
     if not place.hosts or (place.stored is not None and history.stored_row(place.stored).over):
-        return None, None
+        return Asked()
     async with wiring.connected(told, place.hosts) as connector:
         found, unreachable = await runs.find(told, connector, place)
         left = await look(told, connector, place, unreachable) if found is None else None
     if place.stored is None and left is None:
-        return runs.there(told, place, found, unreachable), None
+        return Asked(runs.there(told, place, found, unreachable), None, unreachable)
     for one in shared(unreachable):
         out.warn(f"distui: {one.message}", "yellow")
-    return found, left
+    return Asked(found, left, unreachable)
 
 
 def ranks_left(left: Launch) -> list[RankRow]:
@@ -154,9 +167,12 @@ def ranks_left(left: Launch) -> list[RankRow]:
     return [_told_rank(event) for event in left.record.ranks] if left.record is not None else []
 
 
-def merged(found: FoundRun | None, place: runs.Place) -> list[RankRow]:
-    """Every rank: from the record here, and over it what the hosts say now."""
+def merged(found: FoundRun | None, place: runs.Place, silent: Collection[str] | None = None) -> list[RankRow]:
+    """Every rank: from the record here, and over it what the hosts say now. `silent` are those that did not answer."""
     rows = {r.rank: r for r in recorded_ranks(place)}
+    if silent is not None and place.stored is not None and not place.stored.is_followed:
+        there = {rank for task in found.tasks for rank in task.labels.ranks} if found is not None else set()
+        rows = {rank: row if rank in there else _now(row, silent) for rank, row in rows.items()}
     for task in found.tasks if found is not None else ():
         for rank in task.labels.ranks:
             known, labels = rows.get(rank) if not task.running else None, task.labels
@@ -168,6 +184,15 @@ def merged(found: FoundRun | None, place: runs.Place) -> list[RankRow]:
                 rank, task.host, task.status, code, text, labels.gpus, task.id[:12], labels.name, related
             )
     return [rows[rank] for rank in sorted(rows)]
+
+
+def _now(row: RankRow, silent: Collection[str]) -> RankRow:
+    """A rank that ran when nobody followed it any more, and of which nothing was found: what is known of it now."""
+    if row.state not in ("running", "lost"):
+        return row
+    if row.host in silent:
+        return replace(row, state="lost", words=f"{row.host} did not answer")
+    return replace(row, state="removed", words=REMOVED)
 
 
 def recorded_ranks(place: runs.Place) -> list[RankRow]:

@@ -16,6 +16,8 @@ from distui.cli.verbs.attach import ended_before
 from distui.errors import ContactLost, ExitCode, NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from distui.cli.attaching import Live
     from distui.cli.console import Console
     from distui.cli.settings import Settings
@@ -156,7 +158,7 @@ async def _watch_attempt(
         if found is not None and found.attempt > onlooker.attempt:
             return found
         if found is not None:
-            codes = {t.labels.task: t.exit for t in found.tasks}
+            codes |= {rank: t.exit for t in found.tasks for rank in t.labels.ranks}
             if goal == "running" and found.state != "partial":
                 return ExitCode.OK
         runs_on = found is not None and found.state in ("running", "partial")
@@ -168,9 +170,22 @@ async def _watch_attempt(
             if record is not None:
                 return (await tell_record(told, out, place.run, record)).exit
             if found is not None:
-                return ExitCode.RANK_FAILED if any(codes.values()) else ExitCode.OK
+                return _as_found(out, found, codes)
             raise ContactLost(
                 f"{place.run} was cleaned up by whoever follows it; how it ended is known there",
                 hint="`distui ps -a` on the machine that started it",
             )
         await sleep(POLL_SECONDS)
+
+
+def _as_found(out: Console, found: FoundRun, codes: Mapping[int, int | None]) -> int:
+    """The exit code of a run that nobody follows: by the statuses that its ranks were seen to end with."""
+    from distui.plan.labels import format_ranks
+
+    if any(codes.values()):
+        return ExitCode.RANK_FAILED
+    if not (unknown := [rank for rank in found.unfound if codes.get(rank) is None]):
+        return ExitCode.OK
+    who = f"rank{'s' * (len(unknown) != 1)} {format_ranks(unknown)}"
+    out.warn(f"distui: nothing of {who} of {found.run} is on its hosts any more, and nobody saw the end", "red")
+    return ExitCode.CONTACT_LOST
