@@ -28,6 +28,9 @@ MARK_SECONDS = 20.0
 VISIT_SECONDS = 10.0
 """How long one host is waited for when all are visited: on the others marks would grow old meanwhile."""
 
+OFFER_SECONDS = 3 * VISIT_SECONDS
+"""How long hosts that answered are offered the verdict one after another, until one has taken it."""
+
 OTHERS_SECONDS = 15.0
 """How long those who still read the logs elsewhere are waited for, before the containers are removed."""
 
@@ -94,21 +97,29 @@ async def concluded(run: RunController, record: EndRecord) -> RunEnded:
 
 
 async def _write_on_hosts(run: RunController, record: EndRecord) -> EndRecord | None:
-    """Offer it to the hosts: the first that answers decides whose it is, and the others are given that one."""
-    hosts = list(run.hosts.values())
-    while hosts and (found := await _write(run, hosts.pop(0), record)) is None:
-        pass
-    if not hosts and found is None:
+    """Offer it to the hosts: the first that answers decides whose it is, and the others are given that one.
+
+    Hosts that hang cost the same as one that does: all are asked first, side by side, and those that don't answer are
+    offered nothing; for those that hang only afterwards there is a time in all.
+    """
+    visits = await _visits(run, "look")
+    hosts = [host for host, seen in zip(run.hosts.values(), visits, strict=True) if seen.ours]
+    found: EndRecord | None = None
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(OFFER_SECONDS):
+            while hosts and found is None:
+                found = await _write(run, hosts.pop(0), record)
+    if found is None:
         return None
-    assert found is not None
     others = await asyncio.gather(*(_write(run, host, found) for host in hosts))
     return next((other for other in others if other is not None and other != found and other != record), found)
 
 
 async def _write(run: RunController, host: HostRun, record: EndRecord) -> EndRecord | None:
-    with contextlib.suppress(DistuiError):
-        if _may_have(run, host):
-            return _read_on_host(run, await host.record(run.reader, record.text(run.plan.run_id)))
+    with contextlib.suppress(DistuiError, TimeoutError):
+        async with asyncio.timeout(VISIT_SECONDS):
+            if _may_have(run, host):
+                return _read_on_host(run, await host.record(run.reader, record.text(run.plan.run_id)))
     return None
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from distui.errors import HostUnreachable, SessionLost
 from distui.plan.serialize import to_json
-from distui.run import history
+from distui.run import conclude, history
 from distui.run.adopt import plan_of
 from distui.run.controller import RunController
 from distui.run.discover import find_runs
@@ -271,6 +271,33 @@ async def test_a_host_that_is_lost_keeps_nobody_from_a_verdict(cluster: Cluster)
     assert (ended.outcome, bool(ended.leftovers)) == ("succeeded", True)
     record = end_here(controller.stored)
     assert record is not None and record.ended.outcome == "succeeded"
+
+
+@pytest.mark.parametrize(("verb", "hung", "there"), [("visit", 8, True), ("put", 2, True), ("put", 8, False)])
+async def test_hosts_that_hang_are_not_waited_for_one_after_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, hung: int, there: bool
+) -> None:
+    """The verdict is offered to those that answer; where many hang only when they are to write it, to few."""
+    many = Cluster(tmp_path, 9)
+    use_fake_follower(monkeypatch, many.connector)
+    monkeypatch.setattr(conclude, "VISIT_SECONDS", 0.4)
+    monkeypatch.setattr(conclude, "OFFER_SECONDS", 1.0)
+    controller = started(many)
+    last, began = many.hosts[-1], 0.0
+    seen: list[bool] = []
+    last.fails["rm"] = lambda _: seen.append(f"{FOLDER.format(last.name)}/verdict" in last.files)  # type: ignore[assignment, func-returns-value, return-value]
+
+    async def end() -> None:
+        nonlocal began
+        await until(lambda: controller.state.phase == "follow")
+        for host in many.hosts[:hung]:
+            host.hold(verb)
+        began = time.monotonic()
+        await end_all(many, *[0] * 9)
+
+    ended = await many.drive(controller, end())
+    assert (ended.outcome, seen) == ("succeeded", [there])
+    assert time.monotonic() - began < 0.4 * 7
 
 
 async def test_containers_removed_while_nobody_followed_are_said_and_blamed_on_nobody(cluster: Cluster) -> None:
