@@ -44,15 +44,6 @@ def note_silences(run: RunController) -> None:
     run.known.news()
 
 
-async def when_stopped(run: RunController) -> tuple[str, ...]:
-    """For a run that was stopped or ran out of time: the ranks that had been silent, and their network."""
-    silent = run.known.verdict().notes
-    if not silent:
-        return ()
-    found = await ask_network(run)
-    return (*silent, *found.broken, *found.notes, *_before(run, found))
-
-
 def _stopped_at(run: RunController) -> float:
     """When the stop began, or the first task reached its limit."""
     known = run.known
@@ -64,14 +55,22 @@ def _stopped_at(run: RunController) -> float:
     return min([known.stop_began if known.stop_began is not None else run.clock(), *ends])
 
 
-async def with_network(run: RunController, failure: Failure) -> tuple[Failure, tuple[str, ...]]:
-    """A failure that a network may explain, with what the network says now; and further words for the result."""
-    if failure.cause not in NETWORK:
+async def with_network(run: RunController, failure: Failure | None) -> tuple[Failure | None, tuple[str, ...]]:
+    """A failure, where a network may explain it with what the network says now; and further words for the result.
+
+    For a run that was stopped or ran out of time: the ranks that had been silent, and their network. It is asked once
+    for both.
+    """
+    verdict = run.known.verdict()
+    silent = verdict.notes
+    explains = verdict.failed and failure is not None and failure.cause in NETWORK
+    if not silent and not explains:
         return failure, ()
     found = await ask_network(run)
-    if not found.broken:
-        return failure, (*found.notes, *_before(run, found))
-    return replace(failure, cause=f"{failure.cause}; {'; '.join(found.broken)}", hint=_HINT), found.notes
+    words = (*found.notes, *_before(run, found))
+    if failure is not None and explains and found.broken:
+        failure = replace(failure, cause=f"{failure.cause}; {'; '.join(found.broken)}", hint=_HINT)
+    return failure, (*silent, *(found.broken if silent else ()), *words)
 
 
 def _before(run: RunController, found: NetworkFound) -> Sequence[str]:

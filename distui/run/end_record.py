@@ -60,7 +60,10 @@ class EndRecord:
 
 
 def record_of(token: str, by: str, ended: RunEnded, state: RunState, secrets: Iterable[str] = ()) -> EndRecord:
-    """The record of an end, with the ranks as their events left them."""
+    """The record of an end, with the ranks as their events left them.
+
+    Where the logs are is left out: each machine that reads it has its own.
+    """
     ranks = (
         RankChanged(
             r.since or ended.at,
@@ -76,7 +79,7 @@ def record_of(token: str, by: str, ended: RunEnded, state: RunState, secrets: It
         )
         for r in state.ranks.values()
     )
-    return EndRecord(token, by, ended, tuple(ranks), tuple(secrets))
+    return EndRecord(token, by, replace(ended, log_dir=""), tuple(ranks), tuple(secrets))
 
 
 def read_record(text: str | bytes, token: str) -> EndRecord | None:
@@ -91,7 +94,8 @@ def read_record(text: str | bytes, token: str) -> EndRecord | None:
         return None
     if not mine or not isinstance(ended, RunEnded) or ended.outcome not in RECORDED:
         return None
-    return EndRecord(token, by, ended, tuple(r for r in ranks if isinstance(r, RankChanged)), secrets)
+    told = tuple(rank for rank in ranks if isinstance(rank, RankChanged))
+    return EndRecord(token, by, replace(ended, log_dir=""), told, secrets)
 
 
 def keep_here(stored: StoredRun, record: EndRecord) -> bool:
@@ -109,7 +113,11 @@ def recorded_here(stored: StoredRun, token: str) -> EndRecord | None:
         record = read_record(read_bytes(stored.path / FILE, MOST_BYTES), token)
     except OSError:
         record = None
-    return record or (_from_events(stored.events(), token) if token and launch_here(stored) == token else None)
+    if record is None and token and launch_here(stored) == token:
+        record = _from_events(stored.events(), token)
+    if record is None or record.ended.outcome == "launch_failed":
+        return record
+    return replace(record, ended=replace(record.ended, log_dir=str(stored.log_dir)))
 
 
 def started_here(stored: StoredRun) -> frozenset[int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from distui.errors import ExitCode
 from distui.run.attempts import why_last
-from distui.run.circumstances import note_silences, when_stopped, with_network
+from distui.run.circumstances import note_silences, with_network
 from distui.run.cleanup import clean_up, look
 from distui.run.conclude import conclude, concluded, others_done
 from distui.run.events import Failure, RunEnded, RunOutcome
@@ -44,9 +44,7 @@ async def _judged(run: RunController) -> RunEnded:
     verdict = run.known.verdict()
     looked = await review(run) if verdict.outcome == "succeeded" else Review()
     failure = verdict.failure if verdict.failure is not None and _tells(verdict) else looked.failure
-    around: tuple[str, ...] = ()
-    if verdict.failed and failure is not None:
-        failure, around = await with_network(run, failure)
+    failure, around = await with_network(run, failure)
     await run.watch.judged_ends.tell_all(verdict)
     await run.watch.judged_ends.announce(failure)
     if failure is not None and failure.unsure:
@@ -58,8 +56,6 @@ async def _judged(run: RunController) -> RunEnded:
     outcome, code = verdict.outcome, verdict.exit
     if outcome == "succeeded" and looked.failure is not None:
         outcome, code = "failed", ExitCode.RANK_FAILED
-    if outcome == "stopped":
-        around = await when_stopped(run)
     return ended(run, outcome, code, failure=failure, warnings=(*looked.warnings, *around))
 
 

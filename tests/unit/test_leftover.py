@@ -209,7 +209,8 @@ def test_names_of_secrets_come_back_as_they_were_written() -> None:
     """And a record without them is read as before."""
     named = replace(FAILED, secrets=("A", "B"))
     for record in (FAILED, named):
-        assert read_record(record.text("r1"), record.token) == record
+        told = replace(record, ended=replace(record.ended, log_dir=""))  # a path of Ann's machine, of an older distui
+        assert read_record(record.text("r1"), record.token) == told
     value = {**json.loads(named.text("r1")), "secrets": ["A", 1, None]}
     read = read_record(json.dumps(value), named.token)
     assert read is not None and read.secrets == ("A",)

@@ -10,15 +10,16 @@ import pytest
 
 from distui.doctor.reach import Endpoint, Reached, ReachProblem, ReachReport
 from distui.plan.model import HostNetwork
-from distui.run import ask_network
+from distui.run import ask_network, circumstances, supervise
 from distui.run.circumstances import Turns
+from distui.run.controller import RunController
 from distui.run.events import LogLine, LogLines, RankChanged
 from distui.run.silence import Ledger
 from distui.run.state import RunState, apply
 from distui.run.verdict.evidence import Silence
 from distui.run.verdict.network import FINE, NetworkFound, network_found
 from distui.run.verdict.silences import silence_words
-from fakehosts.runs import Cluster, plan_for
+from fakehosts.runs import Cluster, plan_for, use_fake_follower
 
 
 def said(state: RunState, rank: int, at: float, text: str) -> RunState:
@@ -170,6 +171,44 @@ async def test_asking_takes_a_bounded_time(tmp_path: Path, monkeypatch: pytest.M
     assert await ask_network.ask_network(run) == NetworkFound()
     for host in run.hosts.values():
         await host.link.close()
+
+
+async def test_the_network_is_asked_once_for_a_failure_and_for_the_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `on_fail: wait` a rank lost its connection, the others wait for it, and the run is stopped: the network that
+    explains both is asked once, and no word is lost.
+    """
+    cluster = Cluster(tmp_path, 2)
+    use_fake_follower(monkeypatch, cluster.connector)
+    asked: list[str] = []
+
+    async def ask(run: RunController) -> NetworkFound:
+        asked.append(run.plan.run_id)
+        return NetworkFound(("h1 does not answer",), ("it was asked late",))
+
+    monkeypatch.setattr(circumstances, "ask_network", ask)
+
+    async def tell(run: RunController) -> None:
+        """Of a run that lives nothing is asked here."""
+
+    monkeypatch.setattr(supervise, "tell_network", tell)
+    run = cluster.controller(cluster.plan(on_fail="wait", stall_after=0.01))
+    cluster.hosts[1].files["log-1"] = b"RuntimeError: Timed out waiting 1800000ms for recv operation to complete\n"
+
+    async def end() -> None:
+        while run.state.phase != "follow":  # noqa: ASYNC110 - fake hosts have no events
+            await asyncio.sleep(0.01)
+        cluster.hosts[1].containers[0].end(1)
+        while not run.known.failed:  # noqa: ASYNC110 - likewise
+            await asyncio.sleep(0.01)
+        run.request_stop("user")
+
+    ended = await cluster.drive(run, end())
+    assert (ended.outcome, asked) == ("stopped", ["r1"])
+    assert ended.failure is not None and "h1 does not answer" in ended.failure.cause
+    assert any("rank 0" in words for words in ended.warnings), ended.warnings
+    assert {"h1 does not answer", "it was asked late"} <= set(ended.warnings)
 
 
 def test_the_network_is_asked_again_while_a_rank_is_quiet() -> None:

@@ -125,18 +125,24 @@ async def test_the_verdict_is_written_before_the_first_removal(cluster: Cluster)
     """Here and on both hosts, with how each rank ended."""
     controller = started(cluster)
     seen: list[tuple[StoredRun, list[bool]]] = []
+    written: list[str] = []
 
     def look(argv: tuple[str, ...]) -> None:
+        written.extend(h.files[f"{FOLDER.format(h.name)}/verdict"].decode() for h in cluster.hosts)
         seen.append((controller.stored, [f"{FOLDER.format(h.name)}/verdict" in h.files for h in cluster.hosts]))
 
     for host in cluster.hosts:
         host.fails["rm"] = look  # type: ignore[assignment]
-    await cluster.drive(controller, end_all(cluster, 0, 7))
+    ended = await cluster.drive(controller, end_all(cluster, 0, 7))
     (stored, there), *_ = seen
     assert there == [True, True]
     value = json.loads((stored.path / FILE).read_text())
     assert [(r["rank"], r["state"], r["exit"]) for r in value["ranks"]] == [(0, "exited", 0), (1, "exited", 7)]
     assert (value["result"]["state"], value["result"]["first_failure"]["rank"]) == ("failed", 1)
+    assert not any(str(stored.path) in text for text in written), "where the logs are here is nothing to other machines"
+    assert ended.log_dir == str(stored.log_dir)
+    record = end_here(stored)
+    assert record is not None and record.ended.log_dir == str(stored.log_dir)
 
 
 async def test_a_stop_of_a_run_that_has_ended_changes_nothing(cluster: Cluster) -> None:
@@ -232,6 +238,8 @@ async def test_another_machine_gives_the_verdict_that_the_hosts_have(cluster: Cl
     ended = await elsewhere.run(controller.plan, adopted=True)
     assert (ended.outcome, ended.exit) == ("failed", 1)
     assert ended.failure is not None and (ended.failure.rank, ended.failure.exit) == (1, 3)
+    assert ended.log_dir == str(elsewhere.store.need("r1").log_dir)
+    assert str(controller.stored.path) not in (elsewhere.store.need("r1").path / FILE).read_text()
     assert cluster.left() == []
 
 
