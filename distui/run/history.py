@@ -192,7 +192,7 @@ def with_launches(
 
 def _as_written(row: RunRow, launches: Sequence[Launch]) -> RunRow:
     """A run whose tasks have ended, and are still there, as its verdict has it: here that may not be known."""
-    if row.state not in ("ended", "failed", "succeeded") or not row.live or row.collected:
+    if row.state not in ("ended", "failed", "succeeded", "unknown") or not row.live or row.collected:
         return row
     told = next((one.record for one in launches if (one.run, one.token) == (row.run, row.launch) and one.record), None)
     if told is None:

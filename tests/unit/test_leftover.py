@@ -215,3 +215,19 @@ def test_names_of_secrets_come_back_as_they_were_written() -> None:
     read = read_record(json.dumps(value), named.token)
     assert read is not None and read.secrets == ("A",)
     assert read_record(json.dumps({**value, "secrets": 5}), named.token) is None
+
+
+ESCAPE = "\x1b[2J\x1b]0;title\x07"
+
+
+def test_nothing_that_a_verdict_says_steers_the_terminal(cli: Any, demo_home: Path) -> None:
+    """Whoever can write to the folder chooses its words, and the folder's name."""
+    failure = Failure(1, ESCAPE, 3, ESCAPE, cause=ESCAPE, hint=ESCAPE, excerpt=(ESCAPE,), name=ESCAPE)
+    ended = replace(FAILED.ended, failure=failure, warnings=(ESCAPE,))
+    ranks = tuple(replace(rank, host=ESCAPE, words=ESCAPE, of=ESCAPE, relation="followed") for rank in RANKS)
+    folder = plant(demo_home, EndRecord("beef-1", ESCAPE, ended, ranks), owner=ESCAPE)
+    folder.parent.rename(folder.parent.with_name(ESCAPE.replace("/", "")))
+    for words in (("ps",), ("show", "r1"), ("wait", "r1"), ("stop", "r1", "-y")):
+        done = cli(*words)
+        assert "r1" in done.out + done.err, words
+        assert not {"\x1b", "\x07"} & set(done.out + done.err), (words, done)

@@ -40,6 +40,7 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     from distui.cli.leftover import hidden
     from distui.facts.troubles import shared
     from distui.run.end_record import launch_here
+    from distui.run.lines import safe
 
     told = settings.of(ctx)
     out = consoles.of(told)
@@ -59,21 +60,29 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
         out.say("distui: no hosts to ask (no hosts.yaml, no -H), and no runs are recorded here", "dim")
     show(out, told, rows, found)
     for row in rows:
-        if row.left:
-            where = f"its folder is still on {', '.join(row.left)}; `distui stop {row.run}` removes it"
-            out.say(f"distui: {row.run} has ended, and {where}", "dim")
-        elif row.live and row.state in (*history.ENDED, "ended", "unknown"):
-            for words in () if row.collected else row.warnings:
-                out.warn(f"distui: {row.run}: {words}", "yellow")
-            read = (
-                f"`distui rm {row.run}` removes it"
-                if row.collected
-                else f"`distui stop {row.run}` reads its logs and cleans up"
-            )
-            out.say(f"distui: {row.run} has ended but is still on its hosts; {read}", "dim")
-        elif row.state == "left":
-            out.say(f"distui: a launch of {row.run} was killed; `distui stop {row.run}` removes what it left", "dim")
+        for words in row.warnings if _is_over(row) and not row.collected else ():
+            out.warn(safe(f"distui: {row.run}: {words}"), "yellow")
+        if text := _next_step(row):
+            out.say(f"distui: {safe(text)}", "dim")
     return ExitCode.UNREACHABLE if hosts and len(found.unreachable) == len(hosts) else ExitCode.OK
+
+
+def _is_over(row: history.RunRow) -> bool:
+    """Whether nothing of it runs any more, and its tasks are still on its hosts."""
+    return row.live and not row.left and row.state in (*history.ENDED, "ended", "unknown")
+
+
+def _next_step(row: history.RunRow) -> str:
+    """What is still on the hosts of a run that is over, and what removes it; "" where nothing is, or it goes on."""
+    if row.left:
+        where = f"its folder is still on {', '.join(row.left)}"
+        return f"{row.run} has ended, and {where}; `distui stop {row.run}` removes it"
+    if _is_over(row):
+        verb, does = ("rm", "removes it") if row.collected else ("stop", "reads its logs and cleans up")
+        return f"{row.run} has ended but is still on its hosts; `distui {verb} {row.run}` {does}"
+    if row.state == "left":
+        return f"a launch of {row.run} was killed; `distui stop {row.run}` removes what it left"
+    return ""
 
 
 def _hosts(told: Settings, recorded: Sequence[history.RunRow]) -> tuple[Host, ...]:
