@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
-from distui.run.asked import heeding
+from distui.run.asked import heeding, unless
 from distui.run.events import AttemptEnded, Failure, RunEnded
 from distui.run.replan import Again, NextAttempt
 
@@ -120,19 +120,8 @@ async def _until_asked(run: RunController, work: Coroutine[Any, Any, T]) -> T | 
     """Do `work`, given up (None) at a stop or a detach; the stop that the attempt made by itself is over."""
     if run.requests.stop in OWN_STOPS:
         run.requests.stop = None
-    if run.requests.stop is None and not run.requests.detach:
-        run.requests.changed.clear()
-    task = asyncio.ensure_future(work)
-    try:
-        async with heeding(run):
-            while run.requests.stop is None and not run.requests.detach and not task.done():
-                asked = asyncio.ensure_future(run.requests.changed.wait())
-                await asyncio.wait((task, asked), return_when=asyncio.FIRST_COMPLETED)
-                asked.cancel()
-        return task.result() if task.done() else None
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    async with heeding(run):
+        return await unless(run, lambda: run.requests.stop is not None or run.requests.detach, work)
 
 
 async def _set_aside(run: RunController, plan: RunPlan) -> bool:

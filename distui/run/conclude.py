@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from distui.errors import DistuiError
+from distui.run.asked import unless
 from distui.run.end_record import FINAL, EndRecord, keep_here, read_record, record_of, recorded_here
 from distui.run.events import FailureFound, Notice, RunEnded
 from distui.run.host_run import HostRun
@@ -68,6 +69,9 @@ async def conclude(run: RunController, ended: RunEnded) -> RunEnded:
     record = None
     if ended.outcome == "succeeded" and run.plan.unchecked:
         await _checked_elsewhere(run)
+        if run.requests.detach:
+            await _leave(run)
+            return ended
     if ended.outcome in FINAL or (ended.outcome == "unknown" and _nothing_more(run)):
         names = run.plan.secret_names
         record = record_of(run.token, run.plan.owner, run.mask.event(ended), run.state, names)
@@ -163,9 +167,14 @@ async def reading(run: RunController) -> AsyncIterator[None]:
         marking.cancel()
         await asyncio.gather(marking, return_exceptions=True)
         if run.requests.detach and not run.known.settled:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(2):
-                    await _visits(run, "leave")
+            await _leave(run)
+
+
+async def _leave(run: RunController) -> None:
+    """Take our mark away where that is done in a moment; elsewhere it grows old."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(2):
+            await _visits(run, "leave")
 
 
 async def _mark(run: RunController) -> None:
@@ -175,7 +184,10 @@ async def _mark(run: RunController) -> None:
 
 
 async def others_done(run: RunController) -> None:
-    """Wait for those who still read the run from elsewhere: what is removed they could not read."""
+    """Wait for those who still read the run from elsewhere: what is removed they could not read.
+
+    Given up at once when we are asked to leave.
+    """
     await _until(run, lambda visits: not _read(visits))
 
 
@@ -185,6 +197,10 @@ async def _checked_elsewhere(run: RunController) -> None:
 
 
 async def _until(run: RunController, done: Callable[[Iterable[Visit]], bool]) -> None:
+    await unless(run, lambda: run.requests.detach, _looks(run, done))
+
+
+async def _looks(run: RunController, done: Callable[[Iterable[Visit]], bool]) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(OTHERS_SECONDS):
             while not done(await _visits(run, "look")):  # noqa: ASYNC110 - it waits for files on other machines

@@ -23,7 +23,7 @@ from distui.run.build.context import BuildSource
 from distui.run.code.source import CodeSource
 from distui.run.conclude import reading, recall
 from distui.run.end_record import EndRecord, started_here
-from distui.run.ending import ended, finish, refused
+from distui.run.ending import ended, finish, left, refused
 from distui.run.events import (
     Event,
     HostChanged,
@@ -326,7 +326,7 @@ class RunController:
             elif self.recorded is not None and any(running) and self.requests.stop is None:
                 self.request_stop("done", exit=ExitCode.OK)  # on a host that was out of reach when the run ended
         if self.detach or self.requests.detach:
-            return self._left()
+            return left(self)
         if self.adopted and self.requests.stop is not None:
             # what an earlier stop removed did not disappear
             self.known.stopped(Stop(self.clock(), STOP_CAUSES[self.requests.stop], exit=int(self.requests.exit)))
@@ -334,12 +334,8 @@ class RunController:
         async with heeding(self), reading(self), self.watch.following(self.hosts, adopted=self.adopted):
             await supervise(self)
         if self.requests.detach and not self.known.settled:
-            return self._left()
+            return left(self)
         return await finish(self)
-
-    def _left(self) -> RunEnded:
-        """Nobody here waits for the run any longer; whoever asked for a stop before gets the exit code of that."""
-        return ended(self, "detached", self.requests.exit if self.requests.stop == "user" else ExitCode.OK)
 
     def _nothing_to_stop(self) -> None:
         """All had ended before a stop was asked for: it stops nothing, and is not why the run ended."""

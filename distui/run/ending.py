@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 async def finish(run: RunController) -> RunEnded:
-    """Everything is read: record the verdict, and only then clean up the hosts."""
+    """Everything is read: record the verdict, and only then clean up the hosts.
+
+    Who is asked to leave while others still read the run leaves the clean-up to them, or to whoever comes next.
+    """
     if run.recorded is None:
         judged = await _judged(run)
         keep = run.keep and not _retried(run, judged)
@@ -30,6 +33,10 @@ async def finish(run: RunController) -> RunEnded:
     else:
         keep, end = run.keep, await concluded(run, run.recorded)
     await others_done(run)
+    if run.requests.detach:
+        words = f"{run.plan.run_id} has ended; what it has on its hosts is left there: `distui stop` removes it"
+        await run.notice("warning", words)
+        return left(run)
     return replace(end, at=run.clock(), leftovers=await clean_up(run, keep=keep))
 
 
@@ -100,6 +107,11 @@ def ended(
         attempts=run.plan.attempts,
         warnings=warnings,
     )
+
+
+def left(run: RunController) -> RunEnded:
+    """Nobody here waits for the run any longer; whoever asked for a stop before gets the exit code of that."""
+    return ended(run, "detached", run.requests.exit if run.requests.stop == "user" else ExitCode.OK)
 
 
 def refused(run: RunController, refusal: LaunchRefused) -> RunEnded:

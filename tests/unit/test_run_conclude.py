@@ -281,6 +281,61 @@ async def test_a_host_that_is_lost_keeps_nobody_from_a_verdict(cluster: Cluster)
     assert record is not None and record.ended.outcome == "succeeded"
 
 
+async def test_who_is_asked_to_leave_waits_for_no_other_reader(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third Ctrl-C: at once, though a host hangs that is asked who reads; the verdict is recorded, and whoever
+    comes next cleans up.
+    """
+    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 1000.0)
+    monkeypatch.setattr(conclude, "VISIT_SECONDS", 1000.0)
+    controller = started(cluster)
+    other = f"{FOLDER.format('h1')}/reader-another"
+
+    async def leave() -> None:
+        await until(lambda: controller.state.phase == "follow")
+        cluster.hosts[0].files[other] = b""
+        await end_all(cluster, 0, 3)
+        await until(lambda: (controller.stored.path / FILE).exists())
+        await cluster.hosts[1].hold("visit").wait()
+        controller.request_stop("user")
+        controller.request_stop("user", grace=0)
+        controller.request_detach()
+
+    ended = await cluster.drive(controller, leave())
+    assert (ended.outcome, ended.exit) == ("detached", 130)
+    assert [len(host.containers) for host in cluster.hosts] == [1, 1]
+    row = history.stored_row(controller.stored)
+    assert (row.state, row.exit, row.cleaned) == ("failed", 1, False)
+    cluster.hosts[1].gates.clear()
+    del cluster.hosts[0].files[other]
+    ended = await again(cluster, controller)
+    assert (ended.outcome, ended.exit, cluster.left()) == ("failed", 1, [])
+
+
+async def test_who_leaves_while_another_is_to_judge_records_nothing(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not all that the job asks for is known here; the mark of the one who leaves is gone."""
+    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 1000.0)
+    controller = started(cluster)
+    controller.plan = replace(controller.plan, unchecked=("same",))
+    folder = FOLDER.format("h1")
+
+    async def leave() -> None:
+        await until(lambda: f"{folder}/reader-{controller.reader}" in cluster.hosts[0].files)
+        cluster.hosts[0].files[f"{folder}/reader-another"] = b""
+        await end_all(cluster, 0, 0)
+        await until(lambda: controller.known.all_in)
+        controller.request_detach()
+
+    ended = await cluster.drive(controller, leave())
+    assert (ended.outcome, ended.exit, controller.recorded) == ("detached", 0, None)
+    assert f"{folder}/reader-{controller.reader}" not in cluster.hosts[0].files
+    assert not (controller.stored.path / FILE).exists()
+    assert [len(host.containers) for host in cluster.hosts] == [1, 1]
+
+
 @pytest.mark.parametrize(("verb", "hung", "there"), [("visit", 8, True), ("put", 2, True), ("put", 8, False)])
 async def test_hosts_that_hang_are_not_waited_for_one_after_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str, hung: int, there: bool
