@@ -62,8 +62,9 @@ def test_a_log_here_that_is_emptied(lab: Any, home: Path, start: Callable[..., A
     program = start(TICKS % 200, "--name", "wiped", "-o", "ndjson", "--log-to", "none")
     log = home / ".local/state/distui/runs/wiped/logs/rank-00000.log"
     until(lambda: log.exists() and log.stat().st_size > 100)
-    log.write_bytes(b"")
+    log.write_bytes(b"")  # as `truncate -s0` does
     events = rest_of(program)
+    assert not log.read_bytes()  # nothing is written behind the gap
     said = " ".join(e["text"] for e in events if e["type"] == "notice")
     assert "emptied, removed or changed rank-00000.log here" in said
     assert "`distui stop wiped` reads it again from its start" in said

@@ -1,0 +1,137 @@
+"""The app and `attach` follow one run on one machine: when its owner goes, the other goes on, and nobody notices."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.runs import assert_clean, log_of, read_until, rest_of, until
+from lab.terminal import Terminal
+
+pytestmark = pytest.mark.cluster
+
+UNTIL_TOLD = "i=0; while [ ! -e /tmp/go ]; do i=$((i+1)); echo needle-$i; sleep 0.05; done; printf bye"
+"""A rank's script that counts until it is told to end."""
+
+
+def begun(lab: Any, home: Path, start: Callable[..., Any], name: str) -> None:
+    """A run that nobody follows, and whose ranks say something."""
+    done = start(UNTIL_TOLD, "-d", "--name", name, wait=False).finish(timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def end(lab: Any, home: Path, name: str) -> None:
+    """Tell each rank to end."""
+    for rank in ("0", "1"):
+        assert lab.distui("exec", name, "--rank", rank, "--", "touch", "/tmp/go", home=home).returncode == 0
+
+
+def last(home: Path, name: str, rank: int) -> int:
+    """The last number that is whole in a rank's log here; 0 before any."""
+    found: list[bytes] = re.findall(rb"needle-(\d+)\n", log_of(home, name, rank))
+    return int(found[-1]) if found else 0
+
+
+def grown(home: Path, name: str) -> None:
+    """Wait until each rank's log here is some lines longer."""
+    before = [last(home, name, rank) for rank in range(2)]
+    until(lambda: all(last(home, name, rank) > before[rank] + 20 for rank in range(2)))
+
+
+def assert_whole(home: Path, name: str) -> int:
+    """Each rank's log has every line once and in order; returns how many lines there are."""
+    total = 0
+    for rank in range(2):
+        *lines, bye = log_of(home, name, rank).decode().split("\n")
+        assert (lines, bye) == ([f"needle-{i}" for i in range(1, len(lines) + 1)], "bye")
+        total += len(lines) + 1
+    return total
+
+
+def assert_one_end(lab: Any, home: Path, name: str) -> None:
+    """Its end is recorded once, and shown."""
+    folder = home / ".local/state/distui/runs" / name
+    events = [json.loads(line) for line in (folder / "events.ndjson").read_text().splitlines()]
+    ends = [(e["state"], e["exit"]) for e in events if e["type"] == "result" and e["state"] != "detached"]
+    assert ends == [("succeeded", 0)]
+    shown = json.loads(lab.distui("show", name, "-o", "json", home=home).stdout)
+    assert (shown["state"], shown["exit"]) == ("succeeded", 0)
+    assert [(r["rank"], r["state"], r["exit"]) for r in shown["tasks"]] == [(0, "exited", 0), (1, "exited", 0)]
+    assert_clean(lab)
+
+
+def told(events: Sequence[dict[str, Any]], rank: int) -> list[int]:
+    """The numbers of the lines of a rank that a viewer printed."""
+    said = [e["line"] for e in events if e["type"] == "log" and e["rank"] == rank]
+    return [int(line.removeprefix("needle-")) for line in said if line.startswith("needle-")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "detached"])
+def test_the_app_goes_on_when_attach_goes(
+    lab: Any, home: Path, start: Callable[..., Any], number: signal.Signals
+) -> None:
+    """The app reads beside `attach`, owns the run when that is killed or leaves, and shows its end."""
+    begun(lab, home, start, "turns")
+    with (
+        lab.spawn_distui("attach", "turns", "--headless", "-o", "ndjson", home=home) as owner,
+        Terminal(lab, home) as term,
+    ):
+        read_until(owner, type="phase", phase="follow")
+        term.enter("distui attach turns")
+        term.wait("RUNNING", re.compile(r"needle-\d"))
+        grown(home, "turns")
+        owner.signal_group(number)
+        seen = rest_of(owner)
+        at = last(home, "turns", 0)
+        grown(home, "turns")
+        term.wait("RUNNING", lambda text: any(int(n) > at for n in re.findall(r"needle-(\d+)", text)))
+        assert "What went wrong" not in term.screen()
+        end(lab, home, "turns")
+        term.wait("SUCCEEDED", "bye", seconds=60)
+        total = assert_whole(home, "turns")
+        term.wait(f"{total:,} lines")
+        term.keys("C-q")
+        term.wait_shell()
+    for rank in range(2):
+        numbers = told(seen, rank)
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert_one_end(lab, home, "turns")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, None], ids=["killed", "quit"])
+def test_attach_goes_on_when_the_app_goes(
+    lab: Any, home: Path, start: Callable[..., Any], number: signal.Signals | None
+) -> None:
+    """`attach` reads beside the app, owns the run when that is killed or quits, and prints its lines and end once."""
+    begun(lab, home, start, "turns")
+    with Terminal(lab, home) as term:
+        term.enter("distui attach turns")
+        term.wait("RUNNING", re.compile(r"needle-\d"))
+        with lab.spawn_distui("attach", "turns", "--headless", "-o", "ndjson", home=home) as viewer:
+            events = read_until(viewer, type="phase", phase="follow")
+            grown(home, "turns")
+            app = term.program()
+            if number is not None:
+                os.kill(app, number)
+            else:
+                term.keys("C-q")
+                term.wait("Quit while 1 run goes on?", "Stay")
+                term.keys("Right", "Enter")
+            until(lambda: not Path(f"/proc/{app}").exists())
+            grown(home, "turns")
+            end(lab, home, "turns")
+            events += rest_of(viewer)
+    assert viewer.returncode == 0, viewer.stderr.read()
+    assert [(e["state"], e["exit"]) for e in events if e["type"] == "result"] == [("succeeded", 0)]
+    assert_whole(home, "turns")
+    for rank in range(2):
+        numbers = told(events, rank)
+        assert numbers == list(range(numbers[0], last(home, "turns", rank) + 1))
+    assert_one_end(lab, home, "turns")
