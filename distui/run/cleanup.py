@@ -56,17 +56,17 @@ def _incomplete(task: Task) -> str:
 
 
 def _lost(task: Task) -> str:
-    """The same for a task that somebody removed before there was room here."""
-    return f"{_incomplete(task)}, and the rest of it is lost: its container was removed while there was no room here"
+    """The same for a task that somebody removed by then."""
+    return f"{_incomplete(task)}, and the rest of it is lost: its container was removed before it could be read"
 
 
 def _kept(run: RunController, task: Task) -> str:
     """What became of a task whose log could not be written here, and how to get the log."""
     name = task.labels["distui.run"]
-    changed = run.known.tracks[task.index].log.changed
+    log = run.known.tracks[task.index].log
     what = (
         f"`distui stop {name}` reads it again from its start"
-        if changed
+        if log.changed or log.lost_bytes
         else (f"free some space here, then `distui stop {name}` reads the rest")
     )
     return (

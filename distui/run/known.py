@@ -151,7 +151,7 @@ class Known:
 
     def unread_tasks(self) -> frozenset[int]:
         """Tasks whose log is not completely in its files here: their containers must stay."""
-        return frozenset(i for i, t in self.tracks.items() if t.log.error is not None)
+        return frozenset(i for i, t in self.tracks.items() if t.log.error is not None or t.log.lost_bytes)
 
     def lost_longer_than(self, seconds: float) -> bool:
         """Whether a host with unsettled tasks has been out of reach for this long."""

@@ -95,19 +95,25 @@ class TaskLog:
         That is also so when a file is shorter than it was then: what is missing can only be had again from the host.
         `read` makes the value of what was stored and raises ValueError when that is none.
         """
-        try:
-            saved = loads(read_bytes(self._run.follow_file(self._task)))
-            lengths = {str(k): int(v) for k, v in saved["files"].items()}
-            resume = read(saved["resume"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            lengths, resume = {}, None
-        found = self._lengths()
-        if any(found.get(path.name, 0) < lengths.get(path.name, 0) for path in self._own_files()):
+        lengths, resume = self._saved(read)
+        if self._shorter(lengths):
             lengths, resume = {}, None
         for path in self._own_files():
             with contextlib.suppress(OSError):  # what can't be cut can't be written either, which is said then
                 os.truncate(path, max(0, lengths.get(path.name, 0)))
         return resume
+
+    def _saved(self, read: Callable[[Any], T]) -> tuple[dict[str, int], T | None]:
+        """The lengths and the resume value of the last checkpoint; none when there is none that can be read."""
+        try:
+            saved = loads(read_bytes(self._run.follow_file(self._task)))
+            return {str(k): int(v) for k, v in saved["files"].items()}, read(saved["resume"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            return {}, None
+
+    def _shorter(self, lengths: Mapping[str, int]) -> bool:
+        found = self._lengths()
+        return any(found.get(path.name, 0) < lengths.get(path.name, 0) for path in self._own_files())
 
     def lines_before(self) -> dict[int, int]:
         """Rank -> lines in its file at the last checkpoint, by the times beside it."""
@@ -223,6 +229,12 @@ class TaskLog:
     def changed(self) -> bool:
         """Whether a file was emptied or removed here: only a read from the start, from its host, can mend that."""
         return isinstance(self.error, Changed)
+
+    @property
+    def lost_bytes(self) -> bool:
+        """Whether a file here is shorter than the last checkpoint counts: somebody emptied, cut or removed it."""
+        lengths, _ = self._saved(lambda resume: resume)
+        return self._shorter(lengths)
 
     def give_up(self) -> None:
         """Drop what can't be written, and whatever else is fed; an `error` stays."""

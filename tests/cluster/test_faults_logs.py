@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lab.runs import TICKS, assert_clean, log_of, rest_of, until
+from lab.runs import TICKS, assert_clean, log_of, read_until, rest_of, until
 
 pytestmark = pytest.mark.cluster
 
@@ -71,4 +71,23 @@ def test_a_log_here_that_is_emptied(lab: Any, home: Path, start: Callable[..., A
     assert "kept for its log" in str(events[-1]["leftovers"])
     assert lab.distui("stop", "wiped", "-y", home=home, timeout=90).returncode == 0
     assert log.read_text().splitlines() == [f"tick {i} of 0" for i in range(200)] + ["end"]
+    assert_clean(lab)
+
+
+def test_a_log_here_that_is_emptied_when_its_rank_had_ended(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """All of it was read, and nothing more comes that could notice: the container stays for it all the same."""
+    script = f"[ $RANK = 0 ] || while [ ! -e /tmp/go ]; do sleep 0.1; done; {TICKS % 20}"
+    program = start(script, "--name", "early", "-o", "ndjson", "--log-to", "none")
+    read_until(program, type="rank", rank=0, state="exited")
+    folder = home / ".local/state/distui/runs/early"
+    until(lambda: '"done": true' in (folder / "follow/task-00000.json").read_text())
+    (folder / "logs/rank-00000.log").write_bytes(b"")
+    assert lab.distui("exec", "early", "--rank", "1", "--", "touch", "/tmp/go", home=home).returncode == 0
+    events = rest_of(program)
+    said = " ".join(e["text"] for e in events if e["type"] == "notice")
+    assert "the log of rank 0 on h1 is not complete here" in said
+    assert "`distui stop early` reads it again from its start" in said
+    assert "kept for its log" in str(events[-1]["leftovers"])
+    assert lab.distui("stop", "early", "-y", home=home, timeout=90).returncode == 0
+    assert log_of(home, "early", 0).decode().splitlines() == [f"tick {i} of 0" for i in range(20)] + ["end"]
     assert_clean(lab)

@@ -284,6 +284,20 @@ def test_a_file_that_is_changed_after_the_last_line_is_no_checkpoint(stored: Sto
     assert TaskLog(stored, 0, [0]).restore(dict) is None
 
 
+@pytest.mark.parametrize("how", ["emptied", "removed"])
+def test_a_file_that_is_changed_when_its_task_is_over_is_found_by_its_length(stored: StoredRun, how: str) -> None:
+    """What is counted at the last checkpoint must still be there before the container may go."""
+    log = TaskLog(stored, 0, [0])
+    assert not log.lost_bytes
+    log.feed(printed(b"one\n"))
+    assert log.checkpoint({"at": 1})
+    log.close()
+    assert not log.lost_bytes
+    stored.rank_log(0).write_bytes(b"") if how == "emptied" else stored.rank_log(0).unlink()
+    assert log.lost_bytes
+    assert log.error is None
+
+
 def test_more_logs_than_may_be_open(stored: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest is closed and opened again when it is written to; no line is lost, and none comes twice."""
     monkeypatch.setattr("distui.run.growing.most_logs", lambda: 2)
