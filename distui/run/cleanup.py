@@ -32,9 +32,11 @@ async def look(run: RunController) -> None:
     await asyncio.gather(*(one(host) for host in run.hosts.values()))
 
 
-async def clean_up(run: RunController, *, keep: bool) -> tuple[str, ...]:
-    """Remove what the run left on its hosts, but for its containers with `keep`; returns what may still be there, in
-    words.
+async def clean_up(run: RunController, elsewhere: frozenset[int] = frozenset(), *, keep: bool) -> tuple[str, ...]:
+    """Remove what the run left on its hosts, but for its containers with `keep`, and but for those of tasks whose log
+    is not complete here, or `elsewhere`; returns what may still be there, in words.
+
+    Who stops a run that is recorded waits for no other reader's log.
     """
     unread = run.known.unread_tasks()
     gone = {index for index in unread if run.known.tracks[index].phase == "removed"}
@@ -42,6 +44,7 @@ async def clean_up(run: RunController, *, keep: bool) -> tuple[str, ...]:
     for task in run.plan.tasks:
         if task.index in unread:
             await run.emit(Notice(run.clock(), "warning", _lost(task) if task.index in gone else _kept(run, task)))
+    unread |= await _keep_elsewhere(run, elsewhere - unread)
     if keep:
         unread = frozenset(t.index for t in run.plan.tasks)
     await run.emit(PhaseBegun(run.clock(), "cleanup"))
@@ -50,9 +53,26 @@ async def clean_up(run: RunController, *, keep: bool) -> tuple[str, ...]:
     return (*left, *(f"{t.host}: {t.container}, kept for its log, which is not complete here" for t in kept))
 
 
-def _incomplete(task: Task) -> str:
+async def _keep_elsewhere(run: RunController, tasks: frozenset[int]) -> frozenset[int]:
+    """Which of these, whose logs another reader has not got, are kept for that one; says so."""
+    if run.adopted and run.removes_all:
+        return frozenset()
+    for task in run.plan.tasks:
+        if task.index in tasks:
+            words = "is not complete where somebody else reads it, so its container is kept"
+            name = run.plan.run_id
+            text = f"{_log_of(task)} {words}: `distui stop {name}` there reads it again, here removes it"
+            await run.emit(Notice(run.clock(), "warning", text))
+    return tasks
+
+
+def _log_of(task: Task) -> str:
     ranks = f"rank{'s' * (len(task.ranks) != 1)} {format_ranks(task.ranks)}"
-    return f"the log of {ranks} on {task.host} is not complete here"
+    return f"the log of {ranks} on {task.host}"
+
+
+def _incomplete(task: Task) -> str:
+    return f"{_log_of(task)} is not complete here"
 
 
 def _lost(task: Task) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -144,17 +144,17 @@ def _may_have(run: RunController, host: HostRun) -> bool:
     return bool(run.token) and host.link.is_up and (run.adopted or host.taken)
 
 
-async def _visits(run: RunController, act: Act) -> list[Visit]:
-    """Do this in the run's folder on every host that answers."""
+async def _visits(run: RunController, act: Act, tasks: Mapping[str, Iterable[int]] | None = None) -> list[Visit]:
+    """Do this in the run's folder on every host that answers, or on those that have some of `tasks`."""
 
     async def one(host: HostRun) -> Visit:
         with contextlib.suppress(DistuiError, TimeoutError):
             async with asyncio.timeout(VISIT_SECONDS):
                 if _may_have(run, host):
-                    return await host.visit(run.reader, act)
+                    return await host.visit(run.reader, act, (tasks or {}).get(host.host, ()))
         return Visit(ours=False)
 
-    return await asyncio.gather(*(one(host) for host in run.hosts.values()))
+    return await asyncio.gather(*(one(host) for host in run.hosts.values() if tasks is None or host.host in tasks))
 
 
 @contextlib.asynccontextmanager
@@ -183,12 +183,23 @@ async def _mark(run: RunController) -> None:
         await asyncio.sleep(MARK_SECONDS)
 
 
-async def others_done(run: RunController) -> None:
+async def say_unread(run: RunController) -> None:
+    """Leave word of logs that are not complete here: whoever else cleans up leaves their containers.
+
+    Before our mark is taken away: until then they wait for us.
+    """
+    unread = run.known.unread_tasks()
+    tasks = {h.host: [task.index for task in h.tasks if task.index in unread] for h in run.hosts.values()}
+    await _visits(run, "unread", {host: found for host, found in tasks.items() if found})
+
+
+async def others_done(run: RunController) -> frozenset[int]:
     """Wait for those who still read the run from elsewhere: what is removed they could not read.
 
-    Given up at once when we are asked to leave.
+    Given up at once when we are asked to leave. Returns the tasks whose logs they have not got all the same.
     """
-    await _until(run, lambda visits: not _read(visits))
+    visits = await _until(run, lambda visits: not _read(visits))
+    return frozenset(index for seen in visits for index in seen.unread)
 
 
 async def _checked_elsewhere(run: RunController) -> None:
@@ -196,15 +207,18 @@ async def _checked_elsewhere(run: RunController) -> None:
     await _until(run, lambda visits: not _read(visits) or any(seen.verdict for seen in visits))
 
 
-async def _until(run: RunController, done: Callable[[Iterable[Visit]], bool]) -> None:
-    await unless(run, lambda: run.requests.detach, _looks(run, done))
+async def _until(run: RunController, done: Callable[[Iterable[Visit]], bool]) -> list[Visit]:
+    return await unless(run, lambda: run.requests.detach, _looks(run, done)) or []
 
 
-async def _looks(run: RunController, done: Callable[[Iterable[Visit]], bool]) -> None:
+async def _looks(run: RunController, done: Callable[[Iterable[Visit]], bool]) -> list[Visit]:
+    """What was seen last: when it is `done`, or after OTHERS_SECONDS."""
+    visits: list[Visit] = []
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(OTHERS_SECONDS):
-            while not done(await _visits(run, "look")):  # noqa: ASYNC110 - it waits for files on other machines
+            while not done(visits := await _visits(run, "look")):  # noqa: ASYNC110 - it waits for files elsewhere
                 await asyncio.sleep(LOOK_SECONDS)
+    return visits
 
 
 def _read(visits: Iterable[Visit]) -> bool:

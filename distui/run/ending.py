@@ -9,7 +9,7 @@ from distui.errors import ExitCode
 from distui.run.attempts import why_last
 from distui.run.circumstances import note_silences, with_network
 from distui.run.cleanup import clean_up, look
-from distui.run.conclude import conclude, concluded, others_done
+from distui.run.conclude import conclude, concluded, others_done, say_unread
 from distui.run.events import Failure, RunEnded, RunOutcome
 from distui.run.review import Review, review
 from distui.run.verdict.evidence import Stop
@@ -29,15 +29,17 @@ async def finish(run: RunController) -> RunEnded:
     if run.recorded is None:
         judged = await _judged(run)
         keep = run.keep and not _retried(run, judged)
+        await say_unread(run)
         end = await conclude(run, judged)
     else:
+        await say_unread(run)
         keep, end = run.keep, await concluded(run, run.recorded)
-    await others_done(run)
+    unread = await others_done(run)
     if run.requests.detach:
         words = f"{run.plan.run_id} has ended; what it has on its hosts is left there: `distui stop` removes it"
         await run.notice("warning", words)
         return left(run)
-    return replace(end, at=run.clock(), leftovers=await clean_up(run, keep=keep))
+    return replace(end, at=run.clock(), leftovers=await clean_up(run, unread, keep=keep))
 
 
 def _retried(run: RunController, end: RunEnded) -> bool:

@@ -457,11 +457,11 @@ class HostRun:
         told = await self.link.run(ASK_BOOT, timeout=10, idempotent=True, give_up=0.0)
         return told.text.strip() not in ("", self.planned_boot)
 
-    async def visit(self, reader: str, act: readers.Act = "look") -> readers.Visit:
+    async def visit(self, reader: str, act: readers.Act = "look", tasks: Iterable[int] = ()) -> readers.Visit:
         """Look into the run's folder for other readers and the verdict, and mark there that `reader` reads, or not."""
         if not self._token:
             return readers.Visit(ours=False)
-        return await readers.visit(self._again, self.host, await self.run_dir(), self._token, reader, act)
+        return await readers.visit(self._again, self.host, await self.run_dir(), self._token, reader, act, tasks)
 
     async def record(self, reader: str, verdict: str) -> str:
         """Let `verdict` be the run's, unless another is written here already; returns the one that is.

@@ -93,8 +93,8 @@ class FakeHost:
                 return Completed(argv, 0, self._take(folder, claim, over=over == "over").encode(), b"")
             case ("sh", "-c", _, "distui-hold", folder, token, over):
                 return Completed(argv, 0 if self._holds(folder, token, over=over == "over") else 3, b"", b"")
-            case ("sh", "-c", _, "distui-visit", folder, token, reader, act, _):
-                return Completed(argv, 0, self._visit(folder, token, reader, act).encode(), b"")
+            case ("sh", "-c", _, "distui-visit", folder, token, reader, act, _, *tasks):
+                return Completed(argv, 0, self._visit(folder, token, reader, act, tasks).encode(), b"")
             case ("sh", "-c", _, "distui-lease", _, claim, _, _, *things):
                 return Completed(argv, 0, self._lease(claim, things).encode(), b"")
             case ("sh", "-c", _, "distui-taken", _, _, *gpus):
@@ -124,7 +124,7 @@ class FakeHost:
             self.files[paths[1]] = self.files.pop(found)
         return found is not None
 
-    def _visit(self, folder: str, token: str, reader: str, act: str) -> str:
+    def _visit(self, folder: str, token: str, reader: str, act: str, tasks: Sequence[str]) -> str:
         """Readers' marks and the verdict in the run's folder, when it is that launch's."""
         if not self._holds(folder, token, over=False):
             return "none\n"
@@ -133,11 +133,15 @@ class FakeHost:
             self.files[mark] = b""
         elif act in ("leave", "record"):
             self.files.pop(mark, None)
+        elif act == "unread":
+            self.files[f"{folder}/unread-{reader}"] = " ".join(tasks).encode()
         if act == "record":
             offered = self.files.pop(f"{folder}/.verdict-{reader}")
             self.files.setdefault(f"{folder}/verdict", offered)
         others = [path for path in self.files if path.startswith(f"{folder}/reader-") and path != mark]
-        return f"{len(others)}\n" + self.files.get(f"{folder}/verdict", b"").decode()
+        own = f"{folder}/unread-{reader}"
+        unread = [self.files[p].decode() for p in self.files if p.startswith(f"{folder}/unread-") and p != own]
+        return f"{len(others)}\n{' '.join(unread)}\n" + self.files.get(f"{folder}/verdict", b"").decode()
 
     def _lease(self, claim: str, things: Sequence[str]) -> str:
         """A directory for each, all or none."""

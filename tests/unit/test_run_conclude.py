@@ -491,6 +491,33 @@ async def test_what_outlived_a_run_on_a_host_out_of_reach_is_stopped(cluster: Cl
     assert cluster.left() == []
 
 
+async def test_a_log_that_somebody_else_has_not_got_keeps_its_container(cluster: Cluster, tmp_path: Path) -> None:
+    """Here the log of rank 1 was emptied: a reader elsewhere that is done leaves its container. Who stops the run
+    removes all.
+    """
+    controller = started(cluster)
+    controller.detach = True
+    await cluster.drive(controller)
+    elsewhere = Cluster(tmp_path / "elsewhere", 0)
+    elsewhere.hosts, elsewhere.connector = cluster.hosts, cluster.connector
+    first, second = (c.controller(controller.plan, adopted=True) for c in (cluster, elsewhere))
+    first.known.unread_tasks = lambda: frozenset({1})  # type: ignore[method-assign]
+
+    async def both_read() -> None:
+        held = cluster.hosts[1].files
+        await until(lambda: all(f"{FOLDER.format('h2')}/reader-{run.reader}" in held for run in (first, second)))
+        await end_all(cluster, 0, 0)
+
+    await asyncio.gather(cluster.drive(first), elsewhere.drive(second), both_read())
+    assert [len(host.containers) for host in cluster.hosts] == [0, 1]
+    assert "where somebody else reads it, so its container is kept" in elsewhere.said()
+
+    later = await elsewhere.run(controller.plan, adopted=True)
+    assert (later.outcome, [len(host.containers) for host in cluster.hosts]) == ("succeeded", [0, 1])
+    ended = await elsewhere.run(controller.plan, adopted=True, keep=False)
+    assert (ended.outcome, cluster.left()) == ("succeeded", [])
+
+
 async def test_who_can_not_check_all_leaves_the_verdict_to_who_can(cluster: Cluster, tmp_path: Path) -> None:
     """`success.regex` is known where the run was started; elsewhere only that there is one."""
     plan = cluster.plan(launch="beef", success=Success(regex="final loss"))
@@ -545,3 +572,21 @@ async def test_files_of_the_job_are_no_marks_of_readers(tmp_path: Path) -> None:
 
     assert [await others("a", "mark"), await others("b", "mark"), await others("a", "look")] == [0, 1, 1]
     assert [await others("b", "leave"), await others("a", "look")] == [1, 0]
+
+
+async def test_word_of_unread_logs_is_for_others_and_stays(tmp_path: Path) -> None:
+    """Each reader's own; what is no task in such a file counts for nothing."""
+    folder = tmp_path / "r"
+    await take(here, "h1", str(folder), Claim("ann@desk", 0.0, "beef-1"))
+
+    async def seen(reader: str, act: Act = "look", tasks: Sequence[int] = ()) -> tuple[frozenset[int], str]:
+        found = await visit(here, "h1", str(folder), "beef-1", reader, act, tasks)
+        return found.unread, found.verdict
+
+    assert await seen("a", "unread", (2, 11)) == (frozenset(), "")
+    await seen("b", "unread", (5,))
+    (folder / ".verdict-a").write_text("{}\n")
+    assert await seen("a", "record") == ({5}, "{}\n")
+    assert await seen("c", "leave") == ({2, 5, 11}, "{}\n")
+    (folder / "unread-a").write_text("x -1 99999999 7\n8")
+    assert (await seen("b"))[0] == {7}
