@@ -259,7 +259,7 @@ def test_a_stop_that_is_interrupted_can_be_finished(
 ) -> None:
     """Ranks that ignore SIGTERM: the run is killed while it stops them, then `stop` is; another one ends it."""
     program = start(IGNORES_TERM, "--name", "slow", job={"stop_grace": "60s"})
-    until(lambda: both_ignore(lab, "slow"))
+    until(lambda: both_ignore(home, "slow"))
     program.send_signal(signal.SIGINT)
     until(lambda: times_asked(lab, "slow") == [1, 1])
     kill(program)

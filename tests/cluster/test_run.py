@@ -192,7 +192,7 @@ def test_a_second_interrupt_kills(lab: Any, home: Path) -> None:
     job = quick(home, IGNORES_TERM).replace("5s", "120s")
     Path(job).write_text(Path(job).read_text().replace("stop_grace: 5s", "stop_grace: 300s"))
     with lab.spawn_distui("run", job, "--headless", "-y", "--name", "twice", home=home) as program:
-        wait_for(lambda: both_ignore(lab, "twice"))
+        wait_for(lambda: both_ignore(home, "twice"))
         program.send_signal(signal.SIGINT)
         wait_for(lambda: times_asked(lab, "twice") == [1, 1])
         assert program.poll() is None

@@ -78,9 +78,11 @@ def times_asked(lab: Lab, run: str) -> list[int]:
     return [log.count("asked") for log in _logs(lab, run)]
 
 
-def both_ignore(lab: Lab, run: str) -> bool:
-    """Whether both ranks of a run that run IGNORES_TERM have come so far: before, a SIGTERM ends them."""
-    return all("started" in log for log in _logs(lab, run))
+def both_ignore(home: Path, run: str) -> bool:
+    """Whether both ranks of a run that run IGNORES_TERM have come so far, and are followed here: before, a SIGTERM ends
+    them, and a Ctrl-C undoes the start.
+    """
+    return all(b"started" in log_of(home, run, rank) for rank in range(2))
 
 
 def _logs(lab: Lab, run: str) -> list[str]:
