@@ -35,6 +35,9 @@ OFFER_SECONDS = 3 * VISIT_SECONDS
 OTHERS_SECONDS = 15.0
 """How long those who still read the logs elsewhere are waited for, before the containers are removed."""
 
+LEAVE_SECONDS = 2.0
+"""How long hosts are waited for by somebody who was asked to leave."""
+
 LOOK_SECONDS = 0.3
 
 
@@ -173,7 +176,7 @@ async def reading(run: RunController) -> AsyncIterator[None]:
 async def _leave(run: RunController) -> None:
     """Take our mark away where that is done in a moment; elsewhere it grows old."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(LEAVE_SECONDS):
             await _visits(run, "leave")
 
 
@@ -193,12 +196,19 @@ async def say_unread(run: RunController) -> None:
     await _visits(run, "unread", {host: found for host, found in tasks.items() if found})
 
 
-async def others_done(run: RunController) -> frozenset[int]:
+async def others_done(run: RunController) -> frozenset[int] | None:
     """Wait for those who still read the run from elsewhere: what is removed they could not read.
 
-    Given up at once when we are asked to leave. Returns the tasks whose logs they have not got all the same.
+    Returns the tasks whose logs they have not got all the same; None when we are asked to leave while they read, or
+    while a host does not say.
     """
     visits = await _until(run, lambda visits: not _read(visits))
+    if visits is None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                visits = await _visits(run, "look")
+        if visits is None or _read(visits):
+            return None
     return frozenset(index for seen in visits for index in seen.unread)
 
 
@@ -207,8 +217,8 @@ async def _checked_elsewhere(run: RunController) -> None:
     await _until(run, lambda visits: not _read(visits) or any(seen.verdict for seen in visits))
 
 
-async def _until(run: RunController, done: Callable[[Iterable[Visit]], bool]) -> list[Visit]:
-    return await unless(run, lambda: run.requests.detach, _looks(run, done)) or []
+async def _until(run: RunController, done: Callable[[Iterable[Visit]], bool]) -> list[Visit] | None:
+    return await unless(run, lambda: run.requests.detach, _looks(run, done))
 
 
 async def _looks(run: RunController, done: Callable[[Iterable[Visit]], bool]) -> list[Visit]:

@@ -35,7 +35,7 @@ async def finish(run: RunController) -> RunEnded:
         await say_unread(run)
         keep, end = run.keep, await concluded(run, run.recorded)
     unread = await others_done(run)
-    if run.requests.detach:
+    if unread is None:
         words = f"{run.plan.run_id} has ended; what it has on its hosts is left there: `distui stop` removes it"
         await run.notice("warning", words)
         return left(run)

@@ -313,6 +313,21 @@ async def test_who_is_asked_to_leave_waits_for_no_other_reader(
     assert (ended.outcome, ended.exit, cluster.left()) == ("failed", 1, [])
 
 
+async def test_who_leaves_a_run_that_nobody_else_reads_cleans_up(cluster: Cluster) -> None:
+    """A terminal that is closed when the run has just ended: that takes a moment, and nobody else would do it."""
+    controller = started(cluster)
+
+    async def leave() -> None:
+        await until(lambda: controller.state.phase == "follow")
+        await end_all(cluster, 0, 3)
+        await until(lambda: (controller.stored.path / FILE).exists())
+        controller.request_detach()
+
+    ended = await cluster.drive(controller, leave())
+    assert (ended.outcome, ended.exit) == ("failed", 1)
+    assert cluster.left() == []
+
+
 async def test_who_leaves_while_another_is_to_judge_records_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
