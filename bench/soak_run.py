@@ -242,7 +242,12 @@ class Soak:
 
     def _read_at(self) -> list[str]:
         """Where the run was followed to its end."""
-        return [HERE] + [ELSEWHERE] * any(v.end is not None for v in self.viewers if v.place == ELSEWHERE)
+        return [HERE] + [ELSEWHERE] * any(v.end is not None for v in self._readers() if v.place == ELSEWHERE)
+
+    def _readers(self) -> list[Viewer]:
+        """All but those elsewhere that came when the run was being removed from its hosts."""
+        removed = min(filter(None, (viewer.began("cleanup") for viewer in self.viewers)), default="")
+        return [v for v in self.viewers if v.place == HERE or not v.found_nothing_after(removed)]
 
     def _count_log(self, outcome: Outcome, rank: int, printed: bytes, place: str) -> None:
         host, wanted = HOSTS[rank], outcome.turn.work.said(rank)
@@ -271,7 +276,7 @@ class Soak:
         """Every end that was told must be the same, and a true one."""
         ends = {f"show {place}": self._shown(place) for place in self._read_at()}
         outcome.end = ends[f"show {HERE}"]
-        told = {f"{number} {viewer}": viewer.end for number, viewer in enumerate(self.viewers)}
+        told = {f"{number} {viewer}": viewer.end for number, viewer in enumerate(self._readers())}
         ends |= {who: end for who, end in told.items() if end is not None and end.state != "detached"}
         wrong = [differ(ends), *map(self._truth(outcome.turn, printed).objection, set(ends.values()))]
         outcome.verdicts = sum(map(bool, wrong))
@@ -279,7 +284,7 @@ class Soak:
 
     def _statuses(self, end: End) -> Iterator[str]:
         """Programs that did not end with the exit code of the run's end."""
-        for viewer in self.viewers:
+        for viewer in self._readers():
             wanted = 0 if viewer.verb == "stop" and end.state != "unknown" else end.exit
             mine = viewer.place == HERE or viewer.end is not None
             if mine and not viewer.killed and viewer.status != wanted and not self._only_started(viewer):

@@ -10,6 +10,7 @@ from threading import Thread
 from typing import Any
 
 from bench.soak_truth import End
+from distui.errors import ExitCode
 
 
 class Viewer:
@@ -73,7 +74,17 @@ class Viewer:
             time.sleep(0.01)
 
     def _is_in(self, phase: str) -> bool:
-        return any(event.get("phase") == phase for event in self.events() if event.get("type") == "phase")
+        return bool(self.began(phase))
+
+    def began(self, phase: str) -> str:
+        """When it first began a phase, as its events say it; "" when it has not."""
+        phases = (event for event in self.events() if event.get("type") == "phase")
+        return next((event["ts"] for event in phases if event.get("phase") == phase), "")
+
+    def found_nothing_after(self, moment: str) -> bool:
+        """Whether it said, after this moment, that there is no such run."""
+        results = [event for event in self.events() if event.get("type") == "result"]
+        return self.status == ExitCode.NOT_FOUND and bool(results) and "" < moment <= results[-1]["ts"]
 
     def kill(self) -> None:
         """SIGKILL to it and its children; returns when it is gone."""

@@ -52,14 +52,19 @@ class Live:
         return self.found is not None and self.found.state in ("running", "partial")
 
 
-async def take_up(told: Settings, connector: Connector, place: runs.Place, asked: Asked | None = None) -> Live:
-    """Find the run on its hosts, unless they were `asked` just now. Raises NotFound or ContactLost."""
+async def take_up(
+    told: Settings, connector: Connector, place: runs.Place, asked: Asked | None = None, plan: RunPlan | None = None
+) -> Live:
+    """Find the run on its hosts, unless they were `asked` just now. Raises NotFound or ContactLost.
+
+    `plan` is that of a run which no host lists, where the caller has looked (`open_here`): it may be over by now.
+    """
     from distui.facts.host import HostFacts
     from distui.facts.probe import probe_all
     from distui.run.adopt import plan_of
 
     found, unreachable = asked or await runs.find(told, connector, place)
-    plan = open_here(place.stored, unreachable) if found is None else None
+    plan = (plan or open_here(place.stored, unreachable)) if found is None else None
     if plan is None:
         found = runs.there(told, place, found, unreachable)
         plan = plan_of(found, place.stored, place.hosts)

@@ -16,13 +16,15 @@ from typing import Any, get_args
 
 import pytest
 
-from distui.cli import desk_runs, logfiles, runs
+from distui import config
+from distui.cli import attaching, desk_runs, logfiles, runs
 from distui.cli.console import Console
 from distui.cli.loglines import Wanted, parse_grep, parse_moment
 from distui.cli.logsave import into_file
 from distui.cli.printer import LogView
+from distui.cli.settings import Settings
 from distui.cli.verbs import stop
-from distui.errors import CheckFailed, UsageError
+from distui.errors import CheckFailed, NotFound, UsageError
 from distui.facts.host import Trouble
 from distui.plan.serialize import to_json
 from distui.run import adopt, history
@@ -279,6 +281,17 @@ async def test_ranks_are_stopped_though_the_disk_here_is_full(
     assert await stop._beside(connector, out, place, live, 2.0) == 0
     assert asked == [2.0]
     assert "Read-only file system; its ranks are stopped all the same" in capsys.readouterr().err
+
+
+async def test_a_run_that_is_over_while_it_is_looked_for_is_taken_up(store: RunStore, tmp_path: Path) -> None:
+    """Whoever follows it has cleaned up since: that is no run that there is none of."""
+    place, plan = runs.Place("r1", record(store, ended=FAILED), ()), plan_for("h1")
+    environ: dict[str, str] = {"HOME": str(tmp_path)}
+    told, connector = Settings(environ, tmp_path, config.load({}, environ, tmp_path)), None
+    with pytest.raises(NotFound):
+        await attaching.take_up(told, connector, place, (None, {}))  # type: ignore[arg-type]
+    live = await attaching.take_up(told, connector, place, (None, {}), plan)  # type: ignore[arg-type]
+    assert (live.plan, live.found) == (plan, None)
 
 
 def test_the_app_tells_that_a_stop_cannot_be_asked_for(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:

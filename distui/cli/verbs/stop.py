@@ -82,14 +82,14 @@ async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float
     from distui.cli.sweeping import sweep_run
 
     async with wiring.connected(told, place.hosts) as connector:
-        asked = await runs.find(told, connector, place)
-        if asked[0] is None and open_here(place.stored, asked[1]) is None:
+        asked, plan = await runs.find(told, connector, place), None
+        while asked[0] is None and (plan := open_here(place.stored, asked[1])) is None:
             code = await _end_launch(told, connector, out, place, asked[1], word)
             if code is not None:
                 return code
             asked = await runs.find(told, connector, place)
         unreachable = asked[1]
-        live = await take_up(told, connector, place, asked)
+        live = await take_up(told, connector, place, asked, plan)
         if not await _agreed(told, out, live, word):
             return ExitCode.INTERRUPTED
         began = time.time()
