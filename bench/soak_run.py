@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.cluster import HOSTS, LabError
 from bench.soak_faults import FAULTS, Fault, ballast
-from bench.soak_truth import End, Truth, Work, differ, in_order, said_to_miss
+from bench.soak_truth import End, Truth, Work, differ, in_order, lacking, said_to_miss
 from bench.soak_viewer import Viewer
 
 SECONDS = 60.0
@@ -259,15 +259,15 @@ class Soak:
             outcome.repeated += 1
             outcome.wrong.append(f"{host} {place}: line {first_difference(had, wanted)} of the log is wrong")
             return
-        gone = printed.count(b"\n") - had.count(b"\n")
-        if not gone and had.startswith(printed):
+        gone = lacking(had, printed)
+        if not gone:
             return
         if "unsaid" in loses or ("said" in loses and said_to_miss(self._texts(place), host, rank)):
-            outcome.missing += max(1, gone)
+            outcome.missing += gone
             return
-        outcome.lost += max(1, gone)
+        outcome.lost += gone
         texts = list(self._texts(place))
-        outcome.wrong.append(f"{host} {place}: {max(1, gone)} lines lost{f', and not said: {texts}' * bool(loses)}")
+        outcome.wrong.append(f"{host} {place}: {gone} lines lost{f', and not said: {texts}' * bool(loses)}")
 
     def _texts(self, place: str) -> Iterator[str]:
         return (text for viewer in self.viewers if viewer.place == place for text in viewer.texts())

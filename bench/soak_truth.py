@@ -148,6 +148,14 @@ def differ(ends: Mapping[str, End]) -> str:
     return "readers disagree: " + "; ".join(f"{who}: {end}" for who, end in ends.items())
 
 
+def lacking(log: bytes, witness: bytes) -> int:
+    """How many of the witness's lines the log does not have; in order, and nothing else in it, it is known to be.
+
+    A rank that is killed between its two writes has printed a line that its witness lacks.
+    """
+    return 0 if log.startswith(witness) else max(1, witness.count(b"\n") - log.count(b"\n"))
+
+
 def in_order(log: bytes, wanted: bytes) -> bool:
     """Whether a log has none but the wanted lines, each at most once and in order; its last may be cut."""
     lines = log.split(b"\n")

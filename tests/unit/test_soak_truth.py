@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.soak_truth import End, Truth, Work, differ, in_order, said_to_miss
+from bench.soak_truth import End, Truth, Work, differ, in_order, lacking, said_to_miss
 
 ALL = frozenset(range(3))
 GOOD = Work()
@@ -79,3 +79,8 @@ def test_the_program_does_what_its_work_says(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, *words[1:]], capture_output=True, timeout=60)
     assert (done.stdout, done.returncode, (tmp_path / "2").read_bytes()) == (work.said(2), 5, work.said(2))
     assert work.said(2).startswith(b"line 0 of 2 \nline 1 of 2 x\n")
+
+
+def test_a_line_beyond_the_witness_is_none_lost() -> None:
+    """The rank was killed before it wrote that line to its own file, too."""
+    assert [lacking(log, b"a\nb\n") for log in (b"a\nb\n", b"a\nb\nc\n", b"a\n", b"", b"a\nx\n")] == [0, 0, 1, 2, 1]
