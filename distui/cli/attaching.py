@@ -97,6 +97,7 @@ def adopt(
 
     Whether its ended containers stay is what was asked for when it was started, unless `keep` says something else.
     """
+    from distui.cli.launching import owner
     from distui.run.controller import RunController
 
     stored = _folder(told, place, live)
@@ -111,6 +112,7 @@ def adopt(
         began=_began(stored, live),
         limits=wiring.limits(told, adopted=True),
     )
+    controller.signs = owner()
     for name, trouble in live.unreachable.items():
         if name in controller.hosts and trouble.code == "command_timeout":
             controller.hosts[name].silent = trouble

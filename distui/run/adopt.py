@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from distui.errors import DistuiError, UsageError
+from distui.errors import DistuiError, ExitCode, UsageError
 from distui.plan.labels import TaskLabels, format_ranks, task_from_labels
 from distui.plan.model import RunPlan, Task
 from distui.run.discover import FoundRun, FoundTask
 from distui.run.history import stored_row
 from distui.run.host_run import HostRun
 from distui.run.recorded import stored_plan
+from distui.run.stop_word import StopWord
 from distui.run.store import StoredRun
 from distui.session import Connector
 from distui.spec.inventory import Host
@@ -150,7 +151,7 @@ async def stop_found(
     """Stop every task of a run on the hosts that answer, and remove what it left; safe to repeat."""
 
     async def stop(host: HostRun) -> tuple[str, ...]:
-        await host.say_stopped(who)
+        await host.say_stopped(StopWord(who, "user", int(ExitCode.TERMINATED), grace))
         await host.stop(_running(host, found), grace)
         return await host.remove() if remove else ()
 

@@ -126,7 +126,7 @@ class RunController:
         self.clock = clock
         self.requests = _Requests()
         self.signs = ""
-        """Who stops an adopted run, in words: left on the hosts for whoever else follows it."""
+        """Who stops the run from here where that is not its owner, in words: left on the hosts for others."""
         self._outbox = Outbox()
         self._started: frozenset[int] = frozenset()
         """Tasks that were started, as it is recorded here, of a run that is taken up."""

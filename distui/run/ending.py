@@ -12,9 +12,9 @@ from distui.run.cleanup import clean_up, look
 from distui.run.conclude import conclude, concluded, others_done, say_unread
 from distui.run.events import Failure, RunEnded, RunOutcome
 from distui.run.review import Review, review
+from distui.run.stop_word import stop_by
 from distui.run.verdict.evidence import Stop
 from distui.run.verdict.outcome import Verdict
-from distui.run.verdict.stops import STOP_CODES
 
 if TYPE_CHECKING:
     from distui.run.controller import RunController
@@ -77,9 +77,9 @@ async def _learn(run: RunController) -> None:
     """What is not known yet and can be asked now: who stopped the run, what was removed or restarted."""
     known = run.known
     known.all_in, known.unfound = True, _unfound(run)
-    if run.requests.stop is None and (by := await run.watch.hosts.stopped_elsewhere()):
-        ends = [t.exit_at for t in known.tracks.values() if t.end is not None and t.end.code in STOP_CODES]
-        known.stopped(Stop(min(ends, default=run.clock()), "elsewhere", by))
+    if run.requests.stop is None and not known.stopped_by and (word := await run.watch.hosts.stopped_elsewhere()):
+        ends = [track.end for track in known.tracks.values() if track.end is not None]
+        known.stopped(stop_by(word, ends) or Stop(run.clock(), "elsewhere", word.who))
     await look(run)
     known.missed(index for host in run.hosts.values() for index in host.missing)
     await run.watch.judged_ends.ask_boots()

@@ -236,7 +236,7 @@ class ContainerReader:
     async def _report(self, exited: Exited) -> None:
         if not self._exited:
             self._exited = True
-            await self._emit(replace(exited, signalled=self.signalled))
+            await self._emit(replace(exited, signalled=self.signalled or (None if self._unseen else False)))
 
     async def _drained(self) -> None:
         self.cursor.finish()

@@ -58,8 +58,10 @@ class Exited:
     error: str = ""
     started_at: float | None = None
     finished_at: float | None = None
-    signalled: bool = False
-    """Whether somebody had the engine send it a signal (`docker stop`, `docker kill`): us or another."""
+    signalled: bool | None = False
+    """Whether somebody had the engine send it a signal (`docker stop`, `docker kill`): us or another. None where nobody
+    followed it then.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from distui.plan.code import COPY, home_of_folder
 from distui.plan.env import env_file_text
 from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
-from distui.run import folder, lease, marks, readers
+from distui.run import folder, lease, marks, readers, stop_word
 from distui.run.asking import asked
 from distui.run.build.on_host import Told, build_image
 from distui.run.code.send import CodeSender
@@ -29,6 +29,7 @@ from distui.run.image_push import Engine
 from distui.run.lease import Lease, Share, Thing, things_of, things_on
 from distui.run.lines import safe
 from distui.run.link import ASK_BOOT, HostLink
+from distui.run.stop_word import StopWord
 from distui.session import Completed, Connector
 
 _REMOVE_FOLDER = (
@@ -406,7 +407,7 @@ class HostRun:
             if not await self._remove_folder():
                 return (f"{self.host}: folder {await self.run_dir()}/{COPY}, which this login can't remove",)
         elif not left:
-            await self.remove_file(f"{await self.run_dir()}/stopped")  # the run is over; the kept task is not stopped
+            await self.remove_file(f"{await self.run_dir()}/{stop_word.FILE}")  # the kept task is not stopped
         return tuple(f"{self.host}: {task.words}" for task in left)
 
     async def _remove_folder(self) -> bool:
@@ -442,10 +443,11 @@ class HostRun:
         """Remove one file that the run made (the `file` rendezvous)."""
         await self._again(("rm", "-f", "--", path))
 
-    async def stopped_by(self) -> str:
-        """Who stopped the run from elsewhere, in words; empty when nobody said so."""
-        done = await self._again(("cat", f"{await self.run_dir()}/stopped"))
-        return done.text.strip() if done.ok else ""
+    async def stopped_by(self, offset_ms: float | None) -> StopWord | None:
+        """Who stopped the run from elsewhere, when and why; None when nobody said so. `offset_ms` is of its clock."""
+        path = f"{await self.run_dir()}/{stop_word.FILE}"
+        done = await self._again(("sh", "-c", stop_word.ASK, "distui-stopped", path))
+        return stop_word.read_word(done.text, offset_ms) if done.ok else None
 
     async def restarted(self) -> bool:
         """Whether the host was restarted since the run was planned, as far as known.
@@ -473,9 +475,9 @@ class HostRun:
         await self._put(f"{await self.run_dir()}/.verdict-{reader}", verdict.encode())
         return (await self.visit(reader, "record")).verdict
 
-    async def say_stopped(self, who: str) -> None:
-        """Leave word on the host that `who` stops this run, for whoever follows it."""
-        await self._put(f"{await self.run_dir()}/stopped", who.encode())
+    async def say_stopped(self, word: StopWord) -> None:
+        """Leave word on the host that somebody stops this run, for whoever follows it."""
+        await self._put(f"{await self.run_dir()}/{stop_word.FILE}", word.text().encode())
 
 
 def _labels(task: Task) -> TaskLabels | None:

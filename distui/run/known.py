@@ -68,7 +68,7 @@ class Known:
     @property
     def stopped_by(self) -> str:
         """Who stopped the run from elsewhere, as far as known."""
-        return next((stop.by for stop in self.stops if stop.reason == "elsewhere"), "")
+        return next((stop.by for stop in self.stops if stop.by), "")
 
     def stopped(self, stop: Stop) -> None:
         """Note a stop."""

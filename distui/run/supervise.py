@@ -13,6 +13,7 @@ from distui.run import elastic
 from distui.run.circumstances import Turns, tell_network
 from distui.run.events import Notice, StopAsked, StopReason
 from distui.run.host_run import HostRun
+from distui.run.stop_word import TO_END, StopWord
 from distui.run.verdict.evidence import Stop, StopCause
 
 if TYPE_CHECKING:
@@ -24,11 +25,14 @@ STOP_CAUSES: Mapping[StopReason, StopCause] = {
 }  # fmt: skip
 """A stop's reason, as the verdict knows it."""
 
+SAID: frozenset[StopReason] = frozenset({"user", "timeout", "lost"})
+"""Stops that nobody elsewhere could know of from the ends of ranks."""
+
 NEVER_MET = 10.0
 """Seconds that a stop waits for a host which did not answer from its beginning on."""
 
-TO_END = 30.0
-"""Seconds beyond the grace within which stopped ranks have ended, and their logs are read."""
+SAY_SECONDS = 5.0
+"""How long a stop waits until it is said on a host."""
 
 AFTER_ROOM = 15.0
 """Seconds after which logs that waited for room on the disk here are read up to now."""
@@ -123,13 +127,16 @@ async def _wait_for_change(run: RunController) -> None:
 
 async def _stop(run: RunController, reason: StopReason, grace: float) -> None:
     """Stop what still lives, on all hosts at once."""
-    if run.known.stop_began is None and not run.known.verdict().over_limit:
+    first = run.known.stop_began is None
+    if first and not run.known.verdict().over_limit:
         run.silences.ledger.look(run.state, run.clock())
     run.known.stopped(Stop(run.clock(), STOP_CAUSES[reason], exit=int(run.requests.exit)))
     await run.emit(StopAsked(run.clock(), reason, grace))
     live = run.known.live_tasks()
+    word = StopWord(run.signs or run.plan.owner, STOP_CAUSES[reason], int(run.requests.exit), grace)
+    said = word if first and reason in SAID else None
     results = await asyncio.gather(
-        *(_stop_on(run, h, [t for t in h.tasks if t.index in live], grace) for h in run.hosts.values()),
+        *(_stop_on(h, [t for t in h.tasks if t.index in live], grace, said) for h in run.hosts.values()),
         return_exceptions=True,
     )
     for host, result in zip(run.hosts, results, strict=True):
@@ -139,10 +146,11 @@ async def _stop(run: RunController, reason: StopReason, grace: float) -> None:
             raise result
 
 
-async def _stop_on(run: RunController, host: HostRun, tasks: list[Task], grace: float) -> None:
-    if run.adopted and run.signs and tasks:
-        with contextlib.suppress(DistuiError):
-            await host.say_stopped(run.signs)
+async def _stop_on(host: HostRun, tasks: list[Task], grace: float, said: StopWord | None) -> None:
+    if said is not None and tasks:
+        with contextlib.suppress(DistuiError, TimeoutError):
+            async with asyncio.timeout(SAY_SECONDS):
+                await host.say_stopped(said)
     await host.stop(tasks, grace)
 
 

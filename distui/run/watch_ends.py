@@ -9,11 +9,11 @@ from distui.run.diagnose import exit_words
 from distui.run.events import Event, Failure, FailureFound, Notice, RankChanged
 from distui.run.followed import Exited
 from distui.run.known import Known
+from distui.run.stop_word import looks_stopped, stop_by
 from distui.run.track import TaskTrack
-from distui.run.verdict.evidence import End, Stop, corrected
+from distui.run.verdict.evidence import End, corrected
 from distui.run.verdict.explain import REMOVED, as_a_boot
 from distui.run.verdict.outcome import RankEnd, Verdict
-from distui.run.verdict.stops import STOP_CODES
 from distui.run.watch_hosts import WatchedHosts
 
 UNSEEN = "its container was removed before its end was seen and its log read"
@@ -174,13 +174,11 @@ class WatchedEnds:
 
     async def _maybe_stopped(self, track: TaskTrack, end: End) -> None:
         """It ended as stopped ones do, but not by us: read who did now, for they remove their word soon."""
-        known = self._known
-        as_stopped = end.state == "removed" or (end.code in STOP_CODES and not end.oom)
-        if as_stopped and known.stop_began is None:
-            by = await self._hosts.ask_who_stopped(track.task.host)
-            at = end.at if end.at is not None else end.seen_at
-            if by and at is not None:
-                known.stopped(Stop(at, "elsewhere", by))
+        untold = track.task.engine == "process"  # there is no engine that tells of signals
+        if (untold or looks_stopped(end)) and self._known.stop_began is None:
+            word = await self._hosts.ask_who_stopped(track.task.host)
+            if word is not None and (stop := stop_by(word, [end])) is not None:
+                self._known.stopped(stop)
 
     async def _say_left(self, track: TaskTrack) -> None:
         """What the end of a node means for a run that may lose some."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from distui.errors import DistuiError
@@ -12,6 +13,7 @@ from distui.run.events import Event, HostChanged, Notice, RankChanged, RankPhase
 from distui.run.followed import Back, FollowEvent, Lost
 from distui.run.host_run import HostRun
 from distui.run.known import Known
+from distui.run.stop_word import StopWord
 
 
 class WatchedHosts:
@@ -95,22 +97,21 @@ class WatchedHosts:
             if await host.restarted():
                 self._known.rebooted.add(host.host)
 
-    async def stopped_elsewhere(self) -> str:
-        """Who stopped the run from another machine, after asking all hosts at once; empty when nobody did."""
-        if not self._known.stopped_by:
-            told = await asyncio.gather(*(self.ask_who_stopped(host) for host in self.runs))
-            return next((words for words in told if words), "")
-        return self._known.stopped_by
+    async def stopped_elsewhere(self) -> StopWord | None:
+        """Word of a stop from another machine, after asking all hosts at once; the first that was left on any."""
+        told = await asyncio.gather(*(self.ask_who_stopped(host) for host in self.runs))
+        found = [word for word in told if word is not None]
+        return min(found, key=lambda word: math.inf if word.at is None else word.at, default=None)
 
-    async def ask_who_stopped(self, host: str) -> str:
-        """Read on one host who says that they stop the run; empty when nobody does, or it does not answer."""
+    async def ask_who_stopped(self, host: str) -> StopWord | None:
+        """Read on one host who says that they stop the run; None when nobody does, or it does not answer."""
         with contextlib.suppress(DistuiError):
-            words = await self.runs[host].stopped_by()
-            if words and not self._stop_told:
+            word = await self.runs[host].stopped_by(self._known.offset_ms(host))
+            if word is not None and not self._stop_told:
                 self._stop_told = True
-                await self._emit(Notice(self._known.clock(), "info", f"stopped by {words}", host))
-            return words
-        return ""
+                await self._emit(Notice(self._known.clock(), "info", f"stopped by {word.who}", host))
+            return word
+        return None
 
     async def _say_lost(self, host: str) -> None:
         """What it means for a run that may lose nodes that a host is out of reach, if it does not come back."""

@@ -14,7 +14,7 @@ import pytest
 
 from lab.lab import Lab
 from lab.program import Program
-from lab.runs import assert_clean, read_until, until
+from lab.runs import assert_clean, log_of, read_until, rest_of, until
 
 Distui = Callable[..., Any]
 Start = Callable[..., Program]
@@ -209,6 +209,40 @@ def test_stops_at_one_instant_agree(lab: Lab, home: Path, distui: Distui, tmp_pa
     assert [d.returncode for d in done] == [0, 0, 0], [d.stderr for d in done]
     row = row_of(distui, "ends")
     assert (row["state"], row["exit"]) == ("stopped", 143), [d.stderr for d in done]
+    assert_clean(lab)
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "on_term", "engine"),
+    [
+        ("Ctrl-C", 130, "exit 0", "docker"),
+        ("Ctrl-C", 130, "exit 3", "docker"),
+        ("Ctrl-C", 130, "", "docker"),
+        ("Ctrl-C", 130, "exit 0", "process"),
+        ("--timeout", 124, "exit 3", "docker"),
+        ("--timeout", 124, "exit 3", "process"),
+    ],
+)
+def test_a_stop_is_none_of_the_ranks_doing_to_whoever_else_follows(
+    lab: Lab, home: Path, tmp_path: Path, how: str, code: int, on_term: str, engine: str
+) -> None:
+    """Whatever status a rank gives on SIGTERM: a viewer elsewhere, who is told of no stop, is first to see all ends."""
+    trap = f"trap '{on_term}' TERM; " if on_term else ""
+    job = {"version": 1, "name": "seen", "hosts": "h[1-2]", "image": "lab/python:1", "stop_grace": "5s"}
+    (home / "job.yaml").write_text(json.dumps(job | {"command": ["sh", "-c", f"{trap}echo up; sleep 300 & wait"]}))
+    other = lab.ssh_home(tmp_path / "other")
+    for place in (home, other):
+        (place / "hosts.yaml").write_text(f"version: 1\nhosts:\n  h[1-3]: {{docker: {engine}}}\n")
+    flags = ("--headless", "-o", "ndjson", "--log-to", "none")
+    limit = ("--timeout", "25s") if how == "--timeout" else ()
+    with lab.spawn_distui("run", "job.yaml", "-y", "--name", "seen", *flags, *limit, home=home) as run:
+        read_until(run, type="phase", phase="follow")
+        with lab.spawn_distui("attach", "seen", *flags, home=other) as viewer:
+            until(lambda: all(log_of(other, "seen", rank) == b"up\n" for rank in range(2)))
+            if how == "Ctrl-C":
+                run.send_signal(signal.SIGINT)
+            results = [rest_of(run)[-1], rest_of(viewer)[-1]]
+    assert [(r["state"], r["exit"], r["first_failure"]) for r in results] == [("stopped", code, None)] * 2
     assert_clean(lab)
 
 

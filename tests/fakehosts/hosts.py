@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ class FakeHost:
         self.engine = FakeEngine(name, self.files)
         self.ran: list[tuple[str, ...]] = []
         self.puts: list[tuple[str, bytes, int]] = []
+        self.written: dict[str, float] = {}
+        """When files were put there."""
         self.fails: dict[str, Answer] = {}
         self.gates: dict[str, asyncio.Event] = {}
         self.at: dict[str, asyncio.Event] = {}
@@ -83,6 +86,11 @@ class FakeHost:
                 if path not in self.files:
                     return Completed(argv, 1, b"", f"cat: {path}: No such file or directory\n".encode())
                 return Completed(argv, 0, self.files[path], b"")
+            case ("sh", "-c", _, "distui-stopped", path):
+                if path not in self.files:
+                    return Completed(argv, 1, b"", b"")
+                written = f"\n{self.written[path]}\n" if path in self.written else "\n"
+                return Completed(argv, 0, self.files[path] + written.encode(), b"")
             case ("sh", "-c", script, "sh", folder, token) if "rm -rf" in script:
                 names = ("launch", "launched") if token else ("launch",)
                 claims = [self.files[path].decode() for n in names if (path := f"{folder}/{n}") in self.files]
@@ -216,6 +224,7 @@ class FakeSession:
         self._alive()
         await self._host.step("put", ("put", path))
         self._host.puts.append((path, data, mode))
+        self._host.written[path] = time.time()
         self._host.files[path] = data
 
     async def close(self) -> None:

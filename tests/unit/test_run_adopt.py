@@ -155,7 +155,11 @@ async def test_a_stop_from_afar_stops_and_removes_everything(cluster: Cluster) -
     for host in cluster.hosts:
         verbs = host.verbs()
         assert verbs.index("put", verbs.index("run")) < verbs.index("stop") < verbs.index("rm")
-        assert (f"/home/u/.local/state/distui/hosts/{host.name}/r1/stopped", b"bob@laptop", 0o600) in host.puts
+        assert (
+            f"/home/u/.local/state/distui/hosts/{host.name}/r1/stopped",
+            b"bob@laptop\nuser 143 5\n",
+            0o600,
+        ) in host.puts
         assert host.open_sessions == 0
 
 

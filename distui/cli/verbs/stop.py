@@ -258,12 +258,10 @@ async def _own(
 ) -> int:
     """Nobody here follows it: follow it ourselves, so that its logs are read to the end before it is removed."""
     from distui.cli.attaching import adopt
-    from distui.cli.launching import owner
     from distui.cli.printer import LogView, printer
     from distui.run.events import RunEnded
 
     controller = adopt(told, connector, place, live, keep=False)
-    controller.signs = owner()
     sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)
     ended: RunEnded | None = None
     async with controller:

@@ -39,8 +39,8 @@ class End:
     oom: bool = False
     error: str = ""
     started_at: float | None = None
-    signalled: bool = False
-    """Whether somebody had the engine send it a signal (`docker stop`, `docker kill`)."""
+    signalled: bool | None = False
+    """Whether somebody had the engine send it a signal (`docker stop`, `docker kill`); None where that is not known."""
     state: EndState = "exited"
     seen_at: float | None = None
     """When distui learned of it: what was known before a stop began was not caused by it, whatever the clocks say."""

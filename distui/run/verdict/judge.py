@@ -195,7 +195,7 @@ def _after_the_stop(part: Part, group: First | None) -> Relation:
     words, end = part.words, part.task.end
     if group is None or words is None or words.at is None:
         return "stopped"
-    unsignalled = end is not None and end.seen_at is not None and not end.signalled and part.code not in STOP_CODES
+    unsignalled = end is not None and end.seen_at is not None and end.signalled is False and part.code not in STOP_CODES
     if unsignalled and (words.weight != "own" or _surely_after(part, group.chief)):
         return "followed"  # it ended by its own words before a signal reached it
     if words.weight != "own" and part.stop is not None and words.at < part.stop.at:

@@ -103,7 +103,7 @@ def _whole(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None, line
 def _by_itself(task: TaskSeen, end: End, stop: Stop) -> bool:
     """Whether the engine knows that it sent the task no signal: it ended well at the time of the stop, not by it."""
     soon = end.at is not None and end.at - stop.at < AT_ONCE
-    return soon and task.engine != "process" and end.seen_at is not None and not end.signalled
+    return soon and task.engine != "process" and end.seen_at is not None and end.signalled is False
 
 
 def _said_before(stop: Stop, lines: Lines, doubt: float) -> LastWords | None:

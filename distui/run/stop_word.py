@@ -1,0 +1,93 @@
+"""Word of a stop, left in the run's folder on a host before its ranks are stopped: for all who follow it elsewhere.
+
+To them the ranks end as any do, with whatever status the program gives after SIGTERM: who stopped the run, when and why
+is only known from this file, `stopped`. Its time is the file's own, on the host's clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import get_args
+
+from distui.run.verdict.evidence import End, Stop, StopCause, corrected
+from distui.run.verdict.stops import STOP_CODES
+
+FILE = "stopped"
+
+TO_END = 30.0
+"""Seconds beyond the grace within which stopped ranks have ended, and their logs are read."""
+
+# $1 the file. What is in it, and when it was written: GNU's fraction of a second, else the whole ones.
+ASK = 'cat -- "$1" && { echo; stat -c %.Y -- "$1" 2>/dev/null || stat -c %Y -- "$1" 2>/dev/null || :; }'
+
+
+@dataclass(frozen=True, slots=True)
+class StopWord:
+    """Who stops the run, why, with which exit code of the run, and how many seconds ranks have to end."""
+
+    who: str
+    cause: StopCause = "elsewhere"
+    exit: int | None = None
+    grace: float = 0.0
+    at: float | None = None
+    """When it was left, UTC seconds; None where the host does not tell."""
+
+    def text(self) -> str:
+        """As it is written."""
+        return f"{self.who}\n{self.cause} {'-' if self.exit is None else self.exit} {self.grace:g}\n"
+
+    def made(self, end: End) -> bool:
+        """Whether it may be what ended a task: that ended after it, and not long after its grace was over."""
+        at = _ended(end)
+        return self.at is not None and at is not None and 0 <= at - self.at <= self.grace + TO_END
+
+
+def read_word(told: str, offset_ms: float | None) -> StopWord | None:
+    """What a host answers to ASK, its time on our clock; None when nobody left word."""
+    lines = [line for line in told.splitlines() if line.strip()]
+    if not lines:
+        return None
+    words = (lines[1] if len(lines) > 1 else "").split()
+    cause, code, grace = words if len(words) == 3 and words[0] in get_args(StopCause) else ("elsewhere", "-", "0")
+    return StopWord(
+        lines[0].strip(),
+        cause,  # type: ignore[arg-type]
+        int(code) if code.isascii() and code.isdigit() and len(code) < 4 else None,
+        _number(grace) or 0.0,
+        corrected(_number(lines[-1]) if len(lines) > 1 else None, offset_ms),
+    )
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and 0 <= value < 1e11 else None
+
+
+def looks_stopped(end: End) -> bool:
+    """Whether a task ended as stopped ones may: killed, or sent a signal as far as is known."""
+    return end.signalled is not False or _as_killed(end)
+
+
+def stop_by(word: StopWord, ends: Iterable[End]) -> Stop | None:
+    """The stop that this word tells of, as far as it may have made these ends; None when it made none of them.
+
+    Where the host does not say when it was left, or that was long before, the first end in a stop's own way dates it.
+    """
+    ended = list(ends)
+    if word.at is not None and any(word.made(end) for end in ended):
+        return Stop(word.at, word.cause, word.who, word.exit)
+    times = [at for end in ended if _as_killed(end) and (at := _ended(end)) is not None]
+    return Stop(min(times), "elsewhere", word.who) if times else None
+
+
+def _as_killed(end: End) -> bool:
+    return end.state == "removed" or (end.code in STOP_CODES and not end.oom)
+
+
+def _ended(end: End) -> float | None:
+    return end.at if end.at is not None else end.seen_at

@@ -1,0 +1,74 @@
+"""Word of a stop on the hosts: what it says, and which ends it explains to those who only see ranks end."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from distui.run.stop_word import ASK, StopWord, looks_stopped, read_word, stop_by
+from distui.run.verdict.evidence import End, Stop
+
+BOB = StopWord("bob@laptop", "user", 130, 5.0)
+
+
+def test_a_word_is_read_as_it_was_written_with_its_time_on_our_clock() -> None:
+    """The host's clock is two seconds ahead."""
+    assert read_word(f"{BOB.text()}\n1000.5\n", 2000.0) == StopWord("bob@laptop", "user", 130, 5.0, 998.5)
+    assert read_word(f"{BOB.text()}\n", None) == BOB
+
+
+@pytest.mark.parametrize("told", ["bob@laptop\n\n", "bob@laptop\nnuke 1 2\n", "bob@laptop\nuser 130\n"])
+def test_a_word_without_more_is_a_stop_from_elsewhere(told: str) -> None:
+    """Who it was is told; nothing else is taken from it."""
+    assert read_word(told, None) == StopWord("bob@laptop")
+
+
+@pytest.mark.parametrize("told", ["", "\n\n"])
+def test_no_word(told: str) -> None:
+    assert read_word(told, None) is None
+
+
+def test_numbers_without_measure_count_for_nothing() -> None:
+    """A host may say anything."""
+    found = read_word("bob\nuser 99999 nan\n1e300\n", None)
+    assert found == StopWord("bob", "user", None, 0.0, None)
+
+
+def test_the_host_says_when_it_was_left(tmp_path: Path) -> None:
+    """By the file's own time."""
+    path = tmp_path / "stopped"
+    path.write_text(BOB.text())
+    told = subprocess.run(("sh", "-c", ASK, "distui-stopped", path), capture_output=True, text=True, check=True).stdout
+    found = read_word(told, None)
+    assert found is not None
+    assert found.at is not None
+    assert abs(found.at - time.time()) < 60
+    missing = subprocess.run(("sh", "-c", ASK, "distui-stopped", tmp_path / "no"), capture_output=True, check=False)
+    assert (missing.returncode != 0, missing.stdout) == (True, b"")
+
+
+@pytest.mark.parametrize(
+    ("end", "stop"),
+    [
+        (End(0, 101.0), Stop(100.0, "user", "bob", 130)),
+        (End(3, 134.9), Stop(100.0, "user", "bob", 130)),
+        (End(3, 136.0), None),  # long after: it outlived a stop that was interrupted
+        (End(143, 136.0), Stop(136.0, "elsewhere", "bob")),
+        (End(3, 99.0), None),
+        (End(137, 99.0), Stop(99.0, "elsewhere", "bob")),
+    ],
+)
+def test_which_ends_a_stop_made(end: End, stop: Stop | None) -> None:
+    """Any in the grace and a while after it; else only those in a stop's own way."""
+    assert stop_by(StopWord("bob", "user", 130, 5.0, 100.0), [end]) == stop
+    assert stop_by(StopWord("bob"), [end]) == (None if end.code in (0, 3) else Stop(end.at or 0, "elsewhere", "bob"))
+
+
+def test_ends_that_make_somebody_ask() -> None:
+    """Killed, removed, or sent a signal by way of the engine, whatever status that gave."""
+    asked = [End(143), End(137), End(None, state="removed"), End(0, signalled=True), End(3, signalled=None)]
+    assert all(map(looks_stopped, asked))
+    assert not any(map(looks_stopped, [End(0), End(1), End(137, oom=True)]))
