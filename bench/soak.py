@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from bench.cluster import HOSTS, Lab, refusal
 from bench.soak_faults import FAULTS, small_disk
@@ -49,13 +50,22 @@ def _strike(dice: random.Random, host: str, name: str) -> Strike:
 @contextmanager
 def soak_on(lab_name: str) -> Iterator[Soak]:
     """A soak on the lab of this name when it is up, else on one of its own."""
-    with tempfile.TemporaryDirectory(prefix="distui-soak-") as folder, small_disk(Path(folder) / "state") as state:
-        if lab_name:
-            yield Soak(Lab(lab_name).attach(), Path(folder), state)
-            return
-        with Lab(f"k{os.getpid()}"[:8]) as lab:
-            lab.up(len(HOSTS))
-            yield Soak(lab, Path(folder), state)
+    with (
+        _hosts(lab_name) as lab,
+        tempfile.TemporaryDirectory(prefix="distui-soak-") as folder,
+        small_disk(Path(folder) / "state") as state,
+    ):
+        yield Soak(lab, Path(folder), state)
+
+
+@contextmanager
+def _hosts(lab_name: str) -> Iterator[Any]:
+    if lab_name:
+        yield Lab(lab_name).attach()
+        return
+    with Lab(f"k{os.getpid()}"[:8]) as lab:
+        lab.up(len(HOSTS))
+        yield lab
 
 
 def main() -> int:

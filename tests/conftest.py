@@ -14,3 +14,4 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 # caller ignores.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # a job that is cancelled leaves nothing either

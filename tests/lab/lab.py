@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Self
 
 from lab import cgroups, cleanup, images, network
@@ -152,6 +154,9 @@ class Lab:
             host.heal()
 
     def __enter__(self) -> Self:
+        """SIGTERM then ends the program as Ctrl-C does: everything that was made is taken down."""
+        if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL and current_thread() is main_thread():
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
         return self
 
     def __exit__(self, *_: object) -> None:
