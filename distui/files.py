@@ -6,6 +6,7 @@ in the state or config folder is therefore opened here. Every way this fails is 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -35,7 +36,7 @@ class TooLarge(OSError):
 
 
 def open_fd(path: str | Path, flags: int, mode: int = 0o600) -> int:
-    """A descriptor of a regular file, or of /dev/null, as from os.open, and closed on exec. Never waits.
+    """A descriptor of a regular file, as from os.open, and closed on exec; to read, of /dev/null, too. Never waits.
 
     Raises OSError: IsADirectoryError for a folder, NotAFile for what is no regular file.
     """
@@ -46,16 +47,16 @@ def open_fd(path: str | Path, flags: int, mode: int = 0o600) -> int:
             raise NotAFile(error.errno, "is not a regular file", str(path)) from None
         raise
     try:
-        _refuse_others(os.fstat(handle), path)
+        _refuse_others(os.fstat(handle), path, reads=not flags & (os.O_WRONLY | os.O_RDWR))
     except OSError:
         os.close(handle)
         raise
     return handle
 
 
-def _refuse_others(status: os.stat_result, path: str | Path) -> None:
+def _refuse_others(status: os.stat_result, path: str | Path, *, reads: bool) -> None:
     mode = status.st_mode
-    if stat.S_ISCHR(mode) and status.st_rdev == Path(os.devnull).stat().st_rdev:
+    if reads and stat.S_ISCHR(mode) and status.st_rdev == Path(os.devnull).stat().st_rdev:
         return  # how users say "no file", as in `UserKnownHostsFile /dev/null`
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
@@ -162,11 +163,18 @@ def reason(error: OSError | ValueError) -> str:
             return f"can't be read: {error}"
 
 
+def refuse_device(path: Path) -> None:
+    """Raise NotAFile for what a rename would replace and is no regular file: /dev/null, say, when we are root."""
+    with contextlib.suppress(FileNotFoundError):
+        _refuse_others(path.stat(), path, reads=False)
+
+
 def write_private(path: Path, data: bytes, *, sync: bool = False) -> None:
     """Write a 0600 file by temp name and rename, so that a crash leaves the old one or the new one. Raises OSError.
 
     With `sync` it is on the disk, and its name in the folder, when this returns.
     """
+    refuse_device(path)
     temp = path.with_name(f".{path.name}.{os.getpid()}")
     handle = open_fd(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:

@@ -153,7 +153,9 @@ class KnownHosts:
         return known
 
     def add(self, path: Path, name: str, kind: str, blob: bytes) -> None:
-        """Append a key (one write, so that several writers do not mix lines). Raises OSError."""
+        """Append a key (one write, so that several writers do not mix lines); nothing to /dev/null. Raises OSError."""
+        if path.resolve() == Path(os.devnull):
+            return
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         line = f"{name} {kind} {base64.b64encode(blob).decode()}\n"
         with os.fdopen(open_fd(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "r+b", buffering=0) as file:

@@ -44,13 +44,19 @@ async def clean_up(run: RunController, elsewhere: frozenset[int] = frozenset(), 
     for task in run.plan.tasks:
         if task.index in unread:
             await run.emit(Notice(run.clock(), "warning", _lost(task) if task.index in gone else _kept(run, task)))
-    unread |= await _keep_elsewhere(run, elsewhere - unread)
+    spared = await _keep_elsewhere(run, elsewhere - unread)
+    unread |= spared
     if keep:
         unread = frozenset(t.index for t in run.plan.tasks)
     await run.emit(PhaseBegun(run.clock(), "cleanup"))
     await _remove_rendezvous(run)
     left = await _on_all(run.hosts.values(), keep=unread)
-    return (*left, *(f"{t.host}: {t.container}, kept for its log, which is not complete here" for t in kept))
+    others = [task for task in run.plan.tasks if task.index in spared]
+    return (
+        *left,
+        *(f"{t.host}: {t.container}, kept for its log, which is not complete here" for t in kept),
+        *(f"{t.host}: {t.container}, kept for its log, which somebody else has not got" for t in others),
+    )
 
 
 async def _keep_elsewhere(run: RunController, tasks: frozenset[int]) -> frozenset[int]:

@@ -29,7 +29,10 @@ MARK_SECONDS = 20.0
 VISIT_SECONDS = 10.0
 """How long one host is waited for when all are visited: on the others marks would grow old meanwhile."""
 
-OFFER_SECONDS = 3 * VISIT_SECONDS
+RECORD_SECONDS = 20.0
+"""How long one host is waited for that writes the verdict: its disk may be slow to sync."""
+
+OFFER_SECONDS = 3 * RECORD_SECONDS
 """How long hosts that answered are offered the verdict one after another, until one has taken it."""
 
 OTHERS_SECONDS = 15.0
@@ -64,17 +67,18 @@ async def _say(run: RunController, record: EndRecord) -> None:
         await run.emit(FailureFound(run.clock(), record.ended.failure))
 
 
-async def conclude(run: RunController, ended: RunEnded) -> RunEnded:
+async def conclude(run: RunController, ended: RunEnded) -> RunEnded | None:
     """Record that the run ended so, here and on its hosts; returns how it did: as who was first recorded it.
 
-    What may yet become known is not recorded.
+    What may yet become known is not recorded. None when we are asked to leave before somebody who knows more than we do
+    has said whether it succeeded.
     """
     record = None
     if ended.outcome == "succeeded" and run.plan.unchecked:
         await _checked_elsewhere(run)
         if run.requests.detach:
             await _leave(run)
-            return ended
+            return None
     if ended.outcome in FINAL or (ended.outcome == "unknown" and _nothing_more(run)):
         names = run.plan.secret_names
         record = record_of(run.token, run.plan.owner, run.mask.event(ended), run.state, names)
@@ -124,7 +128,7 @@ async def _write_on_hosts(run: RunController, record: EndRecord) -> EndRecord | 
 
 async def _write(run: RunController, host: HostRun, record: EndRecord) -> EndRecord | None:
     with contextlib.suppress(DistuiError, TimeoutError):
-        async with asyncio.timeout(VISIT_SECONDS):
+        async with asyncio.timeout(RECORD_SECONDS):
             if _may_have(run, host):
                 return _read_on_host(run, await host.record(run.reader, record.text(run.plan.run_id)))
     return None

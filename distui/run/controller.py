@@ -110,9 +110,9 @@ class RunController:
         self.mask = Mask(self.secrets, plan.secret_names)
         self.adopted = adopted
         self.keep = _asked_to_keep(plan) if keep is None else keep
+        """Whether ended containers stay: as it was asked for when the run was started, where nothing else is said."""
         self.removes_all = keep is False
         """Whether nothing is spared that somebody else may want."""
-        """Whether ended containers stay: as it was asked for when the run was started, where nothing else is said."""
         self.detach = detach
         self.preflight = preflight
         self.force = force

@@ -26,11 +26,14 @@ async def finish(run: RunController) -> RunEnded:
 
     Who is asked to leave while others still read the run leaves the clean-up to them, or to whoever comes next.
     """
+    end: RunEnded | None
     if run.recorded is None:
         judged = await _judged(run)
         keep = run.keep and not _retried(run, judged)
         await say_unread(run)
         end = await conclude(run, judged)
+        if end is None:
+            return left(run)
     else:
         await say_unread(run)
         keep, end = run.keep, await concluded(run, run.recorded)

@@ -82,6 +82,7 @@ class HostRun:
         self.silent: Trouble | None = None
         """Why its engine did not list its tasks a moment ago, for whoever has just waited for that."""
         self._run_dir: str | None = None
+        self._word_left = False
         self._image = self.first.image
         """Of the run's containers; a plan made from labels does not have it."""
         self._claimed = ""
@@ -476,8 +477,10 @@ class HostRun:
         return (await self.visit(reader, "record")).verdict
 
     async def say_stopped(self, word: StopWord) -> None:
-        """Leave word on the host that somebody stops this run, for whoever follows it."""
-        await self._put(f"{await self.run_dir()}/{stop_word.FILE}", word.text().encode())
+        """Leave word on the host that somebody stops this run, for whoever follows it. The first word stays."""
+        if not self._word_left:
+            await self._put(f"{await self.run_dir()}/{stop_word.FILE}", word.text().encode())
+            self._word_left = True
 
 
 def _labels(task: Task) -> TaskLabels | None:

@@ -150,8 +150,15 @@ class Known:
         return frozenset(i for i, t in self.tracks.items() if t.phase in ("planned", "running"))
 
     def unread_tasks(self) -> frozenset[int]:
-        """Tasks whose log is not completely in its files here: their containers must stay."""
-        return frozenset(i for i, t in self.tracks.items() if t.log.error is not None or t.log.lost_bytes)
+        """Tasks whose log is not completely in its files here: their containers must stay.
+
+        What is on hosts out of reach can't be removed, and is said to be there.
+        """
+        return frozenset(i for i, t in self.tracks.items() if self._is_unread(t))
+
+    def _is_unread(self, track: TaskTrack) -> bool:
+        open_ended = not track.over and track.task.host not in {*self.lost_since, *self.unmet}
+        return open_ended or track.log.error is not None or track.log.lost_bytes
 
     def lost_longer_than(self, seconds: float) -> bool:
         """Whether a host with unsettled tasks has been out of reach for this long."""

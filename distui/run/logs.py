@@ -267,13 +267,21 @@ class TaskLog:
         return self._assembler.clean and all(pieces.clean for pieces in self._pieces.values())
 
     def _lengths(self) -> dict[str, int]:
-        return {p.name: p.stat().st_size for p in self._own_files() if p.exists()}
+        return {p.name: size for p in self._own_files() if (size := _size(p)) is not None}
 
     def close(self) -> None:
         """Close the files; never raises."""
         for file in self._files.values():
             file.close()
         self._files.clear()
+
+
+def _size(path: Path) -> int | None:
+    """None for a file that is not there; somebody may remove it at any moment."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return None
 
 
 def are_lines(block: LineBlock, data: bytes) -> bool:

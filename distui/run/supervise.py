@@ -83,9 +83,11 @@ def _others_end(run: RunController) -> bool:
         return False
     if known.stop_began is not None:
         return run.clock() < known.stop_began + run.requests.grace + TO_END
-    if run.recorded is None and run.requests.stop is None:
+    if run.recorded is not None:
+        return not known.lost_longer_than(run.limits.lost)  # their logs are being read
+    if run.requests.stop is None:
         run.request_stop("lost", exit=ExitCode.CONTACT_LOST)
-    return run.recorded is None
+    return True
 
 
 def _stop_by_itself(run: RunController) -> None:
@@ -127,14 +129,13 @@ async def _wait_for_change(run: RunController) -> None:
 
 async def _stop(run: RunController, reason: StopReason, grace: float) -> None:
     """Stop what still lives, on all hosts at once."""
-    first = run.known.stop_began is None
-    if first and not run.known.verdict().over_limit:
+    if run.known.stop_began is None and not run.known.verdict().over_limit:
         run.silences.ledger.look(run.state, run.clock())
     run.known.stopped(Stop(run.clock(), STOP_CAUSES[reason], exit=int(run.requests.exit)))
     await run.emit(StopAsked(run.clock(), reason, grace))
     live = run.known.live_tasks()
     word = StopWord(run.signs or run.plan.owner, STOP_CAUSES[reason], int(run.requests.exit), grace)
-    said = word if first and reason in SAID else None
+    said = word if reason in SAID else None
     results = await asyncio.gather(
         *(_stop_on(h, [t for t in h.tasks if t.index in live], grace, said) for h in run.hosts.values()),
         return_exceptions=True,

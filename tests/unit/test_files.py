@@ -62,9 +62,12 @@ def test_the_null_device_is_an_empty_file(tmp_path: Path) -> None:
     link.symlink_to(os.devnull)
     for path in (Path(os.devnull), link):
         assert files.read_bytes(path) == b""
-        with files.open_private(path) as file:
-            file.write(b"lost")
         assert list(files.lines_of(path)) == []
+        with pytest.raises(files.NotAFile):
+            files.open_private(path)
+        with pytest.raises(files.NotAFile):
+            files.write_private(path, b"never in its place")
+    assert Path(os.devnull).is_char_device()
 
 
 def test_a_run_s_folder_without_one_regular_file(other: Callable[[Path], None], tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from distui.errors import HostUnreachable, SessionLost
+from distui.errors import ExitCode, HostUnreachable, SessionLost
 from distui.plan.serialize import to_json
 from distui.run import conclude, history
 from distui.run.adopt import plan_of
@@ -359,6 +359,7 @@ async def test_hosts_that_hang_are_not_waited_for_one_after_another(
     many = Cluster(tmp_path, 9)
     use_fake_follower(monkeypatch, many.connector)
     monkeypatch.setattr(conclude, "VISIT_SECONDS", 0.4)
+    monkeypatch.setattr(conclude, "RECORD_SECONDS", 0.4)
     monkeypatch.setattr(conclude, "OFFER_SECONDS", 1.0)
     controller = started(many)
     last, began = many.hosts[-1], 0.0
@@ -529,8 +530,36 @@ async def test_a_log_that_somebody_else_has_not_got_keeps_its_container(cluster:
 
     later = await elsewhere.run(controller.plan, adopted=True)
     assert (later.outcome, [len(host.containers) for host in cluster.hosts]) == ("succeeded", [0, 1])
+    assert [left.partition(", ")[2] for left in later.leftovers] == [
+        "kept for its log, which somebody else has not got"
+    ]
     ended = await elsewhere.run(controller.plan, adopted=True, keep=False)
     assert (ended.outcome, cluster.left()) == ("succeeded", [])
+
+
+async def test_a_stop_of_a_run_that_is_taken_up_is_said_on_its_hosts(cluster: Cluster) -> None:
+    """`distui stop` where nobody here follows it: before the ranks are stopped, for those who do elsewhere."""
+    controller = started(cluster)
+    controller.detach = True
+    await cluster.drive(controller)
+    stopping = cluster.controller(controller.plan, adopted=True)
+    stopping.signs = "bob@laptop"
+    stopping.request_stop("user", exit=ExitCode.TERMINATED)
+    await cluster.drive(stopping)
+    for host in cluster.hosts:
+        said = [data for path, data, _ in host.puts if path.endswith("/stopped")]
+        assert said == [f"bob@laptop\nuser 143 {controller.plan.stop_grace:g}\n".encode()]
+
+
+async def test_a_rank_that_is_still_read_keeps_its_container(cluster: Cluster) -> None:
+    """A host out of reach is given up while another's log is not read to its end."""
+    controller = started(cluster)
+    track = controller.known.tracks[0]
+    assert controller.known.unread_tasks() == {0, 1}
+    track.phase = "drained"
+    assert controller.known.unread_tasks() == {1}
+    controller.known.lost_since["h2"] = 1.0
+    assert controller.known.unread_tasks() == set()
 
 
 async def test_who_can_not_check_all_leaves_the_verdict_to_who_can(cluster: Cluster, tmp_path: Path) -> None:

@@ -181,6 +181,14 @@ def test_what_our_own_stop_caused_is_never_the_cause() -> None:
     assert found.ranks[0].words == "stopped by distui (exit 1)"
 
 
+def test_a_stop_by_somebody_else_is_at_each_host_at_another_moment() -> None:
+    """Its word was left on h1 a little later than on h2, whose rank had ended by then: that one was stopped, too."""
+    stop = Stop(100.2, "user", "bob@laptop", 130)
+    found = verdict(task(0, ended(100.4, 143)), task(1, ended(100.05, 143)), stop=stop)
+    assert (found.outcome, found.exit, found.failure) == ("stopped", 130, None)
+    assert relations(found) == ["stopped", "stopped"]
+
+
 def test_a_chief_s_exit_code_is_the_run_s_only_when_it_is_its_own() -> None:
     """Worker 0 said that its peer went away, and lived until our stop made it 143: the run's exit code is 1."""
     rules = Rules(launcher="tf", judges=(0, 1))

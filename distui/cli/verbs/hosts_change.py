@@ -256,12 +256,14 @@ def _join(path: str, text: str, group: str, name: str) -> str:
 
 def _save(path: str, before: str | None, text: str) -> None:
     """Write the file when it is right; its mode stays. Raises SpecError with what would be wrong."""
+    from distui.files import refuse_device
     from distui.spec.read_inventory import read_inventory
 
     read_inventory(text, path)
     target = Path(path)
     part = target.with_name(f".{target.name}.part")
     try:
+        refuse_device(target)
         part.write_text(text)
         if before is not None:
             part.chmod(target.stat().st_mode & 0o7777)

@@ -76,11 +76,11 @@ async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> i
             return code
         async with wiring.connected(told, place.hosts) as connector:
             asked = await runs.find(told, connector, place)
-            if asked[0] is None and (left := await rest.look(told, connector, place, asked[1])) is not None:
-                if rest.goes_on:
-                    await sleep(POLL_SECONDS)
-                    continue
-                return (await leftover.tell(told, out, left)).exit
+            while asked[0] is None and (left := await rest.look(told, connector, place, asked[1])) is not None:
+                if not rest.goes_on:
+                    return (await leftover.tell(told, out, left)).exit
+                await sleep(POLL_SECONDS)
+                asked = await runs.find(told, connector, place)
             try:
                 live = await take_up(told, connector, place, asked)
             except NotFound:
@@ -184,7 +184,7 @@ def _as_found(out: Console, found: FoundRun, codes: Mapping[int, int | None]) ->
 
     if any(codes.values()):
         return ExitCode.RANK_FAILED
-    if not (unknown := [rank for rank in found.unfound if codes.get(rank) is None]):
+    if not (unknown := sorted(r for r in {*found.unfound, *codes} if codes.get(r) is None)):
         return ExitCode.OK
     who = f"rank{'s' * (len(unknown) != 1)} {format_ranks(unknown)}"
     out.warn(f"distui: nothing of {who} of {found.run} is on its hosts any more, and nobody saw the end", "red")

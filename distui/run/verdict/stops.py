@@ -65,9 +65,14 @@ def stop_for(stops: tuple[Stop, ...], task: TaskSeen) -> Stop | None:
     return next((s for s in stops if s.tasks is None or task.index in s.tasks), None)
 
 
+def _from_afar(stop: Stop) -> bool:
+    """Whether somebody else stopped the run, host after host: others may have ended before its time, which is one's."""
+    return stop.reason == "elsewhere" or bool(stop.by and stop.reason != "limit")
+
+
 def seen_before(end: End, stop: Stop) -> bool:
     """Whether the end was known here before distui began to stop: whatever the clocks say, that was not its cause."""
-    return stop.reason != "elsewhere" and end.seen_at is not None and end.seen_at < stop.at
+    return not _from_afar(stop) and end.seen_at is not None and end.seen_at < stop.at
 
 
 def caused(stop: Stop, end: End, code: int | None, at: float | None, doubt: float) -> bool:
@@ -80,7 +85,7 @@ def caused(stop: Stop, end: End, code: int | None, at: float | None, doubt: floa
         return False
     if at is None:
         return True
-    slack = doubt + (SLACK if stop.reason == "elsewhere" else 0.0)
+    slack = doubt + (SLACK if _from_afar(stop) else 0.0)
     return at >= stop.at - (slack if code in STOP_CODES or code is None or end.signalled else 0.0)
 
 
@@ -92,4 +97,4 @@ def spoke_before(stop: Stop, words: LastWords | None, doubt: float) -> bool:
         return False
     if words.weight == "own":
         return words.at < stop.at + doubt
-    return words.at < stop.at - doubt - (SLACK if stop.reason == "elsewhere" else 0.0)
+    return words.at < stop.at - doubt - (SLACK if _from_afar(stop) else 0.0)
