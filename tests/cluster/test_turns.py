@@ -28,9 +28,10 @@ def begun(lab: Any, home: Path, start: Callable[..., Any], name: str) -> None:
 
 
 def end(lab: Any, home: Path, name: str) -> None:
-    """Tell each rank to end."""
+    """Tell each rank to end: its container may take `touch` along, which has done its work then."""
     for rank in ("0", "1"):
-        assert lab.distui("exec", name, "--rank", rank, "--", "touch", "/tmp/go", home=home).returncode == 0
+        done = lab.distui("exec", name, "--rank", rank, "--", "touch", "/tmp/go", home=home)
+        assert done.returncode in (0, 137), done.stderr
 
 
 def last(home: Path, name: str, rank: int) -> int:
