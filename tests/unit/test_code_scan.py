@@ -93,6 +93,15 @@ PATTERNS = st.builds(
 )  # fmt: skip
 
 
+def test_any_folder_is_left_out_at_any_depth(tmp_path: Path) -> None:
+    """`*/` and `!b`: b is kept, and the folders in it are left out, as git does."""
+    (tmp_path / "b" / "a").mkdir(parents=True)
+    (tmp_path / "b" / "a" / "deep").write_text("")
+    (tmp_path / "b" / "kept").write_text("")
+    (tmp_path / ".gitignore").write_text("*/\n!b\n")
+    assert {e.path for e in scan(tmp_path, Ignored()).tree.files} == {".gitignore", "b/kept"}
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(NAMES, min_size=1, max_size=8, unique=True),

@@ -28,7 +28,7 @@ from distui.facts.image import read_image, read_images
 from distui.facts.values import loads
 from distui.plan import docker, labels, process, serialize
 from distui.plan.labels import PREFIX
-from distui.run import container, marks, recorded, resume, samples, summary, times
+from distui.run import container, marks, recorded, resume, samples, stop_word, summary, times
 from distui.run.containers import _container as host_container
 from distui.run.cri import CriParser
 from distui.run.discover import _container as found_task
@@ -141,6 +141,7 @@ READERS: dict[str, Reader] = {
         lambda b: cut(FrameReader("w"), GREETING + b"w\n" + b), (NoHelper,), takes="bytes"
     ),
     "run.times.Stamps.parse": Reader(lambda t: times.Stamps().parse(t)),
+    "run.stop_word.read_word": Reader(lambda t: stop_word.read_word(t, 2.0)),
     "run.marks.parse": Reader(lambda t: marks.parse(t, "h")),
     "run.lines.safe": Reader(lambda t: (safe(t), safe(t, colour=True), excerpt(t.split("\n")))),
     "run.lines.text_of": Reader(text_of, takes="bytes"),

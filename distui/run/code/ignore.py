@@ -6,6 +6,7 @@ is built from.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -52,7 +53,7 @@ class _Rules:
         self._skip = len(base) + 1 if base else 0
         found = GitIgnoreSpec.from_lines(map(_for_pathspec, patterns)).patterns
         self._patterns = [
-            (bool(p.include), Wildcard(str(p.pattern), p.regex))
+            (bool(p.include), Wildcard(str(p.pattern), _at_its_end(p.regex)))
             for p in reversed(found)
             if p.include is not None and p.regex
         ]
@@ -74,6 +75,11 @@ def _names(wildcard: Wildcard, name: str, *, folder: bool) -> bool:
         return True
     match = wildcard.search(f"{name}/") if folder else None
     return match is not None and match.groupdict().get("ps_d") is not None and match.end() == len(name) + 1
+
+
+def _at_its_end(regex: re.Pattern[str]) -> re.Pattern[str]:
+    """pathspec finds the first slash of a path for `*/`, any folder: that of the folder asked about is meant."""
+    return re.compile("(?P<ps_d>/)$") if regex.pattern == "(?P<ps_d>/)" else regex
 
 
 def _for_pathspec(pattern: str) -> str:
