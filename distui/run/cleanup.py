@@ -87,14 +87,14 @@ def _lost(task: Task) -> str:
 
 
 def _kept(run: RunController, task: Task) -> str:
-    """What became of a task whose log could not be written here, and how to get the log."""
+    """What became of a task whose log could not be written or read to its end here, and how to get the log."""
     name = task.labels["distui.run"]
     log = run.known.tracks[task.index].log
-    what = (
-        f"`distui stop {name}` reads it again from its start"
-        if log.changed or log.lost_bytes
-        else (f"free some space here, then `distui stop {name}` reads the rest")
-    )
+    what = f"`distui stop {name}` reads the rest"
+    if log.changed or log.lost_bytes:
+        what = f"`distui stop {name}` reads it again from its start"
+    elif log.error is not None:
+        what = f"free some space here, then {what}"
     return (
         f"{_incomplete(task)}, so its container is kept: {what} and removes it "
         f"(`distui logs -t {name}` prints it from the host)"

@@ -14,7 +14,7 @@ import pytest
 
 from distui.errors import ExitCode, HostUnreachable, SessionLost
 from distui.plan.serialize import to_json
-from distui.run import conclude, history
+from distui.run import cleanup, conclude, history
 from distui.run.adopt import plan_of
 from distui.run.controller import RunController
 from distui.run.discover import find_runs
@@ -66,6 +66,16 @@ async def again(cluster: Cluster, controller: RunController, **options: object) 
     """Another distui here takes the run up."""
     cluster.events.clear()
     return await cluster.run(controller.plan, adopted=True, **options)
+
+
+def two_readers(
+    cluster: Cluster, folder: Path, controller: RunController
+) -> tuple[Cluster, RunController, RunController]:
+    """The same hosts as another machine sees them, and who takes the run up here and there."""
+    elsewhere = Cluster(folder / "elsewhere", 0)
+    elsewhere.hosts, elsewhere.connector = cluster.hosts, cluster.connector
+    here, there = (one.controller(controller.plan, adopted=True) for one in (cluster, elsewhere))
+    return elsewhere, here, there
 
 
 async def killed_at(cluster: Cluster, controller: RunController, verb: str, code: int) -> None:
@@ -248,9 +258,7 @@ async def test_who_is_slower_is_waited_for_and_gives_the_same_verdict(cluster: C
     controller = started(cluster)
     controller.detach = True
     await cluster.drive(controller)
-    elsewhere = Cluster(tmp_path / "elsewhere", 0)
-    elsewhere.hosts, elsewhere.connector = cluster.hosts, cluster.connector
-    first, second = (c.controller(controller.plan, adopted=True) for c in (cluster, elsewhere))
+    elsewhere, first, second = two_readers(cluster, tmp_path, controller)
 
     async def both_read() -> None:
         marks = [f"{FOLDER.format('h1')}/reader-{run.reader}" for run in (first, second)]
@@ -514,9 +522,7 @@ async def test_a_log_that_somebody_else_has_not_got_keeps_its_container(cluster:
     controller = started(cluster)
     controller.detach = True
     await cluster.drive(controller)
-    elsewhere = Cluster(tmp_path / "elsewhere", 0)
-    elsewhere.hosts, elsewhere.connector = cluster.hosts, cluster.connector
-    first, second = (c.controller(controller.plan, adopted=True) for c in (cluster, elsewhere))
+    elsewhere, first, second = two_readers(cluster, tmp_path, controller)
     first.known.unread_tasks = lambda: frozenset({1})  # type: ignore[method-assign]
 
     async def both_read() -> None:
@@ -558,6 +564,8 @@ async def test_a_rank_that_is_still_read_keeps_its_container(cluster: Cluster) -
     assert controller.known.unread_tasks() == {0, 1}
     track.phase = "drained"
     assert controller.known.unread_tasks() == {1}
+    words = cleanup._kept(controller, controller.plan.tasks[1])
+    assert "is not complete here, so its container is kept: `distui stop r1` reads the rest" in words
     controller.known.lost_since["h2"] = 1.0
     assert controller.known.unread_tasks() == set()
 
