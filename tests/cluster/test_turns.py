@@ -95,7 +95,7 @@ def test_the_app_goes_on_when_attach_goes(
         term.wait("RUNNING", lambda text: any(int(n) > at for n in re.findall(r"needle-(\d+)", text)))
         assert "What went wrong" not in term.screen()
         end(lab, home, "turns")
-        term.wait("SUCCEEDED", "end of log", seconds=60)
+        term.wait("SUCCEEDED", "end of log", "bye", seconds=60)
         total = assert_whole(home, "turns")
         term.wait(f"{total:,} lines")
         term.keys("C-q")

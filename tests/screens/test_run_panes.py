@@ -41,6 +41,37 @@ async def test_panes_follow_and_pause(open_app: Any, live: FakeLive) -> None:
         assert "step 41" in screen_text(app)
 
 
+async def test_a_line_that_has_no_end_yet(open_app: Any, live: FakeLive) -> None:
+    """What is written without a newline is shown, and what is added to it: progress bars do that."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        pane = (await opened(pilot, live)).grid.logs[0]
+        for words in ("saving", " the", " checkpoint"):
+            with live.stored.rank_log(0).open("a") as log:
+                log.write(words)
+            pane.flush(1.0)
+            await pilot.pause()
+        assert "saving the checkpoint" in screen_text(app)
+
+
+async def test_the_last_line_of_a_log_that_was_read_by_others(open_app: Any, live: FakeLive) -> None:
+    """The title may be painted after progress or the merged log has read on, before the pane has: all is shown."""
+    say(live, 0, *(f"line {i}" for i in range(60)))
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (app, pilot):
+        screen = await opened(pilot, live)
+        pane = screen.grid.logs[0]
+        say(live, 0, "the last words")
+        pane.view.buffer.grow()
+        pane.now_is(live=False, place="")
+        await pilot.pause()
+        pane.flush(1.0)
+        await pilot.pause()
+        assert f"end of log  {pane.rows:,} lines" in screen_text(app)
+        assert "the last words" in screen_text(app)
+
+
 async def test_the_mouse(open_app: Any, live: FakeLive) -> None:
     """A click on a rank shows it, one on a pane makes it the active one, the wheel pauses and follows again."""
     train(live)

@@ -100,6 +100,11 @@ class LogPane(Pane):
         """See Pane."""
         return self.view.rows if self.view is not None else 0
 
+    @property
+    def content(self) -> object:
+        """See Pane; the line at the end may grow before it ends."""
+        return self.rows, self.view.buffer.size if self.view is not None else 0
+
     def grow(self, budget: float) -> bool:
         """See Pane."""
         if self.view is None:

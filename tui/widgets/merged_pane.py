@@ -165,18 +165,15 @@ class MergedPane(Pane):
         self.top = max(self.top, min(row, row + parts - self.height + 1))
         self.repaint()
 
+    @property
+    def content(self) -> object:
+        """See Pane; rows that were joined look different, too."""
+        return self.rows, self.merged.version
+
     def grow(self, budget: float) -> bool:
         """See Pane."""
         self.behind = self.reader(budget)
         return self.behind
-
-    def flush(self, budget: float) -> bool:
-        """See Pane; rows that were joined look different, too."""
-        version = self.merged.version
-        more = super().flush(budget)
-        if self.merged.version != version:
-            self.repaint()
-        return more
 
     # Search.
 

@@ -70,8 +70,8 @@ class Pane(Widget, can_focus=True):
         self.left = 0
         self.cursor: int | None = None
         """The row of the cursor; None while following."""
-        self._painted = -1
-        """Rows there were when it was painted last; files grow behind its back."""
+        self._painted: object = None
+        """What it was painted from last; files grow behind its back."""
         self.since = 0
         """Which of the last minutes are shown: an index of SINCE_S."""
         self.only = ""
@@ -85,6 +85,11 @@ class Pane(Widget, can_focus=True):
     def rows(self) -> int:
         """How many rows there are."""
         return 0
+
+    @property
+    def content(self) -> object:
+        """What rows are painted from: they are painted again when it has changed."""
+        return self.rows
 
     def row_strip(self, row: int) -> Strip:
         """One row, uncut and without background; column 0 is left to the gutter."""
@@ -139,21 +144,21 @@ class Pane(Widget, can_focus=True):
         """Take in what is new and repaint when it shows. Whether more is to do."""
         more = self.grow(budget)
         self.dirty = self.more = more
-        if self.follow:
-            self.top = self.bottom
-        if self.rows != self._painted or more:
+        if self.content != self._painted or more:
             self.repaint()
         return more
 
     def repaint(self) -> None:
-        """Paint all rows again."""
-        self._painted = self.rows
+        """Paint all rows again, the last ones while following: there may be more than at the last flush."""
+        if self.follow:
+            self.top = self.bottom
+        self._painted = self.content
         self.refresh()
 
     def set_follow(self, follow: bool) -> None:
         """Follow, or stay where it is."""
         if follow:
-            self.cursor, self.top = None, self.bottom
+            self.cursor = None
         elif self.follow:
             self.seen = self.rows
         self.follow = follow
@@ -265,9 +270,7 @@ class Pane(Widget, can_focus=True):
 
     def on_resize(self, event: Resize) -> None:
         """The end stays visible."""
-        if self.follow:
-            self.top = self.bottom
-        elif self.cursor is not None:
+        if not self.follow and self.cursor is not None:
             self.top = max(0, min(self.top, self.bottom, self.cursor), self.cursor - self.height + 1)
         self.repaint()
 
