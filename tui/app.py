@@ -293,7 +293,7 @@ class DistuiApp(Places):
         if not self._changed and not self._runs_changed:
             return
         shown = self.top_view
-        if shown is not None and shown.is_mounted and shown.is_running:
+        if shown is not None and shown.is_mounted and shown.is_running and not shown.closing:
             changed, self._changed, self._runs_changed = frozenset(self._changed), set(), False
             shown.news(changed)
 

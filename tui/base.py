@@ -258,6 +258,12 @@ class View(Screen[None]):
 
     # Behaviour.
 
+    @property
+    def closing(self) -> bool:
+        """Whether its parts go, one by one: at exit they do before its timers and before what brings news."""
+        body = self.query_one_optional("#body")
+        return body is None or not body.display  # textual says so of all of them before the first one is gone
+
     def on_screen_resume(self) -> None:
         """What came in while it was hidden."""
         self.news(frozenset(host.name for host in self.desk.hosts))

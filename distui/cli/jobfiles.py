@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from distui.spec.job import Job
     from tui.desk import Draft, JobFile
 
-_LOOKS_LIKE_A_JOB = re.compile(r"^(command|launcher|ranks|gpus_per_host|rendezvous)\s*:", re.MULTILINE)
-"""A *.yaml of this folder may be anything: only what has a key of jobs is shown there."""
+_KEY = r"""["']?(command|launcher|ranks|gpus_per_host|rendezvous)["']?\s*:"""
+_LOOKS_LIKE_A_JOB = re.compile(rf"^{_KEY}|\A\s*\{{(.*[{{,])?\s*{_KEY}", re.MULTILINE | re.DOTALL)
+"""A *.yaml of this folder may be anything: only what has a key of jobs is shown there, as YAML or as JSON."""
 
 
 def job_files(told: Settings) -> tuple[JobFile, ...]:

@@ -43,6 +43,19 @@ async def test_what_comes_while_the_app_closes_is_left_to_the_files(open_app: An
         assert screen.feed.state is known
 
 
+async def test_what_comes_while_parts_of_the_screen_are_gone(open_app: Any, live: FakeLive) -> None:
+    """Textual takes the parts of a screen that closes away one by one: whatever goes first, no tick fails."""
+    train(live)
+    await live.feed(*launching(live.plan, time.time() - 60))
+    async with open_app((120, 36)) as (_, pilot):
+        screen = await opened(pilot, live)
+        part, closing = screen.full_merged, screen.query_one("#body").remove()
+        await part.remove()
+        screen._tick()
+        screen.take((sample("node01", time.time()),))
+        await closing
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50), (60, 15), (40, 10), (20, 5), (1, 1)])
 async def test_every_size(open_app: Any, live: FakeLive, size: tuple[int, int]) -> None:
     """From 200x50 to 20x5 nothing is wider than the screen, nothing crashes, and a log line is visible to the end."""

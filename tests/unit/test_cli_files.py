@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 HOSTS = "version: 1\nhosts:\n  node[01-02]: {labels: {gpu: h100}, gpus: [0, 1]}\ngroups:\n  g: node[01-02]\n"
 JOB = "version: 1\nname: smoke\nimage: img\nranks: {per_host: 1}\nhosts: node[01-02]\ncommand: [python, a b.py]\n"
 
@@ -75,13 +77,15 @@ def test_job_ls_shows_the_jobs_of_this_folder(cli: Any, home: Path) -> None:
         folder.mkdir(parents=True)
     Path("here.yaml").write_text(JOB.replace("smoke", "here"))
     Path("two.yml").write_text(JOB.replace("smoke", "one") + "---\n" + JOB.replace("smoke", "two"))
+    Path("json.yaml").write_text(json.dumps(yaml.safe_load(JOB.replace("smoke", "json")), indent=1))
+    Path("line.yaml").write_text(json.dumps(yaml.safe_load(JOB.replace("smoke", "line"))))
     Path("hosts.yaml").write_text("version: 1\nhosts: {node01: {}}\n")
     Path("compose.yaml").write_text("services: {web: {image: x}}\n")
     Path("jobs/in.yaml").write_text(JOB.replace("smoke", "in"))
     (home / ".config/distui/jobs/own.yaml").write_text(JOB.replace("smoke", "own"))
     Path("folder.yaml").mkdir()
 
-    assert cli("job", "ls", "-o", "name").out.split() == ["here", "one", "two", "in", "own"]
+    assert cli("job", "ls", "-o", "name").out.split() == ["here", "json", "line", "one", "two", "in", "own"]
     assert cli("job", "ls", "jobs", "-o", "name").out.split() == ["in"]
 
 

@@ -124,7 +124,7 @@ class ContainerLogScreen(View):
         self._show()
 
     def _show(self) -> None:
-        if not self._stale or not self.is_current:
+        if self.closing or not self._stale or not self.is_current:
             return
         self._stale = False
         rows, wanted = self.rows, self.filter_text.lower()

@@ -156,7 +156,7 @@ class HostDetailScreen(HostActs):
         self.call_after_refresh(self._tick)
 
     def _tick(self) -> None:
-        if not self.is_current:
+        if self.closing or not self.is_current:
             return
         self._take()
         keys = [key for key in self._keys() if self.filter_text.lower() in self._text(key).lower()]
@@ -179,7 +179,7 @@ class HostDetailScreen(HostActs):
 
     def _ask_tab(self) -> None:
         """What neither probe nor samples keep up to date."""
-        if not self.is_current:
+        if self.closing or not self.is_current:
             return
         if self.tab == "containers":
             self.work(self._take_containers(), name="containers")

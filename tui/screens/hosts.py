@@ -143,7 +143,7 @@ class HostsScreen(View):
             self._tick()
 
     def _tick(self) -> None:
-        if not self.is_current and self._shown:
+        if self.closing or (not self.is_current and self._shown):
             return
         self._stale = False
         self._arrange()

@@ -175,6 +175,6 @@ class JobsScreen(View):
 
 _NONE = (
     "",
-    "No job files here: neither *.yaml nor jobs/*.yaml, nor in the config folder's jobs/.",
+    "No job files: neither *.yaml nor jobs/*.yaml, nor in your config folder.",
     "`distui job new` writes one to start from; n opens an empty form.",
 )

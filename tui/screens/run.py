@@ -116,14 +116,9 @@ class RunScreen(RunPaint):
         async for batch in self.live.batches():
             self.take(batch)
 
-    @property
-    def _closing_down(self) -> bool:
-        """Whether the panes are gone already: at exit they go before the timers and before what follows the run."""
-        return None in (self.query_one_optional(PaneGrid), self.query_one_optional(RankList))
-
     def take(self, batch: Sequence[Event]) -> None:
         """Note what came; the pump and the slow tick show it."""
-        if self._closing_down:
+        if self.closing:
             return
         self.feed.take(batch)
         for pane in self.visible_panes:
@@ -134,7 +129,7 @@ class RunScreen(RunPaint):
 
     def _pump(self) -> None:
         """Fifty times a second: one pane, and news that are not logs at most five times."""
-        if self._closing_down:
+        if self.closing:
             return
         self.pump.tick()
         if self._stale and self.pump.clock() - self._ticked >= STALE_S:
@@ -142,7 +137,7 @@ class RunScreen(RunPaint):
 
     def _tick(self) -> None:
         """Everything but the logs: figures, ages, states; twice a second."""
-        if self._closing_down:
+        if self.closing:
             return
         state = self.feed.state
         self._ticks, self._ticked, self._stale = self._ticks + 1, self.pump.clock(), False
