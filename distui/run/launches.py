@@ -14,29 +14,21 @@ from distui.errors import HostCommandError, HostError
 from distui.facts.host import Trouble
 from distui.run.claim_file import AGED
 from distui.run.discover import Runner
-from distui.run.end_record import MOST_BYTES, EndRecord, read_record
+from distui.run.end_record import VERDICT_IN, EndRecord, read_record
 from distui.run.folder import LAUNCH_FILE, LAUNCHED_FILE, STALE_MINUTES
 from distui.run.lines import safe
 from distui.session import Connector
 from distui.spec.inventory import Host
 
-# $1 minutes, $2 a run's name or nothing for all. Each folder as seven fields, each of them ended by a NUL. A verdict is
-# a plain file of the folder's owner; all of them together are bounded, since hosts that share a home have one each.
+# $1 minutes, $2 a run's name or nothing for all. Each folder as seven fields, each of them ended by a NUL.
 _LIST = (
     AGED
+    + VERDICT_IN
     + rf"""
 line() {{
   number=0 told=
   while [ "$number" -lt "$2" ] && {{ IFS= read -r told || [ -n "$told" ]; }}; do number=$((number + 1)); done <"$1"
   [ "$number" -lt "$2" ] || printf '%.300s' "$told"
-}}
-rest={MOST_BYTES}
-verdict() {{
-  [ -f "$1/verdict" ] && [ ! -L "$1/verdict" ] || return
-  set -- "$1" $(stat -c '%u %s' -- "$1/verdict") "$(stat -c %u -- "$1")"
-  [ "$2" = "$4" ] && [ "$3" -gt 0 ] && [ "$3" -le "$rest" ] || return
-  rest=$((rest - $3))
-  dd if="$1/verdict" bs="$3" count=1 | tr -d '\000'
 }}
 for d in "$HOME"/.local/state/distui/hosts/*/*; do
   [ -z "$2" ] || [ "${{d##*/}}" = "$2" ] || continue
@@ -45,7 +37,7 @@ for d in "$HOME"/.local/state/distui/hosts/*/*; do
   host=${{d%/*}}
   printf '%s\0' "${{d##*/}}" "${{host##*/}}" "${{file##*/}} $old"
   for number in 1 2 3; do printf '%s\0' "$(line "$file" $number 2>/dev/null)"; done
-  verdict "$d" 2>/dev/null
+  verdict_in "$d" 2>/dev/null
   printf '\0'
 done
 printf 'end\0'

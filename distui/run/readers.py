@@ -15,6 +15,7 @@ from typing import Literal
 
 from distui.errors import HostCommandError
 from distui.run.discover import Runner
+from distui.run.end_record import VERDICT_IN
 from distui.run.folder import TOKEN_IN
 from distui.run.lines import safe
 from distui.run.store import StoredRun
@@ -29,6 +30,7 @@ FRESH_MINUTES = 1
 # the first verdict stays. Older `sync` take no files, and sync all.
 _VISIT = (
     TOKEN_IN
+    + VERDICT_IN
     + r"""
 d=$1 token=$2 me=$3 act=$4 minutes=$5 ours=
 shift 5
@@ -49,10 +51,10 @@ case $act in
 esac
 find "$d" -maxdepth 1 -name 'reader-*' ! -name "reader-$me" -mmin "-$minutes" 2>/dev/null | wc -l
 for file in "$d"/unread-*; do
-  [ "$file" = "$d/unread-$me" ] || [ ! -f "$file" ] || cat "$file"
+  [ "$file" = "$d/unread-$me" ] || [ ! -f "$file" ] || dd if="$file" bs=1048576 count=1 2>/dev/null
 done
 echo
-cat "$d/verdict" 2>/dev/null
+verdict_in "$d" 2>/dev/null
 :
 """
 ).strip()

@@ -19,8 +19,11 @@ FILE = "stopped"
 TO_END = 30.0
 """Seconds beyond the grace within which stopped ranks have ended, and their logs are read."""
 
-# $1 the file. What is in it, and when it was written: GNU's fraction of a second, else the whole ones.
-ASK = 'cat -- "$1" && { echo; stat -c %.Y -- "$1" 2>/dev/null || stat -c %Y -- "$1" 2>/dev/null || :; }'
+# $1 the file. What is in it, a plain file, and when it was written: GNU's fraction of a second, else the whole ones.
+ASK = """
+[ -f "$1" ] && [ ! -L "$1" ] && dd if="$1" bs=4096 count=1 2>/dev/null &&
+  { echo; stat -c %.Y -- "$1" 2>/dev/null || stat -c %Y -- "$1" 2>/dev/null || :; }
+""".strip()
 
 
 @dataclass(frozen=True, slots=True)

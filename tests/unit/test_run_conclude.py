@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -642,3 +643,37 @@ async def test_word_of_unread_logs_is_for_others_and_stays(tmp_path: Path) -> No
     assert await seen("c", "leave") == ({2, 5, 11}, "{}\n")
     (folder / "unread-a").write_text("x -1 99999999 7\n8")
     assert (await seen("b"))[0] == {7}
+
+
+def _pipe(verdict: Path) -> None:
+    os.mkfifo(verdict)
+
+
+def _huge(verdict: Path) -> None:
+    with verdict.open("wb") as file:
+        file.truncate(8 << 20)
+
+
+def _link(verdict: Path) -> None:
+    verdict.symlink_to("/etc/passwd")
+
+
+@pytest.mark.parametrize("forge", [_pipe, _huge, _link])
+async def test_what_is_no_verdict_is_not_read_and_keeps_nobody_waiting(
+    tmp_path: Path, forge: Callable[[Path], None]
+) -> None:
+    """A pipe that nobody writes to, a file that is too long, a link."""
+    folder = tmp_path / "r"
+    await take(here, "h1", str(folder), Claim("ann@desk", 0.0, "beef-1"))
+    forge(folder / "verdict")
+
+    async def soon(argv: Sequence[str]) -> Completed:
+        done = await here(("timeout", "5", *argv))
+        assert done.status != 124
+        return done
+
+    seen = await visit(soon, "h1", str(folder), "beef-1", "a", "unread", (2,))
+    assert (seen.ours, seen.others, seen.verdict) == (True, 0, "")
+    (folder / "verdict").unlink()
+    (folder / ".verdict-a").write_text("{}\n")
+    assert (await visit(soon, "h1", str(folder), "beef-1", "a", "record")).verdict == "{}\n"

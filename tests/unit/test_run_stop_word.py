@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -48,6 +49,14 @@ def test_the_host_says_when_it_was_left(tmp_path: Path) -> None:
     assert abs(found.at - time.time()) < 60
     missing = subprocess.run(("sh", "-c", ASK, "distui-stopped", tmp_path / "no"), capture_output=True, check=False)
     assert (missing.returncode != 0, missing.stdout) == (True, b"")
+
+
+def test_a_pipe_is_no_word_and_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """One that nobody writes to."""
+    os.mkfifo(tmp_path / "stopped")
+    words = ("timeout", "5", "sh", "-c", ASK, "distui-stopped", tmp_path / "stopped")
+    done = subprocess.run(words, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
 
 
 @pytest.mark.parametrize(
