@@ -171,13 +171,19 @@ def is_of(found: FoundRun, recorded: RunRow) -> bool:
 
 
 def with_launches(
-    rows: Sequence[RunRow], launches: Sequence[Launch], here: Mapping[str, bool], *, answered: Collection[str]
+    rows: Sequence[RunRow],
+    launches: Sequence[Launch],
+    here: Mapping[str, bool],
+    *,
+    answered: Collection[str],
+    owner: str = "",
 ) -> list[RunRow]:
     """The same, those that have ended as their verdict has it, and first the runs that only a launch tells of:
     `starting`, as its recorded end says where it has one, or `left` when it was killed.
 
-    `here` says of the tokens that are recorded on this machine whether a distui has their run in its hands. That a run
-    which had begun is over, only a host that `answered` can tell: a home that hosts share has the folders of them all.
+    Of several of one name that meant for `owner` is told, by the rule of `launches.ended`, as everywhere. `here` says
+    of the tokens that are recorded on this machine whether a distui has their run in its hands. That a run which had
+    begun is over, only a host that `answered` can tell: a home that hosts share has the folders of them all.
     """
     launches = [one for one in launches if _tells(one, here, answered)]
     rows = [_as_written(row, launches) for row in rows]
@@ -186,8 +192,8 @@ def with_launches(
     for one in launches:
         if one.run not in known or not known[one.run].live:
             by_run.setdefault(one.run, []).append(one)
-    more = [_launch_row(run, found, known.get(run), here) for run, found in by_run.items()]
-    return [*more, *(row for row in rows if row.run not in by_run)]
+    more = [_launch_row(run, found, known.get(run), here, owner) for run, found in by_run.items()]
+    return [*more, *(row for row in rows if row.run not in by_run or row is not known[row.run])]
 
 
 def _as_written(row: RunRow, launches: Sequence[Launch]) -> RunRow:
@@ -207,20 +213,22 @@ def _tells(one: Launch, here: Mapping[str, bool], answered: Collection[str]) -> 
     return (one.record is not None or one.host in answered) and not here.get(one.token)
 
 
-def _launch_row(run: str, found: Sequence[Launch], recorded: RunRow | None, here: Mapping[str, bool]) -> RunRow:
+def _launch_row(
+    run: str, found: Sequence[Launch], recorded: RunRow | None, here: Mapping[str, bool], owner: str
+) -> RunRow:
+    if (end := _ended_row(run, found, recorded, owner)) is not None:
+        return end
     dead = all(not here.get(one.token, not one.dead) for one in found)
     row = recorded or RunRow(run, "", "", (), 0, owner=found[0].owner, started=_since(found[0].since))
     hosts = row.hosts or tuple(one.host for one in found)
-    if dead and (end := _ended_row(run, found, recorded)) is not None:
-        return end
     return replace(row, state="left" if dead else "starting", hosts=hosts, took=None, exit=None, live=True)
 
 
-def _ended_row(run: str, found: Sequence[Launch], recorded: RunRow | None) -> RunRow | None:
+def _ended_row(run: str, found: Sequence[Launch], recorded: RunRow | None, owner: str) -> RunRow | None:
     """A run whose end is told by what is left of it; None where that does not tell."""
     from distui.run.launches import ended  # here: `distui ps --help` needs only the words above
 
-    told = ended(found, token=recorded.launch if recorded is not None and not recorded.over else "")
+    told = ended(found, token=recorded.launch if recorded is not None and not recorded.over else "", owner=owner)
     if told is None or told.record is None:
         return None
     end, ranks = told.record.ended, told.record.ranks
@@ -240,7 +248,7 @@ def _ended_row(run: str, found: Sequence[Launch], recorded: RunRow | None) -> Ru
         attempt=end.attempt,
         attempts=end.attempts,
         launch=told.token,
-        left=tuple(dict.fromkeys(one.host for one in found)),
+        left=tuple(dict.fromkeys(one.host for one in found if one.attempt[0] == told.attempt[0])),
     )
 
 

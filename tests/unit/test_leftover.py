@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from distui.cli import opening
+from distui.cli.launching import owner
 from distui.cli.verbs import wait
 from distui.run import launches
 from distui.run.end_record import EndRecord, read_record
@@ -116,6 +117,19 @@ def test_ps_elsewhere_lists_the_recorded_end_of_what_is_left(cli: Any, demo_home
     assert "r1 demo2 exit 3" in told.out
     assert "its folder is still on demo1, demo2; `distui stop r1` removes it" in told.err
     assert cli("ps", "-q", "--state", "left").out == ""
+
+
+def test_ps_and_show_tell_our_own_end_of_two_of_a_name(cli: Any, demo_home: Path) -> None:
+    """Somebody else ended a run of that name later, by the same login."""
+    folder = plant(demo_home, FAILED, owner=owner())
+    later = replace(STOPPED, token="cafe-1", by="bob@desk")
+    (folder / "launched").write_text(f"bob@desk\n2026-01-03 03:04:05 UTC\n{later.token}\n")
+    (folder / "verdict").write_text(later.text("r1"))
+    shown = json.loads(cli("show", "r1", "-o", "json").out)
+    (row,) = json.loads(cli("ps", "-o", "json").out)["runs"]
+    assert [(told["state"], told["owner"], told["left"]) for told in (shown, row)] == [
+        ("failed", owner(), ["demo1"])
+    ] * 2
 
 
 NOWHERE = "{addr: 127.0.0.1, port: 1, connect_timeout: 1s}"

@@ -386,6 +386,18 @@ def test_which_folder_tells_how_a_run_ended(launches: list[Launch], token: str, 
     """Only that of a run without a later attempt; of several our own and newest, unless one is recorded here."""
     found = ended(launches, token=token, owner="ann@desk")
     assert (found.token if found is not None else None) == chosen
+    rows = [history.RunRow("r", "j", "unknown", ("h1",), 1, recorded=True, launch=token)] if token else []
+    (row,) = history.with_launches(rows, launches, {}, answered=["h1"], owner="ann@desk")
+    assert (row.launch if row.state == "failed" else None) == chosen, "a list tells the same"
+
+
+def test_the_list_has_another_s_run_of_the_name_beside_what_is_left() -> None:
+    """Bob's runs; of ours, recorded here, only the folder is left."""
+    recorded = history.RunRow("r", "j", "unknown", ("h1",), 1, recorded=True, launch="a-1")
+    running = history.RunRow("r", "j", "running", ("h1",), 1, owner="bob@desk", live=True, launch="b-1")
+    launches = [told("a-1"), told("b-1", owner="bob@desk", record=False)]
+    listed = history.with_launches([running, recorded], launches, {}, answered=["h1"], owner="ann@desk")
+    assert [(row.launch, row.state) for row in listed] == [("a-1", "failed"), ("b-1", "running")]
 
 
 def test_a_row_for_a_run_whose_end_is_told_by_what_is_left() -> None:

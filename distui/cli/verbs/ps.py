@@ -37,6 +37,7 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     The hosts are asked by their labels on containers, so that any machine with ssh sees the same runs. A host that
     does not answer is named on stderr. -q prints names only.
     """
+    from distui.cli.launching import owner
     from distui.cli.leftover import hidden
     from distui.facts.troubles import shared
     from distui.run.end_record import launch_here
@@ -51,7 +52,8 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     launches = hidden(told, launches)
     here = {launch_here(s): s.is_followed for one in launches if (s := store.get(one.run)) is not None}
     answered = {host.name for host in hosts} - set(found.unreachable)
-    every = history.with_launches(history.joined(found, recorded), launches, here, answered=answered)
+    rows = history.joined(found, recorded)
+    every = history.with_launches(rows, launches, here, answered=answered, owner=owner())
     rows = [r for r in every if (all_ or state or r.may_live) and state in (None, r.state)][:last]
     for one in shared(found.unreachable):
         hint = f"\n  try: {one.hint}" if one.hint and told.verbose else ""
