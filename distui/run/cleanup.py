@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from distui.errors import DistuiError
 from distui.plan.labels import format_ranks
 from distui.plan.model import Task
+from distui.run.conclude import Others, visited
 from distui.run.events import Notice, PhaseBegun
 from distui.run.host_run import HostRun
 
 if TYPE_CHECKING:
     from distui.run.controller import RunController
 
+
+LastLook = Callable[[HostRun, frozenset[int]], Awaitable[tuple[frozenset[int], tuple[str, ...]]]]
+"""Which tasks of a host are kept beside those that are known, and that in words."""
 
 REMOVE_SECONDS = 120.0
 """How long one host may take to remove what it has of a run."""
@@ -32,9 +37,9 @@ async def look(run: RunController) -> None:
     await asyncio.gather(*(one(host) for host in run.hosts.values()))
 
 
-async def clean_up(run: RunController, elsewhere: frozenset[int] = frozenset(), *, keep: bool) -> tuple[str, ...]:
+async def clean_up(run: RunController, elsewhere: Others, *, keep: bool) -> tuple[str, ...]:
     """Remove what the run left on its hosts, but for its containers with `keep`, and but for those of tasks whose log
-    is not complete here, or `elsewhere`; returns what may still be there, in words.
+    is not complete here, or `elsewhere`, or of which that is not known; returns what may still be there, in words.
 
     Who stops a run that is recorded waits for no other reader's log.
     """
@@ -44,18 +49,41 @@ async def clean_up(run: RunController, elsewhere: frozenset[int] = frozenset(), 
     for task in run.plan.tasks:
         if task.index in unread:
             await run.emit(Notice(run.clock(), "warning", _lost(task) if task.index in gone else _kept(run, task)))
-    spared = await _keep_elsewhere(run, elsewhere - unread)
+    spared = await _keep_elsewhere(run, elsewhere.unread - unread)
     unread |= spared
     if keep:
         unread = frozenset(t.index for t in run.plan.tasks)
     await run.emit(PhaseBegun(run.clock(), "cleanup"))
     await _remove_rendezvous(run)
-    left = await _on_all(run.hosts.values(), keep=unread)
+    unasked = frozenset() if keep or (run.adopted and run.removes_all) else elsewhere.unasked
+    left = await _on_all(run.hosts.values(), keep=unread, last=partial(_ask_again, run, unasked))
     others = [task for task in run.plan.tasks if task.index in spared]
     return (
         *left,
         *(f"{t.host}: {t.container}, kept for its log, which is not complete here" for t in kept),
         *(f"{t.host}: {t.container}, kept for its log, which somebody else has not got" for t in others),
+    )
+
+
+async def _ask_again(
+    run: RunController, unasked: frozenset[str], host: HostRun, keep: frozenset[int]
+) -> tuple[frozenset[int], tuple[str, ...]]:
+    """Before something is removed on a host that did not say who else reads the run: which other tasks are kept there,
+    and that in words. All of them, where it does not say now, or somebody reads whom nobody has waited for.
+    """
+    if host.host not in unasked:
+        return frozenset(), ()
+    await host.link.session(give_up=host.patience)
+    seen, here = await visited(run, host), frozenset(task.index for task in host.tasks)
+    here -= keep | {index for index in here if run.known.tracks[index].phase == "removed"}
+    spared = here & seen.unread if seen.known and not seen.others else here
+    for task in host.tasks:
+        if task.index in spared:
+            words = f"{_log_of(task)} may not be complete where somebody else reads it, so its container is kept"
+            await run.emit(Notice(run.clock(), "warning", f"{words}: `distui stop {run.plan.run_id}` removes it"))
+    tasks = [task for task in run.plan.tasks if task.index in spared]
+    return spared, tuple(
+        f"{t.host}: {t.container}, kept for its log, which somebody else may not have got" for t in tasks
     )
 
 
@@ -121,16 +149,17 @@ async def _kill_found(host: HostRun) -> None:
     await host.stop([task for task in host.tasks if task.index in found], grace=0)
 
 
-async def _on_all(hosts: Iterable[HostRun], *, keep: frozenset[int]) -> tuple[str, ...]:
+async def _on_all(hosts: Iterable[HostRun], *, keep: frozenset[int], last: LastLook | None = None) -> tuple[str, ...]:
     """Remove on every host at once; a host that can't be reached is named with what may be on it."""
-    results = await asyncio.gather(*(_remove(h, keep) for h in hosts))
+    results = await asyncio.gather(*(_remove(h, keep, last) for h in hosts))
     return tuple(words for left in results for words in left)
 
 
-async def _remove(host: HostRun, keep: frozenset[int]) -> tuple[str, ...]:
+async def _remove(host: HostRun, keep: frozenset[int], last: LastLook | None) -> tuple[str, ...]:
     try:
         async with asyncio.timeout(REMOVE_SECONDS):
-            return await host.remove(keep=keep)
+            more, words = await last(host, keep) if last is not None else (frozenset(), ())
+            return (*await host.remove(keep=keep | more), *words)
     except DistuiError as exc:
         names = ", ".join(t.name for t in host.tasks)
         return (f"{host.host}: may still have {names} ({exc.message})",)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from distui.errors import DistuiError
@@ -129,7 +129,7 @@ async def _write_on_hosts(run: RunController, record: EndRecord) -> EndRecord | 
 async def _write(run: RunController, host: HostRun, record: EndRecord) -> EndRecord | None:
     with contextlib.suppress(DistuiError, TimeoutError):
         async with asyncio.timeout(RECORD_SECONDS):
-            if _may_have(run, host):
+            if host.link.is_up and _may_have(run, host):
                 return _read_on_host(run, await host.record(run.reader, record.text(run.plan.run_id)))
     return None
 
@@ -147,21 +147,25 @@ async def _on_hosts(run: RunController) -> EndRecord | None:
 
 
 def _may_have(run: RunController, host: HostRun) -> bool:
-    """Whether the host can be asked now, and may have a folder of this launch."""
-    return bool(run.token) and host.link.is_up and (run.adopted or host.taken)
+    """Whether the host may have a folder of this launch."""
+    return bool(run.token) and (run.adopted or host.taken)
+
+
+async def visited(run: RunController, host: HostRun, act: Act = "look", tasks: Iterable[int] = ()) -> Visit:
+    """Do this in the run's folder on a host, where that may be there."""
+    if not _may_have(run, host):
+        return Visit(ours=False)
+    with contextlib.suppress(DistuiError, TimeoutError):
+        async with asyncio.timeout(VISIT_SECONDS):
+            if host.link.is_up:
+                return await host.visit(run.reader, act, tasks)
+    return Visit(ours=False, known=False)
 
 
 async def _visits(run: RunController, act: Act, tasks: Mapping[str, Iterable[int]] | None = None) -> list[Visit]:
     """Do this in the run's folder on every host that answers, or on those that have some of `tasks`."""
-
-    async def one(host: HostRun) -> Visit:
-        with contextlib.suppress(DistuiError, TimeoutError):
-            async with asyncio.timeout(VISIT_SECONDS):
-                if _may_have(run, host):
-                    return await host.visit(run.reader, act, (tasks or {}).get(host.host, ()))
-        return Visit(ours=False)
-
-    return await asyncio.gather(*(one(host) for host in run.hosts.values() if tasks is None or host.host in tasks))
+    hosts = [host for host in run.hosts.values() if tasks is None or host.host in tasks]
+    return await asyncio.gather(*(visited(run, host, act, (tasks or {}).get(host.host, ())) for host in hosts))
 
 
 @contextlib.asynccontextmanager
@@ -200,11 +204,20 @@ async def say_unread(run: RunController) -> None:
     await _visits(run, "unread", {host: found for host, found in tasks.items() if found})
 
 
-async def others_done(run: RunController) -> frozenset[int] | None:
+@dataclass(frozen=True, slots=True)
+class Others:
+    """What is known of those who read a run elsewhere, once they were waited for."""
+
+    unread: frozenset[int] = frozenset()
+    """Tasks whose logs they have not got all the same."""
+    unasked: frozenset[str] = frozenset()
+    """Hosts that did not say."""
+
+
+async def others_done(run: RunController) -> Others | None:
     """Wait for those who still read the run from elsewhere: what is removed they could not read.
 
-    Returns the tasks whose logs they have not got all the same; None when we are asked to leave while they read, or
-    while a host does not say.
+    None when we are asked to leave while they read, or while a host does not say.
     """
     visits = await _until(run, lambda visits: not _read(visits))
     if visits is None:
@@ -213,7 +226,8 @@ async def others_done(run: RunController) -> frozenset[int] | None:
                 visits = await _visits(run, "look")
         if visits is None or _read(visits):
             return None
-    return frozenset(index for seen in visits for index in seen.unread)
+    known = {host for host, seen in zip(run.hosts, visits, strict=False) if seen.known}
+    return Others(frozenset(index for seen in visits for index in seen.unread), frozenset(run.hosts) - known)
 
 
 async def _checked_elsewhere(run: RunController) -> None:
@@ -226,7 +240,7 @@ async def _until(run: RunController, done: Callable[[Iterable[Visit]], bool]) ->
 
 
 async def _looks(run: RunController, done: Callable[[Iterable[Visit]], bool]) -> list[Visit]:
-    """What was seen last: when it is `done`, or after OTHERS_SECONDS."""
+    """What was seen last: when it is `done`, or after OTHERS_SECONDS; nothing where one look took longer."""
     visits: list[Visit] = []
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(OTHERS_SECONDS):

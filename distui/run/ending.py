@@ -37,12 +37,12 @@ async def finish(run: RunController) -> RunEnded:
     else:
         await say_unread(run)
         keep, end = run.keep, await concluded(run, run.recorded)
-    unread = await others_done(run)
-    if unread is None:
+    others = await others_done(run)
+    if others is None:
         words = f"{run.plan.run_id} has ended; what it has on its hosts is left there: `distui stop` removes it"
         await run.notice("warning", words)
         return left(run)
-    return replace(end, at=run.clock(), leftovers=await clean_up(run, unread, keep=keep))
+    return replace(end, at=run.clock(), leftovers=await clean_up(run, others, keep=keep))
 
 
 def _retried(run: RunController, end: RunEnded) -> bool:

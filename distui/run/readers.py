@@ -77,6 +77,8 @@ class Visit:
     """As somebody wrote it; "" when nobody did."""
     unread: frozenset[int] = frozenset()
     """Tasks whose logs others have not got completely."""
+    known: bool = True
+    """False where nobody could look: then nothing else of this counts."""
 
 
 async def visit(

@@ -23,7 +23,7 @@ from distui.run.end_record import FILE, end_here, keep_here, record_of
 from distui.run.events import HostChanged, RankChanged, RunEnded, RunOpened
 from distui.run.folder import Claim, take
 from distui.run.followed import Back, FollowEvent
-from distui.run.readers import Act, visit
+from distui.run.readers import Act, Visit, visit
 from distui.run.review import _COPIED
 from distui.run.store import StoredRun
 from distui.session import Completed
@@ -542,6 +542,52 @@ async def test_a_log_that_somebody_else_has_not_got_keeps_its_container(cluster:
     ]
     ended = await elsewhere.run(controller.plan, adopted=True, keep=False)
     assert (ended.outcome, cluster.left()) == ("succeeded", [])
+
+
+@pytest.mark.parametrize("seconds", [15.0, 0.05])
+async def test_a_host_that_does_not_say_who_reads_keeps_its_container(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """It hangs, or the look at all hosts takes too long: the others are asked once more. A stop removes all."""
+    monkeypatch.setattr(conclude, "VISIT_SECONDS", 0.3)
+    monkeypatch.setattr(conclude, "OTHERS_SECONDS", seconds)
+    controller = started(cluster)
+
+    async def hang() -> None:
+        await until(lambda: controller.state.phase == "follow")
+        cluster.hosts[1].hold("visit")
+        await end_all(cluster, 0, 0)
+
+    ended = await cluster.drive(controller, hang())
+    assert (ended.outcome, [len(host.containers) for host in cluster.hosts]) == ("succeeded", [0, 1])
+    assert ended.leftovers == ("h2: distui-r1-1, kept for its log, which somebody else may not have got",)
+    assert "the log of rank 1 on h2 may not be complete where somebody else reads it, so its" in cluster.said()
+    ended = await again(cluster, controller, keep=False)
+    assert (ended.outcome, ended.leftovers, [len(host.containers) for host in cluster.hosts]) == (
+        "succeeded",
+        (),
+        [0, 0],
+    )
+
+
+@pytest.mark.parametrize("marks", [{"unread-another": b"1"}, {"reader-another": b""}])
+async def test_a_host_that_says_so_late_keeps_what_others_have_not_got(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, marks: dict[str, bytes]
+) -> None:
+    """It answers when something is about to be removed: a log of another reader is unread, or somebody reads."""
+    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.05)
+    controller = started(cluster)
+    cluster.hosts[1].files |= {f"{FOLDER.format('h2')}/{name}": data for name, data in marks.items()}
+    looks = conclude._looks
+
+    async def none_in_time(*given: Any) -> list[Visit]:
+        await looks(*given)
+        return []
+
+    monkeypatch.setattr(conclude, "_looks", none_in_time)
+    ended = await cluster.drive(controller, end_all(cluster, 0, 0))
+    assert (ended.outcome, [len(host.containers) for host in cluster.hosts]) == ("succeeded", [0, 1])
+    assert len(ended.leftovers) == 1
 
 
 async def test_a_stop_of_a_run_that_is_taken_up_is_said_on_its_hosts(cluster: Cluster) -> None:
