@@ -1,8 +1,8 @@
 """An Ansible inventory as values: hosts, groups of groups, variables, and which of them holds for a host.
 
 Precedence is Ansible's (https://docs.ansible.com/ansible/latest/inventory_guide/intro_inventory.html): `all`, then
-parents before children; of groups at one depth `ansible_group_priority` and then the name decide; a
-host's own variables win.
+parents before children; of groups at one depth `ansible_group_priority` and then the name decide; what group_vars/ says
+after all that the inventory says of groups; a host's own variables win, and of these host_vars/.
 """
 
 from __future__ import annotations
@@ -43,7 +43,19 @@ class AnsibleInventory:
         self._members: dict[str, dict[str, None]] = {"all": {}}
         self._children: dict[str, dict[str, None]] = {}
         self._variables: dict[str, dict[str, Any]] = {}
+        self._folder_variables: dict[str, dict[str, Any]] = {}
+        """Of groups, from group_vars/: stronger than all that the inventory says of groups."""
         self._left_out: dict[str, dict[str, None]] = {}
+
+    @property
+    def groups(self) -> set[str]:
+        """Every group that was named."""
+        return {*_OWN_GROUPS, *self._members, *self._children}
+
+    @property
+    def hosts(self) -> set[str]:
+        """Every host that was named."""
+        return set(self._hosts)
 
     def leave_out(self, why: str, host: str = "") -> None:
         """Something can't be taken over; the hosts it is about are gathered."""
@@ -76,6 +88,10 @@ class AnsibleInventory:
     def add_variables(self, group: str, variables: Mapping[str, Any]) -> None:
         """Variables that hold for a group; later ones win."""
         self._variables.setdefault(group, {}).update(variables)
+
+    def add_folder_variables(self, group: str, variables: Mapping[str, Any]) -> None:
+        """Variables that a file in group_vars/ has for a group; later ones win."""
+        self._folder_variables.setdefault(group, {}).update(variables)
 
     def add_host_variables(self, name: str, variables: Mapping[str, Any]) -> None:
         """Variables of a host that is named elsewhere."""
@@ -120,8 +136,9 @@ class AnsibleInventory:
     def _host(self, name: str, groups: Sequence[str]) -> Found | None:
         """A host with what holds for it; None when it is not reached over ssh."""
         variables: dict[str, Any] = {}
-        for group in groups:
-            variables |= self._variables[group]
+        for said in (self._variables, self._folder_variables):
+            for group in groups:
+                variables |= said.get(group, {})
         variables |= self._hosts[name]
         connection = str(variables.get("ansible_connection") or "ssh").rpartition(".")[2]
         if connection not in _OVER_SSH:
@@ -157,7 +174,8 @@ class AnsibleInventory:
         """The groups with variables, the weakest first."""
         depths = self._depths()
         return sorted(
-            self._variables, key=lambda group: (group != "all", depths.get(group, 1), self._priority(group), group)
+            self._variables.keys() | self._folder_variables.keys(),
+            key=lambda group: (group != "all", depths.get(group, 1), self._priority(group), group),
         )
 
     def _priority(self, group: str) -> int:

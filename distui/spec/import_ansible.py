@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from distui.errors import Problem, SpecError, UsageError
+from distui.spec.ansible_folders import variables_beside
 from distui.spec.ansible_model import AnsibleInventory
 from distui.spec.imported import Imported
 from distui.spec.nodes import Source
@@ -29,14 +30,23 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def read_ansible(text: str, path: str) -> Imported:
     """The hosts of an inventory. What hosts.yaml can't say is left out and named. Raises UsageError, SpecError."""
     found = AnsibleInventory()
-    for folder in ("group_vars", "host_vars"):
-        if path != "-" and (Path(path).parent / folder).is_dir():
-            found.leave_out(f"{folder}/ beside it is not read")
     if _is_yaml(text, path):
         _read_tree(_load(text, path), found, path)
     else:
         _read_ini(text, found, path)
+    if path != "-":
+        _read_beside(found, Path(path).parent)
     return found.imported()
+
+
+def _read_beside(found: AnsibleInventory, folder: Path) -> None:
+    """The variables in folders beside the inventory."""
+    groups = ("group_vars", found.groups, found.add_folder_variables)
+    hosts = ("host_vars", found.hosts, found.add_host_variables)
+    for name, known, take in (groups, hosts):
+        if (folder / name).is_dir():
+            for one, variables in variables_beside(folder / name, known, _load, found.leave_out):
+                take(one, variables)
 
 
 def _is_yaml(text: str, path: str) -> bool:

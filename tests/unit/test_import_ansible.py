@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -177,15 +179,53 @@ def test_circles_of_groups_end() -> None:
     assert dict(found.groups) == {"a": ("x",), "b": ("x",)}
 
 
-def test_folders_of_variables_beside_the_file_are_named(cli: Any) -> None:
-    """They hold for hosts in Ansible, and nobody shall think that they do here."""
-    Path("group_vars").mkdir()
+def test_folders_of_variables_beside_the_file(cli: Any) -> None:
+    """group_vars/ is stronger than what the inventory says of groups, host_vars/ than what it says of the host."""
+    files = {
+        "inventory": "h0 ansible_port=1\nh1\n[gpu]\nh2 ansible_port=2\nh3.lan\n[gpu:vars]\nansible_user=ini\n",
+        "group_vars/all.yml": "ansible_user: all\nansible_port: 3\n",
+        "group_vars/gpu/b.yaml": "ansible_port: 5\n",
+        "group_vars/gpu/a.yml": "ansible_port: 4\nansible_user: gpu\n",
+        "group_vars/gpu/deep/c.json": '{"ansible_port": 6}',
+        "group_vars/gpu/notes.txt": "ansible_port: 7\n",
+        "group_vars/other.yml": "ansible_port: 8\n",
+        "host_vars/h2.yml": "ansible_host: 10.0.0.2\nansible_port: 22\n",
+        "host_vars/h3.lan": "ansible_host: 10.0.0.3\n",
+    }
+    for name, text in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(text)
+    done = cli("hosts", "import", "ansible", "inventory")
+    assert (done.code, done.err) == (0, "")
+    assert yaml.safe_load(done.out)["hosts"] == {
+        "h0": {"user": "all", "port": 1},
+        "h1": {"user": "all", "port": 3},
+        "h2": {"addr": "10.0.0.2", "user": "gpu", "port": 22},
+        "h3.lan": {"addr": "10.0.0.3", "user": "gpu", "port": 6},
+    }
+
+
+def test_files_of_variables_that_cannot_be_read_are_named(cli: Any) -> None:
+    """Encrypted, broken and odd ones: the rest is imported, and nothing waits for a FIFO."""
     Path("inventory").write_text("a\nb[1:x]\n")
+    Path("group_vars/all").mkdir(parents=True)
+    Path("group_vars/all/vault.yml").write_text("$ANSIBLE_VAULT;1.1;AES256\n6162\n")
+    Path("group_vars/all/bad.yml").write_text("ansible_port: [1\n")
+    Path("group_vars/all/list.yml").write_text("- 1\n")
+    Path("group_vars/all/circle").symlink_to("..")
+    os.mkfifo("group_vars/all/fifo.yml")
+    Path("group_vars/all/good.yml").write_text("ansible_user: me\n")
     done = cli("hosts", "import", "ansible", "inventory")
     assert done.code == 0
-    assert "left out: group_vars/ beside it is not read" in done.err
-    assert "left out: 'b[1:x]'" in done.err
-    assert "  a: {}\n" in done.out
+    for words in (
+        "left out: group_vars/all/vault.yml is encrypted: only Ansible can read it",
+        "left out: group_vars/all/bad.yml:1: ",
+        "left out: group_vars/all/list.yml: expected variables",
+        "left out: group_vars/all/fifo.yml: ",
+        "left out: 'b[1:x]'",
+    ):
+        assert words in done.err
+    assert "  a: {user: me}\n" in done.out
 
 
 @given(st.text(alphabet="ab[]:,=0129 \n'\"{}#@-_.!\tvarschilden", max_size=120), st.sampled_from(["f", "f.yml"]))
