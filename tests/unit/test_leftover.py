@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from distui.cli import opening
+from distui.cli import attaching, leftover, opening, runs
 from distui.cli.launching import owner
-from distui.cli.verbs import wait
+from distui.errors import NotFound
 from distui.run import launches
 from distui.run.end_record import EndRecord, read_record
 from distui.run.events import Failure, RankChanged, RunEnded
@@ -39,6 +41,12 @@ def plant(home: Path, record: EndRecord | None, *, claimed: str = "", run: str =
 def left(home: Path) -> list[str]:
     """Names in the folders of runs."""
     return sorted(path.name for path in home.glob("demo*/.local/state/distui/hosts/*/*"))
+
+
+def remove(home: Path) -> None:
+    """As whoever has the run does."""
+    for folder in home.glob("demo*/.local/state/distui/hosts/*/*"):
+        shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize(("record", "code"), [(FAILED, 1), (STOPPED, 143)])
@@ -203,9 +211,14 @@ def test_values_of_secrets_are_hidden_that_the_writer_did_not_know(
         assert "***" in done.out + done.err, words
 
 
-def test_who_waits_while_another_attempt_may_begin(cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("words", "code"), [(("wait", "r1"), 1), (("attach", "r1", "--headless"), 1), (("stop", "r1", "-y"), 0)]
+)
+def test_who_comes_while_another_attempt_may_begin(
+    cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch, words: Sequence[str], code: int
+) -> None:
     """The end of an attempt is the run's only once the next should have begun."""
-    monkeypatch.setattr(wait, "REST_SECONDS", 1.5)
+    monkeypatch.setattr(leftover, "REST_SECONDS", 1.5)
     looked: list[str] = []
     find = launches.find_launches
 
@@ -215,8 +228,54 @@ def test_who_waits_while_another_attempt_may_begin(cli: Any, demo_home: Path, mo
 
     monkeypatch.setattr(launches, "find_launches", found)
     plant(demo_home, replace(FAILED, ended=replace(FAILED.ended, attempts=3)))
-    done = cli("wait", "r1")
-    assert (done.code, len(looked) > 1) == (1, True), done.err
+    done = cli(*words)
+    assert (done.code, len(looked) > 2) == (code, True), done.err
+    assert "rank 1 on demo2 failed first: exit 3" in done.err
+    assert left(demo_home) == (["r1", "r1"] if words[0] == "wait" else [])
+
+
+@pytest.mark.parametrize("words", [("attach", "r1", "--headless"), ("stop", "r1", "-y")])
+def test_the_attempt_that_begins_is_taken_up(
+    cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch, words: Sequence[str]
+) -> None:
+    """Whoever has the run removes what was left of the one before it first."""
+    monkeypatch.setattr(leftover, "POLL_SECONDS", 0.01)
+    plant(demo_home, replace(FAILED, ended=replace(FAILED.ended, attempts=3)))
+    asked: list[str] = []
+
+    async def find(*_: Any) -> Any:
+        asked.append("r1")
+        if len(asked) == 2:
+            remove(demo_home)
+        return "attempt 2" if len(asked) == 4 else None, {}
+
+    async def take_up(told: object, connector: object, place: object, asked: tuple[str, object], *_: object) -> None:
+        raise NotFound(f"{asked[0]} is taken up")
+
+    monkeypatch.setattr(runs, "find", find)
+    monkeypatch.setattr(attaching, "take_up", take_up)
+    done = cli(*words)
+    assert "attempt 2 is taken up" in done.err, done.err
+    assert "FAILED" not in done.err
+
+
+def test_a_stop_of_what_is_removed_meanwhile_names_its_end(
+    cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another attempt might have begun, and did not."""
+    monkeypatch.setattr(leftover, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(leftover, "REST_SECONDS", 1.5)
+    plant(demo_home, replace(FAILED, ended=replace(FAILED.ended, attempts=3)))
+    find = launches.find_launches
+
+    async def once(*args: Any) -> Any:
+        found = await find(*args)
+        remove(demo_home)
+        return found
+
+    monkeypatch.setattr(launches, "find_launches", once)
+    done = cli("stop", "r1", "-y")
+    assert (done.code, "rank 1 on demo2 failed first: exit 3" in done.err) == (0, True), done.err
 
 
 def test_names_of_secrets_come_back_as_they_were_written() -> None:
