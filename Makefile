@@ -4,7 +4,9 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 # Tests in this many processes; each brings up a cluster of its own.
 JOBS   ?= 2
-PYTEST  = $(BIN)/pytest -q --numprocesses $(JOBS) --dist worksteal
+# Those that need no cluster wait half of their time, so more of them than cores.
+UNIT_JOBS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+PYTEST  = $(BIN)/pytest -q --dist worksteal --numprocesses
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 # Runs the ranks of `make test-gpu`.
@@ -38,13 +40,13 @@ packages: $(VENV)/.dev ## Debian packages that the tests use (root on Linux only
 	$(BIN)/python tests/lab packages
 
 unit: $(VENV)/.dev ## tests that need no cluster
-	$(PYTEST) tests/unit tests/ssh tests/screens tests/verdict
+	$(PYTEST) $(UNIT_JOBS) tests/unit tests/ssh tests/screens tests/verdict
 
 trainers: $(VENV)/.torch ## tests of the training programs, with torch; no cluster, no GPU
-	$(PYTEST) tests/trainers
+	$(PYTEST) $(JOBS) tests/trainers
 
 cluster: $(VENV)/.torch ## tests on real sshd and dockerd hosts in network namespaces
-	$(PYTEST) tests/cluster
+	$(PYTEST) $(JOBS) tests/cluster
 
 test-gpu: $(VENV)/.dev ## tests on a real NVIDIA GPU, without Docker and root; GPU_PYTHON has torch with CUDA
 	GPU_PYTHON=$(GPU_PYTHON) $(BIN)/pytest -q --numprocesses 0 tests/gpu
