@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,8 +16,13 @@ HEAVY = ("asyncssh", "textual", "torch", "tensorflow", "pydantic", "rich")
 GROUND = ("distui.errors", "distui.session", "distui.config", "distui.files", "distui.framing", "distui.patterns")
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """Every module a file imports, and whether it does so when it is itself imported."""
+@functools.cache
+def imports(path: Path) -> tuple[tuple[str, bool], ...]:
+    """Every module a file imports, and whether it does so when it is itself imported; each file is read once."""
+    return tuple(found_imports(path))
+
+
+def found_imports(path: Path) -> Iterator[tuple[str, bool]]:
     tree = ast.parse(path.read_text("utf-8"))
     late = {
         id(inner)
