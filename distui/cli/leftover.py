@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
@@ -11,11 +12,17 @@ from distui.cli import runs
 from distui.cli.settings import Settings
 
 if TYPE_CHECKING:
+    from distui.cli.attaching import Asked
     from distui.cli.console import Console
     from distui.run.end_record import EndRecord
     from distui.run.events import RunEnded
     from distui.run.launches import Launch
     from distui.session import Connector
+
+POLL_SECONDS = 1.0
+
+REST_SECONDS = 90.0
+"""How long a run that has further attempts may show no life: its longest pause, and what a start takes."""
 
 
 def hidden(told: Settings, launches: Iterable[Launch]) -> tuple[Launch, ...]:
@@ -58,25 +65,41 @@ async def look(told: Settings, connector: Connector, place: runs.Place, unreacha
 class Rest:
     """What is left of a run that may have another attempt: as it was last seen, until that should have begun."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    def __init__(self) -> None:
         self._until = 0.0
-        self._left: Launch | None = None
+        self.left: Launch | None = None
 
     async def look(
         self, told: Settings, connector: Connector, place: runs.Place, unreachable: Collection[str]
     ) -> Launch | None:
         """As the module's; what was seen once is not forgotten when whoever has the run removes it."""
-        self._left = await look(told, connector, place, unreachable) or self._left
-        if self._left is not None:
-            self._until = self._until or time.monotonic() + self._seconds
-        return self._left
+        self.left = await look(told, connector, place, unreachable) or self.left
+        if self.left is not None:
+            self._until = self._until or time.monotonic() + REST_SECONDS
+        return self.left
 
     @property
     def goes_on(self) -> bool:
         """Whether another attempt may still begin."""
-        record = self._left.record if self._left is not None else None
+        record = self.left.record if self.left is not None else None
         return record is not None and record.may_go_on and time.monotonic() < self._until
+
+    async def over(
+        self, told: Settings, connector: Connector, out: Console, place: runs.Place, asked: Asked
+    ) -> tuple[Asked, Launch | None]:
+        """What the hosts say that were `asked`, or that are asked again until another attempt has begun; and what is
+        left of a run that has ended.
+        """
+        said = False
+        while asked[0] is None and await self.look(told, connector, place, asked[1]) is not None:
+            if not self.goes_on:
+                return asked, self.left
+            if not said:
+                out.say(f"distui: an attempt of {place.run} has failed; waiting whether another begins", "dim")
+            said = True
+            await asyncio.sleep(POLL_SECONDS)
+            asked = await runs.find(told, connector, place)
+        return asked, None
 
 
 def not_reached(place: runs.Place, left: Launch, unreachable: Collection[str]) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ async def _attach(told: Settings, out: consoles.Console, place: runs.Place, view
     from distui.cli.attaching import adopt, beside, owned_plan, reader_of, take_up
     from distui.cli.follow import follow
     from distui.cli.launching import exit_code
-    from distui.cli.leftover import clean_up, look
+    from distui.cli.leftover import Rest, clean_up
     from distui.cli.printer import printer
     from distui.facts.troubles import shared
     from distui.run.store import AlreadyFollowed
@@ -77,8 +77,8 @@ async def _attach(told: Settings, out: consoles.Console, place: runs.Place, view
         if plan is None:
             if place.stored is not None:
                 await runs.not_followed(place.stored)
-            asked = await runs.find(told, connector, place)
-            if asked[0] is None and (left := await look(told, connector, place, asked[1])) is not None:
+            asked, left = await Rest().over(told, connector, out, place, await runs.find(told, connector, place))
+            if left is not None:
                 end = await clean_up(told, connector, out, place, left, asked[1])
                 return exit_code(end, exit_first=exit_first)
             live = await take_up(told, connector, place, asked)

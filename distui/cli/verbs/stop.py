@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from distui.cli.settings import Settings
     from distui.facts.host import Trouble
     from distui.run.discover import FoundTask
+    from distui.run.launches import Launch
     from distui.run.store import StoredRun
     from distui.session import Connector
 
@@ -79,12 +80,18 @@ def _end(told: Settings, names: tuple[str, ...], grace: float | None, word: str,
 
 async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float | None, word: str) -> int:
     from distui.cli.attaching import open_here, take_up
+    from distui.cli.leftover import Rest
     from distui.cli.sweeping import sweep_run
 
+    rest = Rest()
     async with wiring.connected(told, place.hosts) as connector:
         asked, plan = await runs.find(told, connector, place), None
         while asked[0] is None and (plan := open_here(place.stored, asked[1])) is None:
-            code = await _end_launch(told, connector, out, place, asked[1], word)
+            if place.stored is None or not place.stored.is_followed:
+                asked, _ = await rest.over(told, connector, out, place, asked)
+                if asked[0] is not None:
+                    break
+            code = await _end_launch(told, connector, out, place, asked[1], word, rest.left)
             if code is not None:
                 return code
             asked = await runs.find(told, connector, place)
@@ -187,9 +194,11 @@ async def _end_launch(
     place: runs.Place,
     unreachable: Mapping[str, Trouble],
     word: str,
+    seen: Launch | None,
 ) -> int | None:
     """No task of the run was found: end a launch that is under way, remove what one that was killed has left.
 
+    `seen` is what told how the run ended when it was last looked for; whoever has it may have removed that by now.
     None when a task is there after all: it began while we looked. Raises NotFound, or ContactLost when there may be
     something on a host that did not answer.
     """
@@ -207,7 +216,7 @@ async def _end_launch(
     up = [host for host in place.hosts if host.name not in unreachable]
     launches = (await find_launches(connector, up, place.run)).all
     recorded = launch_here(place.stored)
-    left = leftover.chosen(told, place, launches)
+    left = leftover.chosen(told, place, launches) or seen
     others = sorted({whose(one) for one in launches if one.token != recorded and one.owner != owner()})
     does = "has ended, and was started" if left is not None else "is being started"
     if others and not await confirm_async(
@@ -225,7 +234,7 @@ async def _end_launch(
     unreachable = (
         unreachable if left is None else {h: unreachable[h] for h in leftover.not_reached(place, left, unreachable)}
     )
-    if unreachable or (not swept and whole and place.stored is None):
+    if unreachable or (not swept and whole and place.stored is None and left is None):
         runs.there(told, place, None, unreachable)
     if not swept and whole:
         out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")

@@ -32,9 +32,6 @@ POLL_SECONDS = 1.0
 JUDGED_SECONDS = 5.0
 """How long whoever follows a run may take to say how it ended, once its tasks have."""
 
-REST_SECONDS = 90.0
-"""How long a run that has further attempts may show no life: its longest pause, and what a start takes."""
-
 
 @verb("wait", outputs=("json", "ndjson"))
 @click.argument("run", type=RUN)
@@ -59,8 +56,6 @@ def command(ctx: click.Context, run: str, goal: str) -> int:
 
 
 async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> int:
-    from asyncio import sleep
-
     from distui.cli import leftover
     from distui.cli.attaching import adopt, take_up
     from distui.cli.follow import follow
@@ -68,19 +63,16 @@ async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> i
     from distui.cli.printer import LogView, printer
     from distui.run.store import AlreadyFollowed
 
-    rest = leftover.Rest(REST_SECONDS)
+    rest = leftover.Rest()
     while True:
         if place.stored is not None and await _beside(place.stored, goal):
             return ExitCode.OK
         if (code := ended_before(out, place)) is not None:
             return code
         async with wiring.connected(told, place.hosts) as connector:
-            asked = await runs.find(told, connector, place)
-            while asked[0] is None and (left := await rest.look(told, connector, place, asked[1])) is not None:
-                if not rest.goes_on:
-                    return (await leftover.tell(told, out, left)).exit
-                await sleep(POLL_SECONDS)
-                asked = await runs.find(told, connector, place)
+            asked, left = await rest.over(told, connector, out, place, await runs.find(told, connector, place))
+            if left is not None:
+                return (await leftover.tell(told, out, left)).exit
             try:
                 live = await take_up(told, connector, place, asked)
             except NotFound:
@@ -145,7 +137,7 @@ async def _watch_attempt(
     """How the run ended, or its next attempt once that is there."""
     from asyncio import sleep
 
-    from distui.cli.leftover import tell_record
+    from distui.cli.leftover import REST_SECONDS, tell_record
 
     codes: dict[int, int | None] = {}
     more, over_since = False, 0.0
