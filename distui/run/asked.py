@@ -33,6 +33,7 @@ async def heeding(run: RunController) -> AsyncIterator[None]:
 async def _look(run: RunController) -> None:
     while True:
         if (asked := run.stored.stop_asked()) is not None:
+            run.keep = False  # until `distui stop`
             run.request_stop("user", grace=asked.grace, exit=ExitCode.TERMINATED)
         await asyncio.sleep(LOOK_SECONDS)
 

@@ -42,6 +42,7 @@ async def finish(run: RunController) -> RunEnded:
         words = f"{run.plan.run_id} has ended; what it has on its hosts is left there: `distui stop` removes it"
         await run.notice("warning", words)
         return left(run)
+    keep = keep and run.stored.stop_asked() is None  # whoever stops it meanwhile wants nothing kept
     return replace(end, at=run.clock(), leftovers=await clean_up(run, others, keep=keep))
 
 

@@ -1,4 +1,6 @@
-"""What stays until somebody says otherwise: logs that nobody has read, and the newest trees of code on a host."""
+"""What stays until somebody says otherwise: logs that nobody has read, containers of `run --keep`, and the
+newest trees of code on a host.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,16 @@ from typing import Any
 import pytest
 
 from distui.cli import console as consoles
+from distui.cli import runs, wiring
 from distui.cli.runs import Place
-from distui.cli.verbs import rm
+from distui.cli.verbs import rm, stop
 from distui.errors import UsageError
+from distui.run import history
 from distui.run.events import RunEnded, RunOpened
 from distui.run.journal import Journal
 from distui.run.onhost.code_store import Store
 from distui.run.store import RunStore
+from fakehosts.runs import plan_for
 
 
 def live(*ranks: tuple[int, ...]) -> Any:
@@ -64,3 +69,34 @@ def test_no_more_trees_stay_than_are_kept(tmp_path: Path, used: int, idle: int) 
     there = {path.name for path in (tmp_path / "code").iterdir()}
     assert kept <= there
     assert there - kept == {f"t{number}" for number in range(9 - idle, 9)}
+
+
+@pytest.mark.parametrize(("keep", "owned"), [(True, ["own"]), (False, [])])
+async def test_a_stop_that_comes_too_late_for_who_follows_removes_what_is_kept(
+    monkeypatch: pytest.MonkeyPatch, keep: bool, owned: list[str]
+) -> None:
+    """That one has just cleaned up after `run --keep`: the first stop removes its containers all the same."""
+    stored = SimpleNamespace(is_followed=True)
+    place, did = Place("r1", None, ()), list[str]()
+
+    async def beside(*_: Any) -> int:
+        stored.is_followed = False
+        return 0
+
+    async def own(*_: Any) -> int:
+        did.append("own")
+        return 0
+
+    async def find(*_: Any) -> Any:
+        return SimpleNamespace(launch="beef", owner="ann@desk"), {}
+
+    monkeypatch.setattr(wiring, "store", lambda _: SimpleNamespace(get=lambda _: stored))
+    monkeypatch.setattr(history, "stored_row", lambda _: SimpleNamespace(over=True))
+    monkeypatch.setattr(runs, "find", find)
+    monkeypatch.setattr(stop, "replace", lambda place, **_: place)
+    monkeypatch.setattr(stop, "_beside", beside)
+    monkeypatch.setattr(stop, "_own", own)
+    live: Any = SimpleNamespace(plan=plan_for("h1", launch="beef", keep=keep))
+    told: Any = None
+    assert await stop._stop(told, told, told, place, live, None) == 0
+    assert did == owned

@@ -544,6 +544,27 @@ async def test_a_log_that_somebody_else_has_not_got_keeps_its_container(cluster:
     assert (ended.outcome, cluster.left()) == ("succeeded", [])
 
 
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_stop_asked_of_who_keeps_containers_removes_them(cluster: Cluster, late: bool) -> None:
+    """`run --keep`, and `distui stop` beside it: while ranks run, and when the run has just ended."""
+    plan = cluster.plan(launch="beef", keep=True)
+    controller = cluster.controller(plan)
+    controller.stored.write_plan(to_json(plan))
+    other = f"{FOLDER.format('h1')}/reader-another"
+
+    async def stop() -> None:
+        await until(lambda: controller.state.phase == "follow")
+        if late:
+            cluster.hosts[0].files[other] = b""
+            await end_all(cluster, 0, 0)
+            await until(lambda: (controller.stored.path / FILE).exists())
+        controller.stored.ask_stop()
+        cluster.hosts[0].files.pop(other, None)
+
+    ended = await cluster.drive(controller, stop())
+    assert (ended.outcome, cluster.left()) == ("succeeded" if late else "stopped", [])
+
+
 @pytest.mark.parametrize("seconds", [15.0, 0.05])
 async def test_a_host_that_does_not_say_who_reads_keeps_its_container(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, seconds: float

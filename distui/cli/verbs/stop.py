@@ -158,8 +158,21 @@ async def _stop(
                 return await _own(told, connector, out, place, live, grace)
             stored = wiring.store(told).need(place.run)
         code = await _beside(connector, out, replace(place, stored=stored), live, grace)
-        if code or stored.is_followed or history.stored_row(stored).over:
+        if code or stored.is_followed:
             return code
+        if history.stored_row(stored).over and not await _is_kept(told, connector, place, live):
+            return code
+
+
+async def _is_kept(told: Settings, connector: Connector, place: runs.Place, live: Live) -> bool:
+    """Whether containers of `run --keep` are still there: it had been cleaned up when its stop was asked for."""
+    from distui.plan.labels import task_from_labels
+
+    labels = task_from_labels(live.plan.tasks[0].labels)
+    if labels is None or not labels.keep:
+        return False
+    found, _ = await runs.find(told, connector, place)
+    return found is not None and (found.launch, found.owner) == (labels.launch, labels.owner)
 
 
 async def _some(
