@@ -22,6 +22,7 @@ from distui.run.masking import Mask, stored_secrets
 from distui.run.store import AlreadyFollowed
 
 if TYPE_CHECKING:
+    from distui.cli.attaching import Asked
     from distui.run.discover import Found
     from distui.run.history import RunRow
     from distui.run.job_record import JobRecord
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from distui.session import Connector
     from distui.spec.inventory import Host
     from tui.desk import LiveRun
+
+    Looked = tuple[listing.Place, Asked]
 
 Connect = Callable[[Sequence["Host"]], AbstractAsyncContextManager["Connector"]]
 """Opens a connector for some hosts; everything it opened is closed at the end of the block."""
@@ -43,6 +46,8 @@ class RunDesk(ABC):
     owner: str
     _keeper: Keeper
     _connect: Connect
+    looked: Looked | None = None
+    """Where the run to be attached was looked for last, and what the hosts said of it."""
 
     @abstractmethod
     async def connector(self) -> Connector:
@@ -69,7 +74,9 @@ class RunDesk(ABC):
             if place.stored is not None:
                 await listing.not_followed(place.stored)
             async with self._connect(place.hosts) as connector:
-                live = await attaching.take_up(self.told, connector, place)
+                asked = await listing.find(self.told, connector, place)
+                self.looked = place, asked
+                live = await attaching.take_up(self.told, connector, place, asked)
             plan = live.plan
             with contextlib.suppress(AlreadyFollowed):
                 return await self._keeper.keep(

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Literal
 from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.settings import Settings
-from distui.errors import ExitCode
+from distui.errors import ContactLost, ExitCode, NotFound
 
 if TYPE_CHECKING:
     from distui.cli.desk import CliDesk
+    from distui.cli.desk_runs import Looked
     from distui.cli.launching import How
     from distui.cli.order import Order
     from tui.desk import LiveRun
@@ -58,8 +59,11 @@ def open_views(told: Settings, out: Console, start: View = "hosts", run: str = "
     return wiring.run_async(opened())
 
 
-def attach(told: Settings, out: Console, run: str, *, exit_first: bool) -> int:
-    """The app on a run that goes on, or one that has ended; exits as it did when it ended meanwhile."""
+def attach(told: Settings, out: Console, run: str, *, exit_first: bool) -> int | Looked:
+    """The app on a run that goes on, or one that has ended; exits as it did when it ended meanwhile.
+
+    Where the hosts have nothing of it that the app could show: what they said.
+    """
     from distui.cli.desk import CliDesk
     from distui.cli.runs import locate
     from distui.spec.inventory import Inventory
@@ -69,9 +73,14 @@ def attach(told: Settings, out: Console, run: str, *, exit_first: bool) -> int:
     hosts = wiring.hosts_of(inventory, wiring.picks(inventory, told)) or place.hosts
     desk = CliDesk(told, inventory, hosts, say=out.say)
 
-    async def opened() -> int:
+    async def opened() -> int | Looked:
         async with desk:
-            live = await desk.attach(run)
+            try:
+                live = await desk.attach(run)
+            except (NotFound, ContactLost):
+                if desk.looked is None or desk.looked[1][0] is not None:
+                    raise
+                return desk.looked
             code = await show(told, desk, live)
             live = desk.newest(live)
             others = [name for name in desk.following if name != live.plan.run_id]

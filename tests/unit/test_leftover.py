@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from distui.cli import attaching, leftover, opening, runs
+from distui.cli.desk import CliDesk
 from distui.cli.launching import owner
-from distui.errors import NotFound
-from distui.run import launches
+from distui.errors import ContactLost, NotFound
+from distui.run import discover, launches
 from distui.run.end_record import EndRecord, read_record
 from distui.run.events import Failure, RankChanged, RunEnded
 
@@ -87,6 +88,42 @@ def test_at_a_terminal_the_end_is_told_in_words(cli: Any, demo_home: Path, monke
     assert done.code == 1, done.err
     assert "rank 1 on demo2 failed first: exit 3" in done.err
     assert cli("attach", "r1").code == 7
+
+
+def test_at_a_terminal_the_hosts_are_asked_once(cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is dead is not waited for a second time to tell what is left on the others."""
+    monkeypatch.setattr(opening, "wanted", lambda *_, **__: True)
+    asked: list[str] = []
+    find = discover.find_runs
+
+    async def counted(*args: Any, **options: Any) -> Any:
+        asked.append("hosts")
+        return await find(*args, **options)
+
+    monkeypatch.setattr(discover, "find_runs", counted)
+    plant(demo_home, FAILED)
+    done = cli("attach", "r1")
+    assert (done.code, asked) == (1, ["hosts"]), done.err
+
+
+@pytest.mark.parametrize(("error", "code"), [(NotFound("it went away"), 7), (ContactLost("it went away"), 6)])
+def test_an_error_in_the_app_leads_to_no_other_attach(
+    cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    """Only that nothing of the run was found at the start does."""
+
+    async def attached(*_: Any) -> Any:
+        return object()
+
+    async def show(*_: Any) -> int:
+        raise error
+
+    monkeypatch.setattr(opening, "wanted", lambda *_, **__: True)
+    monkeypatch.setattr(CliDesk, "attach", attached)
+    monkeypatch.setattr(opening, "show", show)
+    plant(demo_home, FAILED)
+    done = cli("attach", "r1")
+    assert (done.code, "it went away" in done.err, left(demo_home)) == (code, True, ["r1", "r1"]), done.err
 
 
 def test_show_elsewhere_has_the_recorded_end_and_ranks(cli: Any, demo_home: Path) -> None:

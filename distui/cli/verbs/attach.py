@@ -15,10 +15,11 @@ from distui.cli.order import FOLLOW_OPTIONS, with_options
 from distui.cli.phrases import duration
 from distui.cli.ranks import refuse_unknown
 from distui.cli.results import Promise
-from distui.errors import ContactLost, NotFound
 from distui.run import history
 
 if TYPE_CHECKING:
+    from distui.cli.attaching import Asked
+    from distui.cli.desk_runs import Looked
     from distui.cli.printer import LogView
     from distui.cli.settings import Settings
 
@@ -40,10 +41,13 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
     told = settings.of(ctx)
     out = consoles.of(told)
     promise = Promise(told, out, run)
+    looked: Looked | None = None
     if opening.wanted(told, headless=flags["headless"]):
         runs.locate(told, run)
-        with contextlib.suppress(NotFound, ContactLost):  # what only folders tell of has nothing to look at: it is told
-            return opening.attach(told, out, run, exit_first=flags["exit_first"])
+        shown = opening.attach(told, out, run, exit_first=flags["exit_first"])
+        if isinstance(shown, int):
+            return shown
+        looked = shown  # what only folders tell of has nothing to look at: it is told
     view = LogView(
         stdout=flags["log_to"] == "stdout",
         ranks=flags["ranks"],
@@ -52,14 +56,24 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
     )
 
     def work() -> int:
-        place = runs.locate(told, run)
+        place, asked = looked or (runs.locate(told, run), None)
         promise.stored = place.stored
-        return wiring.run_async(_attach(told, out, place, view, exit_first=flags["exit_first"]), limit=told.timeout)
+        work = _attach(told, out, place, view, asked, exit_first=flags["exit_first"])
+        return wiring.run_async(work, limit=told.timeout)
 
     return promise.keep(work)
 
 
-async def _attach(told: Settings, out: consoles.Console, place: runs.Place, view: LogView, *, exit_first: bool) -> int:
+async def _attach(
+    told: Settings,
+    out: consoles.Console,
+    place: runs.Place,
+    view: LogView,
+    asked: Asked | None = None,
+    *,
+    exit_first: bool,
+) -> int:
+    """Follow it without the app. What the hosts said, where they were `asked` just now, is not asked again."""
     from distui.cli.attaching import adopt, beside, owned_plan, reader_of, take_up
     from distui.cli.follow import follow
     from distui.cli.launching import exit_code
@@ -77,7 +91,8 @@ async def _attach(told: Settings, out: consoles.Console, place: runs.Place, view
         if plan is None:
             if place.stored is not None:
                 await runs.not_followed(place.stored)
-            asked, left = await Rest().over(told, connector, out, place, await runs.find(told, connector, place))
+            asked = asked or await runs.find(told, connector, place)
+            asked, left = await Rest().over(told, connector, out, place, asked)
             if left is not None:
                 end = await clean_up(told, connector, out, place, left, asked[1])
                 return exit_code(end, exit_first=exit_first)
