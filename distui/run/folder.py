@@ -63,7 +63,8 @@ printf '%s\n' "$had"
 
 TOKEN_IN = r"""
 token_in() {
-  { IFS= read -r told && IFS= read -r told && { told=; IFS= read -r told || [ -n "$told" ]; }; } 2>/dev/null <"$1" ||
+  [ -f "$1" ] &&
+    { IFS= read -r told && IFS= read -r told && { told=; IFS= read -r told || [ -n "$told" ]; }; } 2>/dev/null <"$1" ||
     told=
   printf '%s' "$told"
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
+from urllib.parse import quote
 
 from distui.run.container import ContainerState, container_state
 from distui.run.docker_frames import STDOUT, Batch, FrameParser
@@ -20,6 +22,11 @@ NO_END = 30.0
 """Seconds without a byte after which the log of a container that has ended counts as stuck."""
 TRIES = 3
 """Reads of a log in a row that gave nothing of what they had to before that is taken for the truth."""
+
+KILL_TOLD = 0.2
+"""Seconds after which the engine tells of a signal at the latest: it sends it first."""
+ASK_SIGNAL = 5.0
+"""Seconds to wait for what it tells."""
 
 EngineTold = Callable[[str], Awaitable[None]]
 """Told with a reason when the engine does not answer, with "" when it does."""
@@ -39,6 +46,8 @@ class ContainerReader:
         self._emit = emit
         self._engine = engine
         self._exited = False
+        self._reporting = asyncio.Lock()
+        """What is read after an exit is emitted after it, too."""
         self._full = False
         self._said: set[str] = set()
         self._empty = 0
@@ -72,9 +81,9 @@ class ContainerReader:
         except EngineDown:
             return
         if state is not None and state.ended:
-            await self._report(state.exited(self.task))
+            await self._report(state.exited(self.task), feed)
         elif state is None and code is not None:
-            await self._report(Exited(self.task, code, "exited", finished_at=at))
+            await self._report(Exited(self.task, code, "exited", finished_at=at), feed)
 
     async def _round(self, feed: Feed) -> None:
         """Look, read what there is (following while it runs), and if it had ended before the read: done."""
@@ -88,7 +97,7 @@ class ContainerReader:
         if state.log_gaps:
             await self._say(state.log_gaps)
         if state.ended:
-            await self._report(state.exited(self.task))
+            await self._report(state.exited(self.task), feed)
         if state.ended and self.cursor.point.done:  # an earlier distui read it all; only its end was not known here
             await self._drained()
             return
@@ -233,10 +242,32 @@ class ContainerReader:
         text = f"its log was removed, cut, rotated or replaced on the host ({words}): {self._missing}"
         await self._emit(Note(text, self.task))
 
-    async def _report(self, exited: Exited) -> None:
-        if not self._exited:
+    async def _report(self, exited: Exited, feed: Feed) -> None:
+        async with self._reporting:
+            if self._exited:
+                return
+            if not self.signalled and (exited.code != 0 or self._unseen):
+                self.signalled = await self._was_signalled(exited, feed)
             self._exited = True
             await self._emit(replace(exited, signalled=self.signalled or (None if self._unseen else False)))
+
+    async def _was_signalled(self, exited: Exited, feed: Feed) -> bool:
+        """Whether the engine remembers that it sent a signal, perhaps before anybody listened to its events."""
+        if exited.finished_at is None:
+            return False
+        filters = {"type": ["container"], "container": [self.ref], "event": ["kill"]}
+        until = exited.finished_at + (KILL_TOLD if exited.code is None or exited.code > 128 else 0.0)
+        path = f"/events?since=0&until={until:.6f}&filters=" + quote(json.dumps(filters, separators=(",", ":")))
+        stream: Stream | None = None
+        try:
+            async with asyncio.timeout(ASK_SIGNAL):
+                stream = await feed.get(path)
+                return await stream.status() == 200 and bool((await stream.rest()).strip())
+        except (EngineDown, TimeoutError):
+            return False
+        finally:
+            if stream is not None:
+                await stream.close()
 
     async def _drained(self) -> None:
         self.cursor.finish()

@@ -156,6 +156,8 @@ class Docker:
     """What `/events` says, over and over."""
     first_events: bytes = b""
     """What it says once before."""
+    past_events: bytes = b""
+    """What it says when it is asked for the past only."""
     head: bytes = b""
     """Said without end instead of any answer."""
     ends_at_once: bool = False
@@ -207,6 +209,8 @@ class Docker:
         elif url.path.endswith("/logs"):
             writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
             await self.logs(parse_qs(url.query), writer)
+        elif "until" in parse_qs(url.query):
+            writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + self.past_events)
         else:
             writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + self.first_events)
             while self.events:
@@ -237,7 +241,8 @@ class Docker:
     def inspect(self) -> dict[str, Any]:
         running = self.code is None
         state = {"Status": "running" if running else "exited", "Running": running, "ExitCode": self.code or 0}
-        return {"State": {**state, "StartedAt": "2026-11-21T02:07:54Z"}}
+        ended = {} if running else {"FinishedAt": "2026-11-21T02:07:55.5Z"}
+        return {"State": {**state, "StartedAt": "2026-11-21T02:07:54Z", **ended}}
 
 
 @dataclass
@@ -386,6 +391,21 @@ async def test_an_empty_log_of_a_task_that_nobody_followed_is_said(docker: Docke
     told = [e.text for e in taken.events if isinstance(e, Note)]
     assert len(told) == (adopted and not lines)
     assert all("it printed nothing, or its log was removed there" in text for text in told)
+
+
+@pytest.mark.parametrize(("past", "known"), [(b'{"Action":"kill"}\n', True), (b"", False)])
+async def test_a_signal_from_before_anybody_listened(docker: Docker, past: bytes, known: bool) -> None:
+    """The engine is asked once more when a container has ended: its live events begin too late, or come too late."""
+    docker.past_events = past
+    docker.end(137)
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        await follower.drained()
+    (exited,) = [e for e in taken.events if isinstance(e, Exited)]
+    assert (exited.code, exited.signalled) == (137, known)
+    (asked,) = [parse_qs(urlsplit(asked).query) for asked in docker.asked if "until" in asked]
+    assert json.loads(asked["filters"][0]) == {"type": ["container"], "container": ["c1"], "event": ["kill"]}
+    assert asked["until"] == ["1795226875.700000"]
 
 
 @pytest.mark.parametrize("events", [True, False])

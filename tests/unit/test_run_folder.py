@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from distui.errors import HostCommandError
-from distui.run.folder import Claim, Take, take
+from distui.run.folder import TOKEN_IN, Claim, Take, take
 from distui.session import Completed
 
 ANN, BOB = Claim("ann@desk", 0.0), Claim("bob@desk", 60.0)
@@ -92,3 +92,13 @@ async def test_env_files_that_a_killed_distui_left_go_with_the_next_launch(tmp_p
 
     assert sorted(left_in(tmp_path / "killed")) == ["launch", "stopped"]
     assert sorted(left_in(tmp_path / "under-way")) == [".distui-5e1f", "env-0", "launch", "stopped"]
+
+
+async def test_whose_a_folder_is_waits_for_nothing(tmp_path: Path) -> None:
+    """A FIFO in the place of the claim is none, as a missing one is."""
+    (tmp_path / "claim").write_text("owner\n1\ntoken")
+    os.mkfifo(tmp_path / "fifo")
+    for name, token in (("claim", b"token"), ("fifo", b""), ("missing", b"")):
+        script = f'{TOKEN_IN}token_in "$1"'
+        done = await asyncio.wait_for(here(("sh", "-c", script, "sh", str(tmp_path / name))), 20)
+        assert (done.stdout, done.stderr) == (token, b"")
