@@ -160,11 +160,17 @@ async def test_all_containers_of_the_host(open_app: Any, desk: FakeDesk, live: A
         assert followed == ["llm-7f3"]
 
 
-async def test_an_engine_that_does_not_answer_says_why(open_app: Any, desk: FakeDesk) -> None:
+async def test_an_engine_that_does_not_answer_says_why(
+    open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the place of the rows."""
+
+    async def silent(host: str) -> Any:
+        raise HostCommandError(host, "the docker daemon is not running")
+
+    monkeypatch.setattr(desk, "containers", silent)  # however often it is asked meanwhile
     async with open_app((120, 40)) as (app, pilot):
         screen = await opened(app, pilot, desk)
-        desk.error = HostCommandError("node02", "the docker daemon is not running")
         await on_tab(pilot, screen, "containers")
         assert "the docker daemon is not running" in screen_text(app)
 

@@ -124,9 +124,9 @@ async def test_panes_keep_what_is_theirs(open_app: Any, live: FakeLive) -> None:
         screen = await opened(pilot, live)
         first, second = screen.grid.logs[:2]
         first.focus()
-        await pilot.press("ampersand", *"step 1", "enter", "m", "1")
+        await pilot.press("ampersand", *"step 1", "enter", "m", "2")
         await settled(pilot)
-        assert "since 1 min" in screen_text(app) and "filter step 1" in screen_text(app)
+        assert "since 5 min" in screen_text(app) and "filter step 1" in screen_text(app)
         await pilot.press("tab")
         await settled(pilot)
         assert screen.pane is second
