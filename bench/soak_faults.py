@@ -96,7 +96,9 @@ def _kill_one_viewer(soak: Soak, host: str) -> None:
 
 
 def _empty_log(soak: Soak, host: str) -> None:
-    """The log of the host's rank here, while it is written."""
+    """The log of the host's rank here, while it is written: what is removed nobody can read again."""
+    if soak.program.over or soak.program.began("cleanup"):
+        return
     with suppress(FileNotFoundError):
         os.truncate(soak.log_of(host), 0)
 

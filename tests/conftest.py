@@ -7,6 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
+from hypothesis import settings
+
 os.umask(0o022)  # folders that a test makes are not for others to write to, whoever calls it
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -15,3 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGTERM, signal.default_int_handler)  # a job that is cancelled leaves nothing either
+
+# How long an example takes is no promise: a machine may be busy.
+settings.register_profile("distui", deadline=None)
+settings.load_profile("distui")

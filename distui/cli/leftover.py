@@ -24,6 +24,9 @@ POLL_SECONDS = 1.0
 REST_SECONDS = 90.0
 """How long a run that has further attempts may show no life: its longest pause, and what a start takes."""
 
+CLOCKS_SECONDS = 300.0
+"""How far the clock of whoever recorded an end may be from ours."""
+
 
 def hidden(told: Settings, launches: Iterable[Launch]) -> tuple[Launch, ...]:
     """The same, with values of secrets hidden in how their runs ended: whoever wrote it may not have known them."""
@@ -66,7 +69,7 @@ class Rest:
     """What is left of a run that may have another attempt: as it was last seen, until that should have begun."""
 
     def __init__(self) -> None:
-        self._until = 0.0
+        self._since = 0.0
         self.left: Launch | None = None
 
     async def look(
@@ -75,14 +78,16 @@ class Rest:
         """As the module's; what was seen once is not forgotten when whoever has the run removes it."""
         self.left = await look(told, connector, place, unreachable) or self.left
         if self.left is not None:
-            self._until = self._until or time.monotonic() + REST_SECONDS
+            self._since = self._since or time.monotonic()
         return self.left
 
     @property
     def goes_on(self) -> bool:
         """Whether another attempt may still begin."""
         record = self.left.record if self.left is not None else None
-        return record is not None and record.may_go_on and time.monotonic() < self._until
+        if record is None or not record.may_go_on or time.time() - record.ended.at > REST_SECONDS + CLOCKS_SECONDS:
+            return False
+        return time.monotonic() < self._since + REST_SECONDS
 
     async def over(
         self, told: Settings, connector: Connector, out: Console, place: runs.Place, asked: Asked

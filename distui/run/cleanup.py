@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from distui.errors import DistuiError
 from distui.plan.labels import format_ranks
 from distui.plan.model import Task
-from distui.run.conclude import Others, visited
+from distui.run.conclude import Others, last_look
 from distui.run.events import Notice, PhaseBegun
 from distui.run.host_run import HostRun
 
@@ -69,12 +69,12 @@ async def _ask_again(
     run: RunController, unasked: frozenset[str], host: HostRun, keep: frozenset[int]
 ) -> tuple[frozenset[int], tuple[str, ...]]:
     """Before something is removed on a host that did not say who else reads the run: which other tasks are kept there,
-    and that in words. All of them, where it does not say now, or somebody reads whom nobody has waited for.
+    and that in words. All of them, where it does not say now either, or somebody goes on reading.
     """
     if host.host not in unasked:
         return frozenset(), ()
     await host.link.session(give_up=host.patience)
-    seen, here = await visited(run, host), frozenset(task.index for task in host.tasks)
+    seen, here = await last_look(run, host), frozenset(task.index for task in host.tasks)
     here -= keep | {index for index in here if run.known.tracks[index].phase == "removed"}
     spared = here & seen.unread if seen.known and not seen.others else here
     for task in host.tasks:

@@ -230,6 +230,16 @@ async def others_done(run: RunController) -> Others | None:
     return Others(frozenset(index for seen in visits for index in seen.unread), frozenset(run.hosts) - known)
 
 
+async def last_look(run: RunController, host: HostRun) -> Visit:
+    """Who reads the run on a host that did not say before: they are waited for now, as those on the others were."""
+    seen = Visit(ours=False, known=False)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(OTHERS_SECONDS):
+            while (seen := await visited(run, host)).others:  # noqa: ASYNC110 - it waits for files elsewhere
+                await asyncio.sleep(LOOK_SECONDS)
+    return seen
+
+
 async def _checked_elsewhere(run: RunController) -> None:
     """Let whoever reads it too be first to say that it succeeded: here not all that its job asks for is known."""
     await _until(run, lambda visits: not _read(visits) or any(seen.verdict for seen in visits))

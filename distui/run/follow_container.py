@@ -47,7 +47,7 @@ class ContainerReader:
         self._engine = engine
         self._exited = False
         self._reporting = asyncio.Lock()
-        """What is read after an exit is emitted after it, too."""
+        """What comes after an exit is emitted after it, too."""
         self._full = False
         self._said: set[str] = set()
         self._empty = 0
@@ -246,8 +246,9 @@ class ContainerReader:
         async with self._reporting:
             if self._exited:
                 return
-            if not self.signalled and (exited.code != 0 or self._unseen):
-                self.signalled = await self._was_signalled(exited, feed)
+            asks = not self.signalled and (exited.code != 0 or self._unseen)
+            if asks and await self._was_signalled(exited, feed):  # else a live event may have come meanwhile
+                self.signalled = True
             self._exited = True
             await self._emit(replace(exited, signalled=self.signalled or (None if self._unseen else False)))
 
@@ -275,8 +276,9 @@ class ContainerReader:
         await self._emit(Drained(self.task, self.cursor.point))
 
     async def _gone(self) -> None:
-        self.done = True
-        await self._emit(Removed(self.task))
+        async with self._reporting:
+            self.done = True
+            await self._emit(Removed(self.task))
 
     @property
     def _missing(self) -> str:

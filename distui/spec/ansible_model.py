@@ -7,7 +7,7 @@ after all that the inventory says of groups; a host's own variables win, and of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from distui.spec import ansible_ranges, imported, names
@@ -140,7 +140,7 @@ class AnsibleInventory:
             for group in groups:
                 variables |= said.get(group, {})
         variables |= self._hosts[name]
-        connection = str(variables.get("ansible_connection") or "ssh").rpartition(".")[2]
+        connection = _text(variables.get("ansible_connection") or "ssh").rpartition(".")[2]
         if connection not in _OVER_SSH:
             self.leave_out(f"ansible_connection {shown(connection)} is not ssh", name)
             return None
@@ -159,7 +159,7 @@ class AnsibleInventory:
         try:
             return imported.setting(key, value)
         except Wrong as wrong:
-            self.leave_out(f"{variable} {shown(str(value))}: {wrong.message}", name)
+            self.leave_out(f"{variable} {shown(_text(value))}: {wrong.message}", name)
             return None
 
     def _groups_of_hosts(self, ranked: Sequence[str]) -> dict[str, list[str]]:
@@ -179,7 +179,7 @@ class AnsibleInventory:
         )
 
     def _priority(self, group: str) -> int:
-        value = str(self._variables.get(group, {}).get("ansible_group_priority", 1))
+        value = _text(self._variables.get(group, {}).get("ansible_group_priority", 1))
         return int(value) if value.isdecimal() and len(value) < 10 else 1
 
     def _depths(self) -> dict[str, int]:
@@ -192,3 +192,8 @@ class AnsibleInventory:
                 break
             depths |= dict.fromkeys(deeper, depth)
         return depths
+
+
+def _text(value: object) -> str:
+    """A single value as it is written; of lists and tables, which may be without end, only that they are some."""
+    return str(value) if isinstance(value, str) or not isinstance(value, Collection) else "(a list or table)"

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from distui.errors import Problem, SpecError, UsageError
-from distui.spec.ansible_folders import variables_beside
+from distui.spec.ansible_folders import Beside
 from distui.spec.ansible_model import AnsibleInventory
 from distui.spec.imported import Imported
 from distui.spec.nodes import Source
@@ -45,7 +45,7 @@ def _read_beside(found: AnsibleInventory, folder: Path) -> None:
     hosts = ("host_vars", found.hosts, found.add_host_variables)
     for name, known, take in (groups, hosts):
         if (folder / name).is_dir():
-            for one, variables in variables_beside(folder / name, known, _load, found.leave_out):
+            for one, variables in Beside(_load, found.leave_out).read(folder / name, known):
                 take(one, variables)
 
 
@@ -131,7 +131,9 @@ def _load(text: str, path: str) -> Any:
         mark = opened[-1].start_mark if opened and opened[-1].flow_style else None
         line, column, message = explain(error, source, (mark.line + 1, mark.column + 1) if mark else None)
         raise SpecError((Problem(path, line, column, "", message, source.line(line)),)) from None
-    except (yaml.YAMLError, ValueError) as error:
+    except RecursionError:
+        raise UsageError(f"{path} is nested too deeply") from None
+    except (yaml.YAMLError, ValueError, ArithmeticError, AttributeError, LookupError, TypeError) as error:  # odd tags
         raise UsageError(f"{path} is not YAML: {str(error)[:500]}") from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 
@@ -44,6 +44,8 @@ class Imported:
 
 def setting(key: str, value: object) -> Setting:
     """What hosts.yaml has for a host's `key`. Raises Wrong for what it can't say."""
+    if isinstance(value, Collection) and not isinstance(value, str):  # written out it may be without end
+        raise Wrong("is no single value")
     text = str(value)
     if "{" in text or "}" in text:
         raise Wrong("is a template")

@@ -7,14 +7,13 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trainers import allreduce_sgd, data, network
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 5), st.integers(0, 9))
-@settings(deadline=None)
 def test_the_ranks_shares_are_every_batch_once(images: int, size: int, world_size: int, seed: int) -> None:
     """Over an epoch every image is given to one rank once, in the order that one process would take."""
     whole = list(allreduce_sgd.batches(images, size, seed))

@@ -281,7 +281,7 @@ YAML_BITS = st.sampled_from([*SIGNS, *BREAKS, *ODD])
 YAMLISH = st.lists(YAML_BITS, max_size=40).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.one_of(YAMLISH, st.text(max_size=200)))
 @example("a: &a\n  <<: *a")
 @example("%YAML 9.9\n---\na")
@@ -301,7 +301,7 @@ def test_any_text_gives_a_tree_or_problems_with_places(text: str) -> None:
         assert render(problem).splitlines()[0].endswith(problem.message.splitlines()[-1])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(YAMLISH)
 def test_pure_python_yaml_gives_the_same_trees(text: str) -> None:
     """Where libyaml is missing, valid files mean the same."""

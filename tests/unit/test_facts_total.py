@@ -78,7 +78,7 @@ READERS: list[Callable[[str], object]] = [
 
 
 @given(text=TEXT)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_readers_take_any_text(text: str) -> None:
     """Rubbish gives an empty or classified value."""
     for reader in READERS:
@@ -86,7 +86,7 @@ def test_readers_take_any_text(text: str) -> None:
 
 
 @given(value=JSON)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_readers_take_json_of_any_shape(value: object) -> None:
     """A key that holds something else than last year's is unknown, not a crash."""
     text = json.dumps(value)
@@ -102,7 +102,7 @@ PARTS = ["system", "sys_net", "ip_addr", "ip_route", "nvidia_query", "nvidia_app
 
 
 @given(bodies=st.dictionaries(st.sampled_from(PARTS), st.tuples(TEXT, st.integers(0, 255)), max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_facts_come_from_any_answer(bodies: dict[str, tuple[str, int]]) -> None:
     """Whatever the commands of a host print, the host has facts."""
     parts = "".join(f"\nn0 part {name}\n{body}\nn0 rc {rc}\n" for name, (body, rc) in bodies.items())
@@ -112,7 +112,7 @@ def test_facts_come_from_any_answer(bodies: dict[str, tuple[str, int]]) -> None:
 
 
 @given(noise=st.binary(max_size=200))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_bytes_without_a_frame_are_rubbish(noise: bytes) -> None:
     """Never facts, never another error."""
     assert frame.parse(noise, "nonce0123") is None

@@ -158,6 +158,9 @@ class Docker:
     """What it says once before."""
     past_events: bytes = b""
     """What it says when it is asked for the past only."""
+    past_asked: asyncio.Event = field(default_factory=asyncio.Event)
+    slow_past: asyncio.Event | None = None
+    """What it waits for before it says so."""
     head: bytes = b""
     """Said without end instead of any answer."""
     ends_at_once: bool = False
@@ -210,6 +213,9 @@ class Docker:
             writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
             await self.logs(parse_qs(url.query), writer)
         elif "until" in parse_qs(url.query):
+            self.past_asked.set()
+            if self.slow_past is not None:
+                await self.slow_past.wait()
             writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + self.past_events)
         else:
             writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + self.first_events)
@@ -406,6 +412,22 @@ async def test_a_signal_from_before_anybody_listened(docker: Docker, past: bytes
     (asked,) = [parse_qs(urlsplit(asked).query) for asked in docker.asked if "until" in asked]
     assert json.loads(asked["filters"][0]) == {"type": ["container"], "container": ["c1"], "event": ["kill"]}
     assert asked["until"] == ["1795226875.700000"]
+
+
+async def test_what_is_removed_while_the_engine_is_asked_keeps_its_exit(docker: Docker) -> None:
+    """The exit is told before the removal, however long the engine takes to say whether it sent a signal."""
+    docker.slow_past = asyncio.Event()
+    docker.end(139)
+    taken = Taken()
+    async with following(access(docker), taken) as (follower, _):
+        (reader,) = follower._readers
+        await docker.past_asked.wait()
+        removed = asyncio.create_task(reader._gone())
+        await asyncio.sleep(0)
+        docker.slow_past.set()
+        await removed
+        await taken.until(lambda: len(taken.names()) > 1)
+    assert [name for name in taken.names() if name in ("Exited", "Removed")] == ["Exited", "Removed"]
 
 
 @pytest.mark.parametrize("events", [True, False])

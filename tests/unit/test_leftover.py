@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +19,20 @@ from distui.cli.launching import owner
 from distui.errors import ContactLost, NotFound
 from distui.run import discover, launches
 from distui.run.end_record import EndRecord, read_record
-from distui.run.events import Failure, RankChanged, RunEnded
+from distui.run.events import Failure, RankChanged, RunEnded, RunOpened
+from distui.run.journal import Journal
+from distui.run.store import RunStore
 
 SECRET = "hunter2-hunter2"
 FAILURE = Failure(1, "demo2", 3, "exit 3", excerpt=("boom",))
 RANKS = (RankChanged(8.0, 0, "demo1", "exited", 0), RankChanged(9.0, 1, "demo2", "exited", 3, words="exit 3"))
 FAILED = EndRecord("beef-1", "ann@desk", RunEnded(9.0, "failed", 1, FAILURE, "/ann/logs", took=8.0), RANKS)
 STOPPED = replace(FAILED, ended=RunEnded(9.0, "stopped", 143, took=8.0))
+
+
+def tried_again() -> EndRecord:
+    """The end of the first of three attempts, just now."""
+    return replace(FAILED, ended=replace(FAILED.ended, at=time.time(), attempts=3))
 
 
 def plant(home: Path, record: EndRecord | None, *, claimed: str = "", run: str = "r1", owner: str = "ann@desk") -> Path:
@@ -255,20 +263,49 @@ def test_who_comes_while_another_attempt_may_begin(
     cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch, words: Sequence[str], code: int
 ) -> None:
     """The end of an attempt is the run's only once the next should have begun."""
-    monkeypatch.setattr(leftover, "REST_SECONDS", 1.5)
+    monkeypatch.setattr(leftover, "POLL_SECONDS", 0.01)
     looked: list[str] = []
     find = launches.find_launches
 
     async def found(*args: Any) -> Any:
         looked.append("r1")
+        if len(looked) == 3:
+            monkeypatch.setattr(leftover, "REST_SECONDS", 0.0)
         return await find(*args)
 
     monkeypatch.setattr(launches, "find_launches", found)
-    plant(demo_home, replace(FAILED, ended=replace(FAILED.ended, attempts=3)))
+    plant(demo_home, tried_again())
     done = cli(*words)
     assert (done.code, len(looked) > 2) == (code, True), done.err
     assert "rank 1 on demo2 failed first: exit 3" in done.err
     assert left(demo_home) == (["r1", "r1"] if words[0] == "wait" else [])
+
+
+@pytest.mark.parametrize("words", [("wait", "r1"), ("attach", "r1", "--headless")])
+def test_a_run_that_ends_here_while_its_hosts_are_asked(
+    cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch, words: Sequence[str]
+) -> None:
+    """Whoever followed it here has just cleaned up: its end is recorded, though no host has it any more."""
+    journal = Journal(RunStore(Path(os.environ["HOME"], ".local/state/distui")).create("r1"))
+    journal.write([RunOpened(1.0, "r1", "smoke", "env", None, {0: "demo1", 1: "demo2"}, {0: (0,), 1: (1,)})])
+
+    async def find(*_: Any) -> Any:
+        journal.write([FAILED.ended])
+        journal.close()
+        return None, {}
+
+    monkeypatch.setattr(runs, "find", find)
+    done = cli(*words)
+    assert (done.code, "r1 has ended: failed" in done.err) == (1, True), done.err
+
+
+@pytest.mark.parametrize("verb", ["wait", "attach", "stop"])
+def test_nobody_waits_for_an_attempt_that_should_have_begun_long_ago(cli: Any, demo_home: Path, verb: str) -> None:
+    """Whoever had the run gave it up, and its folder stayed on a host."""
+    plant(demo_home, replace(tried_again(), ended=replace(tried_again().ended, at=time.time() - 3600)))
+    done = cli(verb, "r1", *{"attach": ["--headless"], "stop": ["-y"]}.get(verb, []))
+    assert "rank 1 on demo2 failed first: exit 3" in done.err
+    assert "waiting whether another begins" not in done.err
 
 
 @pytest.mark.parametrize("words", [("attach", "r1", "--headless"), ("stop", "r1", "-y")])
@@ -277,7 +314,7 @@ def test_the_attempt_that_begins_is_taken_up(
 ) -> None:
     """Whoever has the run removes what was left of the one before it first."""
     monkeypatch.setattr(leftover, "POLL_SECONDS", 0.01)
-    plant(demo_home, replace(FAILED, ended=replace(FAILED.ended, attempts=3)))
+    plant(demo_home, tried_again())
     asked: list[str] = []
 
     async def find(*_: Any) -> Any:
@@ -301,11 +338,14 @@ def test_a_stop_of_what_is_removed_meanwhile_names_its_end(
 ) -> None:
     """Another attempt might have begun, and did not."""
     monkeypatch.setattr(leftover, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(leftover, "REST_SECONDS", 1.5)
-    plant(demo_home, replace(FAILED, ended=replace(FAILED.ended, attempts=3)))
+    plant(demo_home, tried_again())
     find = launches.find_launches
+    looked: list[str] = []
 
     async def once(*args: Any) -> Any:
+        looked.append("r1")
+        if len(looked) == 3:
+            monkeypatch.setattr(leftover, "REST_SECONDS", 0.0)
         found = await find(*args)
         remove(demo_home)
         return found

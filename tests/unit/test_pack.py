@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.run.columns import LineColumn
@@ -98,7 +98,6 @@ def test_few_lines_are_not_held_up_nor_packed() -> None:
     assert packer.pack(one[20:]) == one
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([b"a\n", b"\n", b"\r\n", b"open"]), st.integers(0, 10**9)), max_size=60))
 def test_files_and_times_do_not_depend_on_packing(tmp_path_factory, rows) -> None:  # type: ignore[no-untyped-def]
     """Also where a block begins in the middle of a line."""
@@ -119,7 +118,6 @@ def test_files_and_times_do_not_depend_on_packing(tmp_path_factory, rows) -> Non
     assert found[0] == found[1]
 
 
-@settings(deadline=None)
 @given(st.integers(1, 100), st.integers(-120, 120), st.integers(-120, 120) | st.none(), st.booleans())
 def test_a_column_of_lines_is_a_sequence(count: int, at: int, stop: int | None, cut: bool) -> None:
     """Whether it was cut before or not."""

@@ -145,7 +145,7 @@ hosts = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data(), job=jobs)
 def test_any_typed_input_gives_a_plan_or_reasons(data: st.DataObject, job: Job) -> None:
     """plan() never raises; what it gives survives JSON, has dense ranks and argv of plain words."""
@@ -194,7 +194,7 @@ likely_jobs = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(job=likely_jobs, engines=st.lists(st.sampled_from(["docker", "podman", "process"]), min_size=1, max_size=3))
 def test_likely_input_gives_plans_that_hold_together(job: Job, engines: list[Any]) -> None:
     """Hosts with two GPUs and InfiniBand can do nearly everything; what they can't is said."""

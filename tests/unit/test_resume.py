@@ -125,7 +125,7 @@ def packed(stream: bytes, size: int) -> bytes:
     return b"".join([*parts, packer.rest])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(programs(), cuts, st.sampled_from([0, 100, 1000, 10_000]))
 def test_any_cut_at_any_byte_loses_and_doubles_nothing(
     file: list[Write], connections: list[tuple[int, ...]], size: int
@@ -143,7 +143,7 @@ def test_any_cut_at_any_byte_loses_and_doubles_nothing(
     assert bytes(reading.log) == expected(file)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(programs(), cuts, st.integers(0, 79), st.integers(SECOND + 1, 5_000 * SECOND))
 def test_a_clock_set_back_is_noticed_and_nothing_is_lost(
     file: list[Write], connections: list[tuple[int, ...]], step_at: int, step: int
@@ -283,7 +283,6 @@ def test_a_stamp_written_and_read_is_the_same(ns: int) -> None:
     assert stamp_ns(stamp_at(ns)) == ns
 
 
-@settings(deadline=None)
 @given(programs(), st.lists(st.integers(1, 200), min_size=1), st.sampled_from([0, 1, 50, 10_000]))
 def test_frames_may_be_cut_anywhere(file: list[Write], sizes: list[int], size: int) -> None:
     """Reads of any size give the same records, here and on the host, packed or not."""

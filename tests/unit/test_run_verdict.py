@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.run.verdict.evidence import End, Evidence, HostSeen, Line, Lines, Rules, Silence, Stop, TaskSeen, corrected
@@ -408,7 +408,6 @@ def evidences(draw: st.DrawFn) -> Evidence:
     return Evidence(tuple(tasks), {h: HostSeen(doubt=d) for h, d in zip("abc", doubts, strict=True)}, stops)
 
 
-@settings(deadline=None)
 @given(evidences(), st.integers(0, 2**16))
 def test_the_order_of_what_is_known_never_matters(known: Evidence, seed: int) -> None:
     """Any order of the same facts gives the same verdict."""
@@ -419,7 +418,6 @@ def test_the_order_of_what_is_known_never_matters(known: Evidence, seed: int) ->
     assert judge(replace(known, tasks=tuple(tasks), stops=tuple(stops))) == judge(known)
 
 
-@settings(deadline=None)
 @given(evidences())
 def test_a_rank_that_was_stopped_is_never_first(known: Evidence) -> None:
     """Who is first failed by itself; every rank has a relation, and exactly the named one is `first`."""
@@ -436,7 +434,6 @@ def test_a_rank_that_was_stopped_is_never_first(known: Evidence) -> None:
         assert stop is None or early or its.end.oom
 
 
-@settings(deadline=None)
 @given(evidences())
 def test_no_certainty_where_clocks_overlap(known: Evidence) -> None:
     """A certain first among failures of their own is earlier than each of another kind by more than the clocks err."""

@@ -241,7 +241,7 @@ VALUES = st.recursive(
 HOSTILE = st.sampled_from(["$(id)", "`id`", "';id #", "--help", "a\nb", "\u202egpj", "x" * 10_000, "{n}{n}", "%s", "é"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.one_of(VALUES, st.dictionaries(st.sampled_from(KEYS), VALUES)))
 def test_any_structure_is_an_inventory_or_refused(value: object) -> None:
     """Nothing but SpecError comes out, whatever is nested in what."""

@@ -532,7 +532,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.one_of(st.dictionaries(st.sampled_from(KEYS), VALUES), VALUES), st.text(max_size=20))
 def test_any_structure_is_a_job_or_refused(value: object, variable: str) -> None:
     """Nothing but SpecError comes out, whatever is nested in what."""
@@ -544,7 +544,7 @@ def test_any_structure_is_a_job_or_refused(value: object, variable: str) -> None
         assert error.problems
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_any_override_is_taken_or_refused(key: str, value: str) -> None:
     """What people type after --set never ends in a traceback."""

@@ -15,13 +15,15 @@ from distui.cli.order import FOLLOW_OPTIONS, with_options
 from distui.cli.phrases import duration
 from distui.cli.ranks import refuse_unknown
 from distui.cli.results import Promise
+from distui.errors import ContactLost, NotFound
 from distui.run import history
 
 if TYPE_CHECKING:
-    from distui.cli.attaching import Asked
+    from distui.cli.attaching import Asked, Live
     from distui.cli.desk_runs import Looked
     from distui.cli.printer import LogView
     from distui.cli.settings import Settings
+    from distui.session import Connector
 
 
 @verb("attach", outputs=("json", "ndjson"))
@@ -74,7 +76,7 @@ async def _attach(
     exit_first: bool,
 ) -> int:
     """Follow it without the app. What the hosts said, where they were `asked` just now, is not asked again."""
-    from distui.cli.attaching import adopt, beside, owned_plan, reader_of, take_up
+    from distui.cli.attaching import adopt, beside, owned_plan, reader_of
     from distui.cli.follow import follow
     from distui.cli.launching import exit_code
     from distui.cli.leftover import Rest, clean_up
@@ -96,7 +98,9 @@ async def _attach(
             if left is not None:
                 end = await clean_up(told, connector, out, place, left, asked[1])
                 return exit_code(end, exit_first=exit_first)
-            live = await take_up(told, connector, place, asked)
+            live = await going_on(told, connector, out, place, asked)
+            if isinstance(live, int):
+                return live
             for one in shared(live.unreachable):
                 out.warn(f"distui: {one.message}", "yellow")
             plan = live.plan
@@ -107,6 +111,23 @@ async def _attach(
         refuse_unknown(view.ranks, range(plan.world_size))
         other = beside(told, place, plan, reader, partial(wiring.connected, told))
         return exit_code(await follow(other, sink, out, leash=False), exit_first=exit_first)
+
+
+async def going_on(
+    told: Settings, connector: Connector, out: consoles.Console, place: runs.Place, asked: Asked
+) -> Live | int:
+    """The run as the hosts that were `asked` have it; its exit code when it has ended meanwhile, and that is recorded.
+
+    Raises NotFound and ContactLost as `take_up` does.
+    """
+    from distui.cli.attaching import take_up
+
+    try:
+        return await take_up(told, connector, place, asked)
+    except (NotFound, ContactLost):
+        if (code := ended_before(out, place)) is not None:  # whoever followed it here has just cleaned up
+            return code
+        raise
 
 
 def ended_before(out: consoles.Console, place: runs.Place) -> int | None:

@@ -12,8 +12,8 @@ from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
 from distui.cli.options import RUN, verb
 from distui.cli.results import Promise
-from distui.cli.verbs.attach import ended_before
-from distui.errors import ContactLost, ExitCode, NotFound
+from distui.cli.verbs.attach import ended_before, going_on
+from distui.errors import ContactLost, ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ def command(ctx: click.Context, run: str, goal: str) -> int:
 
 async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> int:
     from distui.cli import leftover
-    from distui.cli.attaching import adopt, take_up
+    from distui.cli.attaching import adopt
     from distui.cli.follow import follow
     from distui.cli.launching import owner
     from distui.cli.printer import LogView, printer
@@ -73,12 +73,9 @@ async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> i
             asked, left = await rest.over(told, connector, out, place, await runs.find(told, connector, place))
             if left is not None:
                 return (await leftover.tell(told, out, left)).exit
-            try:
-                live = await take_up(told, connector, place, asked)
-            except NotFound:
-                if (code := ended_before(out, place)) is not None:  # whoever followed it has just cleaned up
-                    return code
-                raise
+            live = await going_on(told, connector, out, place, asked)
+            if isinstance(live, int):
+                return live
             mine = place.stored is not None and live.plan.owner == owner()
             if goal == "running" or not mine:
                 return await _watch(told, connector, out, place, live, goal)
