@@ -96,10 +96,13 @@ def adopt(
     """A controller that follows the run from now on, writing into this machine's folder of it.
 
     Whether its ended containers stay is what was asked for when it was started, unless `keep` says something else.
+    Raises UsageError with `--readonly`: who has a run stops and removes what its end asks for.
     """
     from distui.cli.launching import owner
     from distui.run.controller import RunController
 
+    words = f"to take up {place.run}, which nobody follows here,"
+    told.refuse_readonly(words, f"`distui logs -f {place.run}` prints its lines, `distui wait {place.run}` its end")
     stored = _folder(told, place, live)
     controller = RunController(
         live.plan,
@@ -135,7 +138,7 @@ def owned_plan(stored: StoredRun | None) -> RunPlan | None:
 
 
 def beside(told: Settings, place: runs.Place, plan: RunPlan, reader: StoredReader, connect: Connect) -> Beside:
-    """The run as its owner on this machine writes it down; taken over when that one leaves."""
+    """The run as its owner on this machine writes it down; taken over when that one leaves, but for `--readonly`."""
     from distui.cli.beside import Beside
     from distui.run.masking import Mask
 
@@ -147,7 +150,8 @@ def beside(told: Settings, place: runs.Place, plan: RunPlan, reader: StoredReade
             async with adopt(told, connector, here, live) as controller:
                 yield controller
 
-    return Beside(plan, own, reader=reader, mask=Mask.of(plan.secret_names, told.environ))
+    may_own = None if told["readonly"] else own
+    return Beside(plan, may_own, reader=reader, mask=Mask.of(plan.secret_names, told.environ))
 
 
 def _began(stored: StoredRun, live: Live) -> float | None:

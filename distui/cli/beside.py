@@ -38,7 +38,7 @@ class Beside:
     def __init__(
         self,
         plan: RunPlan,
-        own: Own,
+        own: Own | None,
         *,
         reader: StoredReader,
         mask: Mask = NOTHING,
@@ -50,6 +50,7 @@ class Beside:
         """Hides what the owner did not know the value of."""
         self.state = RunState()
         self._own = own
+        """None for who may only look: the run is left when its owner leaves."""
         self._reader = reader
         self._clock = clock
         self._owner: RunController | None = None
@@ -116,20 +117,20 @@ class Beside:
 
     def _end(self, *, owned: bool) -> RunEnded | None:
         """An end that is not written down, or that we leave; takes the run over when nobody has it."""
-        if self._leaving:
+        if self._leaving or (self._own is None and not owned):
             return RunEnded(self._clock(), "detached", int(ExitCode.OK), log_dir=str(self.stored.log_dir))
         if self._owning is not None and self._owning.done():
             ended, self._owning = self._owning.result(), None
             return ended
-        if not owned and self._owning is None:
-            self._owning = asyncio.create_task(self._take_over())
+        if self._own is not None and not owned and self._owning is None:
+            self._owning = asyncio.create_task(self._take_over(self._own))
         return None
 
-    async def _take_over(self) -> RunEnded | None:
+    async def _take_over(self, own: Own) -> RunEnded | None:
         """Own the run to its end; None when somebody else was faster, who is then read on beside."""
         ended: RunEnded | None = None
         with contextlib.suppress(AlreadyFollowed):
-            async with self._own() as controller:
+            async with own() as controller:
                 self._owner = controller
                 try:
                     async for batch in controller.batches():

@@ -60,11 +60,10 @@ class Settings:
         given = {k: Value(v, "--" + k.replace("_", "-")) for k, v in flags.items() if v is not None}
         return replace(self, config={**self.config, **given})
 
-    def refuse_readonly(self, what: str) -> None:
+    def refuse_readonly(self, what: str, hint: str = "call it without --readonly") -> None:
         """Raise UsageError when `--readonly` forbids `what`."""
         if self["readonly"]:
-            origin = self.config["readonly"].origin
-            raise UsageError(f"{what} is refused: read-only by {origin}", hint="call it without --readonly")
+            raise UsageError(f"{what} is refused: read-only by {self.config['readonly'].origin}", hint=hint)
 
 
 def of(ctx: click.Context) -> Settings:

@@ -147,7 +147,7 @@ READS = frozenset(
     + [f"job {word}" for word in ("ls", "show", "validate")]
     + [f"config {word}" for word in ("allowed", "path", "show", "validate")]
 )
-"""What only looks; `attach` and `wait` follow a run as it would go on without them. `doctor --smoke` is refused."""
+"""What only looks, `attach` and `wait` with --readonly. `doctor --smoke` is refused."""
 
 
 def verbs(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]:

@@ -281,6 +281,15 @@ def test_who_comes_while_another_attempt_may_begin(
     assert left(demo_home) == (["r1", "r1"] if words[0] == "wait" else [])
 
 
+def test_who_may_only_look_is_told_the_end_and_removes_nothing(cli: Any, demo_home: Path) -> None:
+    """`attach` cleans up what a killed clean-up left, but for --readonly."""
+    plant(demo_home, FAILED)
+    for verb in ("attach", "wait"):
+        done = cli("--readonly", verb, "r1", *["--headless"] * (verb == "attach"))
+        assert (done.code, "rank 1 on demo2 failed first: exit 3" in done.err) == (1, True), done.err
+    assert left(demo_home) == ["r1", "r1"]
+
+
 @pytest.mark.parametrize("words", [("wait", "r1"), ("attach", "r1", "--headless")])
 def test_a_run_that_ends_here_while_its_hosts_are_asked(
     cli: Any, demo_home: Path, monkeypatch: pytest.MonkeyPatch, words: Sequence[str]

@@ -148,6 +148,14 @@ async def test_who_reads_beside_goes_on_when_the_owner_leaves(cluster: Cluster) 
     assert cluster.left() == []
 
 
+async def test_who_may_only_look_leaves_with_the_owner(stored: StoredRun, cluster: Cluster) -> None:
+    """With --readonly nobody takes a run over."""
+    other = Beside(cluster.plan(), None, reader=StoredReader(stored))
+    add(stored.path / "events.ndjson", opened())
+    events = [event async for batch in other.batches() for event in batch]
+    assert [event.outcome for event in events if isinstance(event, RunEnded)] == ["detached"]
+
+
 async def test_a_stop_is_asked_of_the_owner(cluster: Cluster) -> None:
     """By whoever reads beside; with the grace that was asked for."""
     plan = cluster.plan(launch="beef")

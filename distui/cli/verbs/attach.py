@@ -79,7 +79,7 @@ async def _attach(
     from distui.cli.attaching import adopt, beside, owned_plan, reader_of
     from distui.cli.follow import follow
     from distui.cli.launching import exit_code
-    from distui.cli.leftover import Rest, clean_up
+    from distui.cli.leftover import Rest, clean_up, tell
     from distui.cli.printer import printer
     from distui.facts.troubles import shared
     from distui.run.store import AlreadyFollowed
@@ -95,6 +95,8 @@ async def _attach(
                 await runs.not_followed(place.stored)
             asked = asked or await runs.find(told, connector, place)
             asked, left = await Rest().over(told, connector, out, place, asked)
+            if left is not None and told["readonly"]:
+                return exit_code(await tell(told, out, left), exit_first=exit_first)
             if left is not None:
                 end = await clean_up(told, connector, out, place, left, asked[1])
                 return exit_code(end, exit_first=exit_first)

@@ -41,7 +41,8 @@ def command(ctx: click.Context, run: str, goal: str) -> int:
     """Wait until a run has ended, and exit as it did; --for running: until all its ranks run.
 
     Your own run that nobody follows is taken up: its logs are read into this machine's folder, a failed rank stops
-    the others, and it is cleaned up. Other runs are only watched. --timeout ends the wait with 124.
+    the others, and it is cleaned up. Other runs are only watched, and all of them with --readonly. --timeout ends the
+    wait with 124.
     """
     told = settings.of(ctx)
     out = consoles.of(told)
@@ -76,7 +77,7 @@ async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> i
             live = await going_on(told, connector, out, place, asked)
             if isinstance(live, int):
                 return live
-            mine = place.stored is not None and live.plan.owner == owner()
+            mine = place.stored is not None and live.plan.owner == owner() and not told["readonly"]
             if goal == "running" or not mine:
                 return await _watch(told, connector, out, place, live, goal)
             sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)
