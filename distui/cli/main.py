@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run distui with `argv` (the process's own by default) and return its exit code. Never raises."""
     words = list(sys.argv[1:] if argv is None else argv)
     _open_missing_streams()
+    _take_any_text()
     try:
         status = _call(words)
         sys.stdout.flush()
@@ -37,6 +39,12 @@ def _open_missing_streams() -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for the life of the process
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: PTH123, SIM115
+
+
+def _take_any_text() -> None:
+    """Names of files may hold what is no text, or what a terminal's encoding does not have: shown as `?`."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _call(words: list[str]) -> int:

@@ -85,7 +85,17 @@ def mib(size_bytes: object) -> int | None:
 
 
 def loads(text: str | bytes | bytearray) -> Any:
-    """`json.loads` for what others wrote. Raises ValueError, also for nesting that Python can't follow."""
+    """`json.loads` for what others wrote: no text in it has half a character. Raises ValueError, also for nesting that
+    Python can't follow.
+    """
+    return loads_own(_mended(text if isinstance(text, str) else text.decode(json.detect_encoding(text))))
+
+
+def loads_own(text: str) -> Any:
+    """As `loads`, for what we wrote ourselves: paths that are not UTF-8 come back with the halves they have in Python.
+
+    Raises ValueError.
+    """
     try:
         return json.loads(text)
     except RecursionError as error:
@@ -94,6 +104,7 @@ def loads(text: str | bytes | bytearray) -> Any:
 
 def load_json(text: str) -> object | None:
     """The first JSON object or array that begins a line of `text`, whatever warnings surround it; else None."""
+    text = _mended(text)
     for start in _json_starts(text):
         try:
             value, _ = json.JSONDecoder().raw_decode(text, start)
@@ -101,6 +112,19 @@ def load_json(text: str) -> object | None:
             continue
         return value  # type: ignore[no-any-return]
     return None
+
+
+_ESCAPE = re.compile(
+    r"\\u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|(\\u[Dd][89A-Fa-f][0-9A-Fa-f]{2})|\\.", re.DOTALL
+)
+"""Escapes of JSON: two that are one character, one (the group) that is half of one, any other."""
+
+
+def _mended(text: str) -> str:
+    r"""JSON with U+FFFD for each half of a character (`\ud800`), which JSON may hold and no file or terminal takes."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return text
+    return _ESCAPE.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
 
 
 def _json_starts(text: str, tries: int = 20) -> Iterator[int]:

@@ -22,14 +22,14 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from distui.config import refuse_strangers
 from distui.errors import CheckFailed, NotFound, UsageError
-from distui.facts.values import loads
+from distui.facts.values import loads, loads_own
 from distui.files import check_folder, lines_of, make_private, open_fd, read_text, reason, write_private
 
 KEPT_BUILDS = 50
@@ -147,16 +147,16 @@ class StoredRun:
         self._write("plan.json", plan)
 
     def read_job(self) -> dict[str, Any] | None:
-        """The job as JSON (`job_record.py`), None when there is none or it is torn."""
-        return self._read("job.json")
+        """The job as JSON (`job_record.py`), with its paths to the byte; None when there is none or it is torn."""
+        return self._read("job.json", loads_own)
 
     def write_job(self, job: Mapping[str, Any]) -> None:
         """Store the job, by temp name and rename."""
         self._write("job.json", job)
 
-    def _read(self, name: str) -> dict[str, Any] | None:
+    def _read(self, name: str, parse: Callable[[str], Any] = loads) -> dict[str, Any] | None:
         try:
-            value = loads(read_text(self.path / name))
+            value = parse(read_text(self.path / name))
         except (OSError, ValueError):
             return None
         return value if isinstance(value, dict) else None

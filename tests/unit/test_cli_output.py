@@ -116,3 +116,15 @@ def test_bare_distui_has_no_output(cli: Any) -> None:
     done = cli("-o", "json")
     assert done.code == 2
     assert "`distui` has no output -o json" in done.err
+
+
+def test_what_the_terminal_s_encoding_does_not_have_is_no_error(fresh_python: Callable[[str], str], home: Path) -> None:
+    """A folder whose name is no text, a sign beyond ASCII: `?`, in tables and in JSON."""
+    runs = home / ".local/state/distui/runs"
+    for name in ("r\udcff", "é"):
+        (runs / name).mkdir(parents=True)
+    start = "import sys; from distui.cli.main import main; sys.stdout.reconfigure(encoding='ascii', errors='strict')"
+    for form in ("table", "json", "ndjson", "name"):
+        said = fresh_python(f"{start}; print(main(['ps', '-a', '-o', '{form}']))")
+        assert said.endswith("0\n"), said
+        assert "?" in said

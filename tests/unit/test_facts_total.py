@@ -19,7 +19,7 @@ WORDS = [
     "GPU 00000000:01:00.0", " : ", "Attached GPUs", "{", "[", "}", "]", '"', ":", "CA 'mlx5_0'", "\tPort 1:", "State",
     "Infiniband device 'a' port 1 status:", "x/ports/1/state", "LISTEN 0 1 :", "0A", "path /", "card0", "gpu_data",
     "<nvidia_smi_log>", "<gpu id=", "</gpu>", "99999999999999999999999999", "\x1b[4mGPU0", "NIC0: ", "\x00", "-1",
-    "/32 host LOCAL", "|-- 10.0.0.1", "fe80::1", "default", "dev", "\n", "\n", "\n",
+    "\\ud800", "\\uDCFF", "\\\\ud800", "/32 host LOCAL", "|-- 10.0.0.1", "fe80::1", "default", "dev", "\n", "\n", "\n",
 ]  # fmt: skip
 TEXT = st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=8)), max_size=30).map("".join)
 JSON = st.recursive(

@@ -25,7 +25,7 @@ from distui import config
 from distui.doctor import mounts, smoke
 from distui.errors import HostCommandError, NotFound, UsageError
 from distui.facts.image import read_image, read_images
-from distui.facts.values import loads
+from distui.facts.values import load_json, loads
 from distui.plan import docker, labels, process, serialize
 from distui.plan.labels import PREFIX
 from distui.run import container, marks, recorded, resume, samples, stop_word, summary, times
@@ -200,7 +200,8 @@ KEYS = [
 ]  # fmt: skip
 LEAVES = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5),
-    st.sampled_from(["running", "2026-11-21T02:35:34Z", "9999-99-99T99:99:99Z", "../..", serialize.SCHEMA, "result"]),
+    st.sampled_from(["running", "2026-11-21T02:35:34Z", "9999-99-99T99:99:99Z", "../..", serialize.SCHEMA, "result",
+                     "\ud800", "a\udcff"]),
 )  # fmt: skip
 JSON = st.recursive(
     LEAVES,
@@ -264,11 +265,26 @@ def test_any_file_in_a_run_s_folder(tmp_path_factory: pytest.TempPathFactory, te
     for name in FILES:
         (run.path / name).write_text(text, "utf-8", "replace")
     times.times_of(run.rank_log(0)).write_text(text, "utf-8", "replace")
-    summary.summary(run)
+    json.dumps(summary.summary(run), ensure_ascii=False).encode()
     list(recorded.stored_events(run))
     recorded.stored_samples(run)
     recorded_job(run)
     times.read_times(times.times_of(run.rank_log(0)), 0, 5)
+
+
+@given(value=st.recursive(st.text(st.characters()), lambda inner: st.dictionaries(st.text(st.characters()), inner)))
+@example(value="\ud83d\ude00\ud83d")
+@example(value="\\ud800\\\udcff")
+@many
+def test_half_a_character_is_none(value: Any) -> None:
+    """Whatever was escaped comes back as it was, but for halves of characters: no file and no terminal takes them."""
+    text = json.dumps(value)
+    meant = re.sub("[\ud800-\udfff]", "\ufffd", json.dumps(json.loads(text), ensure_ascii=False))
+    for form in (text, re.sub(r"(?<!\\)((?:\\\\)*\\u)d", r"\1D", text), text.encode()):
+        assert json.dumps(loads(form), ensure_ascii=False) == json.dumps(json.loads(meant), ensure_ascii=False)
+    assert load_json(json.dumps([value])) == [json.loads(meant)]
+    with pytest.raises(ValueError, match="utf-8"):
+        loads(b'"\xed\xa0\x80"')
 
 
 BOMBS = [

@@ -10,7 +10,7 @@ import pytest
 from distui.run.job_record import record_job, recorded_job
 from distui.run.store import RunStore, StoredRun
 from distui.spec.inventory import HostPick
-from distui.spec.job import Job
+from distui.spec.job import Code, Job
 from distui.spec.read_job import load_job
 
 TEXT = """\
@@ -58,6 +58,15 @@ def test_a_job_comes_back_as_it_was(tmp_path: Path, stored: StoredRun) -> None:
     assert found is not None
     assert (found.job, found.picks) == (job, PICKS)
     assert "its value" not in (stored.path / "job.json").read_text()
+
+
+def test_a_folder_whose_name_is_not_utf8_comes_back(tmp_path: Path, stored: StoredRun) -> None:
+    """Byte for byte: the job can be started again."""
+    place = str(tmp_path / "c\udcff")
+    record_job(stored, dataclasses.replace(started(tmp_path), code=Code(path=place)), PICKS)
+    found = recorded_job(stored)
+    assert found is not None
+    assert found.job.code == Code(path=place)
 
 
 def test_the_roles_of_a_tensorflow_job_come_back(tmp_path: Path, stored: StoredRun) -> None:

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -123,15 +124,48 @@ def test_a_log_that_is_none_is_named_and_the_others_are_printed(cli: Any, stored
             assert "rank-00002.log is a FIFO, not a regular file" in done.err
 
 
+def test_half_a_character_anywhere_ends_no_verb(cli: Any, stored: StoredRun) -> None:
+    """JSON may hold `\\ud800`, which no terminal takes: it is shown as one that can't be read."""
+
+    kept = ("type", "state", "phase", "engine", "engine_command")
+
+    def halved(value: Any) -> Any:
+        match value:
+            case dict():
+                return {key: inner if key in kept else halved(inner) for key, inner in value.items()}
+            case list():
+                return [halved(inner) for inner in value]
+            case str() if not re.match(r"\d{4}-\d\d-", value):
+                return value + "\ud800"
+        return value
+
+    plan = serialize.to_json(plan_for("h0", "h1"))
+    stored.write_plan({**plan, "tasks": halved(plan["tasks"]), "job": "j\udcff", "owner": "\udbffo"})
+    record(stored, *(halved(value) for value in VALUES))
+    (stored.path / "metrics.ndjson").write_text("".join(json.dumps(halved(v)) + "\n" for v in METRICS))
+    stored.rank_log(0).write_text("words of 0\n")
+    said = ""
+    for words in ("show", "show --report", "show -o json", "logs", "logs --merge", "wait", "wait -o json", "attach"):
+        verb, *flags = words.split()
+        done = cli(verb, "r", *flags)
+        assert done.code == (1 if verb in ("wait", "attach") else 0), (words, done.err)
+        said += done.out
+    for words in (("ps", "-a"), ("ps", "-a", "-o", "json")):
+        done = cli(*words)
+        assert done.code == 0
+        said += done.out
+    assert "\ufffd" in said
+
+
 def look(stored: StoredRun) -> None:
     """Everything that reads a recorded run."""
     state = RunState()
     for event in stored_events(stored):
         state = apply(state, event)
-        to_json(event, "r")
+        json.dumps(to_json(event, "r"), ensure_ascii=False).encode()
     evidence(plan_for("h0", "h1"), state, {}, "/l")
     place = Place("r", stored, ())
-    json.dumps(row_json(stored_row(stored)))
+    json.dumps(row_json(stored_row(stored)), ensure_ascii=False).encode()
     show.recorded_ranks(place)
     wait._all_running(stored)
     stored_progress(stored)
@@ -143,6 +177,7 @@ def look(stored: StoredRun) -> None:
 LEAVES = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=3), st.just(10**400), st.just("nan"),
     st.just([]), st.just({}), st.just([[]]), st.just([{}]), st.just({"rank": []}), st.just("0001-01-01T00:00:00"),
+    st.just("half \ud800"), st.just("\udcff"), st.just({"\udc80": "\udbff"}),
 )  # fmt: skip
 
 
