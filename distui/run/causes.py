@@ -42,9 +42,9 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("the GPU ran out of memory", "smaller batch, or `nvidia-smi` for who else uses it"),
         ),
         (
-            r"No space left on device.*(/dev/shm|shm)|unable to open shared memory"
-            r"|creating shared memory segment /dev/shm|bus error.*(shm|shared memory)"
-            r"|insufficient shared memory",
+            r"No space left on device.*(/dev/shm|\bshm\b|'/psm_)|(/dev/shm|</torch_).*No space left on device"
+            r"|unable to open shared memory|creating shared memory segment /dev/shm|bus error.*(shm|shared memory)"
+            r"|insufficient shared memory|shared memory ?\(shm\)",
             Cause("shared memory is too small", "raise `shm_size:` or set `ipc: host`"),
         ),
         (

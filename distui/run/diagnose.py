@@ -71,12 +71,12 @@ def cause_of_exit(code: int | None, *, oom: bool = False, error: str = "") -> Ca
     return _BY_EXIT.get(code)
 
 
-_CRASH = "run it once with PYTHONFAULTHANDLER=1 in `env:`, which prints where"
+CRASH_HINT = "run it once with PYTHONFAULTHANDLER=1 in `env:`, which prints where"
 _BY_EXIT = {
     126: Cause("the command is there but can't be executed", "`chmod +x` it, or name its interpreter in `command:`"),
     128 + signal.SIGBUS: Cause("shared memory is probably too small", "raise `shm_size:` or set `ipc: host`"),
-    128 + signal.SIGSEGV: Cause("the program crashed in compiled code", _CRASH),
-    128 + signal.SIGABRT: Cause("the program gave up in compiled code", _CRASH),
+    128 + signal.SIGSEGV: Cause("the program crashed in compiled code", CRASH_HINT),
+    128 + signal.SIGABRT: Cause("the program gave up in compiled code", CRASH_HINT),
     128 + signal.SIGKILL: Cause(
         "something outside distui killed it",
         "`dmesg -T | grep -i 'killed process'` there tells whether the host ran out of memory",

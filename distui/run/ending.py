@@ -69,7 +69,7 @@ async def _judged(run: RunController) -> RunEnded:
     outcome, code = verdict.outcome, verdict.exit
     if outcome == "succeeded" and looked.failure is not None:
         outcome, code = "failed", ExitCode.RANK_FAILED
-    return ended(run, outcome, code, failure=failure, warnings=(*looked.warnings, *around))
+    return ended(run, outcome, code, failure=failure, warnings=(*looked.warnings, *verdict.odd, *around))
 
 
 def _tells(verdict: Verdict) -> bool:

@@ -93,6 +93,16 @@ async def test_a_rank_that_fails_stops_the_rest(cluster: Cluster) -> None:
     assert cluster.left() == []
 
 
+async def test_a_good_exit_after_bad_words_is_told_of_a_run_that_failed(cluster: Cluster) -> None:
+    """The rank that failed may have missed the one whose traceback ended with 0."""
+    cluster.hosts[0].engine.exits[0], cluster.hosts[1].engine.exits[1] = 0, 3
+    cluster.hosts[0].files["log-0"] = b'Traceback (most recent call last):\n  File "t.py", line 3\nValueError: 7\n'
+    ended = await cluster.run(cluster.plan())
+
+    assert (ended.outcome, ended.exit) == ("failed", 1)
+    assert ended.warnings == ("rank 0 ended with exit 0, but its last words are a traceback: ValueError: 7",)
+
+
 async def ended_well(cluster: Cluster, *logs: bytes, **asked: object) -> RunEnded:
     """A run whose two ranks print this and end with exit status 0."""
     for task, host in enumerate(cluster.hosts):

@@ -34,6 +34,10 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
         ("[c10d] DistStoreError: Timed out after 9 seconds waiting for clients. 1/2 clients joined.", "rendezvous"),
         ("NET/IB : No device found.", "no InfiniBand device"),
         ("OSError: [Errno 28] No space left on device", "disk is full"),
+        ("OSError: [Errno 28] No space left on device: '/data/shmidt/ckpt.pt'", "disk is full"),
+        ("OSError: [Errno 28] No space left on device: '/psm_93a1'", "shared memory"),
+        ("failed to extend /dev/shm/nccl-Jh3aQz to 33030532 bytes, error: No space left on device", "shared memory"),
+        ("unable to write to file </torch_2243_30425_0>: No space left on device (28)", "shared memory"),
         ("ibv_reg_mr_iova2 failed with error Cannot allocate memory", "locked memory"),
         (
             "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error. It is possible that dataloader's "

@@ -348,6 +348,25 @@ def test_a_report_tells_exit_and_signal(code: str, status: int) -> None:
     assert (told.root, told.ends[1].code, told.ends[1].pid) == (1, status, 99)
 
 
+@pytest.mark.parametrize(
+    ("line", "signal"),
+    [
+        ("SignalException: Process 7 got signal: 15", "SIGTERM"),
+        ("Received 1 death signal, shutting down workers", "SIGHUP"),
+        ("Received Signals.SIGINT death signal, shutting down workers", "SIGINT"),
+        ("SignalException: Process 7 got signal: 99", "signal 99"),
+    ],
+)
+def test_a_torchrun_that_was_signalled_says_by_which(line: str, signal: str) -> None:
+    """By number or name; its ranks have no exit status of their own then."""
+    words = "got " + signal + " there, not from distui"
+    node = TaskSeen(0, "h1", (0, 1), end=ended(9.0, 1), lines={None: (Line(8.0, line),)})
+    found = verdict(node, rules=TORCHRUN)
+    assert agent_words(node.lines[None]).signal == signal
+    assert failure(found) == (None, f"its torchrun {words}")
+    assert [end.exit for end in found.ranks.values()] == [None, None]
+
+
 def test_other_output_is_no_report() -> None:
     """Nobody is named."""
     told = agent_words((Line(1.0, "rank : 3 (local_rank: 1)"), Line(1.0, "exitcode : 3 (pid: 3)")))

@@ -32,7 +32,7 @@ def read(path: Path) -> Mapping[str, Any]:
 def said(verdict: Verdict) -> list[str]:
     """All that is claimed in words, one line each: the failure, the notes, each rank's end."""
     failure = failure_json(verdict.failure)
-    lines = list(verdict.notes)
+    lines = [*verdict.notes, *verdict.odd]
     if verdict.failure is not None and failure is not None:
         lines += [f"{verdict.failure.who or verdict.failure.host} failed first: {failure['words']}"]
         lines += [failure["cause"], failure["hint"], failure["uncertain"]]

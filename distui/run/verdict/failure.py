@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distui.run.causes import Cause
-from distui.run.diagnose import cause_of_exit, exit_words
+from distui.run.diagnose import CRASH_HINT, cause_of_exit, exit_words
 from distui.run.events import Failure
 from distui.run.lines import excerpt
 from distui.run.verdict.evidence import Evidence
 from distui.run.verdict.parts import Part
 from distui.run.verdict.stops import STOP_CODES
+
+_DUMPED = "Fatal Python error: "
+"""How faulthandler begins to tell where a program crashed."""
 
 
 def failure_of(evidence: Evidence, part: Part, alike: Sequence[Part], within: float | None, unsure: str) -> Failure:
@@ -23,7 +26,7 @@ def failure_of(evidence: Evidence, part: Part, alike: Sequence[Part], within: fl
         exit=part.code,
         words=how_it_ended(part),
         cause=cause.text if cause else "",
-        hint=cause.hint if cause else "",
+        hint=_hint(part, cause),
         excerpt=excerpt(_said(part)),
         at=part.when.at if part.when is not None else None,
         name=task.name if len(part.ranks) == 1 else "",
@@ -37,12 +40,26 @@ def how_it_ended(part: Part) -> str:
     """Its own end in words."""
     end = part.task.end
     if end is None:
-        return "it raised, and its end is not known"
+        return f"{_told(part)}, and its end is not known"
     if part.code is None and part.words is not None and not part.error:
-        return "it raised" if part.words.weight == "own" else "it failed"
+        return "it raised" if part.words.weight == "own" and part.words.raised else "it failed"
+    if part.closed:
+        return f"{_told(part)}, and had not ended when its torchrun stopped it (exit {part.code})"
     if part.outlived and part.code in STOP_CODES and part.words is not None and not part.oom:
-        return f"it raised, and had not ended when it was stopped (exit {part.code})"
+        return f"{_told(part)}, and had not ended when it was stopped (exit {part.code})"
     return exit_words(part.code, oom=part.oom, error=part.error, engine=part.task.engine)
+
+
+def _told(part: Part) -> str:
+    """How it told of its failure."""
+    return "it raised" if part.words is None or part.words.raised else "it told of an error"
+
+
+def _hint(part: Part, cause: Cause | None) -> str:
+    """What to do about the cause; nothing that was done already."""
+    if cause is None or cause.hint != CRASH_HINT or not any(_DUMPED in text for text in _said(part)):
+        return cause.hint if cause else ""
+    return "faulthandler's lines in its log tell where"
 
 
 def cause_of_part(part: Part) -> Cause | None:

@@ -65,6 +65,10 @@ class LastWords:
     cause: Cause | None
     start: int
     """Which of its lines is the first."""
+    raised: bool = True
+    """Whether it is an exception's, with a traceback or its name; else some other line that names an error."""
+    quiet_for: float = 0.0
+    """Seconds from the last of them until the rank last said something ordinary; 0 where it said no more."""
 
     @property
     def gist(self) -> str:
@@ -89,7 +93,14 @@ def last_words(lines: Lines) -> LastWords | None:
     elif weight == "own" and cause is not None and _of(cause) != "own":  # that came of its own error
         heads = [text for text in heads if _of(cause_of([text])) == "own"]
         cause = cause_of(heads)
-    return LastWords(lines[start].at, _headline(heads, said), weight, cause, start)
+    raised = any("Traceback (" in text or _RAISED.match(text) for text in said)
+    return LastWords(lines[start].at, _headline(heads, said), weight, cause, start, raised, _later(texts, lines, end))
+
+
+def _later(texts: Sequence[str], lines: Sequence[Line], end: int) -> float:
+    """Seconds from the last error to the last line after it that is of no error's kind."""
+    ordinary = [i for i in range(end + 1, len(texts)) if not _stands_around(texts[i])]
+    return max((_apart(lines[end].at, lines[i].at) for i in ordinary), default=0.0)
 
 
 def _last_error(texts: Sequence[str], lines: Sequence[Line]) -> int | None:

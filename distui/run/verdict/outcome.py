@@ -9,8 +9,8 @@ from typing import Literal
 from distui.run.events import Failure, RankPhase, RunOutcome
 
 Relation = Literal["first", "alike", "followed", "before", "stopped", "succeeded", "unknown"]
-"""To the first failure: it is that; failed in the same way at about the same time, or at one that the clocks can't tell
-apart; failed or was ended after it; ended well before it; was stopped by distui or somebody else; ended well; unknown.
+"""To the first failure: it is that; failed in the same way at about the same time, or leaves open which of them was
+first; failed or was ended after it; ended well before it; was stopped by distui or somebody else; ended well; unknown.
 """
 
 Certainty = Literal["certain", "uncertain"]
@@ -47,8 +47,8 @@ class Verdict:
     failure: Failure | None = None
     """The first failure; None when nothing failed by itself."""
     first: tuple[int, ...] = ()
-    """The ranks that may have failed first: the one that is named, then those that failed alike or at a time that the
-    clocks can't tell apart from it.
+    """The ranks that may have failed first: the one that is named, then those that failed alike, at a time that can't
+    be told apart from it, or that may not have failed at all, only told of an error.
     """
     certainty: Certainty = "certain"
     ranks: Mapping[int, RankEnd] = field(default_factory=dict)
@@ -59,4 +59,6 @@ class Verdict:
     over_limit: bool = False
     """Whether the job's `max_duration` ended a task, and with it the run."""
     notes: tuple[str, ...] = ()
-    """What else should be said of the end."""
+    """Who was silent when it was stopped."""
+    odd: tuple[str, ...] = ()
+    """What ranks said last that does not go with their exit status 0, where the run did not succeed."""

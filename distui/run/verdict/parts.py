@@ -14,7 +14,7 @@ from distui.run.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen
 from distui.run.verdict.explain import what_ended
 from distui.run.verdict.last_words import LastWords, last_words
 from distui.run.verdict.moments import Moment, ended, noticed, said
-from distui.run.verdict.stops import caused, seen_before, spoke_before, stop_for
+from distui.run.verdict.stops import STOP_CODES, caused, seen_before, spoke_before, stop_for
 from distui.run.verdict.torchrun import AgentWords, agent_words
 
 AT_ONCE = 2.0
@@ -37,6 +37,10 @@ class Part:
     stop: Stop | None = None
     error: str = ""
     """What is known from outside to have ended it, or the engine's words."""
+    over: Moment | None = None
+    """When it ended, where `when` is that of its first words and its end is told by itself."""
+    closed: bool = False
+    """Whether it had failed by its own words, and its torchrun ended it."""
 
     @property
     def oom(self) -> bool:
@@ -44,11 +48,36 @@ class Part:
         return self.task.end is not None and self.task.end.oom
 
     @property
+    def failed_at(self) -> float | None:
+        """When it failed by its own first words, else when it ended; the same where a stop had begun by then."""
+        if self.how == "stopped" and self.words is not None and self.words.at is not None:
+            return self.words.at
+        return self.when.at if self.when is not None else None
+
+    @property
     def killed(self) -> bool:
         """Whether something from outside ended it, which no other rank's failure brings about."""
         if self.oom or self.error:
             return True
         return self.words is None and (self.code is None or self.code > 128)
+
+    @property
+    def ended_for_it(self) -> bool:
+        """Whether it told of an error and was still there when something else ended it: it may have gone on."""
+        end = self.task.end
+        if self.words is None or self.oom or end is None:
+            return False
+        return self.closed or (self.outlived and (self.code in STOP_CODES or bool(end.signalled)))
+
+    @property
+    def by_itself(self) -> bool:
+        """Whether a rank counted as stopped ended without a signal: with an error, just after the stop began."""
+        end, stop = self.task.end, self.stop
+        if self.how != "stopped" or end is None or stop is None or stop.reason == "limit":
+            return False  # the job's limit stops it in its container: no engine knows of that
+        if not self.code or self.code in STOP_CODES or self.code != end.code:
+            return False
+        return _by_itself(self.task, end, stop)
 
     @property
     def outlived(self) -> bool:
@@ -117,7 +146,8 @@ def _failed(evidence: Evidence, part: Part, words: LastWords | None) -> Part:
     error = what_ended(evidence, part.task, part.code, stopped=part.outlived)
     if words is None or words.at is None:
         return replace(part, how="failed", words=words, error=error)
-    return replace(part, how="failed", words=words, error=error, when=said(evidence, part.task, words.at))
+    at = said(evidence, part.task, words.at)
+    return replace(part, how="failed", words=words, error=error, when=at, over=part.when)
 
 
 def _of_node(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None) -> Iterator[Part]:
@@ -146,8 +176,11 @@ def _of_process(
     early = last_words(lines) if stop is None else _said_before(stop, lines, doubt)
     if its is not None and its.code == 0:
         return replace(part, how="succeeded")
-    if its is not None and told.stopped(its) and (early is None or its.code == 143):
-        return _taken(part, told, end, doubt)
+    if its is not None and told.stopped(its):
+        if (own := _said_before_the_agent(lines, told)) is not None:
+            return _failed(evidence, replace(part, closed=True), own)
+        if early is None or its.code == 143:
+            return _taken(part, told, end, doubt)
     final = its is not None or _agent_is_done(told) or not evidence.rules.max_restarts
     if early is not None and (final or early.weight == "own"):
         return _failed(evidence, part, early)
@@ -156,6 +189,15 @@ def _of_process(
     if stop is not None and caused(stop, end, its.code, told.noticed_at or end.at, doubt):
         return replace(part, how="stopped", words=last_words(lines))
     return _failed(evidence, part, None if stop is not None else last_words(lines))
+
+
+def _said_before_the_agent(lines: Lines, told: AgentWords) -> LastWords | None:
+    """What a rank said of an error of its own before its torchrun ended it."""
+    until = told.ending_from
+    if until is None:
+        return None
+    words = last_words(tuple(line for line in lines if line.at is not None and line.at < until))
+    return words if words is not None and words.weight == "own" else None
 
 
 def _agent_is_done(told: AgentWords) -> bool:
@@ -201,7 +243,16 @@ def _untold(
     if len(ranks) == 1:
         lines = _merged(lines, task.lines.get(ranks[0], ()))
     part = Part(task, ranks, "failed", end.code, ended(evidence, task), stop=stop)
+    if told.signal:  # its own status says nothing of its ranks
+        error = what_ended(evidence, task, end.code, stopped=part.outlived)
+        yield replace(part, code=None, error=f"its torchrun got {told.signal}{_by(error)}")
+        return
     yield _failed(evidence, part, last_words(lines))
+
+
+def _by(error: str) -> str:
+    """Who sent torchrun a signal, as far as known."""
+    return f": {error}" if error else " there, not from distui"
 
 
 def _merged(*many: Lines) -> Lines:

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 
+from distui.run.diagnose import signal_name
 from distui.run.verdict.evidence import Line, Lines
 from distui.run.verdict.plain import plain
 
 _FAILED = re.compile(r"failed \(exitcode: (-?\d{1,9})\) local_rank: (\d{1,9}) \(pid: (\d{1,9})\)")
 _CLOSING = re.compile(r"(?:Sending|Closing) process (\d{1,9}) (?:closing|via) signal (SIG[A-Z]+)")
 _SIGNALLED = re.compile(
-    r"SignalException: Process \d+ got signal: (\d{1,2})|Received (?:Signals\.)?(?:SIG[A-Z]+|\d{1,2}) death signal"
+    r"SignalException: Process \d+ got signal: (\d{1,2})|Received (?:Signals\.)?(SIG[A-Z]+|\d{1,2}) death signal"
 )
 _TITLE = re.compile(r"^\S.* FAILED\s*$")
 _HEAD = re.compile(r"^\s*\[\d{1,9}\]:\s*$")
@@ -60,6 +61,13 @@ class AgentWords:
     """When it first said that a rank had failed or that it stops the others."""
     signalled_at: float | None = None
     """When it said that it got a signal itself."""
+    signal: str = ""
+    """Which one: `SIGTERM`; empty when it got none."""
+
+    @property
+    def ending_from(self) -> float | None:
+        """When it began to end its ranks, as far as it said so."""
+        return min((at for at in (self.noticed_at, self.signalled_at) if at is not None), default=None)
 
     def stopped(self, end: ProcessEnd) -> bool:
         """Whether torchrun itself ended this rank."""
@@ -92,9 +100,15 @@ def _heard(told: AgentWords, line: Line) -> AgentWords:
         known = told.ends.get(end.local)
         begun = told if not told.ends or (known is not None and known.pid == end.pid) else AgentWords()
         return replace(begun, ends={end.local: end}, noticed_at=_earlier(begun.noticed_at, line.at))
-    if _SIGNALLED.search(line.text):
-        return replace(told, signalled_at=_earlier(told.signalled_at, line.at))
+    if found := _SIGNALLED.search(line.text):
+        name = told.signal or _signal(found[1] or found[2])
+        return replace(told, signalled_at=_earlier(told.signalled_at, line.at), signal=name)
     return told
+
+
+def _signal(told: str) -> str:
+    """A signal's name, of which torchrun tells that or its number."""
+    return (signal_name(128 + int(told)) or f"signal {told}") if told.isdigit() else told
 
 
 def _earlier(known: float | None, at: float | None) -> float | None:

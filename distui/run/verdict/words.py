@@ -18,7 +18,7 @@ def end_of(evidence: Evidence, part: Part, rank: int, relation: Relation, first:
         relation=relation,
         exit=part.code,
         words=_words(part, relation),
-        at=part.when.at if part.when is not None else None,
+        at=part.failed_at if relation == "alike" else part.when.at if part.when is not None else None,
         by=stopper(part.stop) if relation == "stopped" else "",
         of=first if relation in ("followed", "alike") else "",
         oom=part.oom,
@@ -35,6 +35,8 @@ def _words(part: Part, relation: Relation) -> str:
     end = part.task.end
     if relation == "unknown" or end is None:
         return "" if part.how == "open" else how_it_ended(part)
+    if relation == "stopped" and part.by_itself:
+        return f"{how_it_ended(part)}, when the run was stopped"
     if relation == "stopped":
         gone = end.state == "removed" and part.code is None
         how = ", and gone" if gone else f" (exit {part.code})" if part.code is not None else ""
