@@ -124,7 +124,9 @@ def _count(text: str) -> int:
 def _one_of(*words: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in words:
-            raise UsageError(f"'{text[:40]}' is none of {', '.join(words)}")
+            from distui.spec.called import meant
+
+            raise UsageError(f"'{text[:40]}' is none of {', '.join(words)}{meant(text, words)}")
         return text
 
     return read

@@ -15,13 +15,30 @@ if TYPE_CHECKING:
     FloatParam = click.ParamType[float]
     RanksParam = click.ParamType[frozenset[int]]
     TextParam = click.ParamType[str]
+    TextChoice = click.Choice[str]
 else:  # click 8.1 has no type parameter here
     FloatParam = RanksParam = TextParam = click.ParamType
+    TextChoice = click.Choice
 
 C = TypeVar("C", bound=click.Command)
 
 AFTER = "distui.after"
 """Key of `ctx.meta` under which the words after `--` are found."""
+
+
+class Choice(TextChoice):
+    """One of a few words; another one is refused with the nearest of them, as keys of a job file are."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """See click."""
+        word = str(value)
+        if word not in self.choices:
+            from distui.spec.called import meant
+            from distui.spec.problems import shown
+
+            listed = ", ".join(f"'{choice}'" for choice in self.choices)
+            self.fail(f"{shown(word)} is not one of {listed}{meant(word, self.choices)}", param, ctx)
+        return word
 
 
 class DurationType(FloatParam):
@@ -154,11 +171,11 @@ def global_options() -> list[click.Option]:
         ),
         option("-l", "--label", multiple=True, metavar="K=V", help="Hosts that carry a label. Repeats."),
         option("--hostfile", metavar="F", help="Hosts from lines `host slots=N`."),
-        option("-o", "--output", type=click.Choice(OUTPUTS), help="Form of the output."),
+        option("-o", "--output", type=Choice(OUTPUTS), help="Form of the output."),
         option("--json", is_flag=True, default=None, help="Same as -o json."),
         option("-q", "--quiet", is_flag=True, default=None, help="Only the essential."),
         option("-v", "--verbose", count=True, help="Say more; -vv even more."),
-        option("--color", type=click.Choice(COLORS), help="Colours; auto means on a terminal."),
+        option("--color", type=Choice(COLORS), help="Colours; auto means on a terminal."),
         option("--no-input", is_flag=True, default=None, help="Never ask."),
         option("-y", "--yes", is_flag=True, default=None, help="Answer yes to every question."),
         option("--config", metavar="F", help="Config file to use instead of the usual ones."),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from distui.cli import settings, wiring
-from distui.cli.options import RANKS, RUN, after_dashes
+from distui.cli.options import RANKS, RUN, Choice, after_dashes
 from distui.cli.permit import permit
 from distui.cli.settings import Settings
 from distui.errors import UsageError
@@ -74,7 +74,7 @@ DIFF_OPTIONS = [
 """Flags of a plan that is only shown."""
 
 FOLLOW_OPTIONS = [
-    click.option("--log-to", type=click.Choice(["stdout", "none"]), default="stdout", help="Where logs are shown."),
+    click.option("--log-to", type=Choice(["stdout", "none"]), default="stdout", help="Where logs are shown."),
     click.option("--rank", "ranks", type=RANKS, metavar="SET", help="Show only these ranks: 0,4-7."),
     click.option("--no-prefix", is_flag=True, help="Lines without rank and host in front."),
     click.option("-t", "--timestamps", is_flag=True, help="Show when each line was printed (UTC)."),

@@ -80,6 +80,14 @@ def test_remote_and_tui_come_in_lazily() -> None:
         assert not wrong, f"{path.relative_to(ROOT)} imports {wrong}"
 
 
+def test_options_of_a_few_words_suggest_the_nearest() -> None:
+    """The command line uses its own Choice, which names the nearest word, never click's, which lists them only."""
+    for path in files("distui/cli"):
+        calls = [ast.unparse(n) for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.Call)]
+        wrong = [call for call in calls if call.startswith("click.Choice(")]
+        assert not wrong, f"{path.relative_to(ROOT)} has {wrong}"
+
+
 @pytest.mark.parametrize(
     "module", ["distui.plan.plan", "distui.facts.probe", "distui.run.controller", "distui.run.state", "distui.cli.app"]
 )

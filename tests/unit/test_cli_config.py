@@ -68,6 +68,19 @@ def test_a_bad_variable_is_named(tmp_path: Path) -> None:
         config.load({}, {"HOME": str(tmp_path), "DISTUI_PARALLEL": "many"}, tmp_path)
 
 
+def test_a_slip_in_a_setting_of_a_few_words_names_the_nearest(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a file and in a variable, as on the command line."""
+    Path("distui.yaml").write_text("output: jsno\ncolor: NEVER\n")
+    done = cli("config", "show")
+    assert done.code == 2
+    assert "'jsno' is none of table, wide, json, ndjson, csv, name; did you mean 'json'?" in done.err
+    assert "'NEVER' is none of auto, always, never; did you mean 'never'?" in done.err
+    Path("distui.yaml").unlink()
+    monkeypatch.setenv("DISTUI_OUTPUT", "jsno")
+    assert "DISTUI_OUTPUT: 'jsno' is none of" in (said := cli("config", "show").err)
+    assert "; did you mean 'json'?" in said
+
+
 @pytest.mark.parametrize(
     ("text", "value"), [("30s", 30), ("1h30m", 5400), ("500ms", 0.5), ("90", 90), ("2d", 172800), ("1.5s", 1.5)]
 )

@@ -74,6 +74,34 @@ def test_a_mistake_is_one_message_and_exit_2(cli: Any, words: list[str], said: s
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
+        ("probe -o jsno", "json"),
+        ("probe -o JSON", "json"),
+        ("ps --state faild", "failed"),
+        ("wait x --for runing", "running"),
+        ("ps --color alwas", "always"),
+        ("probe --fail-on al", "all"),
+        ("run job.yaml --log-to stdot", "stdout"),
+        ("tui --view job", "jobs"),
+        ("hosts import ansibel x", "ansible"),
+        ("hosts export hostfil", "hostfile"),
+        ("job new --template glo", "gloo"),
+        ("config allow tokn A b.example", "token"),
+        ("schema jobs", "job"),
+        ("completion bsh", "bash"),
+    ],
+)
+def test_a_slip_in_one_of_a_few_words_names_the_nearest(cli: Any, words: str, meant: str) -> None:
+    """As keys of a job file do; all of them are listed, too."""
+    done = cli(*words.split())
+
+    assert done.code == 2
+    assert "is not one of '" in done.err
+    assert f"; did you mean '{meant}'?" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
         ("list", "ps"),
         ("ls", "ps"),
         ("status", "ps"),

@@ -6,11 +6,11 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import settings
-from distui.cli.options import verb
+from distui.cli.options import Choice, verb
 
 
 @verb("completion")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> int:
     """Print the completion script of a shell.

@@ -9,7 +9,7 @@ import click
 
 from distui.cli import console, settings
 from distui.cli.app import Verbs
-from distui.cli.options import add_globals, verb
+from distui.cli.options import Choice, add_globals, verb
 from distui.cli.permit import consents
 from distui.config import KEYS, load, tokens
 from distui.consent import KINDS, Ask, Kind
@@ -121,7 +121,7 @@ def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
 
 
 @verb("allow")
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=Choice(KINDS))
 @click.argument("what", metavar="VARIABLE|FOLDER")
 @click.argument("to", metavar="HOST|JOBFOLDER")
 @click.pass_context
@@ -141,7 +141,7 @@ def allow(ctx: click.Context, kind: Kind, what: str, to: str) -> int:
 
 
 @verb("forget")
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=Choice(KINDS))
 @click.argument("what", metavar="VARIABLE|FOLDER")
 @click.argument("to", metavar="HOST|JOBFOLDER")
 @click.pass_context

@@ -11,7 +11,7 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import settings, wiring
-from distui.cli.options import HOSTS, verb
+from distui.cli.options import HOSTS, Choice, verb
 from distui.cli.phrases import counted
 from distui.cli.settings import Settings
 from distui.errors import NotFound, UsageError
@@ -86,7 +86,7 @@ def remove(ctx: click.Context, name: str) -> int:
 
 
 @verb("import")
-@click.argument("form", type=click.Choice(("ssh-config", "ansible", "hostfile", "nodeset")))
+@click.argument("form", type=Choice(("ssh-config", "ansible", "hostfile", "nodeset")))
 @click.argument("source", metavar="[FILE]", required=False)
 @click.option("--match", metavar="PATTERN", help="Only hosts such as 'node*'.")
 @click.option("--write", is_flag=True, help="Add them to hosts.yaml instead of printing one.")
@@ -136,7 +136,7 @@ def import_(
 
 
 @verb("export")
-@click.argument("form", type=click.Choice(("hostfile", "ansible")))
+@click.argument("form", type=Choice(("hostfile", "ansible")))
 @click.argument("sets", metavar="[SET]...", type=HOSTS, nargs=-1)
 @click.pass_context
 def export(ctx: click.Context, form: str, sets: tuple[str, ...]) -> int:

@@ -14,7 +14,7 @@ from distui.cli import settings, wiring
 from distui.cli.app import Verbs
 from distui.cli.console import Console
 from distui.cli.jobfiles import job_faults, job_paths
-from distui.cli.options import add_globals, verb
+from distui.cli.options import Choice, add_globals, verb
 from distui.cli.order import job_path
 from distui.cli.templates import TEMPLATES, template_for
 from distui.errors import SpecError, UsageError
@@ -163,7 +163,7 @@ def _shown(value: Any) -> str:
 
 @verb("new")
 @click.argument("file", required=False)
-@click.option("--template", type=click.Choice(list(TEMPLATES)), default="gloo", help="What to begin with [gloo].")
+@click.option("--template", type=Choice(list(TEMPLATES)), default="gloo", help="What to begin with [gloo].")
 @click.pass_context
 def new(ctx: click.Context, file: str | None, template: str) -> int:
     """Write a job file to begin with to FILE, or print it. An existing file is left alone.

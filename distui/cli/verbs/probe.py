@@ -13,7 +13,7 @@ import click
 from distui.cli import console as consoles
 from distui.cli import settings, wiring
 from distui.cli.console import Console
-from distui.cli.options import DURATION, EVERY, HOSTS, verb
+from distui.cli.options import DURATION, EVERY, HOSTS, Choice, verb
 from distui.cli.settings import Settings
 from distui.errors import ExitCode
 
@@ -31,7 +31,7 @@ Results = dict[str, "ProbeResult"]
 @click.option("--save", is_flag=True, help="Keep the facts in distui's cache folder.")
 @click.option("--parallel", type=click.IntRange(1, 9999), metavar="N", help="Hosts contacted at once [64].")
 @click.option("--connect-timeout", type=DURATION, metavar="DUR", help="Limit for connecting [10s].")
-@click.option("--fail-on", type=click.Choice(["any", "all"]), default="any", help="When to exit 3 [any].")
+@click.option("--fail-on", type=Choice(["any", "all"]), default="any", help="When to exit 3 [any].")
 @click.pass_context
 def command(
     ctx: click.Context,

@@ -10,7 +10,7 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
-from distui.cli.options import verb
+from distui.cli.options import Choice, verb
 from distui.cli.phrases import duration
 from distui.errors import ExitCode
 from distui.run import history
@@ -26,9 +26,7 @@ HEADER = ("RUN", "JOB", "STATE", "HOSTS", "RANKS", "STARTED", "TOOK", "FIRST FAI
 
 @verb("ps", outputs=("json", "ndjson", "name"))
 @click.option("-a", "--all", "all_", is_flag=True, help="Ended runs too, as recorded on this machine.")
-@click.option(
-    "--state", type=click.Choice(history.STATES), metavar="STATE", help="Only runs in this state, ended or not."
-)
+@click.option("--state", type=Choice(history.STATES), metavar="STATE", help="Only runs in this state, ended or not.")
 @click.option("-n", "--last", type=click.IntRange(1), metavar="N", help="At most N runs.")
 @click.pass_context
 def command(ctx: click.Context, all_: bool, state: str | None, last: int | None) -> int:

@@ -8,11 +8,11 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import settings
-from distui.cli.options import verb
+from distui.cli.options import Choice, verb
 
 
 @verb("schema", outputs=("json",))
-@click.argument("kind", type=click.Choice(["hosts", "job"]))
+@click.argument("kind", type=Choice(["hosts", "job"]))
 @click.pass_context
 def command(ctx: click.Context, kind: Literal["hosts", "job"]) -> int:
     """Print the JSON Schema of hosts.yaml or of job files, for editors.

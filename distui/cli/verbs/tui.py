@@ -6,15 +6,13 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import opening, settings
-from distui.cli.options import RUN, verb
+from distui.cli.options import RUN, Choice, verb
 from distui.errors import UsageError
 
 
 @verb("tui")
 @click.argument("run", type=RUN, required=False)
-@click.option(
-    "--view", type=click.Choice(["hosts", "jobs", "runs", "doctor"]), default="hosts", help="What to open [hosts]."
-)
+@click.option("--view", type=Choice(["hosts", "jobs", "runs", "doctor"]), default="hosts", help="What to open [hosts].")
 @click.pass_context
 def command(ctx: click.Context, run: str | None, view: opening.View) -> int:
     """Open the terminal UI: hosts, jobs, runs, doctor; with RUN on that run.

@@ -10,7 +10,7 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
-from distui.cli.options import RUN, verb
+from distui.cli.options import RUN, Choice, verb
 from distui.cli.results import Promise
 from distui.cli.verbs.attach import ended_before, going_on
 from distui.errors import ContactLost, ExitCode
@@ -35,7 +35,7 @@ JUDGED_SECONDS = 5.0
 
 @verb("wait", outputs=("json", "ndjson"))
 @click.argument("run", type=RUN)
-@click.option("--for", "goal", type=click.Choice(["finished", "running"]), default="finished", help="[finished]")
+@click.option("--for", "goal", type=Choice(["finished", "running"]), default="finished", help="[finished]")
 @click.pass_context
 def command(ctx: click.Context, run: str, goal: str) -> int:
     """Wait until a run has ended, and exit as it did; --for running: until all its ranks run.
