@@ -132,6 +132,14 @@ def test_a_new_job_mounts_nothing_of_the_hosts(cli: Any, home: Path) -> None:
         assert (in_home.volumes, in_home.code) == ((), None)
 
 
+def test_job_new_with_a_dash_prints(cli: Any) -> None:
+    """`-` is standard output, also where nothing may be changed; no file of that name is made."""
+    done = cli("job", "new", "-", "--readonly")
+
+    assert (done.code, done.out, done.err) == (0, cli("job", "new").out, "")
+    assert not Path("-").exists()
+
+
 def test_job_new_gives_files_that_are_valid(cli: Any) -> None:
     """Each template passes validation; an existing file is left alone."""
     for template in ("gloo", "torchrun", "tf-mwms", "tf-ps", "command"):

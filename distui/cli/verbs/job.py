@@ -166,13 +166,13 @@ def _shown(value: Any) -> str:
 @click.option("--template", type=Choice(list(TEMPLATES)), default="gloo", help="What to begin with [gloo].")
 @click.pass_context
 def new(ctx: click.Context, file: str | None, template: str) -> int:
-    """Write a job file to begin with to FILE, or print it. An existing file is left alone.
+    """Write a job file to begin with to FILE, or print it (`-`, or no FILE). An existing file is left alone.
 
     A new job mounts nothing of the hosts; the folder it is in is sent there as its code.
     """
     told = settings.of(ctx)
     out = consoles.of(told)
-    if file is None:
+    if file is None or file == "-":
         out.print(template_for(template, told.cwd))
         return 0
     told.refuse_readonly("job new FILE")
