@@ -27,11 +27,21 @@ _IN_GROUPS: Mapping[str, str] = {
 
 
 def suggest(word: str, known: Iterable[str], group: str = "") -> str:
-    """`; did you mean 'probe'?`, or nothing. `group` is the verb whose verbs `known` are, "" for distui's own."""
-    import difflib
+    """`; did you mean 'probe'?`, or nothing. `group` is the verb whose verbs `known` are, "" for distui's own.
 
+    A slip in another tool's word leads to our verb, too.
+    """
     names = list(known)
-    meant = (_IN_GROUPS if group else _RUNS).get(word.lower(), "")
-    if meant.partition(" ")[0] not in names:
-        meant = next(iter(difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)), "")
-    return f"; did you mean '{meant}'?" if meant else ""
+    others = {w: meant for w, meant in (_IN_GROUPS if group else _RUNS).items() if meant.partition(" ")[0] in names}
+    near = word.lower() if word.lower() in others else _nearest(word.lower(), names, others)
+    return f"; did you mean '{others.get(near, near)}'?" if near else ""
+
+
+def _nearest(word: str, names: Iterable[str], others: Iterable[str]) -> str:
+    """The verb, or another tool's, that `word` is most like, or "". A verb of ours may be less like it."""
+    from difflib import SequenceMatcher
+
+    from distui.spec.problems import nearest
+
+    found = [near for near in (nearest(word, names, 0.5), nearest(word, others, 0.7)) if near]
+    return max(found, key=lambda near: SequenceMatcher(None, near, word).ratio(), default="")

@@ -115,14 +115,29 @@ def test_a_slip_in_one_of_a_few_words_names_the_nearest(cli: Any, words: str, me
         ("hosts delete", "rm"),
         ("job create", "new"),
         ("help cancel", "stop"),
+        ("valdate", "job validate"),
+        ("Cancle", "stop"),
+        ("lst", "ps"),
+        ("help inspct", "show"),
+        ("job cretae", "new"),
+        ("hosts delte", "rm"),
     ],
 )
 def test_verbs_of_other_tools_lead_to_ours(cli: Any, words: str, meant: str) -> None:
-    """What docker, kubectl and Slurm call it is answered with the verb that does it."""
+    """What docker, kubectl and Slurm call it, with a slip, too, is answered with the verb that does it."""
     done = cli(*words.split())
 
     assert done.code == 2
     assert f"did you mean '{meant}'?" in done.err
+
+
+def test_a_slip_in_a_verb_of_ours_is_not_taken_for_another_tools() -> None:
+    """`config inti` means `init` though `lint` is as near; a word that is like none gets no suggestion."""
+    from distui.cli.other_words import suggest
+
+    assert suggest("inti", ["show", "path", "init", "validate"], "config") == "; did you mean 'init'?"
+    assert suggest("jbo", VERBS) == "; did you mean 'job'?"
+    assert [suggest(word, VERBS) for word in ("foo", "bar", "zzzz")] == ["", "", ""]
 
 
 def test_every_word_of_another_tool_leads_to_a_verb_there_is(cli: Any) -> None:
