@@ -47,6 +47,43 @@ all:
 """
 
 
+HOSTILE = {
+    "brackets": "[" * 100_000,
+    "tag": "version: !!timestamp\nhosts: {a: {}}\n",
+    "tag of a key": "!!timestamp version: 1\nhosts: {a: {}}\n",
+    "digits": "version: " + "9" * 5_000 + "\nhosts: {a: {}}\n",
+    "digits as a key": "9" * 5_000 + ": 1\nversion: 1\nhosts: {a: {}}\n",
+    "second document": "version: 1\nhosts: {a: {}}\n---\nversion: 1\n",
+    "list": "- a\n- b\n",
+    "twice": "version: 1\nhosts: {a: {}, a: {}}\n",
+    "syntax": "version: 1\nhosts: {a: {}\n",
+}
+"""Files that no verb can use, some of them a trap for what reads YAML."""
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("words", ["add b --group g", "rm b", "import nodeset n[1-2] --write"])
+def test_a_file_that_cannot_be_read_is_refused_as_hosts_validate_does(cli: Any, text: str, words: str) -> None:
+    """The same words and exit 2; the file stays as it is."""
+    Path("hosts.yaml").write_text(text)
+    told = cli("hosts", "validate")
+    done = cli("hosts", *words.split())
+
+    assert (done.code, done.out, done.err) == (2, "", told.err)
+    assert Path("hosts.yaml").read_text() == text
+
+
+def test_members_of_a_group_stay_as_they_are_written(cli: Any) -> None:
+    """A name of digits is no number; what is no name is not written anew."""
+    Path("hosts.yaml").write_text('version: 1\nhosts: {"007": {}}\ngroups:\n  g: ["007"]\n  h: {a: b}\n')
+    refused = cli("hosts", "add", "b", "--group", "h")
+    assert (refused.code, refused.out) == (2, "")
+    assert "hosts.yaml can't be changed safely" in refused.err
+    Path("hosts.yaml").write_text('version: 1\nhosts: {"007": {}}\ngroups:\n  g: 007\n')
+    assert cli("hosts", "add", "b", "--group", "g").code == 0
+    assert load_inventory("hosts.yaml").groups["g"] == ("007", "b")
+
+
 def test_a_host_is_added_and_everything_else_stays(cli: Any) -> None:
     """With its settings on one line; what was written before is not touched."""
     Path("hosts.yaml").write_text(HOSTS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -18,6 +18,7 @@ from distui.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from distui.spec.imported import Imported
+    from distui.spec.nodes import Node, Table
 
 NEW = "version: 1\n"
 _MOST_REMARKS = 20
@@ -75,7 +76,7 @@ def remove(ctx: click.Context, name: str) -> int:
     told.refuse_readonly("hosts rm")
     path = wiring.need_inventory_path(told)
     before = _text(path) or ""
-    if name not in _keys(before, "hosts"):
+    if name not in _keys(path, before, "hosts"):
         found = wiring.inventory(told).get(name)
         if found is None:
             raise NotFound(f"there is no host '{name}' in {path}", hint="`distui hosts ls` lists them")
@@ -176,12 +177,12 @@ def _merged(path: str, text: str, found: Imported) -> tuple[str, int, int]:
     from distui.spec.names import fold
     from distui.spec.read_inventory import read_inventory
 
-    known = {h.name for h in read_inventory(text, path).hosts} if _keys(text, "hosts") else set()
+    known = {h.name for h in read_inventory(text, path).hosts} if _keys(path, text, "hosts") else set()
     new = replace(found, hosts=tuple(h for h in found.hosts if h.name not in known))
     for name, line in entries(new.hosts):
         text = _changed(path, text, ("hosts", name), line, new=True)
     for group, members in found.groups.items() if new.hosts else ():
-        if group not in _keys(text, "groups"):
+        if group not in _keys(path, text, "groups"):
             text = _changed(path, text, ("groups", group), scalar(fold(members)))
     return text, len(new.hosts), len(found.hosts) - len(new.hosts)
 
@@ -191,7 +192,7 @@ def _left_out(path: str, text: str | None, found: Imported) -> dict[str, str]:
     from distui.spec.names import fold
     from distui.spec.read_inventory import read_inventory
 
-    kept = read_inventory(text, path).groups if text and _keys(text, "hosts") else {}
+    kept = read_inventory(text, path).groups if text and _keys(path, text, "hosts") else {}
     lacking = {g: [m for m in members if m not in kept[g]] for g, members in found.groups.items() if g in kept}
     return {group: fold(names) for group, names in lacking.items() if names}
 
@@ -213,34 +214,48 @@ def _text(path: str) -> str | None:
     return read_text(path) if Path(path).exists() else None
 
 
-def _written(text: str) -> dict[str, Any]:
-    """The file as it is written; nothing when it can't be read, which is told before it is saved."""
-    import yaml
+def _written(path: str, text: str) -> Table | None:
+    """The file as it is written, None when nothing is in it.
 
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return {}
-    return value if isinstance(value, dict) else {}
+    Raises SpecError when it is not YAML as every verb reads it, with what `hosts validate` says.
+    """
+    from distui.spec.document import parse
+    from distui.spec.nodes import Source, Table
+    from distui.spec.problems import Problems
+    from distui.spec.read_inventory import read_inventory
+
+    problems = Problems()
+    documents = parse(Source(path, text), problems)
+    if problems or not all(isinstance(d, Table) for d in documents) or len(documents) > 1:
+        read_inventory(text, path)
+    return next((d for d in documents if isinstance(d, Table)), None)
 
 
-def _keys(text: str, table: str) -> list[str]:
+def _value(path: str, text: str, key: str) -> Node | None:
+    """What the file says for a key."""
+    root = _written(path, text)
+    return root.get(key) if root else None
+
+
+def _keys(path: str, text: str, table: str) -> list[str]:
     """The keys of a table of the file."""
-    found = _written(text).get(table)
-    return [str(key) for key in found] if isinstance(found, dict) else []
+    from distui.spec.nodes import Table
+
+    found = _value(path, text, table)
+    return list(found.pairs) if isinstance(found, Table) else []
 
 
 def _changed(path: str, text: str, keys: Sequence[str], value: str | None, *, new: bool = False) -> str:
     """The text with one entry set or taken out. Raises UsageError when it has it already, or can't be changed."""
     from distui.spec.edit_text import scalar, set_at
 
-    if new and keys[-1] in _keys(text, keys[0]):
+    if new and keys[-1] in _keys(path, text, keys[0]):
         raise UsageError(f"{path}: {keys[-1]} is listed already", hint="`distui hosts show` shows it")
-    if keys[0] not in _written(text) and value is not None:
+    if _value(path, text, keys[0]) is None and value is not None:
         return f"{text.rstrip()}\n{keys[0]}:\n  {scalar(keys[1])}: {value}\n"
     changed = set_at(text, keys, value)
     if changed is None:
-        raise UsageError(f"{path} can't be changed safely", hint="`distui hosts validate` says what is wrong with it")
+        raise _unsafe(path)
     return changed
 
 
@@ -248,10 +263,27 @@ def _join(path: str, text: str, group: str, name: str) -> str:
     """The text with a host in a group, as one more word of it."""
     from distui.spec.edit_text import scalar
 
-    found = (_written(text).get("groups") or {}).get(group)
-    words = [str(w) for w in found] if isinstance(found, list) else [str(found)] if found is not None else []
+    words = _members(path, text, group)
     value = scalar(name) if not words else "[" + ", ".join(map(scalar, [*words, name])) + "]"
     return _changed(path, text, ("groups", group), value)
+
+
+def _members(path: str, text: str, group: str) -> list[str]:
+    """What a group is written as, one word or a list of them; nothing where it is not written."""
+    from distui.spec.nodes import Items, Scalar, Table, is_null
+
+    groups = _value(path, text, "groups")
+    found = groups.get(group) if isinstance(groups, Table) else None
+    if found is None or is_null(found):
+        return []
+    words = found.items if isinstance(found, Items) else [found]
+    if not all(isinstance(word, Scalar) for word in words):
+        raise _unsafe(path)
+    return [word.text for word in words if isinstance(word, Scalar)]
+
+
+def _unsafe(path: str) -> UsageError:
+    return UsageError(f"{path} can't be changed safely", hint="`distui hosts validate` says what is wrong with it")
 
 
 def _save(path: str, before: str | None, text: str) -> None:
