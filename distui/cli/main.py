@@ -24,13 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = _call(words)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:
-        return _quiet_end()
-    except KeyboardInterrupt:
-        _tell("distui: interrupted")
-        return ExitCode.INTERRUPTED
-    except BaseException as exc:  # the last line of defence: nobody but a bug comes here
-        return _crashed(exc, words)
+    except BaseException as exc:  # the last line of defence
+        return _ended(exc, words)
 
 
 def _open_missing_streams() -> None:
@@ -79,6 +74,23 @@ def _expected(exc: BaseException) -> DistuiError | None:
     if isinstance(exc, ExceptionGroup) and exc.split(DistuiError)[1] is None:
         return _expected(exc.exceptions[0])
     return exc if isinstance(exc, DistuiError) else None
+
+
+def _ended(exc: BaseException, words: Sequence[str]) -> int:
+    """The exit code of a call that an exception ended: nobody reads stdout, Ctrl-C, or else a bug."""
+    if _only(exc, BrokenPipeError):
+        return _quiet_end()
+    if _only(exc, KeyboardInterrupt):
+        _tell("distui: interrupted")
+        return ExitCode.INTERRUPTED
+    return _crashed(exc, words)
+
+
+def _only(exc: BaseException, kind: type[BaseException]) -> bool:
+    """Whether it is of a kind, or a group of nothing else, which is what tasks side by side end in."""
+    if isinstance(exc, BaseExceptionGroup):
+        return exc.split(kind)[1] is None
+    return isinstance(exc, kind)
 
 
 def _wrong_usage(exc: click.ClickException) -> int:

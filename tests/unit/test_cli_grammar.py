@@ -11,7 +11,7 @@ import pytest
 from distui.cli.app import VERBS
 from distui.cli.crash import report
 from distui.config import KEYS
-from distui.errors import ExitCode
+from distui.errors import ExitCode, UsageError
 
 
 def test_help_names_every_verb_and_exit_code(cli: Any) -> None:
@@ -228,6 +228,32 @@ done = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, text=True)
 print(done.returncode, repr(done.stderr))
 """
     assert fresh_python(program) == "0 ''\n"
+
+
+@pytest.mark.parametrize(
+    ("ends", "code", "said"),
+    [
+        ([KeyboardInterrupt(), KeyboardInterrupt()], 130, "distui: interrupted\n"),
+        ([UsageError("no such thing"), UsageError("nor this")], 2, "distui: no such thing\n"),
+        ([UsageError("no such thing"), ZeroDivisionError()], 70, "a bug in distui"),
+        ([BrokenPipeError(), ZeroDivisionError()], 70, "a bug in distui"),
+    ],
+)
+def test_a_group_of_one_kind_ends_as_one_of_them(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, ends: list[BaseException], code: int, said: str
+) -> None:
+    """Tasks side by side end in a group of exceptions; one that holds anything else is a bug."""
+    from distui.cli import settings
+
+    def broken(ctx: Any) -> None:
+        raise BaseExceptionGroup("side by side", [BaseExceptionGroup("below", ends[:1]), *ends[1:]])
+
+    monkeypatch.setattr(settings, "of", broken)
+    done = cli("version")
+
+    assert done.code == code
+    assert said in done.err
+    assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from distui.cli.hostrows import Rows, gpu_name, gpus, ib, size, speed, warnings
-from distui.errors import HostAuthError
+from distui.errors import HostAuthError, HostUnreachable
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
+from distui.session import Completed
 
 FACTS = HostFacts(
     "node01",
@@ -123,6 +128,28 @@ def test_no_inventory_says_what_to_do(cli: Any, fake_hosts: Any) -> None:
     assert (done.code, connector.asked) == (2, [])
     assert "hosts.yaml" in done.err
     assert "-H" in done.err
+
+
+@pytest.mark.parametrize("hosts", ["a", "a,b,c"])
+@pytest.mark.parametrize("form", ["table", "ndjson"])
+def test_rows_that_nobody_reads_any_more_end_quietly(
+    cli: Any, fake_hosts: Any, home: Path, monkeypatch: pytest.MonkeyPatch, hosts: str, form: str
+) -> None:
+    """`distui probe | head -1`: the reader is gone when the hosts answer, side by side."""
+    read, write = os.pipe()
+    reader = os.fdopen(read)
+
+    def answer(host: str, argv: Sequence[str]) -> Completed:
+        reader.close()
+        raise HostUnreachable(host, "gone")
+
+    fake_hosts(answer)
+    with os.fdopen(write, "w") as stdout, monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", stdout)
+        done = cli("probe", "-H", hosts, "-o", form)
+
+    assert (done.code, done.err) == (0, "")
+    assert not (home / ".local/state/distui/crashes").exists()
 
 
 def test_save_keeps_the_facts(cli: Any, fake_hosts: Any, home: Path) -> None:
