@@ -14,7 +14,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from fakes import FakeDesk, FakeLive, history, settle
-from quiet import Quiet
 from training import PATTERN
 
 from tui.app import DistuiApp
@@ -40,7 +39,7 @@ Open = Callable[..., contextlib.AbstractAsyncContextManager[tuple[DistuiApp, Any
 
 
 @pytest.fixture
-def open_app(desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> Open:
+def open_app(desk: FakeDesk) -> Open:
     """Opens the app over `desk`: `async with open_app((80, 24), start="runs") as (app, pilot)`."""
 
     @contextlib.asynccontextmanager
@@ -48,7 +47,6 @@ def open_app(desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> Open:
         size: tuple[int, int] = (120, 36), *, start: Any = "hosts", **more: Any
     ) -> AsyncIterator[tuple[DistuiApp, Any]]:
         app = DistuiApp(desk, start=start, **more)
-        Quiet(app).install(monkeypatch)
         async with app.run_test(size=size, notifications=True) as pilot:
             await settle(pilot)
             yield app, pilot

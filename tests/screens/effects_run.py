@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from every_key import Case, effect
 
+from tui.screens.container_log import LogRows
 from tui.screens.run import RunScreen
 from tui.screens.text import TextScreen
 from tui.widgets.merged_pane import MergedPane
@@ -258,9 +259,16 @@ async def prune(case: Case) -> Steps:
 # A container's log.
 
 
+async def at_the_end(case: Case) -> LogRows:
+    """The rows of a container's log, once it shows the last one, as it does by itself."""
+    rows: LogRows = case.screen.rows
+    await case.until(lambda: rows.rows and rows.at == len(rows.rows) - 1)
+    return rows
+
+
 @effect("A container's log", "follow")
 async def follow_container(case: Case) -> Steps:
-    case.screen.rows.action_first()
+    (await at_the_end(case)).action_first()
     assert case.screen.rows.at == 0
     yield
     assert case.screen.rows.at == len(case.screen.rows.rows) - 1
@@ -268,7 +276,7 @@ async def follow_container(case: Case) -> Steps:
 
 @effect("A container's log", "wrong", "wrong_before")
 async def wrong(case: Case) -> Steps:
-    rows = case.screen.rows
+    rows = await at_the_end(case)
     rows.action_first() if case.action == "wrong" else rows.action_last()
     yield
     await case.until(lambda: "ValueError" in case.screen.lines[int(rows.key)])
@@ -276,6 +284,6 @@ async def wrong(case: Case) -> Steps:
 
 @effect("A container's log", "copy_line")
 async def copy_container_line(case: Case) -> Steps:
-    case.screen.rows.action_first()
+    (await at_the_end(case)).action_first()
     yield
     assert case.app.clipboard == "line 0 " + "x" * 200

@@ -91,7 +91,7 @@ async def until(pilot: Any, condition: Callable[[], bool]) -> None:
     """Until something that a thread has to do first is done."""
     async with asyncio.timeout(30):
         while not condition():
-            await pilot.pause(0.01)
+            await pilot.pause()
 
 
 def hint(live: FakeLive, rank: int, text: str) -> LogLines:

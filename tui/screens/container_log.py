@@ -133,8 +133,13 @@ class ContainerLogScreen(View):
         rows.set_rows([str(number) for number, text in kept if not wanted or wanted in text.lower()])
         if follows:
             self._fresh = 0
-            self.call_after_refresh(rows.action_last)  # the list is as long as it will be only then
+            self.call_after_refresh(self._to_the_end, rows.at)  # the list is as long as it will be only then
         self.refresh_bars()
+
+    def _to_the_end(self, at: int) -> None:
+        """Show the last line, unless the cursor was moved meanwhile."""
+        if self.rows.at == at:
+            self.rows.action_last()
 
     def _text(self, key: str) -> str:
         at = int(key) - self.first
