@@ -25,7 +25,7 @@ from distui import config
 from distui.doctor import mounts, smoke
 from distui.errors import HostCommandError, NotFound, UsageError
 from distui.facts.image import read_image, read_images
-from distui.facts.values import load_json, loads
+from distui.facts.values import load_json, loads, loads_own
 from distui.plan import docker, labels, process, serialize
 from distui.plan.labels import PREFIX
 from distui.run import container, marks, recorded, resume, samples, stop_word, summary, times
@@ -121,6 +121,7 @@ READERS: dict[str, Reader] = {
     "plan.process.parse_states": Reader(process.parse_states, takes="bytes"),
     "plan.serialize.from_json": Reader(serialize.from_json, (UsageError,), takes="object"),
     "facts.values.loads": Reader(loads, (ValueError,)),
+    "facts.values.loads_own": Reader(loads_own, (ValueError,)),
     "facts.image.read_image": Reader(read_image, (ValueError,)),
     "facts.image.read_images": Reader(read_images, (ValueError,)),
     "doctor.mounts.read_seen": Reader(mounts.read_seen),
