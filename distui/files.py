@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
+from distui.whole import whole
+
 MOST = 64 << 20
 """Bytes of a file that is read as a whole: the plan of 1,000 ranks is a tenth of it."""
 MOST_LINES = 1 << 30
@@ -68,8 +70,8 @@ def _refuse_others(status: os.stat_result, path: str | Path, *, reads: bool) -> 
 def _refuse_strangers(status: os.stat_result, path: str | Path) -> None:
     """Raise NotOurs for what belongs to neither us nor root; of root under sudo, to neither root nor its caller."""
     trusted = {0, os.geteuid()}
-    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdigit():
-        trusted.add(int(os.environ["SUDO_UID"]))
+    if os.geteuid() == 0 and (caller := whole(os.environ.get("SUDO_UID", ""))) is not None:
+        trusted.add(caller)
     if status.st_uid not in trusted:
         raise NotOurs(errno.EPERM, f"belongs to another login (uid {status.st_uid})", str(path))
 

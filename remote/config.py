@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from distui.whole import whole
 from remote.sshconfig import ConfigError, Options, Query, Reader
 from remote.targets import Target
 
@@ -168,9 +169,10 @@ class _Resolver:
         text = self._options.first(option)
         if text is None:
             return None
-        if not text.isascii() or not text.isdigit() or not 0 < int(text) < 65536:
+        port = whole(text)
+        if port is None or not 0 < port < 65536:
             raise ConfigError(f"ssh config of {self._target.name}: {option} {text!r} is not a port number")
-        return int(text)
+        return port
 
     def _connect_timeout(self) -> float | None:
         text = self._options.first("connecttimeout")

@@ -13,6 +13,8 @@ import secrets
 import shlex
 from collections.abc import Sequence
 
+from distui.whole import whole
+
 REMOTE_COMMAND = "exec sh -c 'IFS= read -r s && eval \"$s\"'"
 """Fixed text for the login shell. `read` takes bytes one at a time from a pipe, so it leaves the rest unread."""
 
@@ -93,7 +95,7 @@ class Unframe:
             if end >= 0:
                 pid, answer = bytes(self._held[begin:end]), bytes(self._held[end + 1 :])
                 self.found = True
-                self.pid = int(pid) if pid.isdigit() else 0
+                self.pid = whole(pid) or 0
                 self._forget(at)
                 self._held.clear()
                 return answer

@@ -17,6 +17,7 @@ from textual.dom import DOMNode
 from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
+from distui.whole import whole
 from tui import history
 from tui.base import View, app_of
 from tui.keys import actions_here
@@ -54,8 +55,8 @@ def run_command(screen: View, text: str) -> str:
     if not word:
         return ""
     for node in nodes_here(screen):
-        if word.isascii() and word.isdigit() and hasattr(node, "command_number"):
-            node.command_number(int(word))
+        if (number := whole(word)) is not None and hasattr(node, "command_number"):
+            node.command_number(number)
             return ""
         method = getattr(node, f"command_{word}", None)
         if callable(method):

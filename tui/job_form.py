@@ -12,6 +12,7 @@ from distui.plan.labels import format_ranks
 from distui.spec.edit_text import scalar, set_value, values_at, words
 from distui.spec.job import Job
 from distui.spec.names import fold
+from distui.whole import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def _gpus_yaml(text: str) -> str | None:
     text = text.strip()
     if not text:
         return None
-    if text.isascii() and text.isdigit():
+    if whole(text) is not None:
         return text
     if inner := re.fullmatch(r"\[?([\d,\s-]+)\]?", text):
         spans = [re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", s.strip()) for s in inner[1].split(",")]

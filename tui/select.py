@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from distui.patterns import BadPattern, Searches, compiled
 from distui.run.board import HostBoard
+from distui.whole import whole
 from tui import host_rows
 from tui.glyphs import UNICODE
 
@@ -114,8 +115,8 @@ def _negative(value: float | None) -> float | None:
 
 def natural(name: str) -> tuple[tuple[int, str | int], ...]:
     """A key under which `node2` comes before `node10`."""
-    parts = re.split(r"(\d+)", name)
-    return tuple((0, int(p)) if p.isdigit() else (1, p) for p in parts if p)
+    parts = ((part, whole(part)) for part in re.split(r"(\d+)", name) if part)
+    return tuple((1, part) if number is None else (0, number) for part, number in parts)
 
 
 _STATES = {"down": 0, "lost": 0, "unknown": 1, "up": 2}

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from distui.cli.settings import Settings
 from distui.errors import UsageError
+from distui.whole import whole
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -94,8 +95,8 @@ def of(settings: Settings) -> Console:
 
 def _columns(environ: Mapping[str, str]) -> int:
     """The terminal's width: COLUMNS, else what the terminal says, else 80."""
-    if (told := environ.get("COLUMNS", "")).isdigit() and int(told):
-        return int(told)
+    if told := whole(environ.get("COLUMNS", "")):
+        return told
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except OSError:

@@ -25,6 +25,7 @@ from distui.run.lines import WholeLines, text_of
 from distui.run.store import StoredRun
 from distui.run.timeline import Timeline
 from distui.run.times import Stamps, times_in, times_of
+from distui.whole import whole
 
 CHUNK = 1 << 20
 PART = 1 << 16
@@ -63,9 +64,9 @@ def rank_files(stored: StoredRun) -> list[RankFile]:
 
 def _found(stored: StoredRun, kind: Literal["rank", "node"]) -> Iterator[RankFile]:
     for path in sorted(stored.log_dir.glob(f"{kind}-*.log")):
-        number = path.stem.removeprefix(f"{kind}-")
-        if number.isdecimal():
-            yield RankFile(int(number) if kind == "rank" else None, "?", path)
+        number = whole(path.stem.removeprefix(f"{kind}-"))
+        if number is not None:
+            yield RankFile(number if kind == "rank" else None, "?", path)
 
 
 async def show(stored: StoredRun, out: LogOut, *, follow: bool, merge: bool = False) -> tuple[str, ...]:

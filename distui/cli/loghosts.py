@@ -26,6 +26,7 @@ from distui.run.follow import HostFollower
 from distui.run.followed import Drained, FollowEvent, FollowTarget, Lost, Note, Records, Removed
 from distui.run.host_run import HostRun
 from distui.run.lines import LineAssembler, Stream, WholeLines, text_of
+from distui.whole import whole
 
 if TYPE_CHECKING:
     from distui.plan.model import Task
@@ -231,7 +232,7 @@ class _Viewer:
             path = process.log_path(await self._host.run_dir(), task.index)
             done = await session.run(("wc", "-c", path))
             word = done.text.split()[0] if done.ok and done.text.split() else ""
-            old = _Old(size=int(word)) if word.isdecimal() else _Old()
+            old = _Old(size=whole(word) or 0)
         else:
             container = self._host.ids.get(task.index, task.container)
             done = await session.run((*task.engine_command, "logs", "--timestamps", "--tail", "1", container))

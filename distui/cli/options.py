@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 
 from distui.config import COLORS, OUTPUTS, seconds
 from distui.errors import UsageError
+from distui.whole import whole
 
 if TYPE_CHECKING:
     FloatParam = click.ParamType[float]
@@ -72,10 +73,10 @@ class RanksType(RanksParam):
         ranks: set[int] = set()
         for part in str(value).split(","):
             first, dash, last = part.strip().partition("-")
-            ends = (first, last if dash else first)
-            if not all(e.isascii() and e.isdigit() and len(e) < 6 for e in ends) or int(ends[1]) < int(ends[0]):
+            low, high = whole(first, 5), whole(last if dash else first, 5)
+            if low is None or high is None or high < low:
                 self.fail(f"'{value}' is not a set of ranks; write 0,4-7", param, ctx)
-            ranks.update(range(int(ends[0]), int(ends[1]) + 1))
+            ranks.update(range(low, high + 1))
         return frozenset(ranks)
 
 

@@ -15,6 +15,7 @@ from distui.cli.options import RANKS, RUN, Choice, after_dashes
 from distui.cli.permit import permit
 from distui.cli.settings import Settings
 from distui.errors import UsageError
+from distui.whole import whole
 
 if TYPE_CHECKING:
     from distui.spec.inventory import Host, HostPick, Inventory
@@ -165,7 +166,8 @@ def _job_name(run: str) -> str:
 
 
 def _gpus(text: str) -> str | int:
-    return int(text) if text.isascii() and text.isdigit() else text
+    number = whole(text)
+    return text if number is None else number
 
 
 def _variable(text: str, environ: Mapping[str, str]) -> tuple[str, str]:

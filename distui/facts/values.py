@@ -73,11 +73,6 @@ def integer(text: object) -> int | None:
     return int(value) if value is not None else None
 
 
-def whole_number(value: object, digits: int) -> int | None:
-    """The number that plain digits are, at most so many of them; None for all else that a host may say there."""
-    return int(text) if re.fullmatch(rf"[0-9]{{1,{digits}}}", text := str(value)) else None
-
-
 def mib(size_bytes: object) -> int | None:
     """Bytes, as a number or digits, in MiB."""
     value = number(size_bytes)

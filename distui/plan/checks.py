@@ -12,6 +12,7 @@ from distui.plan.placement import Place, busy_words, is_busy
 from distui.spec.inventory import EngineName, Host, Inventory
 from distui.spec.job import Backend, Job
 from distui.spec.placeholders import used
+from distui.whole import whole
 
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 """A run id is part of container names and folders, so it holds nothing that either would mind."""
@@ -157,7 +158,8 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 def _gpus_out_of_reach(job: Job, places: Sequence[Place]) -> Iterator[str]:
     """GPUs that `env` names by number and a task does not have: in a container its GPUs are counted from 0."""
-    asked = {int(word) for word in job.env.get(VISIBLE, "").split(",") if word.strip().isdecimal()}
+    words = job.env.get(VISIBLE, "").split(",")
+    asked = {number for word in words if (number := whole(word.strip())) is not None}
     for place in places if asked else ():
         own, has = _gpus_seen(job, place)
         if missing := sorted(asked - own):

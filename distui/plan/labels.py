@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from distui.whole import whole
+
 PREFIX = "distui."
 
 REGEXES = ("success.regex", "same")
@@ -222,7 +224,8 @@ def parse_ranks(text: str) -> tuple[int, ...]:
 
 
 def _int(text: str, default: int) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default
+    value = whole(text, 9)
+    return default if value is None else value
 
 
 def _float(text: str, default: float) -> float:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from distui.spec.inventory import EngineName
 from distui.spec.job import Backend, DoneWhen, FabricKind, Launcher, Success
+from distui.whole import whole
 
 
 def container_name(run_id: str, index: int, attempt: int = 1) -> str:
@@ -123,8 +124,8 @@ class Task:
     @property
     def container(self) -> str:
         """Name of the task's container; unique among the runs on a host, since run ids are."""
-        attempt = self.labels.get("distui.attempt", "")
-        return container_name(self.labels.get("distui.run", ""), self.index, int(attempt) if attempt.isdigit() else 1)
+        attempt = whole(self.labels.get("distui.attempt", ""))
+        return container_name(self.labels.get("distui.run", ""), self.index, 1 if attempt is None else attempt)
 
 
 @dataclass(frozen=True, slots=True)

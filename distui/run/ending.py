@@ -15,6 +15,7 @@ from distui.run.review import Review, review
 from distui.run.stop_word import stop_by
 from distui.run.verdict.evidence import Stop
 from distui.run.verdict.outcome import Verdict
+from distui.whole import whole
 
 if TYPE_CHECKING:
     from distui.run.controller import RunController
@@ -131,5 +132,5 @@ def refused(run: RunController, refusal: LaunchRefused) -> RunEnded:
 
 def _unfound(run: RunController) -> int:
     """Tasks of an adopted run that no host which answered knows of, by the number its labels give."""
-    told = run.plan.tasks[0].labels.get("distui.tasks", "")
-    return max(0, int(told) - len(run.plan.tasks)) if told.isdigit() else 0
+    told = whole(run.plan.tasks[0].labels.get("distui.tasks", ""))
+    return max(0, (told or 0) - len(run.plan.tasks))

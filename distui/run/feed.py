@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from distui.facts.values import loads
+from distui.whole import whole
 
 FeedKind = Literal["helper", "socket", "dial"]
 
@@ -96,7 +97,7 @@ class Stream:
     def take_status(self, line: bytes) -> None:
         """An HTTP status line came."""
         words = line.split(b" ")
-        self._status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+        self._status = (whole(words[1]) if len(words) > 1 else None) or 0
         self._news.set()
 
     def take(self, data: bytes) -> None:

@@ -20,6 +20,7 @@ from distui.run.discover import Runner
 from distui.run.lines import safe
 from distui.run.link import HostLink
 from distui.session import Completed
+from distui.whole import whole
 
 _LOOK = """
 d=$1; shift
@@ -124,7 +125,7 @@ class HostFetch:
     async def size(self) -> int:
         """Bytes that are here of what is being fetched."""
         done = await self._link.run(("sh", "-c", _SIZE, "distui-data", *map(self._folder, self._mounts)))
-        return sum(int(word) * 1024 for word in done.text.split() if word.isdigit())
+        return sum((whole(word) or 0) * 1024 for word in done.text.split())
 
     async def _again(self, argv: Sequence[str]) -> Completed:
         return await self._link.run(argv, idempotent=True)

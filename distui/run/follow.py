@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from distui.errors import HostCommandError, HostError, SessionLost
-from distui.facts.values import as_object, loads, whole_number
+from distui.facts.values import as_object, loads
 from distui.run.feed import EngineAccess, EngineDown, Feed, FeedLost, get_json, whole_lines
 from distui.run.feed_channels import open_channels
 from distui.run.feed_helper import open_helper
@@ -26,6 +26,7 @@ from distui.run.link import ASK_BOOT, HostLink
 from distui.run.pause import Pause, rest
 from distui.run.samples import Sampler
 from distui.session import Session
+from distui.whole import whole
 
 Reader = ContainerReader | ProcessReader | PodmanReader
 
@@ -298,8 +299,8 @@ class HostFollower:
             if told.get("Action") == "oom":
                 await self._emit(Note("the kernel killed a process of it for lack of memory", reader.task))
                 continue
-            code = whole_number(as_object(actor.get("Attributes")).get("exitCode"), 10)
-            nanos = whole_number(told.get("timeNano"), 20)
+            code = whole(str(as_object(actor.get("Attributes")).get("exitCode")), 10)
+            nanos = whole(str(told.get("timeNano")), 20)
             at = nanos / 1e9 if nanos is not None else None
             self._spawn(reader.exit_seen(feed, code, at))
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from distui.whole import whole
+
 BLOCK = 512
 _MOST_EXTENDED = 1 << 20
 """Bytes of a header that says more about the next entry."""
@@ -137,7 +139,7 @@ class TarReader:
             kind == b"g" and {"path", "size", "linkpath"} & {*said}
         ):
             raise BadArchive("has headers that programs read differently")
-        if not said.get("size", "0").isdigit():
+        if whole(said.get("size", "0")) is None:
             raise BadArchive("says a size that is none")
         self._more |= {key: said[key] for key in ("path", "linkpath", "size") if key in said and kind == b"x"}
 
@@ -163,7 +165,7 @@ def _records(words: bytes) -> Iterator[tuple[str, str]]:
     """`LENGTH KEY=VALUE` lines of an extended header (POSIX pax). Raises BadArchive."""
     while words:
         length, blank, _ = words.partition(b" ")
-        count = int(length) if length.isdigit() and len(length) < 9 else 0
+        count = whole(length, 8) or 0
         key, equals, value = words[len(length) + 1 : count - 1].partition(b"=")
         if not (blank and equals and 0 < count <= len(words)):
             raise BadArchive("has a header that can't be read")

@@ -19,6 +19,7 @@ from distui.run.folder import LAUNCH_FILE, LAUNCHED_FILE, STALE_MINUTES
 from distui.run.lines import safe
 from distui.session import Connector
 from distui.spec.inventory import Host
+from distui.whole import whole
 
 # $1 minutes, $2 a run's name or nothing for all. Each folder as seven fields, each of them ended by a NUL.
 _LIST = (
@@ -71,7 +72,7 @@ class Launch:
     def attempt(self) -> tuple[str, int]:
         """What all attempts of the launch have in common, and which of them it is."""
         launch, _, number = self.token.rpartition("-")
-        return launch, int(number) if number.isdecimal() and len(number) < 9 else 0
+        return launch, whole(number, 8) or 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from distui.run.events import HostSampled
 from distui.run.load import load, placed
 from distui.run.silence import is_quiet, silent_for
 from distui.run.state import BEFORE_START, RankState, RunState
+from distui.whole import whole
 
 Tone = Literal["", "muted", "watch", "wrong", "good"]
 
@@ -165,7 +166,7 @@ def network_name(network: HostNetwork | None) -> str:
         return ports[0] if ports else network.ifname
     stem = ports[0].rstrip("0123456789")
     numbers = [p[len(stem) :] for p in ports]
-    if all(p.startswith(stem) for p in ports) and all(n.isdigit() for n in numbers):
+    if all(p.startswith(stem) for p in ports) and all(whole(n) is not None for n in numbers):
         return f"{stem}{min(numbers, key=int)}-{max(numbers, key=int)}"
     return f"{ports[0]} +{len(ports) - 1}"
 

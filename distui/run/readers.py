@@ -19,6 +19,7 @@ from distui.run.end_record import VERDICT_IN
 from distui.run.folder import TOKEN_IN
 from distui.run.lines import safe
 from distui.run.store import StoredRun
+from distui.whole import whole
 
 Act = Literal["look", "mark", "leave", "record", "unread"]
 
@@ -95,11 +96,9 @@ async def visit(
     unread, _, verdict = rest.partition("\n")
     if done.ok and count.strip() == "none":
         return Visit(ours=False)
-    if not count.strip().isdigit():
+    readers = whole(count.strip())
+    if readers is None:
         words = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
         raise HostCommandError(host, f"can't tell who reads {folder} on {host}: {words}")
-    return Visit(True, int(count), verdict, frozenset(int(word) for word in unread.split() if _is_task(word)))
-
-
-def _is_task(word: str) -> bool:
-    return word.isascii() and word.isdigit() and len(word) < 7
+    found = (whole(word, 6) for word in unread.split())
+    return Visit(True, readers, verdict, frozenset(task for task in found if task is not None))

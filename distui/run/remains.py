@@ -13,6 +13,7 @@ from distui.plan.plan import run_folder
 from distui.run.discover import FoundTask, find_runs
 from distui.session import Connector, Session
 from distui.spec.inventory import Host
+from distui.whole import whole
 
 _FOLDER = 'd=$HOME/$1; [ -d "$d" ] && du -sk -- "$d"; :'
 
@@ -72,9 +73,8 @@ async def _containers(session: Session, host: Host, tasks: Sequence[FoundTask]) 
     told = dict(line.split(maxsplit=1) for line in done.text.splitlines() if len(line.split()) == 2)
     found = []
     for task in tasks:
-        size = told.get(task.id, "")
         words = f"{task.labels.engine} container {task.id[:12]}, task {task.labels.task}, {task.status}"
-        found.append(Remain(host.name, words, int(size) if size.isdigit() else None))
+        found.append(Remain(host.name, words, whole(told.get(task.id, ""))))
     return found
 
 
@@ -82,4 +82,5 @@ async def _folder(session: Session, host: Host, run: str) -> list[Remain]:
     place = run_folder("", host.name, run).lstrip("/")
     done = await session.run(("sh", "-c", _FOLDER, "sh", place))
     words = done.text.split(maxsplit=1)
-    return [Remain(host.name, f"~/{place}", int(words[0]) * 1024)] if len(words) == 2 and words[0].isdigit() else []
+    kib = whole(words[0]) if len(words) == 2 else None
+    return [] if kib is None else [Remain(host.name, f"~/{place}", kib * 1024)]

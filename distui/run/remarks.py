@@ -12,6 +12,7 @@ from distui.plan.labels import format_ranks
 from distui.run.board import HOT_C, WARM_C, GpuLane, HostBoard
 from distui.run.links import links
 from distui.run.notes import ecc_words
+from distui.whole import whole
 
 IDLE_S = 900.0
 """Seconds a GPU of a run may do nothing before it is remarked (all-smi's 15 minutes)."""
@@ -107,7 +108,7 @@ def _strangers(host: HostBoard) -> Iterator[Remark]:
         held = sum(p.memory_mib or 0 for _, p in members) / 1024
         size = f", {held:.0f} GB" if held else ""
         what = f"pid {members[0][1].pid}" if len(members) == 1 else f"{len(members)} processes"
-        where = "GPU" if gpus.isdigit() else "GPUs"
+        where = "GPU" if whole(gpus) is not None else "GPUs"
         yield Remark("watch", f"{where} {gpus}: {who} ({what}{size}) is of no run")
 
 

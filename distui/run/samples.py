@@ -8,6 +8,7 @@ from typing import Any
 
 from distui.facts.gpu import pci_key
 from distui.run.events import GpuReading
+from distui.whole import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,8 @@ def _one(now: list[int], before: list[int] | None, seconds: float) -> Traffic:
 
 def _ib_bytes(ports: Mapping[str, list[str]]) -> dict[str, list[int]]:
     """The counters count words of four bytes (kernel: Documentation/infiniband, port_xmit_data)."""
-    readable = {name: pair for name, pair in ports.items() if all(text.isdigit() for text in pair)}
-    return {name: [4 * int(text) for text in pair] for name, pair in readable.items()}
+    words = {name: [whole(text, 20) for text in pair] for name, pair in ports.items()}
+    return {name: [4 * n for n in pair if n is not None] for name, pair in words.items() if None not in pair}
 
 
 def _nvidia(row: str, told: Mapping[str, Any]) -> GpuReading | None:
@@ -102,14 +103,15 @@ def _nvidia(row: str, told: Mapping[str, Any]) -> GpuReading | None:
     fields = told["gpus"]["fields"]
     cells = dict(zip(fields, (cell.strip() for cell in row.split(",")), strict=False))
     index = cells.get("index", "")
-    if row.count(",") + 1 != len(fields) or not index.isdigit():
+    number = whole(index)
+    if row.count(",") + 1 != len(fields) or number is None:
         return None
     heat, margin = _number(cells.get("temperature.gpu")), _number(cells.get("temperature.gpu.tlimit"))
     rx, tx = (_number(text) for text in told["gpus"]["pcie"].get(index, ("", "")))
     xids = {pci_key(_function(pci)): found for pci, found in (told["gpus"]["xid"] or {}).items()}
     xid, since_boot = xids.get(pci_key(cells.get("pci.bus_id")), (None, 0.0))
     return GpuReading(
-        int(index),
+        number,
         utilization_pct=_number(cells.get("utilization.gpu")),
         memory_used_mib=_whole(_number(cells.get("memory.used"))),
         memory_total_mib=_whole(_number(cells.get("memory.total"))),
@@ -169,4 +171,5 @@ def _whole(number: float | None) -> int | None:
 
 
 def _kib_to_mib(text: str) -> int | None:
-    return int(text) >> 10 if text.isdigit() else None
+    kib = whole(text)
+    return None if kib is None else kib >> 10

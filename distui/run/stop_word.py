@@ -13,6 +13,7 @@ from typing import get_args
 
 from distui.run.verdict.evidence import End, Stop, StopCause, corrected
 from distui.run.verdict.stops import STOP_CODES
+from distui.whole import whole
 
 FILE = "stopped"
 
@@ -57,7 +58,7 @@ def read_word(told: str, offset_ms: float | None) -> StopWord | None:
     return StopWord(
         lines[0].strip(),
         cause,  # type: ignore[arg-type]
-        int(code) if code.isascii() and code.isdigit() and len(code) < 4 else None,
+        whole(code, 3),
         _number(grace) or 0.0,
         corrected(_number(lines[-1]) if len(lines) > 1 else None, offset_ms),
     )

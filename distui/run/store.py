@@ -31,6 +31,7 @@ from distui.config import refuse_strangers
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.facts.values import loads, loads_own
 from distui.files import check_folder, lines_of, make_private, open_fd, read_text, reason, write_private
+from distui.whole import whole
 
 KEPT_BUILDS = 50
 """Logs of builds that failed."""
@@ -98,7 +99,7 @@ class StoredRun:
     def earlier(self) -> tuple[int, ...]:
         """The attempts before the newest one of which something is kept here."""
         found = (p.name.removeprefix("attempt-") for p in self.path.glob("attempt-*") if p.is_dir())
-        return tuple(sorted(int(n) for n in found if n.isdigit()))
+        return tuple(sorted(number for name in found if (number := whole(name)) is not None))
 
     def set_aside(self, number: int) -> None:
         """Keep plan and logs of attempt `number`, which has ended, apart: the folder is then the next one's.

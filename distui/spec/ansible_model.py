@@ -13,6 +13,7 @@ from typing import Any
 from distui.spec import ansible_ranges, imported, names
 from distui.spec.imported import SETTINGS, Found, Imported, Setting
 from distui.spec.problems import Wrong, shown
+from distui.whole import whole
 
 _VARIABLES = {
     "addr": ("ansible_host", "ansible_ssh_host"),
@@ -180,7 +181,8 @@ class AnsibleInventory:
 
     def _priority(self, group: str) -> int:
         value = _text(self._variables.get(group, {}).get("ansible_group_priority", 1))
-        return int(value) if value.isdecimal() and len(value) < 10 else 1
+        told = whole(value, 9)
+        return 1 if told is None else told
 
     def _depths(self) -> dict[str, int]:
         """How far each group of groups is from the top, by the longest way. Circles end at the bound."""

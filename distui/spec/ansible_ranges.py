@@ -12,6 +12,7 @@ from itertools import product
 
 from distui.spec.names import MAX_NAMES
 from distui.spec.problems import Wrong, shown
+from distui.whole import whole
 
 _BRACKET = re.compile(r"\[([^\[\]]*)\]")
 _PORT = re.compile(r"(.+):([0-9]{1,5})")
@@ -45,9 +46,9 @@ def _members(text: str, pattern: str) -> tuple[str, ...]:
     """What stands in a bracket, `01:50` or `a:f:2`."""
     begin, colon, rest = text.partition(":")
     end, _, step_text = rest.partition(":")
-    if not colon or not end or not (step_text or "1").isdecimal() or int(step_text[:9] or "1") == 0:
+    step = whole(step_text or "1")
+    if not colon or not end or not step:
         raise Wrong(f"{shown(pattern)}: [{text[:40]}] is not a range; Ansible writes [01:50], [1:9:2] or [a:f]")
-    step = int(step_text[:9] or "1")
     begin = begin or "0"
     if begin in string.ascii_letters and end in string.ascii_letters and len(begin) == len(end) == 1:
         return _letters(begin, end, step, pattern)

@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FLOORS = ("spec", "facts", "plan", "doctor", "run", "cli")
 """Rooms of distui/, lowest first: each may import those before it, errors, session, config and patterns."""
 HEAVY = ("asyncssh", "textual", "torch", "tensorflow", "pydantic", "rich")
-GROUND = ("distui.errors", "distui.session", "distui.config", "distui.files", "distui.framing", "distui.patterns")
+GROUND = ("distui.errors", "distui.session", "distui.config", "distui.files", "distui.framing", "distui.patterns",
+          "distui.whole")  # fmt: skip
 
 
 @functools.cache
@@ -95,6 +96,22 @@ def test_no_room_below_the_screens_loads_ssh_or_screens(fresh_python: Callable[[
     """Importing a room loads neither asyncssh nor textual nor torch."""
     program = f"import sys, {module}; print([m for m in ('asyncssh', 'textual', 'torch') if m in sys.modules])"
     assert fresh_python(program) == "[]\n"
+
+
+def test_only_whole_reads_digits() -> None:
+    """`isdigit` and its like are true of `²` and of more digits than `int` takes: no question to ask before it.
+
+    What travels to hosts imports nothing of distui, and reads what their kernel and nvidia-smi write.
+    """
+    for path in [*files("distui"), *files("remote"), *files("tui")]:
+        if path == ROOT / "distui/whole.py" or path.parent == ROOT / "distui/run/onhost":
+            continue
+        wrong = [
+            node.lineno
+            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(node, ast.Attribute) and node.attr in ("isdigit", "isdecimal", "isnumeric")
+        ]
+        assert not wrong, f"{path.relative_to(ROOT)} asks for digits itself, in lines {wrong}"
 
 
 CALL = "import sys; from distui.cli.main import main; main({words}); print([m for m in {heavy} if m in sys.modules])"

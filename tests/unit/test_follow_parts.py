@@ -16,7 +16,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from distui.facts.values import whole_number
 from distui.run import helper
 from distui.run.container import container_state
 from distui.run.cri import CriParser
@@ -27,6 +26,7 @@ from distui.run.frames import Frame, FrameReader, NoHelper
 from distui.run.onhost.files import Wait
 from distui.run.onhost.wire import GREETING
 from distui.run.samples import Sampler
+from distui.whole import whole
 
 
 def frame(ident: int, kind: bytes, payload: bytes) -> bytes:
@@ -258,7 +258,7 @@ def test_a_supervisor_about_to_write_the_exit_is_waited_for(task: Path) -> None:
 )
 def test_a_whole_number_is_plain_digits(said: object, number: int | None) -> None:
     """What Python calls a digit is not always a number to it, and a number not always one that fits."""
-    assert whole_number(said, 20) == number
+    assert whole(str(said), 20) == number
 
 
 async def test_an_end_that_says_nothing_readable_is_an_end() -> None:

@@ -172,7 +172,7 @@ WORDS = [
     *("object/apply:os.system [id]\n", "{", "}", "[", "]", '"', "'", "|", ">", "%", "\t", "\0"),
     *("\ufeff", "\u202e", "../", "1e999"),
     *("Host ", "HostName ", "slots=", "[all:vars]\n", "ansible_host=", "${A:-", "$", "0-", ","),
-    *("9" * 30, "=", "\x1b]52;c;"),
+    *("9" * 30, "9" * 5000, "²", "=", "\x1b]52;c;"),
     *('File "a.py", line 1, in f\n', "  raise\n", "2026-11-21T02:35:34.123456789Z", "stdout F "),
     *("P ", "running", "\n", "\n"),
 ]  # fmt: skip

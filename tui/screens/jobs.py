@@ -10,6 +10,7 @@ from textual.binding import BindingType
 
 from distui.errors import DistuiError
 from distui.files import read_text, reason
+from distui.whole import whole
 from tui.base import FILTER, Action, View, ViewName, app_of, bindings
 from tui.desk import JobFile
 from tui.job_form import hosts_text
@@ -135,8 +136,8 @@ class JobsScreen(View):
     @property
     def chosen(self) -> JobFile | None:
         """The job under the cursor."""
-        key = self.query_one(RowList).key
-        return self.files[int(key)] if key.isdigit() else None
+        number = whole(self.query_one(RowList).key)
+        return None if number is None else self.files[number]
 
     def action_reread(self) -> None:
         """Look for job files again."""

@@ -18,6 +18,7 @@ from distui.errors import HostCommandError, HostError, SessionLost
 from distui.framing import Behind
 from distui.run.lines import safe
 from distui.session import ByteChannel, Session
+from distui.whole import whole
 
 _RUN = 'echo "$$"; exec "$@" 2>&1'
 """The number of the process first: a build is ended by it, since the engine's client outlives its channel."""
@@ -107,7 +108,7 @@ async def build_image(session: Session, argv: Sequence[str], context: IO[bytes],
     finally:
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
-        if status is None and pid.isdigit():
+        if status is None and whole(pid) is not None:
             with suppress(HostError):
                 await session.run(("kill", "-TERM", pid), timeout=10.0)
         await channel.close()

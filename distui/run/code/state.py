@@ -18,6 +18,7 @@ from distui.plan.tree import Entry, Tree, raw, readable
 from distui.run.code.git_call import call, objects_environment
 from distui.run.code.git_folder import GitFolder, find
 from distui.run.code.scan import pieces
+from distui.whole import whole
 
 SHOWN_DIFF = 200_000
 """Characters of a diff that are kept in a plan."""
@@ -114,7 +115,7 @@ class _Compared:
             if line:
                 head, _, path = line.partition(b"\t")
                 mode, _, blob, size = head.decode().split()
-                yield os.fsdecode(path), _Committed(mode, blob, int(size) if size.isdigit() else 0)
+                yield os.fsdecode(path), _Committed(mode, blob, whole(size) or 0)
 
     # file by file
 

@@ -16,6 +16,7 @@ from functools import lru_cache
 from distui.run.diagnose import signal_name
 from distui.run.verdict.evidence import Line, Lines
 from distui.run.verdict.plain import plain
+from distui.whole import whole
 
 _FAILED = re.compile(r"failed \(exitcode: (-?\d{1,9})\) local_rank: (\d{1,9}) \(pid: (\d{1,9})\)")
 _CLOSING = re.compile(r"(?:Sending|Closing) process (\d{1,9}) (?:closing|via) signal (SIG[A-Z]+)")
@@ -108,7 +109,8 @@ def _heard(told: AgentWords, line: Line) -> AgentWords:
 
 def _signal(told: str) -> str:
     """A signal's name, of which torchrun tells that or its number."""
-    return (signal_name(128 + int(told)) or f"signal {told}") if told.isdigit() else told
+    number = whole(told)
+    return told if number is None else signal_name(128 + number) or f"signal {told}"
 
 
 def _earlier(known: float | None, at: float | None) -> float | None:
