@@ -241,13 +241,14 @@ class Soak:
         outcome.wrong += [f"{viewer}: {viewer.stderr[-1500:]}" for viewer in tracebacks]
 
     def _read_at(self) -> list[str]:
-        """Where the run was followed to its end."""
-        return [HERE] + [ELSEWHERE] * any(v.end is not None for v in self._readers() if v.place == ELSEWHERE)
+        """Where the run was followed to its end; who comes after it is told the end, and where its logs are."""
+        others = (v for v in self._readers() if v.place == ELSEWHERE and v.began("follow"))
+        return [HERE] + [ELSEWHERE] * any(v.end is not None for v in others)
 
     def _readers(self) -> list[Viewer]:
         """All but those elsewhere that came when the run was being removed from its hosts."""
         removed = min(filter(None, (viewer.began("cleanup") for viewer in self.viewers)), default="")
-        return [v for v in self.viewers if v.place == HERE or not v.found_nothing_after(removed)]
+        return [v for v in self.viewers if v.place == HERE or not v.came_after(removed)]
 
     def _count_log(self, outcome: Outcome, rank: int, printed: bytes, place: str) -> None:
         host, wanted = HOSTS[rank], outcome.turn.work.said(rank)
@@ -262,7 +263,8 @@ class Soak:
         gone = lacking(had, printed)
         if not gone:
             return
-        if "unsaid" in loses or ("said" in loses and said_to_miss(self._texts(place), host, rank)):
+        late = place == ELSEWHERE and not had  # who comes when it is being removed has nothing to read
+        if "unsaid" in loses or (("said" in loses or late) and said_to_miss(self._texts(place), host, rank)):
             outcome.missing += gone
             return
         outcome.lost += gone

@@ -81,10 +81,11 @@ class Viewer:
         phases = (event for event in self.events() if event.get("type") == "phase")
         return next((event["ts"] for event in phases if event.get("phase") == phase), "")
 
-    def found_nothing_after(self, moment: str) -> bool:
-        """Whether it said, after this moment, that there is no such run."""
+    def came_after(self, moment: str) -> bool:
+        """Whether it said, after this moment, that there is no such run, or that it can't know how it ended."""
         results = [event for event in self.events() if event.get("type") == "result"]
-        return self.status == ExitCode.NOT_FOUND and bool(results) and "" < moment <= results[-1]["ts"]
+        knows_nothing = self.status in (ExitCode.NOT_FOUND, ExitCode.CONTACT_LOST)
+        return knows_nothing and bool(results) and "" < moment <= results[-1]["ts"]
 
     def kill(self) -> None:
         """SIGKILL to it and its children; returns when it is gone."""

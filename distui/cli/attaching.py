@@ -116,6 +116,7 @@ def adopt(
         limits=wiring.limits(told, adopted=True),
     )
     controller.signs = owner()
+    controller.met = frozenset(task.labels.task for task in live.found.tasks) if live.found is not None else frozenset()
     for name, trouble in live.unreachable.items():
         if name in controller.hosts and trouble.code == "command_timeout":
             controller.hosts[name].silent = trouble

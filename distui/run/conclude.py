@@ -54,8 +54,11 @@ async def recall(run: RunController) -> None:
     await _say(run, record)
     for host in run.hosts.values():
         for task in host.tasks if host.host not in run.known.unmet else ():
-            if task.index not in host.ids:
-                run.known.tracks[task.index].phase = "removed"
+            track = run.known.tracks[task.index]
+            if track.unseen:
+                await run.watch.ends.removed(track)
+            elif task.index not in host.ids:
+                track.phase = "removed"
     keep_here(run.stored, record)
 
 

@@ -128,6 +128,8 @@ class RunController:
         self.signs = ""
         """Who stops the run from here where that is not its owner, in words: left on the hosts for others."""
         self._outbox = Outbox()
+        self.met: frozenset[int] = frozenset()
+        """Tasks that the hosts had when an adopted run was looked for."""
         self._started: frozenset[int] = frozenset()
         """Tasks that were started, as it is recorded here, of a run that is taken up."""
         self._held = contextlib.ExitStack()
@@ -320,7 +322,7 @@ class RunController:
                 return await self._refused(exc)
         else:
             await self._say_unread()
-            self._started = started_here(self.stored)
+            self._started = started_here(self.stored) | self.met
             running = await asyncio.gather(*(self._find(host) for host in self.hosts.values()))
             await recall(self)
             if not any(running) and not self.known.unmet:

@@ -103,6 +103,11 @@ class TaskLog:
                 os.truncate(path, max(0, lengths.get(path.name, 0)))
         return resume
 
+    def read_before(self) -> bool:
+        """Whether an earlier distui has read it to its end into the files here."""
+        _, resume = self._saved(lambda value: value)
+        return isinstance(resume, dict) and bool(resume.get("done"))
+
     def _saved(self, read: Callable[[Any], T]) -> tuple[dict[str, int], T | None]:
         """The lengths and the resume value of the last checkpoint; none when there is none that can be read."""
         try:

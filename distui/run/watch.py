@@ -66,7 +66,7 @@ class Watch:
 
     def ended_before(self) -> None:
         """The run's verdict is recorded: from now on its logs are read, and nothing is said of its ranks' ends."""
-        self.ends = EndsBefore(self.known)
+        self.ends = EndsBefore(self.known, self._emit)
         self.hosts.ranks_ended = True
 
     def lines_before(self) -> dict[int, int]:

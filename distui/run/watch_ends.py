@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 from distui.run import elastic
 from distui.run.diagnose import exit_words
@@ -17,13 +17,21 @@ from distui.run.verdict.outcome import RankEnd, Verdict
 from distui.run.watch_hosts import WatchedHosts
 
 UNSEEN = "its container was removed before its end was seen and its log read"
+UNREAD = "its container was removed before its log was read here"
+
+
+def missing(track: TaskTrack) -> Iterator[tuple[int, str]]:
+    """Each rank of a task whose container is gone, and which of its lines nobody can have any more, in words."""
+    for rank, count in (track.log.lines_before() or dict.fromkeys(track.task.ranks, 0)).items():
+        yield rank, f"what it said after line {count} is missing" if count else "nothing that it said is here"
 
 
 class EndsBefore:
     """Takes in the ends of a run whose verdict is recorded: its logs are read to the end, and nothing is judged."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: Known, emit: Callable[[Event], Awaitable[None]]) -> None:
         self._known = known
+        self._emit = emit
 
     async def exited(self, track: TaskTrack, event: Exited) -> None:
         """A task has ended."""
@@ -38,6 +46,10 @@ class EndsBefore:
     async def removed(self, track: TaskTrack) -> None:
         """Its container or folder is gone."""
         track.phase = "removed"
+        if not track.log.read_before():
+            for rank, what in missing(track):
+                text = f"rank {rank} on {track.task.host}: {UNREAD}: {what}"
+                await self._emit(Notice(self._known.clock(), "warning", text, track.task.host))
         self._known.changed.set()
 
     async def explain(self, host: str) -> None:
@@ -116,8 +128,7 @@ class WatchedEnds:
     async def _say_unread(self, track: TaskTrack) -> None:
         """How it ended nobody knows, and nobody is to blame; which lines nobody can have any more."""
         task, known = track.task, self._known
-        for rank, count in (track.log.lines_before() or dict.fromkeys(task.ranks, 0)).items():
-            what = f"what it said after line {count} is missing" if count else "nothing that it said is here"
+        for rank, what in missing(track):
             await self._emit(RankChanged(known.clock(), rank, task.host, "removed", words=UNSEEN))
             text = f"rank {rank} on {task.host}: {UNSEEN}: {what}"
             await self._emit(Notice(known.clock(), "warning", text, task.host))

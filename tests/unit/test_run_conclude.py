@@ -544,6 +544,29 @@ async def test_a_log_that_somebody_else_has_not_got_keeps_its_container(cluster:
     assert (ended.outcome, cluster.left()) == ("succeeded", [])
 
 
+@pytest.mark.parametrize("verdict", [True, False])
+async def test_who_comes_when_a_run_is_being_removed(cluster: Cluster, tmp_path: Path, verdict: bool) -> None:
+    """The hosts had its containers when they were asked, and have none when they are read: its end is what is recorded
+    there, else nobody's to tell. No line of it is here, which is said.
+    """
+    controller = started(cluster)
+    controller.detach = True
+    await cluster.drive(controller)
+    elsewhere, here, late = two_readers(cluster, tmp_path, controller)
+    late.met = frozenset({0, 1})
+    await asyncio.gather(cluster.drive(here), end_all(cluster, 0, 3))
+    assert cluster.left() == []
+    if verdict:
+        record = end_here(here.stored)
+        assert record is not None
+        for host in cluster.hosts:
+            files = {"launched": f"me@here\n1\n{controller.token}\n", "verdict": record.text("r1")}
+            host.files |= {f"{FOLDER.format(host.name)}/{name}": text.encode() for name, text in files.items()}
+    ended = await elsewhere.drive(late)
+    assert (ended.outcome, ended.failure and ended.failure.rank) == (("failed", 1) if verdict else ("unknown", None))
+    assert elsewhere.said().count("nothing that it said is here") == 2
+
+
 @pytest.mark.parametrize("late", [False, True])
 async def test_a_stop_asked_of_who_keeps_containers_removes_them(cluster: Cluster, late: bool) -> None:
     """`run --keep`, and `distui stop` beside it: while ranks run, and when the run has just ended."""
