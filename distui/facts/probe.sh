@@ -76,13 +76,13 @@ from_file() {
   [ -n "$line" ] && printf '%s\t%s\n' "$1" "$line"
 }
 
-# heard COMMAND...: its output in $said, up to 300 kB, and its exit status in $code.
+# heard COMMAND...: its output in $said, up to 300 kB, and its exit status in $code. The end is looked for before it is
+# cut off: shells need the square of the length to find that there is nothing to cut, which is minutes.
 heard() {
   said=$({ "$@"; printf '\nended=%s' "$?"; } 2>&1 | first -c 300000)
-  code=${said##*ended=}
-  case $code in
-    '' | *[!0-9]*) code=141 ;;
-    *) said=${said%ended=*} ;;
+  case $said in
+    *ended=[0-9] | *ended=[0-9][0-9] | *ended=[0-9][0-9][0-9]) code=${said##*ended=} said=${said%ended=*} ;;
+    *) code=141 ;;
   esac
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -280,6 +281,16 @@ def test_a_driver_that_fails_is_a_reason(run: Run, shim: Shim, words: str, statu
     assert gpus.problem is not None and gpus.problem.code == code
 
 
+def processes_below(folder: Path) -> list[str]:
+    """What runs with a program of this folder in its PATH."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str(folder / "bin").encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text().replace("\0", " ")[:80])
+    return found
+
+
 def processes_with(marker: str) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -316,12 +327,18 @@ def test_a_process_nobody_can_end_does_not_hold_the_probe(run: Run, shim: Shim, 
     assert facts.nics
 
 
-def test_output_without_end_is_cut(run: Run, shim: Shim) -> None:
-    """A command that prints forever is cut off at a megabyte; the rest of the host is still read."""
-    shim("nvidia-smi", "exec yes rubbish")
-    facts = run(limit=1)
+@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+def test_output_without_end_is_cut(run: Run, shim: Shim, tmp_path: Path, shell: tuple[str, ...]) -> None:
+    """Commands that print forever are cut off; the rest of the host is still read, and no shell goes on with them."""
+    for name in ("nvidia-smi", "docker"):
+        shim(name, "exec yes rubbish")
+    facts = run(Host("node01"), limit=1, shell=shell)
     assert facts.gpu.gpus == () and facts.gpu.problem is not None
     assert facts.nics
+    end = time.monotonic() + 60
+    while left := processes_below(tmp_path):
+        assert time.monotonic() < end, left
+        time.sleep(0.05)
 
 
 def docker(shim: Shim, version: str, info: str, *, status: int = 0, stderr: str = "") -> None:
