@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from secrets import token_hex
 from typing import IO
 
 from distui.errors import HostCommandError, HostError, SessionLost
@@ -477,9 +478,13 @@ class HostRun:
         return (await self.visit(reader, "record")).verdict
 
     async def say_stopped(self, word: StopWord) -> None:
-        """Leave word on the host that somebody stops this run, for whoever follows it. The first word stays."""
+        """Leave word on the host that somebody stops this run, for whoever follows it. The first word stays, also of
+        somebody else's stop just before.
+        """
         if not self._word_left:
-            await self._put(f"{await self.run_dir()}/{stop_word.FILE}", word.text().encode())
+            path = f"{await self.run_dir()}/{stop_word.FILE}"
+            beside = f"{path}-{token_hex(4)}"
+            await self._again(("sh", "-c", stop_word.SAY, "distui-say", path, word.text(), beside, str(word.minutes)))
             self._word_left = True
 
 

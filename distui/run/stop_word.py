@@ -26,6 +26,15 @@ ASK = """
   { echo; stat -c %.Y -- "$1" 2>/dev/null || stat -c %Y -- "$1" 2>/dev/null || :; }
 """.strip()
 
+# $1 the file, $2 what is to be in it, $3 a name beside it that nobody else uses, $4 minutes. Of several who stop the
+# run the first ended its ranks: what was left within the last minutes stays, also where all come at once.
+SAY = """
+umask 077
+printf '%s' "$2" >"$3" || exit
+ln -- "$3" "$1" 2>/dev/null || [ -n "$(find "$1" -prune -type f -mmin "-$4" 2>/dev/null)" ] || mv -f -- "$3" "$1"
+rm -f -- "$3"
+""".strip()
+
 
 @dataclass(frozen=True, slots=True)
 class StopWord:
@@ -41,6 +50,11 @@ class StopWord:
     def text(self) -> str:
         """As it is written."""
         return f"{self.who}\n{self.cause} {'-' if self.exit is None else self.exit} {self.grace:g}\n"
+
+    @property
+    def minutes(self) -> int:
+        """How long it may be what ends ranks, in whole minutes."""
+        return math.ceil((self.grace + TO_END) / 60)
 
     def made(self, end: End) -> bool:
         """Whether it may be what ended a task: that ended after it, and not long after its grace was over."""

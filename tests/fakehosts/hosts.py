@@ -91,6 +91,10 @@ class FakeHost:
                     return Completed(argv, 1, b"", b"")
                 written = f"\n{self.written[path]}\n" if path in self.written else "\n"
                 return Completed(argv, 0, self.files[path] + written.encode(), b"")
+            case ("sh", "-c", _, "distui-say", path, text, _, _):
+                if path not in self.files:
+                    self.files[path] = text.encode()
+                    self.puts.append((path, text.encode(), 0o600))
             case ("sh", "-c", script, "sh", folder, token) if "rm -rf" in script:
                 names = ("launch", "launched") if token else ("launch",)
                 claims = [self.files[path].decode() for n in names if (path := f"{folder}/{n}") in self.files]
@@ -172,7 +176,7 @@ class FakeHost:
 
 def verb_of(argv: Sequence[str]) -> str:
     """Docker's own verb (`ps`, `run` ...), or what else it is: forget, cat, take, hold, lease, taken, free, mark,
-    marks, unmark, visit, folder, home, put, reach.
+    marks, unmark, visit, folder, home, put, say, reach.
     """
     match tuple(argv):
         case ("docker", verb, *_):

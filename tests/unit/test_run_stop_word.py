@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from distui.run.stop_word import ASK, StopWord, looks_stopped, read_word, stop_by
+from distui.run.stop_word import ASK, SAY, StopWord, looks_stopped, read_word, stop_by
 from distui.run.verdict.evidence import End, Stop
 
 BOB = StopWord("bob@laptop", "user", 130, 5.0)
@@ -81,3 +81,34 @@ def test_ends_that_make_somebody_ask() -> None:
     asked = [End(143), End(137), End(None, state="removed"), End(0, signalled=True), End(3, signalled=None)]
     assert all(map(looks_stopped, asked))
     assert not any(map(looks_stopped, [End(0), End(1), End(137, oom=True)]))
+
+
+def say(path: Path, who: str, beside: str) -> None:
+    argv = ("sh", "-c", SAY, "distui-say", path, StopWord(who).text(), path.parent / beside, "1")
+    subprocess.run(argv, check=True)
+
+
+def test_the_word_of_the_first_who_stops_a_run_stays(tmp_path: Path) -> None:
+    """It is what ended the ranks; one of long ago ended none."""
+    path = tmp_path / "stopped"
+    say(path, "bob", "a")
+    say(path, "ann", "b")
+    assert path.read_text().splitlines()[0] == "bob"
+    os.utime(path, (time.time() - 3600,) * 2)
+    say(path, "eve", "c")
+    assert path.read_text().splitlines()[0] == "eve"
+    assert time.time() - path.stat().st_mtime < 600
+    assert [left.name for left in tmp_path.iterdir()] == ["stopped"]
+
+
+def test_of_many_who_stop_a_run_at_once_one_leaves_word(tmp_path: Path) -> None:
+    """Nobody overwrites it, whoever was faster."""
+    path = tmp_path / "stopped"
+    argv = [("sh", "-c", SAY, "s", path, StopWord(f"u{n}").text(), tmp_path / f"w{n}", "1") for n in range(20)]
+    running = [subprocess.Popen(words) for words in argv]
+    while not path.exists():
+        time.sleep(0.001)
+    first = path.read_bytes()
+    assert [process.wait() for process in running] == [0] * 20
+    assert path.read_bytes() == first
+    assert [left.name for left in tmp_path.iterdir()] == ["stopped"]
