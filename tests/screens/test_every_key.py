@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -73,12 +73,29 @@ async def test_every_key_of_a_view(place: str, action: Action, open_app: Any, de
         await tried(case, place, action)
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if place not in OWN_APP])
-async def test_every_key_of_a_screen(place: str, open_app: Any, desk: FakeDesk, lent: Any) -> None:
-    """The same for screens that are opened anew each time, in one app."""
+TOGETHER = 6
+"""Actions that are tried in one app: a test that tries all of a screen with many would take minutes."""
+
+
+def in_parts() -> Iterator[Any]:
+    """The actions of each place whose screens are opened anew each time, some at a time."""
+    for place in (place for place in PLACES if place not in OWN_APP):
+        for part, actions in enumerate(batched(PLACES[place], TOGETHER), 1):
+            yield pytest.param(place, actions, id=f"{place}, {part}")
+
+
+def batched(actions: Sequence[Action], size: int) -> list[Sequence[Action]]:
+    return [actions[begin : begin + size] for begin in range(0, len(actions), size)]
+
+
+@pytest.mark.parametrize(("place", "actions"), list(in_parts()))
+async def test_every_key_of_a_screen(
+    place: str, actions: Sequence[Action], open_app: Any, desk: FakeDesk, lent: Any
+) -> None:
+    """The same for screens that are opened anew each time, some actions in one app."""
     wrong = []
     async with opened(open_app, desk, lent) as case:
-        for action in PLACES[place]:
+        for action in actions:
             checked(place, action)
             try:
                 await tried(case, place, action)
