@@ -246,7 +246,7 @@ class ContainerReader:
         async with self._reporting:
             if self._exited:
                 return
-            asks = not self.signalled and (exited.code != 0 or self._unseen)
+            asks = not self.signalled and (exited.code != 0 or self._target.adopted)
             if asks and await self._was_signalled(exited, feed):  # else a live event may have come meanwhile
                 self.signalled = True
             self._exited = True

@@ -186,10 +186,16 @@ class WatchedEnds:
     async def _maybe_stopped(self, track: TaskTrack, end: End) -> None:
         """It ended as stopped ones do, but not by us: read who did now, for they remove their word soon."""
         untold = track.task.engine == "process"  # there is no engine that tells of signals
-        if (untold or looks_stopped(end)) and self._known.stop_began is None:
-            word = await self._hosts.ask_who_stopped(track.task.host)
-            if word is not None and (stop := stop_by(word, [end])) is not None:
-                self._known.stopped(stop)
+        if not (untold or looks_stopped(end)):
+            return
+        ours = self._known.stop_began
+        if ours is not None and (end.at is None or end.at >= ours):
+            return
+        word = await self._hosts.ask_who_stopped(track.task.host)
+        if word is None or (ours is not None and not word.made(end)):  # it may be our own, of after that
+            return
+        if (stop := stop_by(word, [end])) is not None:
+            self._known.stopped(stop)
 
     async def _say_left(self, track: TaskTrack) -> None:
         """What the end of a node means for a run that may lose some."""

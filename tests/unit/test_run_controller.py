@@ -30,7 +30,9 @@ from distui.run.events import (
 )
 from distui.run.followed import Back, Drained, Exited, Lost, Note, Removed
 from distui.run.resume import ResumePoint
+from distui.run.stop_word import StopWord
 from distui.run.store import AlreadyFollowed
+from distui.run.verdict.evidence import Stop
 from distui.session import Completed
 from distui.spec.job import Success
 from fakehosts.runs import Cluster, facts_of, use_fake_follower
@@ -571,6 +573,26 @@ async def test_word_of_a_stop_is_read_before_its_author_cleans_up(cluster: Clust
         two.containers[0].end(143)
 
     ended = await cluster.run(cluster.plan(), stop())
+    assert (ended.outcome, ended.exit) == ("stopped", 143)
+
+
+async def test_ranks_that_another_stop_ended_before_ours_began(cluster: Cluster) -> None:
+    """Two stop a run at one instant: the ranks end well on the other one's signal, and are seen to when ours begins."""
+    controller = cluster.controller(cluster.plan())
+
+    async def stop() -> None:
+        await until(running(cluster))
+        now = time.time()
+        for host in cluster.hosts:
+            path = f"/home/u/.local/state/distui/hosts/{host.name}/r1/stopped"
+            host.files[path] = StopWord("bob@laptop", "user", 143, 5.0).text().encode()
+            host.written[path] = now - 21
+        controller.known.stopped(Stop(now, "user", exit=143))
+        for task, host in enumerate(cluster.hosts):
+            host.news.put_nowait(Exited(task, 0, "exited", finished_at=now - 20, signalled=True))
+            host.containers[0].end(0)
+
+    ended = await cluster.drive(controller, stop())
     assert (ended.outcome, ended.exit) == ("stopped", 143)
 
 
