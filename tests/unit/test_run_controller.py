@@ -32,7 +32,6 @@ from distui.run.followed import Back, Drained, Exited, Lost, Note, Removed
 from distui.run.resume import ResumePoint
 from distui.run.stop_word import StopWord
 from distui.run.store import AlreadyFollowed
-from distui.run.verdict.evidence import Stop
 from distui.session import Completed
 from distui.spec.job import Success
 from fakehosts.runs import Cluster, facts_of, use_fake_follower
@@ -587,10 +586,15 @@ async def test_ranks_that_another_stop_ended_before_ours_began(cluster: Cluster)
             path = f"/home/u/.local/state/distui/hosts/{host.name}/r1/stopped"
             host.files[path] = StopWord("bob@laptop", "user", 143, 5.0).text().encode()
             host.written[path] = now - 21
-        controller.known.stopped(Stop(now, "user", exit=143))
+        reached = [host.hold("stop") for host in cluster.hosts]
+        controller.request_stop("user", exit=ExitCode.TERMINATED)
+        for one in reached:
+            await one.wait()
         for task, host in enumerate(cluster.hosts):
             host.news.put_nowait(Exited(task, 0, "exited", finished_at=now - 20, signalled=True))
-            host.containers[0].end(0)
+        await until(lambda: all(track.end is not None for track in controller.known.tracks.values()))
+        for host in cluster.hosts:
+            host.gates["stop"].set()
 
     ended = await cluster.drive(controller, stop())
     assert (ended.outcome, ended.exit) == ("stopped", 143)
