@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from distui.facts.host import Engine, Trouble
-from distui.facts.values import JsonObject, Reply, as_object, as_text, load_json
+from distui.facts.values import CUT_OFF, JsonObject, Reply, as_object, as_text, load_json
 
 _CONFLICT = re.compile(r"already in use by (?:container )?\"?([0-9a-f]{12,64})\b")
 
@@ -77,11 +77,15 @@ _COMPILED = tuple((code, re.compile(p, re.IGNORECASE), message, hint) for code, 
 def classify(stderr: str, rc: int | None) -> Trouble:
     """Why an engine's command failed: its stderr (and stdout) and exit code, as a class with words and a hint.
 
-    Codes: daemon_down, docker_permission, sudo_password, sudo_denied, engine_missing, engine_timeout,
+    Codes: daemon_down, docker_permission, sudo_password, sudo_denied, engine_missing, engine_timeout, engine_endless,
     name_conflict, disk_full, no_gpu_runtime, gpu_missing, gpu_driver, device_missing, ulimit_refused, port_in_use,
     mount_failed, image_missing, image_pull_failed, image_auth, image_wrong_arch, init_missing,
     command_not_found, command_not_executable, bad_name, bad_arguments, no_such_container, unknown.
     """
+    if rc == CUT_OFF:
+        return Trouble(
+            "engine_endless", "the container engine prints without end", "see which program its command is on the host"
+        )
     text = stderr[:20_000]
     for code, pattern, message, hint in _COMPILED:
         if pattern.search(text):

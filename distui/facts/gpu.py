@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from distui.facts.gpu_list import ListedGpu
 from distui.facts.host import Gpu, GpuProcess, Gpus, Trouble
-from distui.facts.values import Reply, integer, known, number
+from distui.facts.values import CUT_OFF, Reply, integer, known, number
 
 _LOST = re.compile(r"GPU is lost|fallen off the bus", re.IGNORECASE)
 _HANDLE = re.compile(
@@ -28,6 +28,12 @@ _HUNG = Trouble(
     "the driver hangs; look at `dmesg | grep -i -e xid -e nvrm` and reboot the host",
 )
 
+_ENDLESS = Trouble(
+    "nvidia_smi_endless",
+    "nvidia-smi prints without end",
+    "run `nvidia-smi` on the host, and see which program it is: `command -v nvidia-smi`",
+)
+
 
 def classify(text: str, status: int | None) -> Trouble | None:
     """Why nvidia-smi did not answer, or None when it did. `status` is its exit code, None if it hung.
@@ -38,6 +44,8 @@ def classify(text: str, status: int | None) -> Trouble | None:
         return None
     if status is None or status in (124, 137):
         return _HUNG
+    if status == CUT_OFF:
+        return _ENDLESS
     if status in (126, 127):
         return Trouble("not_installed", "nvidia-smi is not installed")
     for code, codes, words, message, hint in _FAILURES:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 JsonObject = Mapping[str, object]
+CUT_OFF = 141  # the status of a command that printed more than the probe reads: SIGPIPE's, as shells give it
 
 _UNKNOWN = frozenset(
     {"", "n/a", "na", "not supported", "not available", "err!", "error", "unknown", "unknown error", "none",

@@ -303,8 +303,8 @@ def test_hosts_that_answer_rubbish_without_end(lab: Any, home: Path, distui: Dis
         h3.exec("hostname h3; rm -f /root/precious; docker rm -f stranger way; true")
 
     assert (probe.returncode, listing.returncode) == (0, 0), seen + printed
-    assert b"nvidia-smi does not answer" in seen
-    assert b"the container engine does not answer" in seen
+    assert b"nvidia-smi prints without end" in seen
+    assert b"the container engine prints without end" in seen
     assert re.search(rb"h3 +up .* 2xH100-80GB 0% .* docker 20", seen)
     assert not any(evil in shown for evil in EVIL for shown in (seen, printed)), seen + printed
     assert re.findall(rb"^(\w+) .* running", printed, re.M) == [b"evil"]

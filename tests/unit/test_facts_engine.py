@@ -43,6 +43,7 @@ from distui.facts.values import Reply
         ("sh: docker: nicht gefunden", 127, "engine_missing"),
         ("", None, "engine_timeout"),
         ("", 124, "engine_timeout"),
+        ("permission denied ../../x", 141, "engine_endless"),
         ("something new", 125, "unknown"),
     ],
 )

@@ -85,7 +85,7 @@ def test_exit_codes_decide_before_words() -> None:
     """Messages are translated; the man page's exit codes are not."""
     codes = {4: "insufficient_permissions", 6: "no_devices", 9: "driver_not_loaded", 12: "driver_library_missing",
              15: "gpu_lost", 18: "driver_mismatch", 127: "not_installed", None: "nvidia_smi_timeout",
-             124: "nvidia_smi_timeout", 255: "nvidia_smi_failed"}  # fmt: skip
+             124: "nvidia_smi_timeout", 141: "nvidia_smi_endless", 255: "nvidia_smi_failed"}  # fmt: skip
     for status, code in codes.items():
         trouble = gpu.classify("irgendein Fehler", status)
         assert trouble is not None and trouble.code == code
