@@ -25,6 +25,19 @@ class Cause:
     """It waited for others in vain: a rank that failed in another way comes before it."""
 
 
+def _child(signals: str, words: str) -> str:
+    """How launchers say that a process of theirs ended by one of these signals: subprocess, DeepSpeed, Lightning and
+    torch's spawn, torchrun, Open MPI, MPICH and Hydra, srun.
+    """
+    return (
+        rf"died with <Signals\.(?:{signals})\b|return code = -(?:{signals})\b"
+        rf"|terminated with (?:code -|signal )(?:{signals})\b|\(exitcode: -(?:{signals})\)"
+        rf"|^\s*exitcode\s*: -(?:{signals})\b|exited on signal (?:{signals})\b"
+        rf"|KILLED BY SIGNAL: (?:{signals})\b|EXIT STRING: .*\(signal (?:{signals})\)"
+        rf"|srun: error: \S+: tasks? [\d,-]+: (?:{words})"
+    )
+
+
 RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), cause)
     for pattern, cause in (
@@ -62,10 +75,18 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("a DataLoader worker crashed", "`num_workers=0` in the program shows where"),
         ),
         (
-            r"died with <Signals\.SIGKILL|return code = -9\b",
+            _child("9|SIGKILL", "Killed"),
             Cause(
                 "a process that it had started was killed, most likely for lack of memory",
                 "`dmesg -T | grep -i 'killed process'` there tells whether the host ran out of memory",
+                vague=True,
+            ),
+        ),
+        (
+            _child("4|6|7|8|11|SIG(?:ILL|ABRT|BUS|FPE|SEGV)", "Segmentation fault|Aborted|Bus error"),
+            Cause(
+                "a process that it had started crashed in compiled code",
+                "the first error above; PYTHONFAULTHANDLER=1 in `env:` prints where",
                 vague=True,
             ),
         ),
@@ -75,8 +96,16 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (r"No space left on device|\[Errno 28\]", Cause("the disk is full", "free space where the program writes")),
         (
+            r"Disk quota exceeded|\[Errno 122\]",
+            Cause("the quota of the disk is used up", "free space of this user there, or have the quota raised"),
+        ),
+        (
+            r"OSError: \[Errno 5\]|: Input/output error$",
+            Cause("a disk or a shared folder failed", "`dmesg -T` there, and on the host that shares the folder"),
+        ),
+        (
             r"DefaultCPUAllocator: (can't allocate|not enough) memory|Unable to allocate [\d.]+ [KMGT]?iB for an array"
-            r"|std::bad_alloc|^(\[rank\d+\]: )?MemoryError\b",
+            r"|std::bad_alloc|^(\[rank\d+\]: )?MemoryError\b|OSError: \[Errno 12\]",
             Cause(
                 "the host's memory, or what the container may use of it, is used up", "use less, or raise `--memory`"
             ),
@@ -196,7 +225,8 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("a file the program needs is not there", "check `volumes:`, `data:` and `workdir:` on this host"),
         ),
         (
-            r"PytorchStreamReader failed|failed finding central directory|unexpected EOF, expected \d+ more bytes",
+            r"PytorchStreamReader failed|failed finding central directory|unexpected EOF, expected \d+ more bytes"
+            r"|SafetensorError: Error while deserializing header",
             Cause("a checkpoint is damaged or was cut off", "start from the one before it"),
         ),
         (

@@ -70,7 +70,12 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
             "host's memory",
         ),
         ("[rank1]: MemoryError", "host's memory"),
+        ("OSError: [Errno 12] Cannot allocate memory", "host's memory"),
         ("OSError: [Errno 24] Too many open files: '/data/7.npy'", "too many files"),
+        ("OSError: [Errno 122] Disk quota exceeded: '/nfs/mp_rank_03.pt'", "quota"),
+        ("OSError: [Errno 5] Input/output error: '/nfs/part-7'", "shared folder failed"),
+        ("cat: /nfs/part-7: Input/output error", "shared folder failed"),
+        ("safetensors_rust.SafetensorError: Error while deserializing header: MetadataIncompleteBuffer", "damaged"),
         ("RuntimeError: can't start new thread", "threads or processes"),
         ("OSError: [Errno 116] Stale file handle: '/data'", "shared folder went away"),
         ("OSError: [Errno 30] Read-only file system: '/out/last.pt'", "writes where it may not"),
@@ -137,6 +142,34 @@ def test_usual_messages_have_a_cause(line: str, part: str) -> None:
     assert cause is not None
     assert part in cause.text
     assert cause.hint
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "subprocess.CalledProcessError: Command '['python3', 'x.py']' died with <Signals.{name}: {number}>.",
+        "[launch.py:321:sigkill_handler] ['python3', '-u', 'x.py', '--local_rank=1'] exits with return code = -{number}",
+        "[rank: 1] Child process with PID 41 terminated with code -{number}. Forcefully terminating all other processes",
+        "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal {name}",
+        "torch/distributed/elastic/multiprocessing/api.py:826] failed (exitcode: -{number}) local_rank: 0 (pid: 30)",
+        "  exitcode  : -{number} (pid: 30)",
+        "mpirun noticed that process rank 2 with PID 0 on node h2 exited on signal {number} ({words}).",
+        "=   KILLED BY SIGNAL: {number} ({words})",
+        "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: {words} (signal {number})",
+        "srun: error: node03: task 5: {words}",
+        "srun: error: node03: tasks 4-7: {words} (core dumped)",
+    ],
+)
+def test_a_launcher_that_tells_how_its_process_ended(line: str) -> None:
+    """Killed is not crashed, and neither is said of a process that ended with a status."""
+    killed = cause_of([line.format(name="SIGKILL", number=9, words="Killed")])
+    crashed = cause_of([line.format(name="SIGSEGV", number=11, words="Segmentation fault")])
+    ended = cause_of([line.format(name="SIGTERM", number=15, words="Terminated")])
+
+    assert killed is not None and "was killed" in killed.text
+    assert crashed is not None and "crashed" in crashed.text
+    assert killed.vague and crashed.vague
+    assert ended is None
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,16 @@ def test_an_echo_alone_claims_no_certainty() -> None:
     assert (failure(found)[0], found.certainty) == (0, "uncertain")
 
 
+@pytest.mark.parametrize(("code", "cause"), [(134, "a peer went away"), (139, "the program crashed in compiled code")])
+def test_what_was_said_before_an_abort_explains_it(code: int, cause: str) -> None:
+    """NCCL and JAX abort when they have lost a peer; a crash that follows on a loss is still a crash."""
+    found = verdict(
+        task(0, ended(11.0, code), *said(10.0, ECHO)), task(1, ended(20.0, 143)), stop=Stop(11.2, "failure")
+    )
+    assert found.failure is not None
+    assert (found.first, found.failure.cause) == ((0,), cause)
+
+
 def test_a_rank_that_is_killed_says_nothing_and_is_first() -> None:
     """All others echo it, a moment before the engine tells of its end."""
     killed = task(1, ended(10.02, 137))

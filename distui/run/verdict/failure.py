@@ -69,9 +69,16 @@ def cause_of_part(part: Part) -> Cause | None:
         return said if said is not None and not said.secondary else cause_of_exit(part.code, oom=True)
     if said is not None and not said.secondary:
         return said
-    if part.outlived or (part.code == 137 and part.words is not None):
+    if part.outlived or _ended_itself(part):
         return said
     return cause_of_exit(part.code, error=part.error) or said
+
+
+def _ended_itself(part: Part) -> bool:
+    """Whether it said why before its signal: Lightning kills itself, NCCL and JAX abort when they have lost a peer."""
+    if part.words is None:
+        return False
+    return part.code == 137 or (part.code == 134 and part.words.cause is not None)
 
 
 def _said(part: Part) -> Sequence[str]:
