@@ -263,6 +263,14 @@ def test_a_stop_from_elsewhere_is_no_failure() -> None:
     assert found.ranks[1].words == "stopped by ann@desk (exit 143)"
 
 
+@pytest.mark.parametrize(("at", "relation"), [(10.2, "stopped"), (10.5, "followed")])
+def test_what_ends_with_the_first_one_did_not_surely_follow_it(at: float, relation: str) -> None:
+    """Neither says a word, no signal came to it, and a stop had begun: whether it was before can't be told at 10.2."""
+    killed = task(0, ended(10.0, 0, oom=True), host="h1")
+    found = verdict(killed, task(1, ended(at, 1), host="h1"), stop=Stop(10.0, "user"))
+    assert (failure(found)[0], found.ranks[1].relation) == (0, relation)
+
+
 def test_the_job_s_limit_is_a_stop() -> None:
     """The first task that reached it ended the run."""
     rules = Rules(max_duration=10.0)
@@ -349,6 +357,48 @@ def test_only_the_last_round_of_a_torchrun_counts() -> None:
     first = (Line(1.0, "failed (exitcode: 7) local_rank: 0 (pid: 3) of binary: p"),)
     told = agent_words((*first, *agent(10.0, (1, 1, 22), closed=(21,))))
     assert (list(told.ends), told.ends[1].code, told.closed, told.noticed_at) == ([1], 1, {21}, 10.0)
+
+
+FIRST_ROUND = (
+    Line(20.0, "W0101 Sending process 30 closing signal SIGTERM"),
+    Line(21.0, "E0101 failed (exitcode: 1) local_rank: 1 (pid: 31) of binary: p"),
+)
+RESTARTS = Rules(launcher="torchrun", max_restarts=1)
+
+
+def test_what_a_rank_said_in_a_round_before_does_not_count() -> None:
+    """Rank 1 raised, all were started anew, and rank 0 fails: torchrun ends rank 1, which says nothing more."""
+    told = (*FIRST_ROUND, *agent(31.0, (1, -15, 41), (0, 3, 40), closed=(41,)))
+    own = {0: (Line(30.0, "begins"),), 1: said(19.8, ROOT)}
+    found = verdict(node(0, (0, 1), ended(32.0), told, own), rules=RESTARTS)
+    assert (failure(found), found.certainty, relations(found)) == ((0, "exit 3"), "certain", ["first", "followed"])
+
+
+def test_a_round_of_which_torchrun_says_nothing() -> None:
+    """Its container is killed while the ranks that it started anew work: none of them had failed."""
+    own = {0: (Line(30.0, "begins"),), 1: (*said(19.8, ROOT), Line(30.0, "begins"))}
+    killed = node(0, (0, 1), ended(52.0, 137), FIRST_ROUND, own)
+    found = verdict(killed, rules=RESTARTS)
+    assert (failure(found), relations(found)) == ((None, "killed by SIGKILL, exit 137"), ["first", "first"])
+    assert verdict(killed, stop=Stop(51.9, "user"), rules=RESTARTS).failure is None
+
+
+def test_a_round_begins_long_after_what_torchrun_stopped() -> None:
+    """Another node had failed: the ranks of this one were stopped and started anew, without a word of that."""
+    told = (Line(1.0, "Sending process 30 closing signal SIGTERM"), *agent(99.0, (0, 3, 40)))
+    words = agent_words(told)
+    assert (words.noticed_at, words.since, words.closed) == (99.0, 1.0, frozenset())
+
+
+def test_a_signal_belongs_to_the_round_that_it_ends() -> None:
+    """It is told before the ranks are stopped."""
+    got = Line(55.0, "Received 15 death signal, shutting down workers")
+    stops = Line(55.1, "Sending process 40 closing signal SIGTERM")
+    assert agent_words((*FIRST_ROUND, got, stops)).signal == "SIGTERM"
+    assert (
+        agent_words((FIRST_ROUND[0], Line(1.0, got.text), FIRST_ROUND[1], stops, *agent(200.0, (0, 1, 50)))).signal
+        == ""
+    )
 
 
 @pytest.mark.parametrize(("code", "status"), [("3", 3), ("-9", 137)])

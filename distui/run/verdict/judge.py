@@ -83,7 +83,7 @@ def _after_the_stop(part: Part, group: First | None) -> Relation:
     if group.has(part):
         return "alike"
     if words is None or words.at is None:
-        return "followed" if part.by_itself else "stopped"
+        return "followed" if part.by_itself and _surely_after(part, group.chief) else "stopped"
     unsignalled = end is not None and end.seen_at is not None and end.signalled is False and part.code not in STOP_CODES
     if unsignalled and (words.weight != "own" or _surely_after(part, group.chief)):
         return "followed"  # it ended by its own words before a signal reached it

@@ -20,6 +20,9 @@ from distui.run.verdict.torchrun import AgentWords, agent_words
 AT_ONCE = 2.0
 """Seconds after a stop began in which a task may end before its signal has come to it."""
 
+ANEW = 1.0
+"""Seconds after torchrun has ended its ranks from which on those it started anew may speak."""
+
 How = Literal["failed", "succeeded", "stopped", "taken", "open"]
 """`taken`: torchrun ended it, since others of its node had failed. `open`: not known to have ended."""
 
@@ -155,7 +158,7 @@ def _of_node(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None) ->
     if end.code == 0 and not end.oom:
         yield from (Part(task, (rank,), "succeeded", 0, ended(evidence, task)) for rank in task.ranks)
         return
-    told = agent_words(task.lines.get(None, ()))
+    told = _newest_round(agent_words(task.lines.get(None, ())), evidence, task)
     parts = [_of_process(evidence, task, end, told, place, stop) for place in range(len(task.ranks))]
     known = [part for part in parts if part is not None]
     rest = tuple(rank for rank, part in zip(task.ranks, parts, strict=True) if part is None)
@@ -169,7 +172,7 @@ def _of_process(
 ) -> Part | None:
     """One rank by its agent's word or its own; None where neither says how it ended."""
     rank, its = task.ranks[place], told.ends.get(place)
-    lines = task.lines.get(rank, ())
+    lines = _of_this_round(task.lines.get(rank, ()), told)
     doubt = evidence.doubt(task.host)
     seen = noticed(evidence, task, told, its)
     part = Part(task, (rank,), "failed", its.code if its else None, seen, stop=stop)
@@ -189,6 +192,21 @@ def _of_process(
     if stop is not None and caused(stop, end, its.code, told.noticed_at or end.at, doubt):
         return replace(part, how="stopped", words=last_words(lines))
     return _failed(evidence, part, None if stop is not None else last_words(lines))
+
+
+def _newest_round(told: AgentWords, evidence: Evidence, task: TaskSeen) -> AgentWords:
+    """What torchrun said of the ranks' last round: nothing where they worked on after all that it said."""
+    if told.heard_at is None or told.reported or told.signal or not evidence.rules.max_restarts:
+        return told
+    newest = AgentWords(since=told.heard_at)
+    spoke = any(_of_this_round(task.lines.get(rank, ()), newest) for rank in task.ranks)
+    return newest if spoke else told
+
+
+def _of_this_round(lines: Lines, told: AgentWords) -> Lines:
+    """What was said since torchrun last started its ranks anew."""
+    since = told.since
+    return lines if since is None else tuple(line for line in lines if line.at is None or line.at > since + ANEW)
 
 
 def _said_before_the_agent(lines: Lines, told: AgentWords) -> LastWords | None:
@@ -242,6 +260,7 @@ def _untold(
     lines = task.lines.get(None, ())
     if len(ranks) == 1:
         lines = _merged(lines, task.lines.get(ranks[0], ()))
+    lines = _of_this_round(lines, told)
     part = Part(task, ranks, "failed", end.code, ended(evidence, task), stop=stop)
     if told.signal:  # its own status says nothing of its ranks
         error = what_ended(evidence, task, end.code, stopped=part.outlived)

@@ -29,6 +29,8 @@ _TIME = re.compile(r"^\s*time\s*:\s*(\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d)")
 _RANK = re.compile(r"^\s*rank\s*:\s*(\d{1,9})\s*\(local_rank:\s*(\d{1,9})\)")
 _CODE = re.compile(r"^\s*exitcode\s*:\s*(-?\d{1,9})\s*\(pid:\s*(\d{1,9})\)")
 
+ROUND = 60.0
+"""Seconds in which torchrun has surely ended the ranks that it stops: it kills them after 30."""
 ZONE_STEP = 900
 """Seconds: offsets of the world's time zones are multiples of a quarter of an hour."""
 
@@ -64,6 +66,10 @@ class AgentWords:
     """When it said that it got a signal itself."""
     signal: str = ""
     """Which one: `SIGTERM`; empty when it got none."""
+    heard_at: float | None = None
+    """When it last said of a rank of this round that it failed or was stopped."""
+    since: float | None = None
+    """When all ranks of the round before had ended; None in the first round."""
 
     @property
     def ending_from(self) -> float | None:
@@ -94,17 +100,36 @@ def agent_words(lines: Lines) -> AgentWords:
 
 def _heard(told: AgentWords, line: Line) -> AgentWords:
     if found := _CLOSING.search(line.text):
-        begun = told if not told.ends else AgentWords()  # a round that failed before was started again
-        return replace(begun, closed=begun.closed | {int(found[1])}, noticed_at=_earlier(begun.noticed_at, line.at))
+        begun = _begun(told, line) if told.ends or _long_after(told, line) else told
+        return _at(replace(begun, closed=begun.closed | {int(found[1])}), line)
     if found := _FAILED.search(line.text):
         end = ProcessEnd(int(found[2]), _status(int(found[1])), int(found[3]))
         known = told.ends.get(end.local)
-        begun = told if not told.ends or (known is not None and known.pid == end.pid) else AgentWords()
-        return replace(begun, ends={end.local: end}, noticed_at=_earlier(begun.noticed_at, line.at))
+        again = bool(told.ends) and (known is None or known.pid != end.pid)
+        begun = _begun(told, line) if again or _long_after(told, line) else told
+        return _at(replace(begun, ends={end.local: end}), line)
     if found := _SIGNALLED.search(line.text):
         name = told.signal or _signal(found[1] or found[2])
         return replace(told, signalled_at=_earlier(told.signalled_at, line.at), signal=name)
     return told
+
+
+def _begun(told: AgentWords, line: Line) -> AgentWords:
+    """A new round: the ranks of the one before had ended, and were started again. A signal just now belongs to it."""
+    begun = AgentWords(since=told.heard_at)
+    if told.signalled_at is None or line.at is None or line.at - told.signalled_at > ROUND:
+        return begun
+    return replace(begun, signal=told.signal, signalled_at=told.signalled_at)
+
+
+def _long_after(told: AgentWords, line: Line) -> bool:
+    """Whether all that torchrun had begun to stop must have ended by then."""
+    return told.heard_at is not None and line.at is not None and line.at - told.heard_at > ROUND
+
+
+def _at(told: AgentWords, line: Line) -> AgentWords:
+    heard = told.heard_at if line.at is None else line.at
+    return replace(told, noticed_at=_earlier(told.noticed_at, line.at), heard_at=heard)
 
 
 def _signal(told: str) -> str:
