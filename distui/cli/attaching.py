@@ -102,7 +102,8 @@ def adopt(
     from distui.run.controller import RunController
 
     words = f"to take up {place.run}, which nobody follows here,"
-    told.refuse_readonly(words, f"`distui logs -f {place.run}` prints its lines, `distui wait {place.run}` its end")
+    only_look = f"`distui logs -f {place.run}` prints its lines, `distui --readonly wait {place.run}` its end"
+    told.refuse_readonly(words, only_look)
     stored = _folder(told, place, live)
     controller = RunController(
         live.plan,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
@@ -37,9 +38,25 @@ def _open_missing_streams() -> None:
 
 
 def _take_any_text() -> None:
-    """Names of files may hold what is no text, or what a terminal's encoding does not have: shown as `?`."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
+    """Names of files may hold what is no text, or what a terminal's encoding does not have: shown as `?`.
+
+    Under LANG=C such names come out to the byte, as Python has it there: a program that reads them finds the files.
+    """
+    if not isinstance(sys.stdout, io.TextIOWrapper):
+        return
+    if sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="replace")
+    elif sys.stdout.errors == "surrogateescape":
+        codecs.register_error("distui.bytes", _as_bytes)
+        sys.stdout.reconfigure(errors="distui.bytes")
+
+
+def _as_bytes(error: UnicodeError) -> tuple[bytes, int]:
+    """An error handler of codecs: bytes that were no text as they were, anything else `?`."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    codes = [ord(letter) for letter in error.object[error.start : error.end]]
+    return bytes(code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else ord("?") for code in codes), error.end
 
 
 def _call(words: list[str]) -> int:

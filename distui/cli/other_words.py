@@ -39,9 +39,7 @@ def suggest(word: str, known: Iterable[str], group: str = "") -> str:
 
 def _nearest(word: str, names: Iterable[str], others: Iterable[str]) -> str:
     """The verb, or another tool's, that `word` is most like, or "". A verb of ours may be less like it."""
-    from difflib import SequenceMatcher
-
-    from distui.spec.problems import nearest
+    from distui.spec.problems import how_near, nearest
 
     found = [near for near in (nearest(word, names, 0.5), nearest(word, others, 0.7)) if near]
-    return max(found, key=lambda near: SequenceMatcher(None, near, word).ratio(), default="")
+    return max(found, key=lambda near: how_near(word, near), default="")

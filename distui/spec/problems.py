@@ -38,8 +38,15 @@ def nearest(word: str, candidates: Iterable[str], likeness: float = 0.6) -> str 
     import difflib  # only needed once something is wrong
 
     folded = {c.lower(): c for c in candidates}
-    found = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=likeness)
-    return folded[found[0]] if found else None
+    found = difflib.get_close_matches(word.lower(), folded, n=len(folded) or 1, cutoff=likeness)
+    return folded[max(found, key=lambda near: how_near(word.lower(), near))] if found else None
+
+
+def how_near(word: str, candidate: str) -> tuple[bool, float]:
+    """To be compared: the same letters in another order are the likeliest slip, then it counts how many are shared."""
+    from difflib import SequenceMatcher
+
+    return sorted(word) == sorted(candidate), SequenceMatcher(None, candidate, word).ratio()
 
 
 def did_you_mean(word: str, candidates: Iterable[str]) -> str:

@@ -118,6 +118,7 @@ def test_a_slip_in_one_of_a_few_words_names_the_nearest(cli: Any, words: str, me
         ("valdate", "job validate"),
         ("Cancle", "stop"),
         ("lst", "ps"),
+        ("statsu", "ps"),
         ("help inspct", "show"),
         ("job cretae", "new"),
         ("hosts delte", "rm"),
@@ -137,6 +138,7 @@ def test_a_slip_in_a_verb_of_ours_is_not_taken_for_another_tools() -> None:
 
     assert suggest("inti", ["show", "path", "init", "validate"], "config") == "; did you mean 'init'?"
     assert suggest("jbo", VERBS) == "; did you mean 'job'?"
+    assert suggest("sp", VERBS) == "; did you mean 'ps'?"
     assert [suggest(word, VERBS) for word in ("foo", "bar", "zzzz")] == ["", "", ""]
 
 

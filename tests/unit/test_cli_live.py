@@ -34,6 +34,8 @@ def test_a_detached_run_is_listed_read_and_stopped(cli: Any, demo_home: Path) ->
     assert cli("show", "far").out.count("running") == 3
     assert cli("wait", "far", "--for", "running").code == 0
     assert cli("logs", "far", "-n", "1").out == "000 demo1 | tick\n001 demo2 | tick\n"
+    refused = cli("--readonly", "attach", "far", "--headless")
+    assert (refused.code, "`distui --readonly wait far` its end" in refused.err) == (2, True), refused.err
     assert cli("rm", "far").code == 2
     assert cli("kill", "far", "--rank", "7").code == 2
     one = cli("kill", "far", "--rank", "1")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -128,3 +131,16 @@ def test_what_the_terminal_s_encoding_does_not_have_is_no_error(fresh_python: Ca
         said = fresh_python(f"{start}; print(main(['ps', '-a', '-o', '{form}']))")
         assert said.endswith("0\n"), said
         assert "?" in said
+
+
+def test_under_lang_c_a_name_that_is_no_text_comes_out_to_the_byte(home: Path) -> None:
+    """What reads it finds the folder. A sign beyond ASCII where nothing else can be shown is `?`, and no error."""
+    for name in (b"r\xff", "é".encode()):
+        (home / ".local/state/distui/runs" / os.fsdecode(name)).mkdir(parents=True)
+    plain = {"HOME": str(home), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2]), "LANG": "C"}
+    ascii_only = plain | {"PYTHONIOENCODING": "ascii:surrogateescape"}
+    for environ, accented in ((plain, "é".encode()), (ascii_only, b"?")):
+        argv = [sys.executable, "-m", "distui.cli.main", "ps", "-a", "-o", "name"]
+        done = subprocess.run(argv, capture_output=True, env=environ, check=False)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert sorted(done.stdout.split()) == sorted([b"r\xff", accented])
