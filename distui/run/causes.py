@@ -25,6 +25,10 @@ class Cause:
     """It waited for others in vain: a rank that failed in another way comes before it."""
 
 
+CRASH_HINT = "run it once with PYTHONFAULTHANDLER=1 in `env:`, which prints where"
+CRASH = Cause("the program crashed in compiled code", CRASH_HINT)
+
+
 def _child(signals: str, words: str) -> str:
     """How launchers say that a process of theirs ended by one of these signals: subprocess, DeepSpeed, Lightning and
     torch's spawn, torchrun, Open MPI, MPICH and Hydra, srun.
@@ -81,6 +85,12 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
                 "`dmesg -T | grep -i 'killed process'` there tells whether the host ran out of memory",
                 vague=True,
             ),
+        ),
+        (
+            r"^(?:malloc|realloc|free|munmap_chunk)\(\): |double free or corruption|stack smashing detected"
+            r"|^corrupted (?:size vs\. prev_size|double-linked list)"
+            r"|Fatal Python error: Segmentation fault|Caught signal 11 \(",
+            CRASH,
         ),
         (
             _child("4|6|7|8|11|SIG(?:ILL|ABRT|BUS|FPE|SEGV)", "Segmentation fault|Aborted|Bus error"),

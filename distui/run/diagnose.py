@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable
 
-from distui.run.causes import RULES, Cause
+from distui.run.causes import CRASH, CRASH_HINT, RULES, Cause
 
 SIGNAL_WORDS = {
     signal.SIGABRT: "abort: an assertion or NCCL gave up",
@@ -71,11 +71,10 @@ def cause_of_exit(code: int | None, *, oom: bool = False, error: str = "") -> Ca
     return _BY_EXIT.get(code)
 
 
-CRASH_HINT = "run it once with PYTHONFAULTHANDLER=1 in `env:`, which prints where"
 _BY_EXIT = {
     126: Cause("the command is there but can't be executed", "`chmod +x` it, or name its interpreter in `command:`"),
     128 + signal.SIGBUS: Cause("shared memory is probably too small", "raise `shm_size:` or set `ipc: host`"),
-    128 + signal.SIGSEGV: Cause("the program crashed in compiled code", CRASH_HINT),
+    128 + signal.SIGSEGV: CRASH,
     128 + signal.SIGABRT: Cause("the program gave up in compiled code", CRASH_HINT),
     128 + signal.SIGKILL: Cause(
         "something outside distui killed it",

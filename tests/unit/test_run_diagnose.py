@@ -70,6 +70,13 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
             "host's memory",
         ),
         ("[rank1]: MemoryError", "host's memory"),
+        ("malloc(): invalid size (unsorted)", "crashed in compiled code"),
+        ("double free or corruption (!prev)", "crashed in compiled code"),
+        ("Fatal Python error: Segmentation fault", "crashed in compiled code"),
+        (
+            "[h2:12345:0:12399] Caught signal 11 (Segmentation fault: address not mapped to object)",
+            "crashed in compiled",
+        ),
         ("OSError: [Errno 12] Cannot allocate memory", "host's memory"),
         ("OSError: [Errno 24] Too many open files: '/data/7.npy'", "too many files"),
         ("OSError: [Errno 122] Disk quota exceeded: '/nfs/mp_rank_03.pt'", "quota"),

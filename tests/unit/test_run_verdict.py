@@ -108,6 +108,25 @@ def test_an_echo_is_not_first_where_another_failed_by_itself(echo_at: float) -> 
     assert found.ranks[0].of == "rank 1"
 
 
+@pytest.mark.parametrize(("words", "of_its_own"), [("torch.OutOfMemoryError: CUDA out of memory", True), (ECHO, False)])
+def test_an_error_that_points_to_one_above_is_that_one(words: str, of_its_own: bool) -> None:
+    """A server says that its engine failed, seconds after the engine told why."""
+    points = "RuntimeError: Engine core initialization failed. See root cause above."
+    lines = *said(10.0, words), Line(10.1, "Process EngineCore_0:"), *said(13.0, points)
+    found = verdict(task(0, ended(13.5), *lines), task(1, ended(13.9), *said(12.0, LOSS)))
+    assert found.failure is not None
+    assert (found.first, found.failure.cause) == (((0,), "the GPU ran out of memory") if of_its_own else ((1,), ""))
+
+
+def test_an_error_that_points_to_none_stands_for_itself() -> None:
+    """What is above it is ordinary work, or from long before."""
+    points = "RuntimeError: worker failed. See the logs above for details."
+    for lines in (said(13.0, points), (*said(10.0, ROOT), *said(99.0, points))):
+        found = verdict(task(0, ended(100.0), Line(1.0, "step 1"), *lines))
+        assert found.failure is not None
+        assert (found.failure.at, found.failure.cause) == (lines[-1].at, "")
+
+
 def test_an_echo_alone_claims_no_certainty() -> None:
     """Something went first that nobody saw."""
     found = verdict(task(0, ended(10.0), *said(9.0, ECHO)), task(1, ended(99.0, 0)))

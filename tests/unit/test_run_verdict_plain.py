@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distui.run.verdict.plain import heard, plain
+from distui.run.verdict.plain import bare, heard, plain
 from distui.run.verdict.success import suspicious
 
 
@@ -34,6 +34,28 @@ from distui.run.verdict.success import suspicious
 def test_what_stands_before_a_line_goes(text: str, meant: str) -> None:
     """Ranks, times, colours, bars; a level only where it stands before a part of a traceback and says no less."""
     assert plain(text) == meant
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "| rank 3 | ERROR | ",
+        "ERROR 11-22 20:19:{n} [core.py:{n}] ",
+        "(EngineCore_0 pid={n}) ERROR 11-22 20:19:16 [core.py:396] ",
+        "{n}ms worker-3>",
+    ],
+)
+def test_what_a_logger_of_any_form_puts_before_a_traceback_goes(head: str) -> None:
+    """Its numbers may change from line to line; what comes after the traceback stays as it is."""
+    meant = ["Traceback (most recent call last):", '  File "t.py", line 1, in f', "    f()", "", "KeyError: 'x'"]
+    told = [(head.format(n=n) + text).rstrip() for n, text in enumerate(meant, start=8)]
+    assert bare(["step 1", *told, "ERROR: bye"]) == ["step 1", *meant, "ERROR: bye"]
+
+
+def test_a_traceback_of_another_kind_keeps_its_head() -> None:
+    """What stands before it there is not before its frames."""
+    other = ["Original Traceback (most recent call last):", '  File "t.py", line 1, in f', "KeyError: 'x'"]
+    assert bare(other) == other
 
 
 IGNORED = [

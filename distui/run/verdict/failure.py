@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distui.run.causes import Cause
-from distui.run.diagnose import CRASH_HINT, cause_of_exit, exit_words
+from distui.run.causes import CRASH_HINT, Cause
+from distui.run.diagnose import cause_of_exit, exit_words
 from distui.run.events import Failure
 from distui.run.lines import excerpt
 from distui.run.verdict.evidence import Evidence

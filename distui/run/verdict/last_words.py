@@ -16,7 +16,7 @@ from distui.run.causes import Cause
 from distui.run.diagnose import cause_of
 from distui.run.severity import severity
 from distui.run.verdict.evidence import Line, Lines
-from distui.run.verdict.plain import heard, plain
+from distui.run.verdict.plain import bare, heard, plain
 
 Weight = Literal["own", "waited", "echo"]
 """`own`: something went wrong here. `waited`: it waited for others in vain. `echo`: a peer went away."""
@@ -31,6 +31,8 @@ PAUSE = 2.0
 """Seconds between two errors that are told as one."""
 LONG_PAUSE = 150.0
 """The same where NCCL's watchdog speaks: it waits that long for others to write their traces."""
+POINTED = 60.0
+"""Seconds by which an error may be older that another one points to: a server waits for its engine."""
 MESSAGE = 20
 """Lines of an exception's message that stand above the next exception of its chain."""
 
@@ -46,6 +48,11 @@ _WARNING = re.compile(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:t
 _AROUND = re.compile(
     r"^\s|^$|^frame #\d+|^Exception raised from |^CUDA kernel errors|^For debugging consider|^Compile with |^<\w"
     r"|^\[?E ?\d{3,4} |^\+ |resource_tracker|^Current thread|^Thread 0x|^Extension modules|^[│╭╰]"
+)
+_ABOVE = re.compile(
+    r"\b(?:cause|stack ?trace|traceback|logs?|errors?|exceptions?|output)\b[^.]{0,40}\babove\b"
+    r"|\babove (?:logs?|errors?|output|stack ?trace|traceback)\b|\bsee stack ?trace for root cause",
+    re.IGNORECASE,
 )
 _WATCHDOG = re.compile(r"watchdog|NCCL|taking the entire process down", re.IGNORECASE)
 _WORK = re.compile(
@@ -79,13 +86,14 @@ class LastWords:
 @lru_cache(1024)
 def last_words(lines: Lines) -> LastWords | None:
     """What the end of a log says of a failure; None when it says nothing of one, or the rank worked on after it."""
-    texts = heard([plain(line.text) for line in lines])
+    texts = heard(bare([plain(line.text) for line in lines]))
     end = _last_error(texts, lines)
     if end is None:
         return None
-    start = _first_error(texts, lines, end)
+    start = _pointed_at(texts, lines, _first_error(texts, lines, end), end)
     said = texts[start : end + 1]
     heads = [texts[i] for i in range(start, end + 1) if _names_error(texts, i) and not _announces(texts, i)]
+    heads = [text for text in heads if not _ABOVE.search(text)] or heads
     cause = cause_of(said)
     weight = _weight(heads, cause)
     if weight == "echo":  # what was heard first says most of it
@@ -175,6 +183,21 @@ def _first_error(texts: Sequence[str], lines: Sequence[Line], end: int) -> int:
             if not spare:
                 break
             spare -= 1
+    return start
+
+
+def _pointed_at(texts: Sequence[str], lines: Sequence[Line], start: int, end: int) -> int:
+    """Where the errors begin to which these point: a process of theirs had told them a little before."""
+    if not any(_ABOVE.search(texts[i]) and _names_error(texts, i) for i in range(start, end + 1)):
+        return start
+    spare = MESSAGE
+    for i in range(start - 1, -1, -1):
+        if _names_error(texts, i):
+            near = _apart(lines[i].at, lines[start].at) <= POINTED
+            return _first_error(texts, lines, i) if near else start
+        spare -= not _stands_around(texts[i])
+        if not spare:
+            break
     return start
 
 

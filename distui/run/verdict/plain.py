@@ -26,6 +26,8 @@ _TAGGED = re.compile(rf"^(?:(?:{_TAG}) )+(?=  |Traceback \(most recent|[A-Za-z_]
 """Levels and ranks before a part of a logged traceback: they say no more than it does."""
 _IGNORED = re.compile(r"^Exception ignored (?:in|while)\b|^Error in atexit\._run_exitfuncs")
 _TRACEBACK = "Traceback (most recent call last)"
+_HEADED = re.compile(r"^(\S.{0,119}?)( *)Traceback \(most recent call last\)")
+_DIGITS = re.compile(r"\d+")
 DEEPEST = 4
 """Prefixes in a row: a launcher's, a logger's, torch's."""
 
@@ -39,6 +41,31 @@ def plain(text: str) -> str:
             break
         text = rest
     return _TAGGED.sub("", text)
+
+
+def bare(texts: Sequence[str]) -> list[str]:
+    """The lines without what a logger of any form puts before each line of a traceback."""
+    kept = list(texts)
+    for i, text in enumerate(texts):
+        head = _HEADED.match(kept[i]) if _TRACEBACK in text else None
+        if head is not None:
+            _behead(kept, i, _shape(head[1], head[2]))
+    return kept
+
+
+def _shape(head: str, blanks: str) -> re.Pattern[str]:
+    """A head with any numbers: times, lines, pids. Blanks at the end of a line are lost."""
+    return re.compile(r"\d+".join(map(re.escape, _DIGITS.split(head))) + f"(?:{blanks}|$)")
+
+
+def _behead(texts: list[str], at: int, shape: re.Pattern[str]) -> None:
+    """Take the head from the traceback that begins here, where its frames have it, too."""
+    end = at
+    while end < len(texts) and shape.match(texts[end]):
+        end += 1
+    rest = [shape.sub("", text, count=1) for text in texts[at:end]]
+    if len(rest) > 1 and rest[1].startswith("  "):
+        texts[at:end] = rest
 
 
 def heard(texts: Sequence[str]) -> list[str]:
