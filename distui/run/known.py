@@ -37,6 +37,8 @@ class Known:
         """Every stop, as it was asked for or told of."""
         self.rebooted: set[str] = set()
         """Hosts that were restarted since the run was planned."""
+        self.away_at: dict[str, float] = {}
+        """Host -> when it had gone out of reach before its first restart."""
         self.engine_lost: dict[str, float] = {}
         """Host -> when its engine was last seen to be down."""
         self.silences: tuple[Silence, ...] = ()
@@ -126,6 +128,7 @@ class Known:
             doubt=clock_doubt(facts.rtt_ms if facts else None),
             rebooted=host in self.rebooted,
             lost_at=self.lost_since.get(host),
+            away_at=self.away_at.get(host),
             engine_lost_at=self.engine_lost.get(host),
         )
 

@@ -77,6 +77,8 @@ class WatchedHosts:
             known.rebooted.add(host)
             self._boot_untold.add(host)
         lost = host in known.lost_since
+        if event.rebooted and lost:
+            known.away_at.setdefault(host, known.lost_since[host])
         if missing or not (lost or host in self._boot_untold):
             return
         reason = "it was restarted" if host in self._boot_untold else ""

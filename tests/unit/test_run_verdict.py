@@ -484,6 +484,33 @@ def test_ends_in_words(end: End, host: HostSeen, removed: bool, words: str) -> N
     assert failure(found) == (0, words)
 
 
+@pytest.mark.parametrize(
+    ("away_at", "spoke", "code", "first"),
+    [
+        (41.0, 38.0, 255, [1]),
+        (41.0, 38.0, None, [1]),
+        (41.0, 60.0, 255, [0]),
+        (41.0, 38.0, 143, [0]),
+        (80.0, 38.0, 255, [0]),
+        (None, 38.0, 255, [0]),
+    ],
+    ids=["unseen", "unseen without a code", "alive then", "stopped", "away later", "not noticed"],
+)
+def test_a_host_that_went_down_before_the_stop(
+    away_at: float | None, spoke: float, code: int | None, first: list[int]
+) -> None:
+    """Rank 0 loses it and the run is stopped; its boot is over long after, and Docker dates the end by that."""
+    lines = {0: said(75.0, ECHO), 1: (Line(spoke, "step 3"),)}
+    known = Evidence(
+        (task(0, ended(76.0), *lines[0]), task(1, ended(160.0, code), *lines[1])),
+        {"h1": HostSeen(), "h2": HostSeen(rebooted=True, away_at=away_at)},
+        (Stop(76.2, "failure"),),
+    )
+    found = judge(known)
+    assert list(found.first) == first
+    assert (found.ranks[1].words.endswith("its host was restarted"), found.ranks[1].at == 41.0) == ((first == [1]),) * 2
+
+
 # for all evidence
 
 TIMES = st.floats(1, 30).map(lambda at: round(at, 3))

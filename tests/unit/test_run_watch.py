@@ -256,6 +256,16 @@ async def test_a_boot_explains_the_ends_it_makes(make: Any, rebooted: bool, exit
     assert watched.of(HostChanged)[-1].reason == ("it was restarted" if rebooted else "")
 
 
+async def test_when_a_host_went_away_before_its_boot_is_kept(make: Any) -> None:
+    """It answers again when the end of its ranks is learned, which then has the time of the boot."""
+    watched = make(plan_for("h1"))
+    watched.now = 41.0
+    await watched.tell(("h1", Lost("host", "gone")))
+    watched.now = 160.0
+    await watched.tell(("h1", Back("host", rebooted=True)), ("h1", Exited(0, 255, "exited", finished_at=150.0)))
+    assert (watched.known.evidence().hosts["h1"].lost_at, watched.known.verdict().failure.at) == (None, 41.0)
+
+
 @pytest.mark.parametrize(
     ("later", "words"),
     [

@@ -75,6 +75,7 @@ def _host(host: str, told: list[dict[str, Any]], since: float) -> dict[str, Any]
     boots = any(t["kind"] == "Back" and t["rebooted"] for t in its)
     return rounded | {
         "rebooted": boots,
+        **({"away_at": _away(its, since)} if boots else {}),
         "lost_at": _lost(its, "host", since),
         "engine_lost_at": _lost(its, "engine", since),
     }
@@ -83,6 +84,14 @@ def _host(host: str, told: list[dict[str, Any]], since: float) -> dict[str, Any]
 def _lost(its: list[dict[str, Any]], what: str, since: float) -> float | None:
     lost = [t["now"] for t in its if t["kind"] == "Lost" and t["what"] == what]
     return _seconds(lost[-1], since) if lost else None
+
+
+def _away(its: list[dict[str, Any]], since: float) -> float | None:
+    """When a host that was restarted, or its engine, had gone out of reach."""
+    boot = next(i for i, t in enumerate(its) if t["kind"] == "Back" and t["rebooted"])
+    back = max((i for i, t in enumerate(its[:boot]) if t["kind"] == "Back"), default=-1)
+    lost = [t["now"] for t in its[back + 1 : boot] if t["kind"] == "Lost"]
+    return _seconds(lost[0], since) if lost else None
 
 
 def _task(task: dict[str, Any], folder: Path, told: list[dict[str, Any]], hosts: Any, since: float) -> dict[str, Any]:

@@ -46,6 +46,7 @@ def _host(host: Case) -> HostSeen:
         doubt=clock_doubt(host.get("rtt_ms")),
         rebooted=host.get("rebooted", False),
         lost_at=host.get("lost_at"),
+        away_at=host.get("away_at"),
         engine_lost_at=host.get("engine_lost_at"),
     )
 

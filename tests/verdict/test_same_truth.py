@@ -22,7 +22,7 @@ KEPT = 120
 """Lines of each rank."""
 LATER = 12345.678
 """Seconds."""
-TIMES = ("at", "since", "finished_at", "started_at", "seen_at", "lost_at", "engine_lost_at")
+TIMES = ("at", "since", "finished_at", "started_at", "seen_at", "lost_at", "away_at", "engine_lost_at")
 PREFIXES = (
     ("2026-11-22 20:18:55.123 ", ""),
     ("[2026-11-22T20:18:55.123456Z] ", ""),

@@ -74,6 +74,8 @@ class HostSeen:
     rebooted: bool = False
     lost_at: float | None = None
     """Since when it is out of reach; None when it answers."""
+    away_at: float | None = None
+    """When one that was restarted had gone out of reach; None where nobody noticed."""
     engine_lost_at: float | None = None
     """When its engine was last seen to be down."""
 

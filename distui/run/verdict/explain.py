@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from distui.run.verdict.evidence import End, Evidence, HostSeen, TaskSeen
 from distui.run.verdict.stops import STOP_CODES
 
@@ -48,6 +50,19 @@ def as_a_boot(end: End) -> bool:
     """Whether a task ended as a boot ends one: unseen, given up by Docker (255), or stopped by it."""
     known = end.oom or end.state == "never_started"
     return not known and (end.code is None or end.code in STOP_CODES or end.code == GIVEN_UP)
+
+
+def down_at(evidence: Evidence, task: TaskSeen) -> float | None:
+    """When a task's host went down under it: from then on it was out of reach until its boot, the task said nothing
+    more, and nobody saw it end. Docker gives such an end the time of its own next start.
+    """
+    host, end = evidence.hosts.get(task.host), task.end
+    if host is None or end is None or not host.rebooted or host.away_at is None:
+        return None
+    if not as_a_boot(end) or end.code in STOP_CODES or (end.at is not None and end.at < host.away_at):
+        return None
+    last = max((line.at for lines in task.lines.values() for line in lines if line.at is not None), default=-math.inf)
+    return host.away_at if last <= host.away_at + evidence.doubt(task.host) else None
 
 
 def _engine_ended(host: HostSeen, end: End) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from distui.run.verdict.evidence import Evidence, TaskSeen
+from distui.run.verdict.explain import down_at
 from distui.run.verdict.torchrun import AgentWords, ProcessEnd, since_report
 
 SAID = 0.02
@@ -15,6 +16,8 @@ ARRIVED = 1.0
 """The same for processes, whose lines are stamped when they arrive here."""
 ENDED = 0.3
 """Seconds that an end may be older than the engine says: it has a container to take down first."""
+AWAY = 30.0
+"""Seconds that a host may have been down before it was found to be out of reach."""
 NOTICED = 0.6
 """Seconds that a rank's end may be older than torchrun's word of it; it looks every 0.1 s, or slower when busy."""
 
@@ -52,9 +55,11 @@ def said(evidence: Evidence, task: TaskSeen, at: float) -> Moment:
 
 
 def ended(evidence: Evidence, task: TaskSeen) -> Moment | None:
-    """When a task ended, by the engine's word, else when it was seen to have ended."""
+    """When a task ended: with its host, by the engine's word, else when it was seen to have ended."""
     if task.end is None:
         return None
+    if (down := down_at(evidence, task)) is not None:
+        return Moment(down, down - AWAY, down, task.host, evidence.doubt(task.host))
     at = task.end.at if task.end.at is not None else task.end.seen_at
     if at is None:
         return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from distui.run.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen
-from distui.run.verdict.explain import what_ended
+from distui.run.verdict.explain import down_at, what_ended
 from distui.run.verdict.last_words import LastWords, last_words
 from distui.run.verdict.moments import Moment, ended, noticed, said
 from distui.run.verdict.stops import STOP_CODES, caused, seen_before, spoke_before, stop_for
@@ -93,8 +93,14 @@ class Part:
 
 def parts_of(evidence: Evidence, stops: tuple[Stop, ...]) -> list[Part]:
     """Every rank of the run, once, by number."""
-    found = [part for task in evidence.tasks for part in _of_task(evidence, task, stop_for(stops, task))]
+    found = [part for task in evidence.tasks for part in _of_task(evidence, task, _stop_of(evidence, task, stops))]
     return sorted(found, key=lambda part: part.ranks)
+
+
+def _stop_of(evidence: Evidence, task: TaskSeen, stops: tuple[Stop, ...]) -> Stop | None:
+    """The stop that meant this task; none where its host had gone down before."""
+    stop, down = stop_for(stops, task), down_at(evidence, task)
+    return stop if stop is None or down is None or down >= stop.at else None
 
 
 def _of_task(evidence: Evidence, task: TaskSeen, stop: Stop | None) -> Iterator[Part]:
