@@ -295,6 +295,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"Watchdog caught collective operation timeout|Timed out waiting \d+ms for (recv|send)"
+            r"|DEADLINE_EXCEEDED: Barrier timed out"
             r"|timed out in monitoredBarrier|failed to pass monitoredBarrier|Application timeout caused pair closure",
             Cause(
                 "a collective timed out: another rank is late, stuck or gone",
@@ -346,6 +347,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
         ),
         (
             r"(Connect|connection|connecting) to .*failed.*(timed out|No route to host|Network is unreachable)"
+            r"|pair\.cc:\d+\] connect \[.*: (No route to host|Connection timed out|Network is unreachable)"
             r"|SO_ERROR: (No route to host|Connection timed out|Network is unreachable)",
             Cause(
                 "a peer's address can't be reached from here", "`distui doctor` proves who reaches whom", network=True
@@ -374,7 +376,7 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("gloo used the wrong address", "the host's own name resolves to 127.0.1.1: name an interface"),
         ),
         (
-            r"connectFullMesh failed|SO_ERROR: Connection refused",
+            r"connectFullMesh failed|SO_ERROR: Connection refused|pair\.cc:\d+\] connect \[.*: Connection refused",
             Cause(
                 "gloo could not connect to a peer",
                 "it had ended, or something between the hosts refuses it: `distui doctor` proves who reaches whom",
@@ -383,8 +385,24 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             ),
         ),
         (
+            r"socket\w*Connect: Connect to \S+ (?:returned \d+ ?\(|failed : )Connection refused",
+            Cause(
+                "NCCL could not connect to a peer",
+                "it had ended, or something between the hosts refuses it: `distui doctor` proves who reaches whom",
+                secondary=True,
+                network=True,
+            ),
+        ),
+        (
+            r"unhandled system error|ncclSystemError: System call",
+            Cause("a system call of NCCL failed", "NCCL_DEBUG=WARN in `env:` tells which", vague=True, network=True),
+        ),
+        (
             r"Connection (closed|reset) by (remote )?peer|ECONNRESET|Broken pipe|remote process exit(ed|ing)"
-            r"|Socket closed|recvValue failed|Connection was likely closed|Collective ops is aborted by"
+            r"|Socket closed|recvValue failed|failed to recv, got 0 bytes|Stop_waiting response is expected"
+            r"|Connection was likely closed|Collective ops is aborted by"
+            r"|RPC Request was cancelled|AbortedError: .*Cleanup \d|has lost communication with a remote daemon"
+            r"|PMIX ERROR: (?:PMIX_ERR_)?LOST[-_]CONNECTION"
             r"|heartbeat timeout\b|heartbeat has timed out|failed to connect to all addresses|\[Errno (32|104)\]"
             r"|Horovod has been shut down|most likely indicates that another task died|tasks are unhealthy",
             Cause("a peer went away", "look at the rank that failed first", secondary=True, network=True),

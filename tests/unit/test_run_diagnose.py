@@ -105,6 +105,12 @@ def test_exit_in_words(code: int | None, oom: bool, words: str) -> None:
             "with url: / (Caused by ConnectTimeoutError('Connection to h timed out. (connect timeout=10)'))",
             "download",
         ),
+        (
+            "XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: PjRT_Client_Connect",
+            "collective timed out",
+        ),
+        ("[../gloo/transport/tcp/pair.cc:799] connect [10.0.0.2]:23: Connection timed out", "can't be reached"),
+        ("RuntimeError: NCCL error in: ProcessGroupNCCL.cpp:1269, unhandled system error", "system call of NCCL"),
         ("[Rank 0]: Rank 1 failed to pass monitoredBarrier in 10000 ms", "collective timed out"),
         (
             "[rank0]:[F ProcessGroupNCCL.cpp:1169] [PG 0 Rank 0] ProcessGroupNCCL's watchdog got stuck for 600 seconds "
@@ -209,6 +215,15 @@ def test_an_image_without_gnu_timeout_is_told(line: str) -> None:
         "torch.distributed.elastic.rendezvous.api.RendezvousClosedError",
         "UNAVAILABLE: Task /job:worker/replica:0/task:1 heartbeat timeout. This indicates that the remote task",
         "UnavailableError: Collective ops is aborted by: Socket closed",
+        "torch.distributed.DistNetworkError: failed to recv, got 0 bytes",
+        "RuntimeError: Stop_waiting response is expected",
+        "socketPollConnect: Connect to 10.0.0.2<5> returned 111(Connection refused) errno 115 - retried 35 times",
+        "NCCL WARN socketStartConnect: Connect to 10.0.0.2<45113> failed : Connection refused",
+        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [10.0.0.2]:23: Connection refused",
+        "tensorflow.python.framework.errors_impl.CancelledError: RPC Request was cancelled",
+        "tensorflow.python.framework.errors_impl.AbortedError: {{function_node f}} Cleanup 0",
+        "ORTE has lost communication with a remote daemon.",
+        "PMIX ERROR: LOST_CONNECTION in file server/pmix_server.c at line 123",
     ],
 )
 def test_what_only_tells_of_another_rank_is_secondary(line: str) -> None:

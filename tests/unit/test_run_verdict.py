@@ -108,6 +108,30 @@ def test_an_echo_is_not_first_where_another_failed_by_itself(echo_at: float) -> 
     assert found.ranks[0].of == "rank 1"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        (
+            "RuntimeError: NCCL error in: P.cpp:1269, unhandled system error, NCCL version 2.14.3",
+            "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.",
+            "Last error:",
+            "socketPollConnect: Connect to 10.0.0.2<51234> returned 111(Connection refused) errno 115",
+        ),
+        (
+            "tensorflow.python.framework.errors_impl.UnavailableError: Graph execution error:",
+            "",
+            "Detected at node 'CollectiveReduceV2' defined at (most recent call last):",
+            "Collective ops is aborted by: Connection reset by peer",
+        ),
+    ],
+    ids=["NCCL", "TensorFlow"],
+)
+def test_an_echo_may_stand_below_the_name_of_its_exception(words: tuple[str, ...]) -> None:
+    """The first line says only that a call failed."""
+    found = verdict(task(0, ended(10.2), *said(10.0, *words)), task(1, ended(11.0), *said(10.5, LOSS)))
+    assert (failure(found)[0], relations(found)) == (1, ["followed", "first"])
+
+
 @pytest.mark.parametrize(("words", "of_its_own"), [("torch.OutOfMemoryError: CUDA out of memory", True), (ECHO, False)])
 def test_an_error_that_points_to_one_above_is_that_one(words: str, of_its_own: bool) -> None:
     """A server says that its engine failed, seconds after the engine told why."""
