@@ -417,6 +417,24 @@ def test_what_a_rank_said_in_a_round_before_does_not_count() -> None:
     assert (failure(found), found.certainty, relations(found)) == ((0, "exit 3"), "certain", ["first", "followed"])
 
 
+@pytest.mark.parametrize("later", [0.3, 32.0])
+def test_a_round_may_be_short(later: float) -> None:
+    """torchrun starts its ranks at once: what they say then is theirs, and what one said before is not told as why."""
+    told = (*FIRST_ROUND, *agent(21.2 + later, (1, -15, 41), (0, 1, 40), closed=(41,)))
+    own = {0: said(21.0 + later, LOSS), 1: said(19.8, ROOT)}
+    found = verdict(node(0, (0, 1), ended(22.0 + later), told, own), rules=RESTARTS)
+    assert found.failure is not None
+    assert (found.first[0], found.failure.excerpt[-1], found.failure.at) == (0, LOSS, 21.0 + later)
+
+
+def test_a_crash_is_not_told_with_what_was_raised_in_a_round_before() -> None:
+    """It said no more of it."""
+    own = {0: (Line(30.0, "begins"),), 1: (*said(19.8, ROOT), Line(30.0, "begins"))}
+    found = verdict(node(0, (0, 1), ended(32.0), (*FIRST_ROUND, *agent(31.0, (1, -11, 41))), own), rules=RESTARTS)
+    assert found.failure is not None
+    assert (found.first, found.failure.excerpt) == ((1,), ("begins",))
+
+
 def test_a_round_of_which_torchrun_says_nothing() -> None:
     """Its container is killed while the ranks that it started anew work: none of them had failed."""
     own = {0: (Line(30.0, "begins"),), 1: (*said(19.8, ROOT), Line(30.0, "begins"))}
@@ -430,7 +448,7 @@ def test_a_round_begins_long_after_what_torchrun_stopped() -> None:
     """Another node had failed: the ranks of this one were stopped and started anew, without a word of that."""
     told = (Line(1.0, "Sending process 30 closing signal SIGTERM"), *agent(99.0, (0, 3, 40)))
     words = agent_words(told)
-    assert (words.noticed_at, words.since, words.closed) == (99.0, 1.0, frozenset())
+    assert (words.noticed_at, words.since, words.closed) == (99.0, 2.0, frozenset())
 
 
 def test_a_signal_belongs_to_the_round_that_it_ends() -> None:

@@ -243,6 +243,22 @@ TORCH = (
         truth("succeeded", "succeeded 0", "succeeded 0", never=["failed first"]),
     ),
     Scenario(
+        "torchrun-restart-then-other",
+        "torchrun with max_restarts 1: rank 0 raises in its first life, rank 1 in the second",
+        torchrun(
+            2,
+            "--meet",
+            "/pytorch/meet",
+            "0:1:raise-once",
+            "0:2:hang",
+            "1:12:raise:KeyError:shard 7",
+            *LONG,
+            hosts="h1",
+            torchrun={"max_restarts": 1},
+        ),
+        truth("failed", "followed SIGTERM", "first 1", first=[1], never=["loss is nan"]),
+    ),
+    Scenario(
         "torchrun-c10d-raise",
         "torchrun with c10d on two hosts: the rank that torchrun calls 1 raises, here on the second host",
         torchrun(1, "--meet", "/pytorch/meet", "1:5:raise", *LONG, torchrun={"rdzv": "c10d"}),

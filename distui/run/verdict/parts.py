@@ -13,15 +13,12 @@ from typing import Literal
 from distui.run.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen
 from distui.run.verdict.explain import down_at, what_ended
 from distui.run.verdict.last_words import LastWords, last_words
-from distui.run.verdict.moments import Moment, ended, noticed, said
+from distui.run.verdict.moments import SAID, Moment, ended, noticed, said
 from distui.run.verdict.stops import STOP_CODES, caused, seen_before, spoke_before, stop_for
 from distui.run.verdict.torchrun import AgentWords, agent_words
 
 AT_ONCE = 2.0
 """Seconds after a stop began in which a task may end before its signal has come to it."""
-
-ANEW = 1.0
-"""Seconds after torchrun has ended its ranks from which on those it started anew may speak."""
 
 How = Literal["failed", "succeeded", "stopped", "taken", "open"]
 """`taken`: torchrun ended it, since others of its node had failed. `open`: not known to have ended."""
@@ -165,6 +162,7 @@ def _of_node(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None) ->
         yield from (Part(task, (rank,), "succeeded", 0, ended(evidence, task)) for rank in task.ranks)
         return
     told = _newest_round(agent_words(task.lines.get(None, ())), evidence, task)
+    task = _of_this_round(task, told)
     parts = [_of_process(evidence, task, end, told, place, stop) for place in range(len(task.ranks))]
     known = [part for part in parts if part is not None]
     rest = tuple(rank for rank, part in zip(task.ranks, parts, strict=True) if part is None)
@@ -178,7 +176,7 @@ def _of_process(
 ) -> Part | None:
     """One rank by its agent's word or its own; None where neither says how it ended."""
     rank, its = task.ranks[place], told.ends.get(place)
-    lines = _of_this_round(task.lines.get(rank, ()), told)
+    lines = task.lines.get(rank, ())
     doubt = evidence.doubt(task.host)
     seen = noticed(evidence, task, told, its)
     part = Part(task, (rank,), "failed", its.code if its else None, seen, stop=stop)
@@ -204,15 +202,18 @@ def _newest_round(told: AgentWords, evidence: Evidence, task: TaskSeen) -> Agent
     """What torchrun said of the ranks' last round: nothing where they worked on after all that it said."""
     if told.heard_at is None or told.reported or told.signal or not evidence.rules.max_restarts:
         return told
-    newest = AgentWords(since=told.heard_at)
-    spoke = any(_of_this_round(task.lines.get(rank, ()), newest) for rank in task.ranks)
-    return newest if spoke else told
+    newest = AgentWords(since=told.over_at)
+    lines = _of_this_round(task, newest).lines
+    return newest if any(lines.get(rank) for rank in task.ranks) else told
 
 
-def _of_this_round(lines: Lines, told: AgentWords) -> Lines:
-    """What was said since torchrun last started its ranks anew."""
-    since = told.since
-    return lines if since is None else tuple(line for line in lines if line.at is None or line.at > since + ANEW)
+def _of_this_round(task: TaskSeen, told: AgentWords) -> TaskSeen:
+    """With what was said since torchrun last started its ranks anew: nothing before has to do with the end."""
+    if told.since is None:
+        return task
+    since = told.since + SAID
+    kept = {rank: tuple(x for x in lines if x.at is None or x.at > since) for rank, lines in task.lines.items()}
+    return replace(task, lines=kept)
 
 
 def _said_before_the_agent(lines: Lines, told: AgentWords) -> LastWords | None:
@@ -266,7 +267,6 @@ def _untold(
     lines = task.lines.get(None, ())
     if len(ranks) == 1:
         lines = _merged(lines, task.lines.get(ranks[0], ()))
-    lines = _of_this_round(lines, told)
     part = Part(task, ranks, "failed", end.code, ended(evidence, task), stop=stop)
     if told.signal:  # its own status says nothing of its ranks
         error = what_ended(evidence, task, end.code, stopped=part.outlived)

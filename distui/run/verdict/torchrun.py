@@ -29,6 +29,8 @@ _TIME = re.compile(r"^\s*time\s*:\s*(\d{4}-\d\d-\d\d)_(\d\d:\d\d:\d\d)")
 _RANK = re.compile(r"^\s*rank\s*:\s*(\d{1,9})\s*\(local_rank:\s*(\d{1,9})\)")
 _CODE = re.compile(r"^\s*exitcode\s*:\s*(-?\d{1,9})\s*\(pid:\s*(\d{1,9})\)")
 
+ANEW = 1.0
+"""Seconds in which ranks that torchrun stops may still speak."""
 ROUND = 60.0
 """Seconds in which torchrun has surely ended the ranks that it stops: it kills them after 30."""
 ZONE_STEP = 900
@@ -69,7 +71,12 @@ class AgentWords:
     heard_at: float | None = None
     """When it last said of a rank of this round that it failed or was stopped."""
     since: float | None = None
-    """When all ranks of the round before had ended; None in the first round."""
+    """When all ranks of the round before had said all; None in the first round."""
+
+    @property
+    def over_at(self) -> float | None:
+        """When the ranks of this round had said all. That one failed it tells after it has passed on what all said."""
+        return self.heard_at if self.ends or self.heard_at is None else self.heard_at + ANEW
 
     @property
     def ending_from(self) -> float | None:
@@ -116,7 +123,7 @@ def _heard(told: AgentWords, line: Line) -> AgentWords:
 
 def _begun(told: AgentWords, line: Line) -> AgentWords:
     """A new round: the ranks of the one before had ended, and were started again. A signal just now belongs to it."""
-    begun = AgentWords(since=told.heard_at)
+    begun = AgentWords(since=told.over_at)
     if told.signalled_at is None or line.at is None or line.at - told.signalled_at > ROUND:
         return begun
     return replace(begun, signal=told.signal, signalled_at=told.signalled_at)
