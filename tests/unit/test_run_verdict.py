@@ -321,6 +321,34 @@ def test_the_job_s_limit_is_a_stop() -> None:
     assert (found.outcome, found.exit, found.over_limit) == ("stopped", 124, True)
 
 
+def test_a_rank_that_raises_on_the_limit_s_signal_did_not_fail() -> None:
+    """It is told to end when its time is over, and may take its grace to."""
+    rules = Rules(max_duration=10.0)
+    raises = task(0, ended(12.0, 1, started_at=0.0), *said(9.9, "Terminated: SIGTERM"))  # started before its stamp
+    found = verdict(raises, task(1, ended(10.2, 124, started_at=0.1)), rules=rules)
+    assert (found.outcome, found.failure, relations(found)) == ("stopped", None, ["stopped", "stopped"])
+    early = task(0, ended(12.0, 1, started_at=0.0), *said(9.0, LOSS))
+    found = verdict(early, task(1, ended(10.2, 124, started_at=0.1)), rules=rules)
+    assert (found.outcome, relations(found)) == ("stopped", ["first", "stopped"])
+
+
+@pytest.mark.parametrize(
+    ("stop", "code"),
+    [
+        (Stop(8.0, "user", exit=130), 130),
+        (Stop(9.8, "user", exit=130), 130),
+        (Stop(11.0, "user", exit=130), 124),
+        (Stop(11.0, "elsewhere", "ann@desk"), 124),
+        (Stop(11.9, "failure"), 1),
+        (Stop(12.1, "failure"), 124),
+    ],
+)
+def test_of_a_limit_and_another_stop_the_first_counts(stop: Stop, code: int) -> None:
+    """Ranks have their grace when the limit is reached: a stop within that comes later."""
+    tasks = task(0, ended(12.0, 124, started_at=0.0)), task(1, ended(12.0, 124, started_at=0.0))
+    assert verdict(*tasks, stop=stop, rules=Rules(max_duration=10.0)).exit == code
+
+
 # torchrun
 
 
@@ -486,6 +514,39 @@ def test_a_torchrun_that_was_signalled_says_by_which(line: str, signal: str) -> 
     assert agent_words(node.lines[None]).signal == signal
     assert failure(found) == (None, f"its torchrun {words}")
     assert [end.exit for end in found.ranks.values()] == [None, None]
+
+
+def signalled(index: int, at: float, end: End, **more: object) -> TaskSeen:
+    """A torchrun of two ranks that was sent SIGTERM, which it says."""
+    lines = Line(at, "Received 15 death signal, shutting down workers"), Line(at, "Process 7 got signal: 15")
+    return TaskSeen(index, f"h{index + 1}", (2 * index, 2 * index + 1), end=end, lines={None: lines}, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("code", [1, 124, 137])
+def test_a_torchrun_that_the_job_s_limit_ends_did_not_fail(code: int) -> None:
+    """It gets its signal when its time is over, and ends a second later: the first end is not when the limit came."""
+    nodes = [
+        signalled(0, 11.4, ended(12.4, code, started_at=1.4)),
+        signalled(1, 11.6, ended(12.5, code, started_at=1.7)),
+    ]
+    found = verdict(*nodes, stop=Stop(12.6, "limit"), rules=replace(TORCHRUN, max_duration=10.0))
+    assert (found.outcome, found.exit, found.failure, found.over_limit) == ("stopped", 124, None, True)
+    assert relations(found) == ["stopped"] * 4
+    assert found == verdict(*nodes, rules=replace(TORCHRUN, max_duration=10.0))
+
+
+@pytest.mark.parametrize(
+    ("engine", "told", "words"),
+    [
+        ("docker", False, "its torchrun got SIGTERM there, not from distui"),
+        ("docker", None, "its torchrun got SIGTERM"),
+        ("process", False, "its torchrun got SIGTERM"),
+    ],
+)
+def test_who_signalled_a_torchrun_is_told_where_it_is_known(engine: str, told: bool | None, words: str) -> None:
+    """An engine knows of all signals distui had it send; where nobody heard it, or there is none, it may be ours."""
+    found = verdict(signalled(0, 8.0, ended(9.0, 1, signalled=told), engine=engine), rules=TORCHRUN)
+    assert failure(found) == (None, words)
 
 
 def test_other_output_is_no_report() -> None:

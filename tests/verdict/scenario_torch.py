@@ -278,6 +278,12 @@ TORCH = (
         interrupt,
     ),
     Scenario(
+        "torchrun-stop-limit",
+        "torchrun on two hosts: the job's max_duration ends the run",
+        torchrun(1, "--meet", "/pytorch/meet", "--steps", "900", max_duration="25s"),
+        truth("stopped", "stopped ?", "stopped ?", never=["failed first", "got SIGTERM"], says=["by max_duration"]),
+    ),
+    Scenario(
         "torchrun-stop-while-failing",
         "torchrun on two hosts: rank 0 raises, and Ctrl-C comes before torchrun has ended",
         torchrun(1, "--meet", "/pytorch/meet", "0:10:raise", *LONG),

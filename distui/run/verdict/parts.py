@@ -270,14 +270,16 @@ def _untold(
     part = Part(task, ranks, "failed", end.code, ended(evidence, task), stop=stop)
     if told.signal:  # its own status says nothing of its ranks
         error = what_ended(evidence, task, end.code, stopped=part.outlived)
-        yield replace(part, code=None, error=f"its torchrun got {told.signal}{_by(error)}")
+        yield replace(part, code=None, error=f"its torchrun got {told.signal}{_by(task, end, error)}")
         return
     yield _failed(evidence, part, last_words(lines))
 
 
-def _by(error: str) -> str:
-    """Who sent torchrun a signal, as far as known."""
-    return f": {error}" if error else " there, not from distui"
+def _by(task: TaskSeen, end: End, error: str) -> str:
+    """Who sent torchrun a signal, as far as known: an engine that tells of all that it sent knows of ours."""
+    if error:
+        return f": {error}"
+    return "" if task.engine == "process" or end.signalled is None else " there, not from distui"
 
 
 def _merged(*many: Lines) -> Lines:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
+from distui.plan.limit import SLACK as LATE
 from distui.plan.limit import reached
 from distui.run.verdict.evidence import End, Evidence, Stop, TaskSeen
 from distui.run.verdict.last_words import LastWords
@@ -17,39 +20,50 @@ SLACK = 5.0
 LIMIT = "max_duration"
 
 
+class Over(NamedTuple):
+    """The end of a task that the job's `max_duration` brought about, by how long it lasted."""
+
+    early: float
+    """When it was told to end, at the earliest: engines stamp its start after the fact."""
+    due: float
+    """The same by that stamp, or by its end."""
+    ended: float
+
+
 def stops_of(evidence: Evidence) -> tuple[Stop, ...]:
     """The stops by the time they took effect, the first one first."""
-    found = [_begun(evidence, stop) for stop in evidence.stops]
-    limit = _limit(evidence, min((s.at for s in found), default=None))
-    if limit is not None and not any(s.reason == "limit" for s in found):
-        found.append(limit)
+    over = list(_over(evidence))
+    found = [_begun(evidence, stop, over) for stop in evidence.stops]
+    if over and not any(s.reason == "limit" or _before(s, over) for s in found):
+        found.append(Stop(min(o.early for o in over), "limit", LIMIT))
     return tuple(sorted(found, key=lambda s: (s.at, s.reason, s.by)))
 
 
-def _begun(evidence: Evidence, stop: Stop) -> Stop:
+def _begun(evidence: Evidence, stop: Stop, over: Iterable[Over]) -> Stop:
     """A limit and the end of the tasks that matter had ended the run before anybody stopped the rest."""
     if stop.reason == "limit":
-        ends = [t.end.at for t in evidence.tasks if t.end is not None and t.end.at is not None and _over(evidence, t)]
-        return replace(stop, at=min([stop.at, *ends]), by=stop.by or LIMIT)
+        return replace(stop, at=min([stop.at, *(o.early for o in over)]), by=stop.by or LIMIT)
     if stop.reason == "done" and (done := done_at(evidence)) is not None:
         return replace(stop, at=min(stop.at, done))
     return stop
 
 
-def _limit(evidence: Evidence, stopped_at: float | None) -> Stop | None:
-    """The job's `max_duration` as a stop, where it ended a task before anything else did."""
-    ends = [t.end.at for t in evidence.tasks if t.end is not None and t.end.at is not None and _over(evidence, t)]
-    if not ends or (stopped_at is not None and stopped_at < min(ends)):
-        return None
-    return Stop(min(ends), "limit", LIMIT)
+def _before(stop: Stop, over: Sequence[Over]) -> bool:
+    """Whether a stop began before the limit did. One that follows on the end of a task counts from that end on."""
+    if stop.reason in ("failure", "done"):
+        return stop.at < min(o.ended for o in over)
+    return stop.at < min(o.due for o in over)
 
 
-def _over(evidence: Evidence, task: TaskSeen) -> bool:
-    """Whether the job's `max_duration` ended the task, by how long it lasted."""
-    end, limit = task.end, evidence.rules.max_duration
-    if end is None or end.oom or end.at is None or end.started_at is None:
-        return False
-    return reached(end.code, end.at - end.started_at, limit)
+def _over(evidence: Evidence) -> Iterator[Over]:
+    """The tasks that the job's `max_duration` ended."""
+    limit = evidence.rules.max_duration
+    for end in (task.end for task in evidence.tasks if task.end is not None):
+        if limit is None or end.oom or end.at is None or end.started_at is None:
+            continue
+        if reached(end.code, end.at - end.started_at, limit):
+            due = end.started_at + limit
+            yield Over(due - LATE, min(due, end.at), end.at)
 
 
 def done_at(evidence: Evidence) -> float | None:
