@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from distui.plan.labels import TaskLabels
 from distui.run.containers import HostContainer
 from tui.desk import HostNews
 from tui.screens import host_detail
+from tui.screens.container_log import KEPT
 from tui.screens.host_detail import HostDetailScreen
 from tui.screens.text import TextScreen
 
@@ -205,6 +207,54 @@ async def test_the_log_of_a_container(open_app: Any, desk: FakeDesk) -> None:
         await pilot.press("escape", "escape")
         await pilot.pause()
         assert app.screen is screen
+
+
+async def test_a_cursor_that_is_moved_before_the_list_is_laid_out_is_seen(open_app: Any, desk: FakeDesk) -> None:
+    """The list has no scrollbar yet: it is scrolled all the same."""
+    desk.known_containers["node02"] = containers(time.time())
+    async with open_app((120, 24)) as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        await on_tab(pilot, screen, "containers")
+        await pilot.press("j", "l")
+        await settle(pilot)
+        app.screen._take([f"line {i}" for i in range(50)])
+        app.screen._show()
+        app.screen.rows.action_last()
+        app.screen._left_on = None
+        await said(pilot, "line 49")
+
+
+@pytest.mark.parametrize("more", [100, KEPT + 100])
+async def test_the_log_of_a_container_is_followed_under_load(open_app: Any, desk: FakeDesk, more: int) -> None:
+    """Lines that come twice before one refresh, so that the oldest go, pause nothing; a key does."""
+    desk.known_containers["node02"] = containers(time.time())
+    async with open_app((120, 24)) as (app, pilot):
+        screen = await opened(app, pilot, desk)
+        await on_tab(pilot, screen, "containers")
+        await pilot.press("j", "l")
+        await pilot.pause()
+        desk.log_parts.put_nowait(b"".join(b"line %d\n" % i for i in range(KEPT)))
+        await said(pilot, f"line {KEPT - 1}")
+        log = app.screen
+        for part in "ab":
+            log._take([f"{part} {i}" for i in range(more)])
+            log._show()
+        painted = asyncio.Event()
+        log.call_after_refresh(painted.set)
+        await painted.wait()
+        await said(pilot, f"b {more - 1}")
+        assert (log.rows.follows, "paused" in screen_text(app)) == (True, False)
+        log._take(["one"])
+        log._show()
+        log.rows.action_up()
+        log._take(["two"])
+        log._show()
+        await said(pilot, "paused, 1 new")
+        assert not log.rows.follows
+        log.rows.go(log.rows.rows[-3].key)
+        log._take(["three"])
+        log._show()
+        await said(pilot, "paused, 2 new")
 
 
 async def said(pilot: Any, words: str) -> None:

@@ -62,6 +62,8 @@ class ContainerLogScreen(View):
         self.left = 0
         self._stale = False
         self._fresh = 0
+        self._left_on: str | None = None
+        """The key that the cursor was left on to go to the end from; None while it is paused."""
 
     def compose_body(self) -> ComposeResult:
         """See View."""
@@ -97,6 +99,11 @@ class ContainerLogScreen(View):
         return self.query_one(LogRows)
 
     @property
+    def follows(self) -> bool:
+        """Whether the last line is shown, or will be: more lines may come before the cursor is moved there."""
+        return self.rows.follows or self.rows.key == self._left_on
+
+    @property
     def crumbs(self) -> tuple[str, ...]:
         """See View."""
         return ("Hosts", self.container.host, self.container.name or self.container.id[:12])
@@ -110,7 +117,7 @@ class ContainerLogScreen(View):
 
     def headline(self, line: Line, look: Palette) -> None:
         """What it does, and how many lines."""
-        if not self.rows.follows:
+        if not self.follows:
             line.put("paused", look.muted).put(f", {self._fresh:,} new" if self._fresh else "", look.muted)
         elif self.ended:
             line.put("end of log", look.muted)
@@ -128,18 +135,20 @@ class ContainerLogScreen(View):
             return
         self._stale = False
         rows, wanted = self.rows, self.filter_text.lower()
-        follows = rows.follows
+        follows = self.follows
         kept = enumerate(self.lines, self.first)
         rows.set_rows([str(number) for number, text in kept if not wanted or wanted in text.lower()])
+        self._left_on = rows.key if follows else None
         if follows:
             self._fresh = 0
-            self.call_after_refresh(self._to_the_end, rows.at)  # the list is as long as it will be only then
+            self.call_after_refresh(self._to_the_end)  # the list is as long as it will be only then
         self.refresh_bars()
 
-    def _to_the_end(self, at: int) -> None:
+    def _to_the_end(self) -> None:
         """Show the last line, unless the cursor was moved meanwhile."""
-        if self.rows.at == at:
+        if self.rows.key == self._left_on:
             self.rows.action_last()
+            self._left_on = self.rows.key
 
     def _text(self, key: str) -> str:
         at = int(key) - self.first

@@ -177,15 +177,18 @@ class RowList(ScrollView, can_focus=True):
             self.post_message(self.Moved(self, self.key))
 
     def _show_cursor(self) -> None:
-        """Scroll so far that the cursor is seen; headings right above it, too."""
+        """Scroll so far that the cursor is seen; headings right above it, too.
+
+        `force`: of rows that came just now the list may have no scrollbar yet.
+        """
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         first = self.at
         while first > 0 and self.rows[first - 1].plain:
             first -= 1
         if first < top and height:
-            self.scroll_to(y=first if self.at - first < height else self.at, animate=False)
+            self.scroll_to(y=first if self.at - first < height else self.at, animate=False, force=True)
         elif height and self.at >= top + height:
-            self.scroll_to(y=self.at - height + 1, animate=False)
+            self.scroll_to(y=self.at - height + 1, animate=False, force=True)
 
     def action_down(self) -> None:
         """One row down."""
