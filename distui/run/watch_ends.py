@@ -196,6 +196,7 @@ class WatchedEnds:
             return
         if (stop := stop_by(word, [end])) is not None:
             self._known.stopped(stop)
+            await self._hosts.say_who_stopped(word, track.task.host)
 
     async def _say_left(self, track: TaskTrack) -> None:
         """What the end of a node means for a run that may lose some."""

@@ -101,19 +101,29 @@ class WatchedHosts:
 
     async def stopped_elsewhere(self) -> StopWord | None:
         """Word of a stop from another machine, after asking all hosts at once; the first that was left on any."""
-        told = await asyncio.gather(*(self.ask_who_stopped(host) for host in self.runs))
-        found = [word for word in told if word is not None]
-        return min(found, key=lambda word: math.inf if word.at is None else word.at, default=None)
+        hosts = list(self.runs)
+        told = await asyncio.gather(*(self.ask_who_stopped(host) for host in hosts))
+        found = [(word, host) for word, host in zip(told, hosts, strict=True) if word is not None]
+        if not found:
+            return None
+        word, host = min(found, key=lambda one: math.inf if one[0].at is None else one[0].at)
+        await self.say_who_stopped(word, host)
+        return word
 
     async def ask_who_stopped(self, host: str) -> StopWord | None:
-        """Read on one host who says that they stop the run; None when nobody does, or it does not answer."""
+        """Read on one host who says that they stop the run; None when nobody does, or it does not answer.
+
+        It may be our own word.
+        """
         with contextlib.suppress(DistuiError):
-            word = await self.runs[host].stopped_by(self._known.offset_ms(host))
-            if word is not None and not self._stop_told:
-                self._stop_told = True
-                await self._emit(Notice(self._known.clock(), "info", f"stopped by {word.who}", host))
-            return word
+            return await self.runs[host].stopped_by(self._known.offset_ms(host))
         return None
+
+    async def say_who_stopped(self, word: StopWord, host: str) -> None:
+        """Say once that the run was stopped from elsewhere, and by whom."""
+        if not self._stop_told:
+            self._stop_told = True
+            await self._emit(Notice(self._known.clock(), "info", f"stopped by {word.who}", host))
 
     async def _say_lost(self, host: str) -> None:
         """What it means for a run that may lose nodes that a host is out of reach, if it does not come back."""

@@ -20,6 +20,7 @@ from distui.run.host_run import HostRun
 from distui.run.masking import Mask
 from distui.run.resume import ResumePoint
 from distui.run.samples import Sample, Traffic
+from distui.run.stop_word import StopWord
 from distui.run.store import RunStore, StoredRun
 from distui.run.verdict.evidence import Stop
 from distui.run.watch import Watch
@@ -205,6 +206,24 @@ async def test_a_kill_known_before_our_stop_is_never_the_stop_s(make: Any) -> No
     await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
     assert [(e.rank, e.state) for e in watched.of(RankChanged)] == [(0, "killed"), (1, "stopped")]
     assert watched.known.verdict().failure.rank == 0
+
+
+@pytest.mark.parametrize(("left_at", "told"), [(100.0, []), (90.0, ["stopped by bob@laptop"])])
+async def test_word_of_a_stop_is_told_once_it_is_known_to_be_another_s(
+    make: Any, left_at: float, told: list[str]
+) -> None:
+    """A rank that ended just before our own stop is heard of after it: the word on its host may be the one we left."""
+    watched = make(plan_for("h1", "h2"))
+    path = "/home/u/.local/state/distui/hosts/h1/r1/stopped"
+    watched.fakes["h1"].files[path] = StopWord("bob@laptop", "user", 143, 5.0).text().encode()
+    watched.fakes["h1"].written[path] = left_at
+    watched.known.stopped(Stop(100.0, "user"))
+    watched.now = 101.0
+    await watched.tell(
+        ("h1", Exited(0, 137, "exited", finished_at=95.0)), ("h2", Exited(1, 143, "exited", finished_at=100.5))
+    )
+    assert [e.text for e in watched.of(Notice) if "stopped by" in e.text] == told
+    assert watched.known.stopped_by == ("bob@laptop" if told else "")
 
 
 async def test_a_failure_is_announced_once(make: Any) -> None:
