@@ -21,6 +21,8 @@ class Cause:
     """Whether a network that no longer carries would look like this."""
     vague: bool = False
     """Says that something ended but not why: any other cause that the log names, an echo too, is better."""
+    killed: bool = False
+    """A process of it was killed: what else went wrong here explains more, but that a peer went away does not."""
     waited: bool = False
     """It waited for others in vain: a rank that failed in another way comes before it."""
 
@@ -29,17 +31,21 @@ CRASH_HINT = "run it once with PYTHONFAULTHANDLER=1 in `env:`, which prints wher
 CRASH = Cause("the program crashed in compiled code", CRASH_HINT)
 
 
-def _child(signals: str, words: str) -> str:
-    """How launchers say that a process of theirs ended by one of these signals: subprocess, DeepSpeed, Lightning and
-    torch's spawn, torchrun, Open MPI, MPICH and Hydra, srun.
+def _child(signals: str) -> str:
+    """How launchers say by which of these signals the first process of theirs ended that did so badly: subprocess,
+    DeepSpeed, Lightning and torch's spawn, torchrun, Open MPI, MPICH and Hydra.
     """
     return (
         rf"died with <Signals\.(?:{signals})\b|return code = -(?:{signals})\b"
         rf"|terminated with (?:code -|signal )(?:{signals})\b|\(exitcode: -(?:{signals})\)"
-        rf"|^\s*exitcode\s*: -(?:{signals})\b|exited on signal (?:{signals})\b"
+        rf"|exited on signal (?:{signals})\b"
         rf"|KILLED BY SIGNAL: (?:{signals})\b|EXIT STRING: .*\(signal (?:{signals})\)"
-        rf"|srun: error: \S+: tasks? [\d,-]+: (?:{words})"
     )
+
+
+def _any_child(signals: str, words: str) -> str:
+    """The same of any process, also of one that the launcher ended itself: torchrun's report, srun."""
+    return rf"^\s*exitcode\s*: -(?:{signals})\b|srun: error: \S+: tasks? [\d,-]+: (?:{words})"
 
 
 RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
@@ -79,9 +85,17 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             Cause("a DataLoader worker crashed", "`num_workers=0` in the program shows where"),
         ),
         (
-            _child("9|SIGKILL", "Killed"),
+            _child("9|SIGKILL"),
             Cause(
                 "a process that it had started was killed, most likely for lack of memory",
+                "`dmesg -T | grep -i 'killed process'` there tells whether the host ran out of memory",
+                killed=True,
+            ),
+        ),
+        (
+            _any_child("9", "Killed"),
+            Cause(
+                "a process that it had started was killed",
                 "`dmesg -T | grep -i 'killed process'` there tells whether the host ran out of memory",
                 vague=True,
             ),
@@ -93,7 +107,8 @@ RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(
             CRASH,
         ),
         (
-            _child("4|6|7|8|11|SIG(?:ILL|ABRT|BUS|FPE|SEGV)", "Segmentation fault|Aborted|Bus error"),
+            f"{_child('4|6|7|8|11|SIG(?:ILL|ABRT|BUS|FPE|SEGV)')}|"
+            f"{_any_child('4|6|7|8|11', 'Segmentation fault|Aborted|Bus error')}",
             Cause(
                 "a process that it had started crashed in compiled code",
                 "the first error above; PYTHONFAULTHANDLER=1 in `env:` prints where",

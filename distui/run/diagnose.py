@@ -112,4 +112,4 @@ def _named(lines: Iterable[str]) -> tuple[str, Cause] | None:
 
 
 def _weakness(cause: Cause) -> int:
-    return 2 if cause.vague else int(cause.secondary)
+    return 3 if cause.vague else 2 if cause.secondary else int(cause.killed)

@@ -181,7 +181,7 @@ def test_a_launcher_that_tells_how_its_process_ended(line: str) -> None:
 
     assert killed is not None and "was killed" in killed.text
     assert crashed is not None and "crashed" in crashed.text
-    assert killed.vague and crashed.vague
+    assert (killed.killed or killed.vague) and crashed.vague
     assert ended is None
 
 
@@ -265,6 +265,11 @@ def test_what_only_tells_of_another_rank_is_secondary(line: str) -> None:
             ],
             "a peer went away",
         ),
+        (["Connection reset by peer", "x.py'] exits with return code = -9"], "was killed"),
+        (["x.py'] exits with return code = -9", "Connection reset by peer"], "was killed"),
+        (["OSError: [Errno 28] No space left on device", "x.py'] exits with return code = -9"], "disk is full"),
+        (["Connection reset by peer", "  exitcode  : -9 (pid: 7)"], "a peer went"),
+        (["Connection reset by peer", "x.py'] exits with return code = -11"], "a peer went"),
         (["[Rank 1] NCCL watchdog thread terminated with exception: NCCL error: remote process exited"], "a peer went"),
     ],
 )

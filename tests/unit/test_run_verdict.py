@@ -185,6 +185,15 @@ def test_two_that_fail_alike_are_said_to() -> None:
     assert found.failure.together == "ranks 0 and 1 failed alike within 0.1 s"
 
 
+def test_a_node_whose_process_was_killed_is_first() -> None:
+    """Other processes of that node say that they lost it, and so do those of other nodes."""
+    lost = task(0, ended(68.3), *said(66.0, ECHO), Line(68.0, "x.py'] exits with return code = 1"))
+    killed = task(1, ended(68.7, 247), *said(65.8, ECHO), Line(66.2, "x.py'] exits with return code = -9"))
+    found = verdict(lost, killed, stop=Stop(68.5, "failure"), rules=Rules(launcher="command"))
+    assert (found.first, found.certainty, relations(found)) == ((1,), "certain", ["followed", "first"])
+    assert found.failure is not None and "was killed" in found.failure.cause
+
+
 def test_what_the_clocks_cannot_tell_apart_is_not_certain() -> None:
     """Two different errors 0.1 s apart, the clocks known to 0.2 s."""
     both = task(0, ended(10.9), *said(10.0, LOSS)), task(1, ended(10.3), *said(10.1, "KeyError: 'x'"))

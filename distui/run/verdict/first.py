@@ -181,8 +181,8 @@ def _alike(a: Part, b: Part) -> bool:
 
 
 def _same_words(a: LastWords, b: LastWords) -> bool:
-    """Whether they say the same, or name one cause by the same kind of words."""
-    return a.gist == b.gist or (a.cause is not None and (a.cause, a.weight) == (b.cause, b.weight))
+    """Whether they say the same, or name one cause, by the same kind of words."""
+    return a.weight == b.weight and (a.gist == b.gist or (a.cause is not None and a.cause == b.cause))
 
 
 def _mute_beside(evidence: Evidence, chief: Part, part: Part) -> bool:
