@@ -20,6 +20,8 @@ from distui.facts.probe import probe_all, script
 from distui.plan.plan import NoPlan, plan
 from distui.run.events import Event, LogLine, LogLines, RankChanged, RunOpened
 from distui.run.state import RunState, apply
+from distui.run.verdict.evidence import End, Evidence, Line, TaskSeen
+from distui.run.verdict.judge import judge
 from distui.session import Completed
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job, RankLayout
@@ -37,6 +39,7 @@ def measure(*, quick: bool) -> None:
     _row("probe_all(): reading the answers, per host", SIZES, _probing(), rounds)
     _row("plan(), per host", SIZES, _planning, rounds)
     _row("reducer, per event (a line and a change)", tuple(n * GPUS for n in SIZES), _folding, rounds)
+    _row("judge(), 200 lines a rank, per rank", SIZES, _judging, rounds)
     _printing(200_000 if quick else 1_000_000)
 
 
@@ -127,6 +130,16 @@ def _probing() -> Work:
         return act, size
 
     return work
+
+
+def _judging(ranks: int) -> tuple[Callable[[], object], int]:
+    """While they are followed: the first failed, all others have ended well."""
+    tasks = []
+    for rank in range(ranks):
+        said = tuple(Line(float(n), f"[rank{rank}] step {n} loss {1 / (n + 1):.3f} lr 0.001") for n in range(200))
+        tasks.append(TaskSeen(rank, f"node{rank // GPUS}", (rank,), end=End(int(not rank), 300.0), lines={rank: said}))
+    known = Evidence(tuple(tasks), all_in=False)
+    return lambda: judge(known), ranks
 
 
 def _folding(ranks: int) -> tuple[Callable[[], object], int]:

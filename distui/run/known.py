@@ -100,6 +100,7 @@ class Known:
                 max_duration=plan.max_duration,
             ),
             unfound=self.unfound,
+            all_in=self.all_in,
         )
 
     def verdict(self) -> Verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from distui.run.verdict import success
 from distui.run.verdict.drift import Drift, Said, compared
 from distui.run.verdict.success import LastWords, Looked, suspicions, suspicious, unmet
 from distui.spec.job import Success
@@ -17,6 +18,7 @@ TRACEBACK = ("Traceback (most recent call last):", '  File "t.py", line 3, in <m
         (["step 1", *TRACEBACK, "ValueError: 7"], "its last words are a traceback: ValueError: 7"),
         ([f"[rank0]: {line}" for line in (*TRACEBACK, "ValueError: 7")], "its last words are a traceback"),
         ([*TRACEBACK, "ValueError: 7", "", "  "], "its last words are a traceback"),
+        (["\x1b[31mTrace\x1b[0mback (most recent call last):", "  x", "  y", "  z", "ValueError: 7"], "a traceback"),
         (["  Traceback (most recent call last):", '    File "t.py", line 1', "  mine.OwnError"], "traceback"),
         (["Unable to locate sufficient 2 gpus to run this example. Exiting."], "fewer GPUs than it uses"),
         (["AssertionError: Torch not compiled with CUDA enabled", "bye"], "built without CUDA"),
@@ -47,6 +49,15 @@ def test_last_words_that_do_not_go_with_success(lines: list[str], words: str) ->
 def test_an_ordinary_end_is_not_suspicious(lines: list[str]) -> None:
     """An error that was survived, a warning, a peer that ended a moment earlier, a word in a report."""
     assert suspicious(lines) is None
+
+
+def test_only_the_end_of_a_long_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing in it is told over several lines."""
+    read: list[str] = []
+    monkeypatch.setattr(success, "plain", lambda line: read.append(line) or line)
+    long = [f"step {n}" for n in range(200)]
+    assert suspicious([*long, "ERROR: no such dataset", "", " "]) == "said last: ERROR: no such dataset"
+    assert len(read) == 5
 
 
 def test_ranks_that_say_the_same_are_told_once() -> None:

@@ -22,6 +22,7 @@ from distui.run.resume import ResumePoint
 from distui.run.samples import Sample, Traffic
 from distui.run.stop_word import StopWord
 from distui.run.store import RunStore, StoredRun
+from distui.run.verdict import judge
 from distui.run.verdict.evidence import Stop
 from distui.run.watch import Watch
 from fakehosts.hosts import FakeConnector, FakeHost
@@ -237,6 +238,25 @@ async def test_a_failure_is_announced_once(make: Any) -> None:
     )
     assert len(watched.of(FailureFound)) == 1
     assert [e.state for e in watched.of(RankChanged)] == ["exited"]
+
+
+async def test_last_words_of_ranks_that_ended_well_are_read_at_the_last(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, when all is in: at a thousand ranks each look takes a second."""
+    looked: list[int] = []
+    monkeypatch.setattr(judge, "suspicions", lambda ends: looked.append(len(ends)) or ("odd",))
+    watched = make(plan_for("h1", "h2"))
+    await watched.tell(
+        ("h1", Exited(0, 3, "exited", finished_at=90.0)),
+        ("h2", Exited(1, 0, "exited", finished_at=90.0)),
+        ("h1", Drained(0, ResumePoint())),
+        ("h2", Drained(1, ResumePoint())),
+    )
+    assert (watched.known.verdict().odd, looked) == ((), [])
+    watched.known.all_in = True
+    watched.known.news()
+    assert (watched.known.verdict().odd, looked) == (("odd",), [1])
 
 
 async def test_a_host_is_back_when_all_of_it_is(make: Any) -> None:

@@ -132,6 +132,8 @@ class Evidence:
     rules: Rules = Rules()
     unfound: int = 0
     """Tasks of the run that no host which answered knows of."""
+    all_in: bool = True
+    """Whether nothing more will come: until then nobody asks what the ranks that ended well said last."""
 
     def doubt(self, host: str) -> float:
         """Seconds by which a host's corrected clock may be off."""

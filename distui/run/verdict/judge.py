@@ -44,7 +44,7 @@ def judge(evidence: Evidence) -> Verdict:
         failed=fails(evidence, bad),
         over_limit=any(stop.reason == "limit" for stop in stops),
         notes=silence_words(evidence.silences, stops[0].at) if outcome == "stopped" and stops else (),
-        odd=_odd_ends(parts) if outcome in ("failed", "stopped") else (),
+        odd=_odd_ends(parts) if evidence.all_in and outcome in ("failed", "stopped") else (),
     )
 
 

@@ -18,6 +18,8 @@ from distui.spec.job import Success
 LAST_WORDS = 3
 """Lines at the end of a log that count as a rank's last words."""
 _HEAD = "Traceback (most recent call last)"
+_OF_SEVERAL = ("Traceback (", "Exception ignored", "Error in atexit", "\x1b")
+"""What is in a line of a traceback's head or of what Python ignored; colours may stand within."""
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout)\w*(?::|$)")
 _ERROR = re.compile(r"(?:fatal|error|critical)\b\s*[:\]!-]", re.IGNORECASE)
 
@@ -89,7 +91,7 @@ def _all(ends: Sequence[LastWords]) -> str:
 
 def suspicious(lines: Sequence[str]) -> str | None:
     """What is wrong with these last words; None when nothing is."""
-    texts = [line for line in heard([plain(line) for line in lines]) if line.strip()]
+    texts = _texts(lines)
     if not texts:
         return None
     if _ends_in_traceback(texts):
@@ -100,6 +102,19 @@ def suspicious(lines: Sequence[str]) -> str | None:
         if cause is not None and not (cause.secondary or cause.vague):
             return f"said at the end: {line.strip()} ({cause.text})"
     return f"said last: {texts[-1].strip()}" if _ERROR.match(texts[-1].strip()) else None
+
+
+def _texts(lines: Sequence[str]) -> list[str]:
+    """The lines as they were meant, without blank ones; only the last of them where none is told over several lines."""
+    if any(mark in line for line in lines for mark in _OF_SEVERAL):
+        return [text for text in heard([plain(line) for line in lines]) if text.strip()]
+    last: list[str] = []
+    for line in reversed(lines):
+        if (text := plain(line)).strip():
+            last.append(text)
+        if len(last) == LAST_WORDS:
+            break
+    return last[::-1]
 
 
 def _ends_in_traceback(lines: Sequence[str]) -> bool:
