@@ -14,7 +14,7 @@ from distui.cli import settings, wiring
 from distui.cli.options import HOSTS, Choice, verb
 from distui.cli.phrases import counted
 from distui.cli.settings import Settings
-from distui.errors import NotFound, UsageError
+from distui.errors import NotFound, SpecError, UsageError
 
 if TYPE_CHECKING:
     from distui.spec.imported import Imported
@@ -217,7 +217,8 @@ def _text(path: str) -> str | None:
 def _written(path: str, text: str) -> Table | None:
     """The file as it is written, None when nothing is in it.
 
-    Raises SpecError when it is not YAML as every verb reads it, with what `hosts validate` says.
+    Raises SpecError when it is not YAML as every verb reads it, or has something else where hosts and groups are
+    listed, with what `hosts validate` says: that would be written over.
     """
     from distui.spec.document import parse
     from distui.spec.nodes import Source, Table
@@ -228,7 +229,23 @@ def _written(path: str, text: str) -> Table | None:
     documents = parse(Source(path, text), problems)
     if problems or not all(isinstance(d, Table) for d in documents) or len(documents) > 1:
         read_inventory(text, path)
-    return next((d for d in documents if isinstance(d, Table)), None)
+    root = next((d for d in documents if isinstance(d, Table)), None)
+    if root is not None and not _has_lists_in_place(root):
+        read_inventory(text, path)
+        raise _unsafe(path)
+    return root
+
+
+def _has_lists_in_place(root: Table) -> bool:
+    """Whether hosts and groups are tables, or not written, and each group is words: what entries can be added to."""
+    from distui.spec.nodes import Items, Scalar, Table, is_null
+
+    hosts, groups = root.get("hosts"), root.get("groups")
+    if not all(node is None or is_null(node) or isinstance(node, Table) for node in (hosts, groups)):
+        return False
+    listed = [value for _, value in groups.pairs.values()] if isinstance(groups, Table) else []
+    words = [word for value in listed for word in (value.items if isinstance(value, Items) else [value])]
+    return all(isinstance(word, Scalar) for word in words)
 
 
 def _value(path: str, text: str, key: str) -> Node | None:
@@ -277,8 +294,6 @@ def _members(path: str, text: str, group: str) -> list[str]:
     if found is None or is_null(found):
         return []
     words = found.items if isinstance(found, Items) else [found]
-    if not all(isinstance(word, Scalar) for word in words):
-        raise _unsafe(path)
     return [word.text for word in words if isinstance(word, Scalar)]
 
 
@@ -287,11 +302,16 @@ def _unsafe(path: str) -> UsageError:
 
 
 def _save(path: str, before: str | None, text: str) -> None:
-    """Write the file when it is right; its mode stays. Raises SpecError with what would be wrong."""
+    """Write the file when it is right; its mode stays. Raises SpecError with what is wrong, or would be."""
     from distui.files import refuse_device
     from distui.spec.read_inventory import read_inventory
 
-    read_inventory(text, path)
+    try:
+        read_inventory(text, path)
+    except SpecError:
+        if before and _keys(path, before, "hosts"):
+            read_inventory(before, path)
+        raise
     target = Path(path)
     part = target.with_name(f".{target.name}.part")
     try:
