@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.1
 
+HANDED_OVER_SECONDS = 10.0
+"""How long another distui here may take to go on with a run whose owner has left: it asks the hosts first."""
+
 
 class Beside:
     """A run as `RunController` shows one, by what its owner writes down here.
@@ -43,6 +46,7 @@ class Beside:
         reader: StoredReader,
         mask: Mask = NOTHING,
         clock: Callable[[], float] = time.time,
+        patience: float = HANDED_OVER_SECONDS,
     ) -> None:
         self.plan = plan
         self.stored = reader.stored
@@ -50,7 +54,9 @@ class Beside:
         """Hides what the owner did not know the value of."""
         self.state = RunState()
         self._own = own
-        """None for who may only look: the run is left when its owner leaves."""
+        """None for who may only look: contact is lost when its owner leaves and no other takes it up."""
+        self._patience = patience
+        self._alone_since: float | None = None
         self._reader = reader
         self._clock = clock
         self._owner: RunController | None = None
@@ -117,14 +123,32 @@ class Beside:
 
     def _end(self, *, owned: bool) -> RunEnded | None:
         """An end that is not written down, or that we leave; takes the run over when nobody has it."""
-        if self._leaving or (self._own is None and not owned):
+        if self._leaving:
             return RunEnded(self._clock(), "detached", int(ExitCode.OK), log_dir=str(self.stored.log_dir))
+        if self._own is None:
+            return self._lost() if self._is_alone(owned=owned) else None
         if self._owning is not None and self._owning.done():
             ended, self._owning = self._owning.result(), None
             return ended
-        if self._own is not None and not owned and self._owning is None:
+        if not owned and self._owning is None:
             self._owning = asyncio.create_task(self._take_over(self._own))
         return None
+
+    def _is_alone(self, *, owned: bool) -> bool:
+        """Whether nobody has followed the run for so long that nobody is about to."""
+        now = time.monotonic()
+        if owned:
+            self._alone_since = None
+            return False
+        self._alone_since = now if self._alone_since is None else self._alone_since
+        return now - self._alone_since >= self._patience
+
+    def _lost(self) -> RunEnded:
+        """The end of looking on where nobody writes any more what happens; how the run stands only its hosts tell."""
+        run = self.stored.run_id
+        words = f"nobody here follows {run} any more: `distui --readonly wait {run}` tells its end"
+        log_dir = str(self.stored.log_dir)
+        return RunEnded(self._clock(), "unknown", int(ExitCode.CONTACT_LOST), log_dir=log_dir, warnings=(words,))
 
     async def _take_over(self, own: Own) -> RunEnded | None:
         """Own the run to its end; None when somebody else was faster, who is then read on beside."""

@@ -114,11 +114,9 @@ def _ours(state: RunState, zero: float) -> Iterator[Moment]:
         }.get(state.stopping.reason, "")
         yield Moment(state.stopping.at - zero, "distui", "stop", ", ".join(part for part in (how, why) if part))
     ended = state.ended
-    if ended is None or ended.outcome == "detached":
-        return
-    if ended.leftovers:
+    if ended is not None and ended.leftovers:
         yield Moment(ended.at - zero, "distui", "left over", "; ".join(ended.leftovers), "watch")
-    else:
+    elif ended is not None and ended.outcome not in ("detached", "unknown"):
         hosts = len({r.host for r in state.ranks.values()})
         where = {1: "the host", 2: "either host"}.get(hosts, f"any of {hosts} hosts")
         yield Moment(ended.at - zero, "distui", "cleaned up", f"nothing of this run is left on {where}", "good")

@@ -7,7 +7,7 @@ from typing import Any
 from fakes import NOW, FakeLive, launching, screen_text, shot
 from training import LONG, TRACEBACK, body, failing_loudly, opened, say, settled, train, until
 
-from distui.run.events import Notice, RankChanged
+from distui.run.events import Notice, RankChanged, RunEnded
 from tui.widgets.log_pane import LogPane
 
 
@@ -29,6 +29,19 @@ async def test_the_first_failure(open_app: Any, live: FakeLive) -> None:
     assert "nothing of this run is left" in text
     assert "× 13  exit 1" in text
     assert "FAILED" in text and "run again" in text
+
+
+async def test_a_run_that_nobody_follows_any_more(open_app: Any, live: FakeLive) -> None:
+    """Its end is not known: what tells it is named, and nothing is said of what is left on its hosts."""
+    train(live)
+    words = "nobody here follows llm-7f3 any more: `distui --readonly wait llm-7f3` tells its end"
+    await live.feed(*launching(live.plan, NOW), RunEnded(NOW + 60, "unknown", 6, warnings=(words,)))
+    async with open_app((120, 36)) as (app, pilot):
+        await opened(pilot, live)
+        await settled(pilot)
+        text = screen_text(app)
+    assert words in text and "UNKNOWN" in text
+    assert "nothing of this run is left" not in text
 
 
 async def test_library_frames_fold(open_app: Any, live: FakeLive) -> None:

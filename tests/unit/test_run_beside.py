@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from distui.cli import beside
 from distui.cli.beside import Beside
+from distui.cli.words import report
 from distui.plan.serialize import to_json
 from distui.run import store
 from distui.run.beside import StoredReader
@@ -148,12 +150,47 @@ async def test_who_reads_beside_goes_on_when_the_owner_leaves(cluster: Cluster) 
     assert cluster.left() == []
 
 
-async def test_who_may_only_look_leaves_with_the_owner(stored: StoredRun, cluster: Cluster) -> None:
-    """With --readonly nobody takes a run over."""
-    other = Beside(cluster.plan(), None, reader=StoredReader(stored))
+async def test_who_may_only_look_is_told_when_nobody_follows_any_more(stored: StoredRun, cluster: Cluster) -> None:
+    """With --readonly nobody takes a run over: how it ends is not known here, and what tells it is named."""
+    other = Beside(cluster.plan(), None, reader=StoredReader(stored), patience=0.0)
     add(stored.path / "events.ndjson", opened())
     events = [event async for batch in other.batches() for event in batch]
-    assert [event.outcome for event in events if isinstance(event, RunEnded)] == ["detached"]
+    ended = events[-1]
+    assert isinstance(ended, RunEnded)
+    assert (ended.outcome, ended.exit) == ("unknown", 6)
+    assert "`distui --readonly wait r1`" in " ".join(ended.warnings)
+    said_of_it = "\n".join(line for line, _ in report(ended, other.state))
+    assert "`distui --readonly wait r1`" in said_of_it and "may still run" in said_of_it
+
+
+async def test_who_may_only_look_goes_on_with_the_next_owner(
+    stored: StoredRun, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another distui here takes the run up a moment after its owner died: the end is that of the run."""
+    looks: list[bool] = []
+    owners = contextlib.ExitStack()
+
+    async def next_look(_: float) -> None:
+        looks.append(stored.is_followed)
+        if len(looks) == 3:
+            owners.enter_context(stored.followed())
+        elif len(looks) == 6:
+            add(stored.path / "events.ndjson", opened() + result("succeeded"))
+
+    monkeypatch.setattr(beside.asyncio, "sleep", next_look)
+    with owners:
+        other = Beside(cluster.plan(), None, reader=StoredReader(stored), patience=60.0)
+        events = [event async for batch in other.batches() for event in batch]
+    assert looks == [False, False, False, True, True, True]
+    assert [(event.outcome, event.exit) for event in events if isinstance(event, RunEnded)] == [("succeeded", 0)]
+
+
+async def test_who_may_only_look_and_leaves_has_seen_no_fault(stored: StoredRun, cluster: Cluster) -> None:
+    """What was asked for is exit 0, also while nobody follows the run."""
+    other = Beside(cluster.plan(), None, reader=StoredReader(stored), patience=60.0)
+    other.request_detach()
+    events = [event async for batch in other.batches() for event in batch]
+    assert [(event.outcome, event.exit) for event in events if isinstance(event, RunEnded)] == [("detached", 0)]
 
 
 async def test_a_stop_is_asked_of_the_owner(cluster: Cluster) -> None:

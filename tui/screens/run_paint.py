@@ -145,9 +145,9 @@ class RunPaint(FailureKeys):
     def _strip_end(self) -> Line:
         """What the data goes over; after the end, whether the promise was kept."""
         ended, look = self.feed.state.ended, self.look
-        if ended is not None and ended.outcome != "detached":
-            if ended.leftovers:
-                return Line().put(f"{len(ended.leftovers)} things are left on hosts", look.watch)
+        if ended is not None and ended.leftovers:
+            return Line().put(f"{len(ended.leftovers)} things are left on hosts", look.watch)
+        if ended is not None and ended.outcome not in ("detached", "unknown"):
             hosts = len(self.live.plan.hosts)
             where = {1: " on the host", 2: " on either host"}.get(hosts, f" on {hosts} hosts")
             return Line().put("nothing of this run is left", look.good).put(where, look.muted)
