@@ -147,8 +147,15 @@ class Beside:
         """The end of looking on where nobody writes any more what happens; how the run stands only its hosts tell."""
         run = self.stored.run_id
         words = f"nobody here follows {run} any more: `distui --readonly wait {run}` tells its end"
-        log_dir = str(self.stored.log_dir)
-        return RunEnded(self._clock(), "unknown", int(ExitCode.CONTACT_LOST), log_dir=log_dir, warnings=(words,))
+        now = self._clock()
+        return RunEnded(
+            now,
+            "unknown",
+            int(ExitCode.CONTACT_LOST),
+            log_dir=str(self.stored.log_dir),
+            took=max(0.0, now - (self.state.started or now)),
+            warnings=(words,),
+        )
 
     async def _take_over(self, own: Own) -> RunEnded | None:
         """Own the run to its end; None when somebody else was faster, who is then read on beside."""

@@ -152,12 +152,13 @@ async def test_who_reads_beside_goes_on_when_the_owner_leaves(cluster: Cluster) 
 
 async def test_who_may_only_look_is_told_when_nobody_follows_any_more(stored: StoredRun, cluster: Cluster) -> None:
     """With --readonly nobody takes a run over: how it ends is not known here, and what tells it is named."""
-    other = Beside(cluster.plan(), None, reader=StoredReader(stored), patience=0.0)
+    reader = StoredReader(stored)
     add(stored.path / "events.ndjson", opened())
+    other = Beside(cluster.plan(), None, reader=reader, clock=lambda: 1767225690.0, patience=0.0)
     events = [event async for batch in other.batches() for event in batch]
     ended = events[-1]
     assert isinstance(ended, RunEnded)
-    assert (ended.outcome, ended.exit) == ("unknown", 6)
+    assert (ended.outcome, ended.exit, ended.took) == ("unknown", 6, 90.0)
     assert "`distui --readonly wait r1`" in " ".join(ended.warnings)
     said_of_it = "\n".join(line for line, _ in report(ended, other.state))
     assert "`distui --readonly wait r1`" in said_of_it and "may still run" in said_of_it
