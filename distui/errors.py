@@ -3,6 +3,7 @@
 DistuiError
 ├── UsageError                 the command line or a file is wrong; nothing was contacted      2
 │   └── SpecError              hosts.yaml or a job file: every problem with its place          2
+├── OutputFailed               stdout can't be written: its disk is full                   2
 ├── CheckFailed                a probe or a preflight check failed; nothing was started        3
 │   └── PlanError              the plan can't be made from these facts                         3
 ├── HostError                  one host can't be used; carries host, code and hint             4
@@ -30,7 +31,7 @@ class ExitCode(IntEnum):
     RANK_FAILED = 1
     """The run finished and some rank failed."""
     USAGE = 2
-    """Usage or config error, nothing was contacted."""
+    """Usage or config error, nothing was contacted; or what was asked for can't be written."""
     CHECK_FAILED = 3
     """A preflight or probe check failed, nothing was started."""
     UNREACHABLE = 4
@@ -64,6 +65,12 @@ class DistuiError(Exception):
 
 class UsageError(DistuiError):
     """The command line can't be carried out as written; nothing was contacted."""
+
+    exit_code = ExitCode.USAGE
+
+
+class OutputFailed(DistuiError):
+    """What was asked for can't be written to stdout; that nobody reads it any more is no error."""
 
     exit_code = ExitCode.USAGE
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
 from distui.cli.settings import Settings
-from distui.errors import UsageError
+from distui.errors import OutputFailed, UsageError
 from distui.whole import whole
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -50,17 +51,44 @@ class Console:
             self.warn(text, style)
 
     def warn(self, text: str, style: str = "") -> None:
-        """Words that are said even with -q. A closed stderr is nobody's fault and ends nothing."""
+        """Words that are said even with -q. A closed stderr, or a full disk behind it, ends nothing."""
         try:
             self.err.write(self.paint(text, style, self.err_colour) + "\n")
             self.err.flush()
         except OSError:
             self.quiet = True
+            discard(self.err)
 
     def print(self, text: str) -> None:
-        """Data, on stdout. Raises BrokenPipeError when nobody reads any more."""
-        self.out.write(text if text.endswith("\n") else text + "\n")
-        self.out.flush()
+        """Data as lines on stdout. Raises as `write`."""
+        self.write(text if text.endswith("\n") else text + "\n")
+
+    def write(self, text: str) -> None:
+        """Data on stdout. Raises BrokenPipeError when nobody reads any more, OutputFailed when it can't be written."""
+        try:
+            self.out.write(text)
+            self.out.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as exc:
+            discard(self.out)
+            raise unwritten(exc) from exc
+
+    def result(self, value: Any, where: str = "") -> None:
+        """The `result` of a run. That it can't be written is said, with where else it is; the run ended as it did."""
+        self.result_told = True
+        with self.said_if_lost(where):
+            self.json(value)
+
+    @contextlib.contextmanager
+    def said_if_lost(self, where: str = "") -> Iterator[None]:
+        """Output without which the call has still done its work: it ends nothing that it can't be written."""
+        try:
+            yield
+        except BrokenPipeError:
+            discard(self.out)
+        except OutputFailed as exc:
+            self.warn(f"distui: {exc.message}" + (f"; {where}" if where else ""), "red")
 
     def json(self, value: Any) -> None:
         """One JSON value, indented for people when stdout is a terminal."""
@@ -76,6 +104,17 @@ class Console:
     def styled(self, text: str, style: str) -> str:
         """`text` painted for stdout."""
         return self.paint(text, style, self.out_colour)
+
+
+def unwritten(error: OSError) -> OutputFailed:
+    """In words that stdout can't be written."""
+    return OutputFailed(f"can't write the output: {error.strerror or error}")
+
+
+def discard(stream: IO[str]) -> None:
+    """What is still buffered, and what comes, goes nowhere: Python would try to write it out at the end."""
+    with contextlib.suppress(OSError, ValueError), open(os.devnull, "wb") as nothing:  # noqa: PTH123
+        os.dup2(nothing.fileno(), stream.fileno())
 
 
 def of(settings: Settings) -> Console:

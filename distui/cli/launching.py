@@ -218,5 +218,6 @@ async def run(connector: Connector, told: Settings, out: Console, order: Order, 
         return ExitCode.INTERRUPTED
     ended = await start(connector, told, out, order, prepared, replace(how, force=answer == "share"))
     if how.detach and ended.outcome == "detached" and told.output not in ("json", "ndjson"):
-        out.print(prepared.plan.run_id)
+        with out.said_if_lost(f"the run is {prepared.plan.run_id}"):
+            out.print(prepared.plan.run_id)
     return exit_code(ended, exit_first=how.exit_first)

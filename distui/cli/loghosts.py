@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from distui.session import Connector
 
 CHUNK = 1 << 20
+POLL_SECONDS = 0.1
 
 Pieces = Sequence[tuple[int | None, bytes]]
 Split = Callable[[bytes], Pieces]
@@ -151,13 +152,22 @@ async def follow(connector: Connector, live: Live, out: LogOut, console: Console
     viewers = [_Viewer(HostRun(host, live.plan, connector), live, out, console) for host in live.plan.hosts]
     running = [asyncio.ensure_future(viewer.run()) for viewer in viewers]
     try:
-        await asyncio.gather(*running)
+        await _read(running, out)
         await out.go_live()
         await out.drain()
     finally:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _read(running: Sequence[asyncio.Future[None]], out: LogOut) -> None:
+    """Until every host is read to its end, or stdout closed. Raises what reading one raises."""
+    reading = asyncio.gather(*running)
+    while not (reading.done() or out.closed):
+        await asyncio.wait((reading,), timeout=POLL_SECONDS)
+    if reading.done():
+        reading.result()
 
 
 @dataclass(slots=True)

@@ -108,7 +108,7 @@ class LogOut:
 
     @property
     def closed(self) -> bool:
-        """Whether nobody reads stdout any more."""
+        """Whether nobody reads stdout any more, or it can't be written."""
         return self.outlet.error is not None
 
     async def lines(self, rank: int | None, host: str, lines: Iterable[LogLine]) -> None:

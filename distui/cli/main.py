@@ -7,7 +7,6 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distui.errors import DistuiError, ExitCode
@@ -94,9 +93,11 @@ def _expected(exc: BaseException) -> DistuiError | None:
 
 
 def _ended(exc: BaseException, words: Sequence[str]) -> int:
-    """The exit code of a call that an exception ended: nobody reads stdout, Ctrl-C, or else a bug."""
+    """The exit code of a call that an exception ended: stdout is closed or full, Ctrl-C, or else a bug."""
     if _only(exc, BrokenPipeError):
         return _quiet_end()
+    if isinstance(exc, OSError) and _is_of_stdout(exc):
+        return _unwritten(exc)
     if _only(exc, KeyboardInterrupt):
         _tell("distui: interrupted")
         return ExitCode.INTERRUPTED
@@ -157,14 +158,43 @@ def _tell(text: str) -> None:
         sys.stderr.write("".join(safe(line) + "\n" for line in text.split("\n")))
         sys.stderr.flush()
     except OSError:
-        pass
+        from distui.cli.console import discard
+
+        discard(sys.stderr)
 
 
 def _quiet_end() -> int:
     """Nobody reads stdout any more (`| head`): end without a word, as a reader wants it."""
-    with Path(os.devnull).open("wb") as nothing:  # what is still buffered goes there at exit
-        os.dup2(nothing.fileno(), sys.stdout.fileno())
+    from distui.cli.console import discard
+
+    discard(sys.stdout)
     return ExitCode.OK
+
+
+def _is_of_stdout(error: OSError) -> bool:
+    """Whether it came from writing to stdout: by click's `echo`, for help, or what is left there can't be written."""
+    import traceback
+
+    import click
+
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    if frame.f_code is click.echo.__code__:
+        return True
+    try:
+        sys.stdout.flush()
+    except OSError as again:
+        return again.errno == error.errno
+    return False
+
+
+def _unwritten(error: OSError) -> int:
+    """stdout can't be written, its disk is full."""
+    from distui.cli.console import discard, unwritten
+
+    discard(sys.stdout)
+    said = unwritten(error)
+    _tell(_in_words(said))
+    return said.exit_code
 
 
 def _crashed(exc: BaseException, words: Sequence[str]) -> int:

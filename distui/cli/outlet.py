@@ -10,6 +10,8 @@ import select
 import threading
 import time
 
+from distui.cli.console import unwritten
+
 PENDING_LIMIT = 4 << 20
 """Bytes waiting for a slow reader; beyond that, writing waits, and so in the end do the hosts' log streams."""
 
@@ -20,7 +22,8 @@ ABANDONED = 1.0
 class Outlet:
     """Writes bytes to a file descriptor in its own thread.
 
-    A reader that goes away (`| head`) closes the outlet: `error` then says so, and further writes do nothing.
+    A reader that goes away (`| head`) closes the outlet, and so does what can't be written (a full disk): `error`
+    then says so, and further writes do nothing.
     """
 
     def __init__(self, fd: int) -> None:
@@ -31,6 +34,16 @@ class Outlet:
         self._thread: threading.Thread | None = None
         self._abandoned = False
         self.error: OSError | None = None
+
+    @property
+    def lost(self) -> OSError | None:
+        """Why what was written is lost, though it may be missed: not where nobody reads any more."""
+        return None if isinstance(self.error, BrokenPipeError) else self.error
+
+    def refuse_loss(self) -> None:
+        """Raise OutputFailed when something is lost."""
+        if self.lost is not None:
+            raise unwritten(self.lost)
 
     async def write(self, data: bytes) -> None:
         """Queue `data`; waits while the reader is far behind."""

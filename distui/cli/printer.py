@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from distui.cli import words
@@ -144,14 +145,18 @@ class HeadlessPrinter:
 
     async def _write(self, data: bytes, state: RunState) -> None:
         await self._outlet.write(data)
+        self._tell_closed(f"the run goes on, its logs are in {state.log_dir}")
+
+    def _tell_closed(self, where: str) -> None:
         if self._outlet.error is not None and not self._told_closed:
             self._told_closed = True
-            why = self._outlet.error.strerror or "closed"
-            self._console.warn(f"distui: stdout: {why}; the run goes on, its logs are in {state.log_dir}", "yellow")
+            self._console.warn(f"distui: stdout: {self._outlet.error.strerror or 'closed'}; {where}", "yellow")
 
     async def finish(self, ended: RunEnded, state: RunState) -> None:
         """See Sink."""
         await self._outlet.drain()
+        if self._outlet.lost is not None:
+            self._tell_closed(f"its logs are in {state.log_dir}")
         for text, style in words.report(ended, state):
             if ended.exit or ended.warnings or not self._console.quiet:
                 self._console.warn(text, style)
@@ -191,6 +196,8 @@ class NdjsonPrinter:
         await self._outlet.last(line.encode("utf-8", "replace"))
         if self._console is not None:
             self._console.result_told = True
+            with self._console.said_if_lost(_kept(ended)):
+                self._outlet.refuse_loss()
 
     def hurry(self) -> None:
         """See Sink."""
@@ -215,11 +222,15 @@ class ResultPrinter:
         """See Sink."""
         (result,) = to_json(ended, state.run)
         errors = [notice.text for notice in state.notices if notice.level == "error"]
-        self._console.result_told = True
-        self._console.json({**result, "errors": errors})
+        self._console.result({**result, "errors": errors}, _kept(ended))
 
     def hurry(self) -> None:
         """See Sink; nothing ever waits."""
+
+
+def _kept(ended: RunEnded) -> str:
+    """Where it is kept what happened, result and all; "" of a run that never was."""
+    return f"what happened is in {Path(ended.log_dir).parent / 'events.ndjson'}" if ended.log_dir else ""
 
 
 def printer(console: Console, output: str, view: LogView, *, verbose: int = 0) -> Sink:

@@ -43,8 +43,7 @@ class Promise:
             with _sigterm_ends():
                 code = work()
         except BaseException as error:
-            with contextlib.suppress(OSError):  # the error is what the caller shall see
-                self._give(*_of_error(error))
+            self._give(*_of_error(error))
             raise
         self._give(code, "")
         return code
@@ -56,11 +55,12 @@ class Promise:
         result = recorded if recorded is not None and recorded.get("exit") == code else self._made(code)
         errors = [error] if error else []
         if self._output == "json":
-            self._out.json({**result, "errors": errors})
+            self._out.result({**result, "errors": errors})
             return
-        for text in errors:
-            self._out.json(self._notice(text))
-        self._out.json(result)
+        with self._out.said_if_lost():
+            for text in errors:
+                self._out.json(self._notice(text))
+        self._out.result(result)
 
     def _made(self, code: int) -> dict[str, Any]:
         from distui.run.events import RunEnded, to_json

@@ -20,7 +20,8 @@ CHUNK = 65536
 async def pass_through(session: Session, argv: Sequence[str], *, stdin: int | None, stdout: int, stderr: int) -> int:
     """Run `argv` on the host with these file descriptors and return its exit status; no stdin is an empty one.
 
-    Raises SessionLost or ContactLost when the connection breaks, BrokenPipeError when nobody reads stdout any more.
+    Raises SessionLost or ContactLost when the connection breaks, BrokenPipeError when nobody reads stdout any more,
+    OutputFailed when it can't be written.
     """
     channel = await session.open(argv, on_stderr=lambda data: _write(stderr, data))
     sending = asyncio.create_task(_send(stdin, channel))
@@ -46,9 +47,11 @@ async def _receive(channel: ByteChannel, fd: int) -> None:
     outlet = Outlet(fd)
     while data := await channel.read(CHUNK):
         await outlet.write(data)
+        outlet.refuse_loss()
         if outlet.error is not None:
             raise outlet.error
     await outlet.drain()
+    outlet.refuse_loss()
 
 
 async def _send(fd: int | None, channel: ByteChannel) -> None:

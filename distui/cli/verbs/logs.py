@@ -100,12 +100,14 @@ def command(
 def _way(
     told: Settings, out: Console, view: LogView, wanted: Wanted, *, save: str | None, merge: bool
 ) -> Iterator[LogOut]:
-    """Where the lines go: to stdout, or into files of which it is said where they are."""
+    """Where the lines go: to stdout, or into files of which it is said where they are. Raises OutputFailed."""
     from distui.cli.loglines import log_out
     from distui.cli.logsave import into_file, into_folder
 
     if save is None:
-        yield log_out(out.out.fileno(), view, wanted, colour=out.out_colour)
+        lines = log_out(out.out.fileno(), view, wanted, colour=out.out_colour)
+        yield lines
+        lines.outlet.refuse_loss()
         return
     path = told.cwd / save
     with into_file(path, view, wanted) if merge else into_folder(path, view, wanted) as lines:

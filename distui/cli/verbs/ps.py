@@ -117,9 +117,9 @@ def show(out: consoles.Console, told: Settings, rows: Sequence[history.RunRow], 
     elif told.output == "ndjson":
         import json
 
-        out.out.write("".join(json.dumps(runs.row_json(r), ensure_ascii=False) + "\n" for r in rows))
+        out.write("".join(json.dumps(runs.row_json(r), ensure_ascii=False) + "\n" for r in rows))
     elif told.quiet or told.output == "name":
-        out.out.write("".join(f"{r.run}\n" for r in rows))
+        out.write("".join(f"{r.run}\n" for r in rows))
     else:
         out.print("\n".join(consoles.table(HEADER, [_cells(r) for r in rows], width=out.width)))
 
