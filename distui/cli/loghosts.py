@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -126,7 +127,7 @@ async def _argv(host: HostRun, task: Task, out: LogOut, *, stamps: bool) -> tupl
     if task.engine == "process":
         path = process.log_path(await host.run_dir(), task.index)
         return ("tail", "-n", str(tail), path) if tail is not None else ("cat", path)
-    base = docker.logs(task.engine_command, host.ids.get(task.index, task.container), since=out.wanted.since or None)
+    base = docker.logs(task.engine_command, host.ids[task.index], since=out.wanted.since or None)
     *before, container = base
     limit = () if tail is None else ("--tail", str(tail))
     return (*(w for w in before if stamps or w not in ("-t", "--timestamps")), *limit, container)
@@ -231,12 +232,15 @@ class _Viewer:
             access,
             self._take,
             run_id=self._live.plan.run_id,
-            targets=[await self._target(task) for task in self._host.tasks],
+            targets=[self._target(task) for task in self._host.tasks],
             metrics=False,
         )
 
     async def _look_at(self, task: Task) -> None:
         """Ask how far the task's log goes by now. What can't be told counts as no old lines."""
+        if task.index not in self._host.ids:
+            await self._go_live(task)
+            return
         session = await self._host.link.session()
         if task.engine == "process":
             path = process.log_path(await self._host.run_dir(), task.index)
@@ -244,7 +248,7 @@ class _Viewer:
             word = done.text.split()[0] if done.ok and done.text.split() else ""
             old = _Old(size=whole(word) or 0)
         else:
-            container = self._host.ids.get(task.index, task.container)
+            container = self._host.ids[task.index]
             done = await session.run((*task.engine_command, "logs", "--timestamps", "--tail", "1", container))
             old = _Old(stamp=_stamp(done.stdout or done.stderr) if done.ok else 0)
         if old.stamp or old.size:
@@ -257,10 +261,8 @@ class _Viewer:
         self._old.pop(task.index, None)
         await self._out.go_live_of((*task.ranks, None), task.host)
 
-    async def _target(self, task: Task) -> FollowTarget:
-        if task.engine == "process":
-            return FollowTarget(task.index, process.task_folder(await self._host.run_dir(), task.index))
-        return FollowTarget(task.index, self._host.ids.get(task.index, task.container))
+    def _target(self, task: Task) -> FollowTarget:
+        return FollowTarget(task.index, self._host.ids.get(task.index, ""), find=partial(self._host.ref, task))
 
     async def _take(self, event: FollowEvent) -> None:
         match event:

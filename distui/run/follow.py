@@ -20,7 +20,7 @@ from distui.run.feed_channels import open_channels
 from distui.run.feed_helper import open_helper
 from distui.run.follow_container import ContainerReader
 from distui.run.follow_file import PodmanReader, ProcessReader
-from distui.run.followed import Back, Emit, FollowEvent, FollowTarget, Lost, Note, Sampled
+from distui.run.followed import Back, Emit, FollowEvent, FollowTarget, Lost, Note, Removed, Sampled
 from distui.run.frames import NoHelper
 from distui.run.link import ASK_BOOT, HostLink
 from distui.run.pause import Pause, rest
@@ -256,9 +256,33 @@ class HostFollower:
                 return ProcessReader(target, self._emit)
 
     async def _read(self, reader: Reader, feed: Feed) -> None:
-        if not reader.done:
+        if not reader.done and await self._known(reader, feed):
             await reader.read(feed)
         self._finished.set()
+
+    async def _known(self, reader: Reader, feed: Feed) -> bool:
+        """Whether there is such a task, once that could be asked where it was not known. Raises FeedLost."""
+        pause, find = Pause(feed.lost), reader.target.find
+        while not reader.ref and find is not None:
+            asking = asyncio.ensure_future(find())
+            try:
+                await asyncio.wait((asking, feed.lost), return_when=asyncio.FIRST_COMPLETED)
+                if not asking.done():
+                    await pause.wait()
+                reader.ref = asking.result() or ""
+            except HostError as error:
+                if not isinstance(error, SessionLost):
+                    await self._contact("engine", error.message)
+                await pause.wait()
+                continue
+            finally:
+                asking.cancel()
+            await self._contact("engine", "")
+            if not reader.ref:
+                reader.done = True
+                await self._emit(Removed(reader.task))
+                return False
+        return True
 
     # The engine.
 

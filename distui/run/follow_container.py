@@ -42,7 +42,7 @@ class ContainerReader:
         self.done = False
         self.signalled = False
         """Whether the engine told that it sent it a signal."""
-        self._target = target
+        self.target = target
         self._emit = emit
         self._engine = engine
         self._exited = False
@@ -148,7 +148,7 @@ class ContainerReader:
 
     async def _read_log(self, feed: Feed, state: ContainerState) -> bool:
         """Read it to the end of the stream; False when it was let go of before."""
-        if not self._target.has_room:
+        if not self.target.has_room:
             return False
         follow = 0 if state.ended else 1
         path = f"/containers/{self.ref}/logs?stdout=1&stderr=1&follow={follow}"
@@ -199,7 +199,7 @@ class ContainerReader:
         async for data in log:
             for batch in self._taken(parser, data):
                 await self._emit(Records(self.task, batch, self.cursor.point))
-            if not self._target.has_room:
+            if not self.target.has_room:
                 return False
             if parser.daemon_error:
                 await self._say(f"{_why_unread(parser.daemon_error)}: {self._missing}")
@@ -224,7 +224,7 @@ class ContainerReader:
             if fresh:
                 self.cursor.count_raw(fresh)
                 await self._emit(Records(self.task, Batch((STDOUT,), (b"",), (fresh,)), self.cursor.point))
-            if not self._target.has_room:
+            if not self.target.has_room:
                 return False
         return True
 
@@ -246,7 +246,7 @@ class ContainerReader:
         async with self._reporting:
             if self._exited:
                 return
-            asks = not self.signalled and (exited.code != 0 or self._target.adopted)
+            asks = not self.signalled and (exited.code != 0 or self.target.adopted)
             if asks and await self._was_signalled(exited, feed):  # else a live event may have come meanwhile
                 self.signalled = True
             self._exited = True

@@ -34,7 +34,7 @@ class FileReader(ABC):
         self.ref = target.ref
         self.point = target.resume or ResumePoint()
         self.done = False
-        self._target = target
+        self.target = target
         self._emit = emit
         self._exited = False
         self._tail: Stream | None = None
@@ -80,7 +80,7 @@ class FileReader(ABC):
 
     async def _read_file(self, feed: Feed, path: str, end: asyncio.Future[FollowEvent]) -> bool:
         """Read it once; whether that was all there will ever be."""
-        if not self._target.has_room:
+        if not self.target.has_room:
             return False
         self._begin()
         self._tail = await feed.tail(path, self.point.offset)
@@ -126,7 +126,7 @@ class FileReader(ABC):
             self.point = replace(self.point, written=written, offset=self.point.offset + size)
             if len(batch):
                 await self._emit(Records(self.task, batch, self.point))
-            if not self._target.has_room:
+            if not self.target.has_room:
                 return False
         return True
 

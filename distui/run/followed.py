@@ -14,7 +14,9 @@ from distui.run.samples import Sample
 
 @dataclass(frozen=True, slots=True)
 class FollowTarget:
-    """One task of the host. `ref` is the container's id (never its name), or a process's task folder."""
+    """One task of the host. `ref` is the container's id (never its name), or a process's task folder; "" where that is
+    not known yet, since the host was out of reach: then `find` asks it.
+    """
 
     task: int
     ref: str
@@ -27,6 +29,10 @@ class FollowTarget:
     """Not set: what is printed can't be kept here now. Its log is let go of, and read on from there once it is set."""
     adopted: bool = False
     """Whether it was started by an earlier distui, so that it may have run while nobody followed it."""
+    find: Callable[[], Awaitable[str | None]] | None = None
+    """Tells the `ref`, None when the host has nothing of the task: what has its name there may be another run's. Raises
+    HostError when the host can't tell.
+    """
 
     @property
     def has_room(self) -> bool:

@@ -166,7 +166,7 @@ def is_of(found: FoundRun, recorded: RunRow) -> bool:
     """Whether what was found is the launch that is recorded: others of its name, forged ones too, are other runs."""
     if found.run != recorded.run:
         return False
-    launch = recorded.launch.rpartition("-")[0]
+    launch = _launch_of(recorded)
     return not launch or (found.launch, found.owner) == (launch, recorded.owner)
 
 
@@ -181,19 +181,33 @@ def with_launches(
     """The same, those that have ended as their verdict has it, and first the runs that only a launch tells of:
     `starting`, as its recorded end says where it has one, or `left` when it was killed.
 
-    Of several of one name that meant for `owner` is told, by the rule of `launches.ended`, as everywhere. `here` says
+    A launch is told by a row of its own unless its tasks were found: what is found or recorded of another launch of its
+    name is no news of it. Of several that have only folders, and one name, that meant for `owner` is told, by the rule
+    of `launches.ended`, as everywhere. `here` says
     of the tokens that are recorded on this machine whether a distui has their run in its hands. That a run which had
     begun is over, only a host that `answered` can tell: a home that hosts share has the folders of them all.
     """
     launches = [one for one in launches if _tells(one, here, answered)]
     rows = [_as_written(row, launches) for row in rows]
-    known = {row.run: row for row in rows}
+    known = {(row.run, _launch_of(row)) for row in rows if row.live}
     by_run: dict[str, list[Launch]] = {}
     for one in launches:
-        if one.run not in known or not known[one.run].live:
+        if not known & {(one.run, one.attempt[0]), (one.run, "")}:
             by_run.setdefault(one.run, []).append(one)
-    more = [_launch_row(run, found, known.get(run), here, owner) for run, found in by_run.items()]
-    return [*more, *(row for row in rows if row.run not in by_run or row is not known[row.run])]
+    recorded = {run: _recorded(run, found, rows) for run, found in by_run.items()}
+    more = [_launch_row(run, found, recorded[run], here, owner) for run, found in by_run.items()]
+    return [*more, *(row for row in rows if row is not recorded.get(row.run))]
+
+
+def _launch_of(row: RunRow) -> str:
+    """What all attempts of a row's launch have in common; "" where that is not known."""
+    return row.launch.rpartition("-")[0]
+
+
+def _recorded(run: str, found: Sequence[Launch], rows: Sequence[RunRow]) -> RunRow | None:
+    """What is recorded here of one of these launches; what does not say of which it is may be of any."""
+    of = {"", *(one.attempt[0] for one in found)}
+    return next((row for row in rows if row.run == run and not row.live and _launch_of(row) in of), None)
 
 
 def _as_written(row: RunRow, launches: Sequence[Launch]) -> RunRow:
@@ -232,7 +246,7 @@ def _ended_row(run: str, found: Sequence[Launch], recorded: RunRow | None, owner
     if told is None or told.record is None:
         return None
     end, ranks = told.record.ended, told.record.ranks
-    same = recorded is not None and recorded.launch.rpartition("-")[0] == told.attempt[0]
+    same = recorded is not None and _launch_of(recorded) == told.attempt[0]
     row = recorded if recorded is not None and same else RunRow(run, "", "", (), 0, owner=told.owner)
     return replace(
         row,

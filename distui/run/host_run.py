@@ -334,6 +334,15 @@ class HostRun:
         self.ids = {task.labels.task: task.id for task in found}
         return frozenset(task.labels.task for task in found if task.running)
 
+    async def ref(self, task: Task) -> str | None:
+        """The engine's id of a task, asked for where it is not known; None when nothing of it is here.
+
+        Never its name: another launch of the run's name may have that by now. Raises HostError.
+        """
+        if task.index not in self.ids:
+            self.ids |= {found.labels.task: found.id for found in await self.found()}
+        return self.ids.get(task.index)
+
     def data_fetch(self) -> HostFetch:
         """What this host fetches of the job's data."""
         return HostFetch(self.host, self.link, self.first, self.plan.mounts, home_of_folder(self.first.run_dir))
@@ -357,15 +366,21 @@ class HostRun:
 
     async def stop(self, tasks: Sequence[Task], grace: float) -> None:
         """SIGTERM, `grace` seconds, then SIGKILL; at once SIGKILL when grace is 0. Raises HostCommandError."""
-        if not tasks:
-            return
+        refs = {task.index: ref for task in tasks if (ref := await self.ref(task)) is not None}
+        if refs:
+            await self._stop(refs, grace)
+        if tasks and not self.taken and self.first.engine != "process":
+            await self._drop_unstarted(tasks)
+
+    async def _stop(self, refs: Mapping[int, str], grace: float) -> None:
+        """Stop tasks by the engine's ids: somebody may have renamed a container, and another may have its name."""
         if self.first.engine == "process":
             run_dir = await self.run_dir()
-            await asyncio.gather(*(self._stop_process(run_dir, task.index, grace) for task in tasks))
+            await asyncio.gather(*(self._stop_process(run_dir, index, grace) for index in refs))
             return
-        # By the engine's ids where they are known: somebody may have renamed a container.
-        refs, command = [self.ids.get(t.index, t.container) for t in tasks], self.first.engine_command
-        argv = docker.stop(command, refs, grace) if grace > 0 else docker.kill(command, refs)
+        command = self.first.engine_command
+        ids = list(refs.values())
+        argv = docker.stop(command, ids, grace) if grace > 0 else docker.kill(command, ids)
 
         async def end(words: Sequence[str]) -> Completed:
             return await self.link.run(words, timeout=grace + 60, idempotent=True)
@@ -373,8 +388,6 @@ class HostRun:
         done = await asked(end, argv)
         if not done.ok and not _already_over(done.error_text):
             raise self._refused("can't stop the run", done)
-        if not self.taken:
-            await self._drop_unstarted(tasks)
 
     async def _drop_unstarted(self, tasks: Sequence[Task]) -> None:
         """Remove containers that a killed launch made and never started: nothing ends them, so nobody would."""

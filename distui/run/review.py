@@ -160,12 +160,10 @@ _COPIED = 'case "$("$@" 2>/dev/null | dd bs=1 skip=257 count=5 2>/dev/null)" in 
 
 async def _has_file(host: HostRun, task: Task, path: str) -> bool | str:
     """Whether a task that has ended sees this path; in words why that is not known."""
-    if task.engine == "process":
-        argv: tuple[str, ...] = ("test", "-e", path)
-    else:
-        ref = host.ids.get(task.index, task.container)  # somebody may have renamed it, and made another of that name
-        argv = ("sh", "-c", _COPIED, "sh", *task.engine_command, "cp", f"{ref}:{path}", "-")
+    argv: tuple[str, ...] = ("test", "-e", path)
     try:
+        if task.engine != "process":
+            argv = ("sh", "-c", _COPIED, "sh", *task.engine_command, "cp", f"{await host.ref(task)}:{path}", "-")
         done = await host.link.run(argv, timeout=FILE_SECONDS, idempotent=True, give_up=FILE_SECONDS)
     except DistuiError as exc:
         return exc.message

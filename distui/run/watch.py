@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan, Task
@@ -129,10 +130,10 @@ class Watch:
         resume = track.log.restore(ResumePoint.from_json) if adopted else None
         if resume is not None:
             track.recall(self._stored)
-        ref = host.ids.get(task.index, task.container)
-        if task.engine == "process":
+        ref = host.ids.get(task.index, "")
+        if ref and task.engine == "process":
             ref = task_folder(await host.run_dir(), task.index)
-        return FollowTarget(task.index, ref, resume, track.room, adopted)
+        return FollowTarget(task.index, ref, resume, track.room, adopted, partial(host.ref, task))
 
     async def take(self, host: str, event: FollowEvent) -> None:
         """One event of a host's follower."""

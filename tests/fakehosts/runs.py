@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from distui.errors import HostError
 from distui.facts.host import Address, Engine, HostFacts, Nic
 from distui.plan.model import RunPlan
 from distui.plan.plan import plan
@@ -96,7 +98,8 @@ class FakeFollower:
             await self._take(event)
 
     async def _task(self, target: FollowTarget) -> None:
-        container = next((c for c in self._host.containers if target.ref in (c.id, c.name)), None)
+        ref = target.ref or await self._find(target)
+        container = next((c for c in self._host.containers if c.id == ref), None)
         if container is None:
             await self.emit(Removed(target.task))
             return
@@ -121,6 +124,14 @@ class FakeFollower:
         )
         await self.emit(exited)
         await self.emit(Drained(target.task, ResumePoint()))
+
+    @staticmethod
+    async def _find(target: FollowTarget) -> str | None:
+        while target.find is not None:
+            with contextlib.suppress(HostError):
+                return await target.find()
+            await asyncio.sleep(0.01)
+        return None
 
     async def _news(self) -> None:
         while True:

@@ -215,7 +215,7 @@ class FollowedHost:
 
     tasks: Any
     host: str = "h0"
-    ids: Any = field(default_factory=dict)
+    ids: Any = field(default_factory=lambda: {0: "c0", 1: "/runs/r1/task-1"})
     asked: list[tuple[str, ...]] = field(default_factory=list)
     last: bytes = b"2026-11-20T12:00:03.000000000Z old 3\n"
 

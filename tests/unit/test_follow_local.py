@@ -8,7 +8,7 @@ import os
 import shutil
 import struct
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -295,10 +295,11 @@ async def following(
     boot_id: str = "",
     room: asyncio.Event | None = None,
     adopted: bool = False,
+    find: Callable[[], Awaitable[str | None]] | None = None,
 ) -> AsyncIterator[tuple[HostFollower, Connector]]:
     connector = Connector()
     link = HostLink(connector, "here", jitter=lambda: 0.0)
-    target = FollowTarget(0, ref, resume, room, adopted)
+    target = FollowTarget(0, ref, resume, room, adopted, find)
     follower = HostFollower(link, engine, taken, run_id="r", targets=[target], boot_id=boot_id)
     running = asyncio.ensure_future(follower.run())
     try:
@@ -634,6 +635,37 @@ async def test_a_log_without_room_here_is_let_go_of_and_read_on(docker: Docker, 
         await follower.drained()
     assert bytes(taken.log) == b"".join(lines)
     assert taken.names() == ["Exited", "Drained"]
+
+
+async def test_a_task_whose_host_was_out_of_reach_is_looked_for_by_what_it_is(docker: Docker) -> None:
+    """Not by its name: the host is asked until it says, and followed is what it says."""
+    answers: list[str | Exception] = [HostCommandError("here", "no engine", code="engine_down"), "c1"]
+
+    async def find() -> str | None:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    taken = Taken()
+    docker.say(b"one")
+    docker.end(0)
+    async with following(access(docker), taken, "", find=find) as (follower, _):
+        await follower.drained()
+    assert (bytes(taken.log), taken.names()[-2:]) == (b"one", ["Exited", "Drained"])
+
+
+async def test_a_task_that_its_host_does_not_have_is_gone(docker: Docker) -> None:
+    """Whatever runs there under its name by now."""
+
+    async def find() -> str | None:
+        return None
+
+    taken = Taken()
+    docker.say(b"of another run")
+    async with following(access(docker), taken, "", find=find) as (follower, _):
+        await follower.drained()
+    assert (bytes(taken.log), taken.names()) == (b"", ["Removed"])
 
 
 async def test_an_error_of_the_taker_ends_the_follower(docker: Docker) -> None:

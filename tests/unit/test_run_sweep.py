@@ -376,7 +376,6 @@ def told(token: str, since: str = SINCE, owner: str = "ann@desk", *, record: boo
         ([told("b-1", "1971", "bob@desk")], "", "b-1"),
         ([told("a-1"), told("b-1", "1971")], "a-1", "a-1"),
         ([told("a-2"), told("b-1", "1971")], "a-1", "a-2"),
-        ([told("b-1")], "a-1", None),
         ([told("a-1"), told("c-1", record=False)], "", None),
         ([told("a-1"), told("c-1", owner="bob@desk", record=False)], "", "a-1"),
         ([told("a-99999999999")], "", "a-99999999999"),
@@ -389,6 +388,27 @@ def test_which_folder_tells_how_a_run_ended(launches: list[Launch], token: str, 
     rows = [history.RunRow("r", "j", "unknown", ("h1",), 1, recorded=True, launch=token)] if token else []
     (row,) = history.with_launches(rows, launches, {}, answered=["h1"], owner="ann@desk")
     assert (row.launch if row.state == "failed" else None) == chosen, "a list tells the same"
+
+
+@pytest.mark.parametrize("state", ["unknown", "failed"])
+def test_a_run_of_another_launch_is_no_launch_that_was_killed(state: str) -> None:
+    """It runs, started elsewhere under the name of one that is recorded here; its folder is its own."""
+    recorded = history.RunRow("r", "j", state, ("h1",), 1, recorded=True, launch="a-1")
+    running = history.RunRow("r", "k", "running", ("h1",), 1, live=True, launch="b-1")
+    for one in (told("b-1", record=False), replace(told("b-1", record=False), begun=True)):
+        listed = history.with_launches([running, recorded], [one], {}, answered=["h1"], owner="ann@desk")
+        assert listed == [running, recorded]
+
+
+@pytest.mark.parametrize("state", ["unknown", "failed"])
+def test_what_is_left_of_another_launch_has_a_row_of_its_own(state: str) -> None:
+    """Whatever is recorded here under its name."""
+    recorded = history.RunRow("r", "j", state, ("h1",), 1, recorded=True, launch="a-1")
+    listed = history.with_launches([recorded], [told("b-1")], {}, answered=["h1"], owner="ann@desk")
+    assert [(row.launch, row.state, row.job) for row in listed] == [("b-1", "failed", ""), ("a-1", state, "j")]
+    starting = replace(told("b-1", record=False), owner="bob@desk")
+    listed = history.with_launches([recorded], [starting], {}, answered=["h1"], owner="ann@desk")
+    assert [(row.state, row.job, row.owner) for row in listed] == [("starting", "", "bob@desk"), (state, "j", "")]
 
 
 def test_the_list_has_another_s_run_of_the_name_beside_what_is_left() -> None:
@@ -415,7 +435,8 @@ def test_a_row_for_a_run_whose_end_is_told_by_what_is_left() -> None:
     assert row(over, rows=[recorded], **{"a-1": True}).state == "unknown"
     assert row(over, again).state == "starting"
     other = replace(recorded, launch="c-1", state="succeeded")
-    assert (row(over, rows=[other]).state, row(over, rows=[other]).job) == ("failed", "")
+    listed = history.with_launches([other], [over], {}, answered=())
+    assert [(told.state, told.job) for told in listed] == [("failed", ""), ("succeeded", "j")]
 
 
 def test_a_run_whose_tasks_are_still_there_is_listed_with_its_verdict() -> None:

@@ -62,7 +62,7 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     for row in rows:
         for words in row.warnings if _is_over(row) and not row.collected else ():
             out.warn(safe(f"distui: {row.run}: {words}"), "yellow")
-        if text := _next_step(row):
+        if text := _next_step(row, [other for other in every if other.run == row.run and other.live]):
             out.say(f"distui: {safe(text)}", "dim")
     return ExitCode.UNREACHABLE if hosts and len(found.unreachable) == len(hosts) else ExitCode.OK
 
@@ -72,8 +72,12 @@ def _is_over(row: history.RunRow) -> bool:
     return row.live and not row.left and row.state in (*history.ENDED, "ended", "unknown")
 
 
-def _next_step(row: history.RunRow) -> str:
-    """What is still on the hosts of a run that is over, and what removes it; "" where nothing is, or it goes on."""
+def _next_step(row: history.RunRow, named: Sequence[history.RunRow]) -> str:
+    """What is still on the hosts of a run that is over, and what removes it; "" where nothing is, or it goes on, or
+    more runs there are `named` so: a verb may act on another one.
+    """
+    if len(named) > 1:
+        return ""
     if row.left:
         where = f"its folder is still on {', '.join(row.left)}"
         return f"{row.run} has ended, and {where}; `distui stop {row.run}` removes it"

@@ -79,7 +79,7 @@ def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> in
     found, left, silent = wiring.run_async(_find(told, out, place), limit=told.timeout)
     recorded = history.stored_row(place.stored) if place.stored is not None else None
     if left is not None:
-        (row,) = history.with_launches([recorded] if recorded is not None else [], [left], {}, answered=())
+        row, *_ = history.with_launches([recorded] if recorded is not None else [], [left], {}, answered=())
     elif found is None and recorded is None:
         raise runs.not_found(told, run, f"none of {len(place.hosts)} hosts has it")
     else:
