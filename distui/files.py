@@ -165,6 +165,25 @@ def reason(error: OSError | ValueError) -> str:
             return f"can't be read: {error}"
 
 
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that is not there yet, to write bytes to; gone again when that fails. Raises OSError."""
+    with path.open("xb") as file, removed_on_error(path):
+        yield file
+        file.flush()
+
+
+@contextlib.contextmanager
+def removed_on_error(path: Path) -> Iterator[None]:
+    """Leave nothing of a file half written: it takes the room of a full disk, and the name of the next try."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
+
+
 def refuse_device(path: Path) -> None:
     """Raise NotAFile for what a rename would replace and is no regular file: /dev/null, say, when we are root."""
     with contextlib.suppress(FileNotFoundError):

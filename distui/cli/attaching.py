@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from distui.cli import runs, wiring
 from distui.cli.settings import Settings
+from distui.errors import CheckFailed
 from distui.plan.labels import task_from_labels
 from distui.run.folder import token_of
 
@@ -174,11 +175,22 @@ def _began(stored: StoredRun, live: Live) -> float | None:
 
 
 def _folder(told: Settings, place: runs.Place, live: Live) -> StoredRun:
-    """The run's folder here, with its plan and how its hosts are reached."""
+    """The run's folder here, with its plan and how its hosts are reached. Raises CheckFailed for a full disk."""
+    store = wiring.store(told)
+    try:
+        return _made(store.adopt(live.plan.run_id), place, live)
+    except OSError as exc:
+        raise CheckFailed(
+            f"can't write {store.root / live.plan.run_id}: {exc.strerror}; the run was not touched",
+            hint="free some space there, or set XDG_STATE_HOME to a folder on another disk",
+        ) from exc
+
+
+def _made(stored: StoredRun, place: runs.Place, live: Live) -> StoredRun:
+    """The folder with what it lacks. Raises OSError."""
     from distui.plan.serialize import to_json
     from distui.run.recorded import stored_plan
 
-    stored = wiring.store(told).adopt(live.plan.run_id)
     before = stored_plan(stored)
     if before is not None and before.attempt < live.plan.attempt:
         stored.set_aside(before.attempt)

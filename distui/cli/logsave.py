@@ -57,7 +57,14 @@ class FolderOut(LogOut):
         for path, file in self._open.items():
             with _told(path):
                 file.close()
-        self._open = {}
+
+    def remove(self) -> None:
+        """Take back the files that were made here: they are not whole."""
+        for path, file in self._open.items():
+            with suppress(OSError):
+                file.close()
+            with suppress(OSError):
+                path.unlink()
 
 
 @contextmanager
@@ -82,11 +89,15 @@ def into_folder(
     out = FolderOut(plain.outlet, plain.writer, wanted, folder=folder, clocks=clocks)
     try:
         yield out
-    finally:
         out.close()
-        if not out.files:
-            with suppress(OSError):
-                folder.rmdir()
+    except UsageError:
+        out.remove()
+        raise
+    finally:
+        with suppress(UsageError):
+            out.close()
+        with suppress(OSError):
+            folder.rmdir()
 
 
 @contextmanager
@@ -98,6 +109,8 @@ def into_file(path: Path, view: LogView, wanted: Wanted) -> Iterator[LogOut]:
         out = log_out(fd, view, wanted, colour=False)
         yield out
         if out.outlet.error is not None:
+            with suppress(OSError):
+                path.unlink()
             raise UsageError(f"can't write {path}: {out.outlet.error.strerror}")
     finally:
         os.close(fd)

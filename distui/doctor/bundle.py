@@ -16,6 +16,7 @@ from distui.doctor.redact import Redactor
 from distui.errors import UsageError
 from distui.facts.host import ProbeResult
 from distui.facts.render_json import probe_json
+from distui.files import new_file
 
 
 def bundle(
@@ -43,7 +44,7 @@ def bundle(
 def write_bundle(path: Path, files: Mapping[str, bytes], *, at: float) -> None:
     """A .tgz of the files in one folder. Raises UsageError when it exists or can't be written."""
     try:
-        with path.open("xb") as target, tarfile.open(fileobj=target, mode="w:gz") as tar:
+        with new_file(path) as target, tarfile.open(fileobj=target, mode="w:gz") as tar:
             for name, data in files.items():
                 info = tarfile.TarInfo(f"distui-doctor/{name}")
                 info.size, info.mtime, info.mode = len(data), int(at), 0o644

@@ -216,8 +216,9 @@ class StoredRun:
                     f"run {self.run_id} is already followed here by process {holder or '?'}",
                     hint=f"`distui logs -f {self.run_id}` shows its logs beside it",
                 ) from exc
-            os.ftruncate(lock, 0)
-            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+            with contextlib.suppress(OSError):  # a full disk: who has it is only told
+                os.ftruncate(lock, 0)
+                os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
             yield
         finally:
             os.close(lock)

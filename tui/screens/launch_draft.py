@@ -240,7 +240,7 @@ class LaunchDraft(View):
         line = self.preview.problems[0].line if self.preview.problems else 0
         with tempfile.TemporaryDirectory(prefix="distui-") as folder:
             path = Path(folder) / Path(self.path).name
-            path.write_text(self.text)
+            files.write(path, self.text)
             await shell.outside(self.app, shell.editor_argv(path, line))
             self._set_text(self._read(path) or self.text, now=True)
 

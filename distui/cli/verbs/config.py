@@ -14,7 +14,7 @@ from distui.cli.permit import consents
 from distui.config import KEYS, load, tokens
 from distui.consent import KINDS, Ask, Kind
 from distui.errors import NotFound, UsageError
-from distui.files import make_private
+from distui.files import make_private, new_file
 
 
 @click.group("config", cls=Verbs)
@@ -84,8 +84,8 @@ def init(ctx: click.Context, project: bool) -> int:
     try:
         if not project:
             make_private(path.parent)
-        with path.open("x", encoding="utf-8") as target:
-            target.write(template())
+        with new_file(path) as target:
+            target.write(template().encode())
     except FileExistsError as exc:
         raise UsageError(f"{path} exists", hint="`distui config show --origin` says what it sets") from exc
     except OSError as exc:

@@ -303,7 +303,7 @@ def _unsafe(path: str) -> UsageError:
 
 def _save(path: str, before: str | None, text: str) -> None:
     """Write the file when it is right; its mode stays. Raises SpecError with what is wrong, or would be."""
-    from distui.files import refuse_device
+    from distui.files import refuse_device, removed_on_error
     from distui.spec.read_inventory import read_inventory
 
     try:
@@ -316,9 +316,10 @@ def _save(path: str, before: str | None, text: str) -> None:
     part = target.with_name(f".{target.name}.part")
     try:
         refuse_device(target)
-        part.write_text(text)
-        if before is not None:
-            part.chmod(target.stat().st_mode & 0o7777)
-        part.replace(target)
+        with removed_on_error(part):
+            part.write_text(text)
+            if before is not None:
+                part.chmod(target.stat().st_mode & 0o7777)
+            part.replace(target)
     except OSError as error:
         raise UsageError(f"{path} can't be written: {error.strerror or error}") from None

@@ -175,10 +175,12 @@ def new(ctx: click.Context, file: str | None, template: str) -> int:
     if file is None or file == "-":
         out.print(template_for(template, told.cwd))
         return 0
+    from distui.files import new_file
+
     told.refuse_readonly("job new FILE")
     try:
-        with (told.cwd / file).open("x", encoding="utf-8") as target:
-            target.write(template_for(template, (told.cwd / file).parent))
+        with new_file(told.cwd / file) as target:
+            target.write(template_for(template, (told.cwd / file).parent).encode())
     except FileExistsError as exc:
         raise UsageError(f"{file} exists", hint="give another name") from exc
     except OSError as exc:

@@ -15,7 +15,7 @@ from distui.cli import settings, wiring
 from distui.cli.console import Console
 from distui.cli.options import DURATION, EVERY, HOSTS, Choice, verb
 from distui.cli.settings import Settings
-from distui.errors import ExitCode
+from distui.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from distui.facts.host import ProbeResult
@@ -191,10 +191,14 @@ def _summary(results: Results) -> str:
 
 
 def _save(told: Settings, out: Console, results: Results) -> None:
+    """Keep what was found. Raises UsageError when that can't be written."""
     from distui.facts.render_json import probe_json
     from distui.files import make_private, write_private
 
     path = told.paths.facts_file
-    make_private(path.parent)
-    write_private(path, json.dumps(probe_json(results) | {"saved": time.time()}).encode() + b"\n")
+    try:
+        make_private(path.parent)
+        write_private(path, json.dumps(probe_json(results) | {"saved": time.time()}).encode() + b"\n")
+    except OSError as exc:
+        raise UsageError(f"{path} can't be written: {exc.strerror}") from exc
     out.say(f"saved to {path}", "dim")
