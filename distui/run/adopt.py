@@ -159,11 +159,12 @@ async def stop_found(
 
 
 async def stop_ranks(
-    connector: Connector, found: FoundRun | None, plan: RunPlan, ranks: Collection[int], *, grace: float
+    connector: Connector, found: FoundRun | None, plan: RunPlan, ranks: Collection[int], *, who: str, grace: float
 ) -> StopReport:
     """Stop the tasks of some ranks and leave the rest alone: what becomes of the run is its job's `on_fail`.
 
-    Raises UsageError when a task has ranks that are not among them: they live and end together.
+    To whoever follows it they fail, and `who` ended them. Raises UsageError when a task has ranks that are not among
+    them: they live and end together.
     """
     chosen = [task for task in plan.tasks if set(task.ranks) & set(ranks)]
     for task in chosen:
@@ -172,7 +173,9 @@ async def stop_ranks(
             raise UsageError(words, hint=f"--rank {format_ranks(task.ranks)}")
 
     async def stop(host: HostRun) -> tuple[str, ...]:
-        await host.stop([task for task in _running(host, found) if task in chosen], grace)
+        tasks = [task for task in _running(host, found) if task in chosen]
+        await host.say_ended(StopWord(who, "user", int(ExitCode.TERMINATED), grace), tasks)
+        await host.stop(tasks, grace)
         return ()
 
     return await _on_hosts(connector, plan, tuple(dict.fromkeys(task.host for task in chosen)), stop)

@@ -458,9 +458,12 @@ class HostRun:
         """Remove one file that the run made (the `file` rendezvous)."""
         await self._again(("rm", "-f", "--", path))
 
-    async def stopped_by(self, offset_ms: float | None) -> StopWord | None:
-        """Who stopped the run from elsewhere, when and why; None when nobody said so. `offset_ms` is of its clock."""
-        path = f"{await self.run_dir()}/{stop_word.FILE}"
+    async def stopped_by(self, offset_ms: float | None, task: int | None = None) -> StopWord | None:
+        """Who stopped the run from elsewhere, or this task alone, when and why; None when nobody said so.
+
+        `offset_ms` is of the host's clock.
+        """
+        path = f"{await self.run_dir()}/{stop_word.file_of(task)}"
         done = await self._again(("sh", "-c", stop_word.ASK, "distui-stopped", path))
         return stop_word.read_word(done.text, offset_ms) if done.ok else None
 
@@ -495,10 +498,17 @@ class HostRun:
         somebody else's stop just before.
         """
         if not self._word_left:
-            path = f"{await self.run_dir()}/{stop_word.FILE}"
-            beside = f"{path}-{token_hex(4)}"
-            await self._again(("sh", "-c", stop_word.SAY, "distui-say", path, word.text(), beside, str(word.minutes)))
+            await self._say(word, None)
             self._word_left = True
+
+    async def say_ended(self, word: StopWord, tasks: Iterable[Task]) -> None:
+        """The same of these tasks alone: the run is not stopped."""
+        await asyncio.gather(*(self._say(word, task.index) for task in tasks))
+
+    async def _say(self, word: StopWord, task: int | None) -> None:
+        path = f"{await self.run_dir()}/{stop_word.file_of(task)}"
+        beside = f"{path}-{token_hex(4)}"
+        await self._again(("sh", "-c", stop_word.SAY, "distui-say", path, word.text(), beside, str(word.minutes)))
 
 
 def _labels(task: Task) -> TaskLabels | None:

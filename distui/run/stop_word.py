@@ -1,7 +1,8 @@
 """Word of a stop, left in the run's folder on a host before its ranks are stopped: for all who follow it elsewhere.
 
 To them the ranks end as any do, with whatever status the program gives after SIGTERM: who stopped the run, when and why
-is only known from this file, `stopped`. Its time is the file's own, on the host's clock.
+is only known from this file, `stopped`. Its time is the file's own, on the host's clock. Who stops only some ranks
+leaves a file for each of their tasks, `stopped-TASK`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,12 @@ from distui.run.verdict.stops import STOP_CODES
 from distui.whole import whole
 
 FILE = "stopped"
+
+
+def file_of(task: int | None) -> str:
+    """The file's name: the run's, or that of one task."""
+    return FILE if task is None else f"{FILE}-{task}"
+
 
 TO_END = 30.0
 """Seconds beyond the grace within which stopped ranks have ended, and their logs are read."""
@@ -60,6 +67,12 @@ class StopWord:
         """Whether it may be what ended a task: that ended after it, and not long after its grace was over."""
         at = _ended(end)
         return self.at is not None and at is not None and 0 <= at - self.at <= self.grace + TO_END
+
+    def is_of(self, end: End) -> bool:
+        """Whether word left for this task alone tells what ended it, and not what it was started again after."""
+        if self.at is None:
+            return _as_killed(end)
+        return self.made(end) and not (end.started_at is not None and self.at < end.started_at)
 
 
 def read_word(told: str, offset_ms: float | None) -> StopWord | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 
 from distui.run import elastic
 from distui.run.diagnose import exit_words
@@ -90,7 +91,7 @@ class WatchedEnds:
             state=event.state,
             seen_at=known.clock(),
         )
-        await self._maybe_stopped(track, end)  # before it is noted: until then it would look like a failure
+        end = await self._maybe_stopped(track, end)  # before it is noted: until then it would look like a failure
         track.phase = "exited"
         track.ended(end)
         known.news()
@@ -116,7 +117,7 @@ class WatchedEnds:
             return
         before, end = track.end, End(None, state="removed", seen_at=known.clock())
         if before is None:
-            await self._maybe_stopped(track, end)
+            end = await self._maybe_stopped(track, end)
         track.phase = "removed"
         track.gone()
         track.ended(end)
@@ -183,14 +184,25 @@ class WatchedEnds:
             text = f"the job's max_duration is over: tasks end {known.plan.max_duration:g} s after their start"
             await self._emit(Notice(known.clock(), "warning", text))
 
-    async def _maybe_stopped(self, track: TaskTrack, end: End) -> None:
-        """It ended as stopped ones do, but not by us: read who did now, for they remove their word soon."""
+    async def _maybe_stopped(self, track: TaskTrack, end: End) -> End:
+        """It ended as stopped ones do, but not by us: read who did now, for they remove their word soon.
+
+        Returns the end, with who stopped this task alone.
+        """
         untold = track.task.engine == "process"  # there is no engine that tells of signals
         if not (untold or looks_stopped(end)):
-            return
+            return end
         ours = self._known.stop_began
         if ours is not None and (end.at is None or end.at >= ours):
-            return
+            return end
+        alone = await self._hosts.ask_who_stopped(track.task.host, track.task.index)
+        if alone is not None and alone.is_of(end):
+            return replace(end, by=alone.who)
+        await self._ask_who_stopped_all(track, end)
+        return end
+
+    async def _ask_who_stopped_all(self, track: TaskTrack, end: End) -> None:
+        ours = self._known.stop_began
         word = await self._hosts.ask_who_stopped(track.task.host)
         if word is None or (ours is not None and not word.made(end)):  # it may be our own, of after that
             return

@@ -110,13 +110,14 @@ class WatchedHosts:
         await self.say_who_stopped(word, host)
         return word
 
-    async def ask_who_stopped(self, host: str) -> StopWord | None:
-        """Read on one host who says that they stop the run; None when nobody does, or it does not answer.
+    async def ask_who_stopped(self, host: str, task: int | None = None) -> StopWord | None:
+        """Read on one host who says that they stop the run, or this task alone; None when nobody does, or it does not
+        answer.
 
-        It may be our own word.
+        Of the run it may be our own word.
         """
         with contextlib.suppress(DistuiError):
-            return await self.runs[host].stopped_by(self._known.offset_ms(host))
+            return await self.runs[host].stopped_by(self._known.offset_ms(host), task)
         return None
 
     async def say_who_stopped(self, word: StopWord, host: str) -> None:

@@ -376,6 +376,21 @@ def test_an_admin_ends_a_rank_with_docker(lab: Any, start: Callable[..., Any], f
     assert_clean(lab)
 
 
+def test_a_rank_that_is_stopped_alone(lab: Any, home: Path, start: Callable[..., Any]) -> None:
+    """`stop --rank`: the run fails as if somebody had ended it from outside, and it is told who did."""
+    program = start("sleep 300", "--name", "one")
+    until(running(lab, "h1", "h2"))
+    stopped = lab.distui("stop", "one", "--rank", "1", "-y", home=home)
+    done = program.finish(timeout=60)
+
+    assert stopped.returncode == 0, stopped.stderr
+    assert done.returncode == 1, done.stderr
+    first = next(line for line in done.stderr.splitlines() if "rank 1 on h2 failed first" in line)
+    assert ": stopped by " in first and "with `distui stop --rank`" in first, done.stderr
+    assert "not by distui" not in done.stderr
+    assert_clean(lab)
+
+
 def test_docker_by_sudo_alone(lab: Any, home: Path, start: Callable[..., Any]) -> None:
     """`docker: sudo -n docker` for a login outside group docker: a run as any other; where sudo wants a password that
     is told, and nobody is asked.

@@ -180,12 +180,13 @@ async def test_a_stop_that_leaves_removal_to_the_follower(cluster: Cluster) -> N
 
 
 async def test_some_ranks_are_stopped_and_the_others_left_alone(cluster: Cluster) -> None:
-    """Only that rank's container ends, it is not removed, and nobody says that the run is stopped."""
+    """Only that rank's container ends, it is not removed, and it is said who stopped it, and not that the run is."""
     plan, found = await detached(cluster)
-    report = await stop_ranks(cluster.connector, found, plan, {1}, grace=5.0)
+    report = await stop_ranks(cluster.connector, found, plan, {1}, who="bob@laptop", grace=5.0)
     assert (dict(report.errors), report.leftovers) == ({}, ())
     assert [c.status for h in cluster.hosts for c in h.containers] == ["running", "exited"]
-    assert not any(f.endswith("/stopped") for h in cluster.hosts for f in h.files)
+    left = [(f.rsplit("/", 1)[1], text) for h in cluster.hosts for f, text in h.files.items() if "/stopped" in f]
+    assert left == [("stopped-1", b"bob@laptop\nuser 143 5\n")]
     assert cluster.hosts[0].open_sessions == cluster.hosts[1].open_sessions == 0
 
 
@@ -194,7 +195,7 @@ async def test_ranks_of_one_task_end_together(cluster: Cluster) -> None:
     plan, found = await detached(cluster)
     whole = dataclasses.replace(plan, tasks=(dataclasses.replace(plan.tasks[0], ranks=(0, 1, 2)), plan.tasks[1]))
     with pytest.raises(UsageError, match="ranks 0-2 on h1 are one task") as refused:
-        await stop_ranks(cluster.connector, found, whole, {0, 2}, grace=5.0)
+        await stop_ranks(cluster.connector, found, whole, {0, 2}, who="b", grace=5.0)
     assert refused.value.hint == "--rank 0-2"
     assert [c.status for h in cluster.hosts for c in h.containers] == ["running", "running"]
 

@@ -227,6 +227,30 @@ async def test_word_of_a_stop_is_told_once_it_is_known_to_be_another_s(
     assert watched.known.stopped_by == ("bob@laptop" if told else "")
 
 
+@pytest.mark.parametrize(
+    ("left_at", "code", "said"),
+    [
+        (99.0, 143, "stopped by bob@laptop with `distui stop --rank`"),
+        (99.0, 3, "stopped by bob@laptop with `distui stop --rank`"),
+        (99.0, 0, ""),
+        (10.0, 143, "by `docker stop` or `docker kill` there, not by distui"),
+        (None, 143, "by `docker stop` or `docker kill` there, not by distui"),
+    ],
+)
+async def test_a_rank_that_somebody_stopped_alone(make: Any, left_at: float | None, code: int, said: str) -> None:
+    """It fails, and it is told who stopped it, where they left word; an old word, of a task before, tells nothing."""
+    watched = make(plan_for("h1", "h2"))
+    path = "/home/u/.local/state/distui/hosts/h2/r1/stopped-1"
+    if left_at is not None:
+        watched.fakes["h2"].files[path] = StopWord("bob@laptop", "user", 143, 5.0).text().encode()
+        watched.fakes["h2"].written[path] = left_at
+    await watched.tell(("h2", Exited(1, code, "exited", started_at=50.0, finished_at=100.0, signalled=True)))
+    (end,) = [e for e in watched.of(RankChanged) if e.rank == 1 and e.state != "running"]
+    assert (said in end.words, "stopped by" in end.words) == (True, "stopped by" in said), end.words
+    assert watched.known.stopped_by == ""
+    assert (watched.known.verdict().failure is None) == (code == 0)
+
+
 async def test_a_failure_is_announced_once(make: Any) -> None:
     """The same failure again is no news."""
     watched = make(plan_for("h1"))

@@ -178,8 +178,9 @@ async def _is_kept(told: Settings, connector: Connector, place: runs.Place, live
 async def _some(
     told: Settings, out: Console, place: runs.Place, ranks: frozenset[int], grace: float | None, word: str
 ) -> int:
-    """Some ranks; whoever follows the run sees them end as if stopped from outside."""
+    """Some ranks; whoever follows the run sees them fail, and who stopped them."""
     from distui.cli.attaching import take_up
+    from distui.cli.launching import owner
     from distui.plan.labels import format_ranks
     from distui.run.adopt import stop_ranks
 
@@ -189,7 +190,7 @@ async def _some(
         if not await _agreed(told, out, live, word):
             return ExitCode.INTERRUPTED
         seconds = live.plan.stop_grace if grace is None else grace
-        report = await stop_ranks(connector, live.found, live.plan, ranks, grace=seconds)
+        report = await stop_ranks(connector, live.found, live.plan, ranks, who=owner(), grace=seconds)
     for host, text in report.errors.items():
         out.warn(f"distui: {host}: {text}", "red")
     if report.errors:

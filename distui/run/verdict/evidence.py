@@ -42,6 +42,8 @@ class End:
     signalled: bool | None = False
     """Whether somebody had the engine send it a signal (`docker stop`, `docker kill`); None where that is not known."""
     state: EndState = "exited"
+    by: str = ""
+    """Who stopped this task alone (`distui stop --rank`), as they left word on its host."""
     seen_at: float | None = None
     """When distui learned of it: what was known before a stop began was not caused by it, whatever the clocks say."""
 

@@ -33,6 +33,8 @@ def what_ended(evidence: Evidence, task: TaskSeen, code: int | None, *, stopped:
     host = evidence.hosts.get(task.host, HostSeen())
     if host.rebooted and as_a_boot(end):
         return REBOOTED
+    if end.by and code != 0 and not end.oom:
+        return f"stopped by {end.by} with `distui stop --rank`"
     if end.error:
         return end.error
     if _engine_ended(host, end):
