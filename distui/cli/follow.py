@@ -57,12 +57,13 @@ class Signals:
 
     def _asked(self, code: ExitCode) -> None:
         self._count += 1
+        again = "Ctrl-C again" if code == ExitCode.INTERRUPTED else "another SIGTERM"
         match self._count if self._leash else 3:
             case 1:
-                self._console.warn("\ndistui: stopping the run; Ctrl-C again kills it", "yellow")
+                self._console.warn(f"\ndistui: stopping the run; {again} kills it", "yellow")
                 self._controller.request_stop("user", exit=code)
             case 2:
-                self._console.warn("\ndistui: killing the run; Ctrl-C again leaves without waiting", "yellow")
+                self._console.warn(f"\ndistui: killing the run; {again} leaves without waiting", "yellow")
                 self._sink.hurry()
                 self._controller.request_stop("user", grace=0, exit=code)
             case _:

@@ -12,7 +12,18 @@ from distui.cli import words
 from distui.cli.console import Console
 from distui.cli.outlet import Outlet
 from distui.cli.ranks import Prefixes
-from distui.run.events import Event, LogLine, LogLines, RankChanged, RunEnded, RunOpened, iso, to_json
+from distui.run.events import (
+    AttemptEnded,
+    Event,
+    FailureFound,
+    LogLine,
+    LogLines,
+    RankChanged,
+    RunEnded,
+    RunOpened,
+    iso,
+    to_json,
+)
 from distui.run.line_block import LineBlock
 from distui.run.lines import safe
 from distui.run.state import RunState
@@ -96,16 +107,32 @@ def _is_plain(data: bytes) -> bool:
 
 
 class Heard:
-    """Leaves out what was said of a rank already: its last event tells of its relation to the failure, too."""
+    """Leaves out what was said already: a rank's last event tells of its relation to the failure, too, and a failure is
+    told again when more is known of it than its headline says.
+    """
 
     def __init__(self) -> None:
         self._ends: dict[int, tuple[object, ...]] = {}
+        self._failed = ""
 
     def news(self, events: Iterable[Event]) -> list[Event]:
         """The events that say something new to people."""
-        return [event for event in events if not isinstance(event, RankChanged) or self._is_new(event)]
+        return [event for event in events if self._is_new(event)]
 
-    def _is_new(self, event: RankChanged) -> bool:
+    def _is_new(self, event: Event) -> bool:
+        match event:
+            case RankChanged():
+                return self._is_new_end(event)
+            case FailureFound():
+                said, self._failed = self._failed, words.failed_first(event.failure)
+                return said != self._failed
+            case AttemptEnded():
+                self._failed = ""
+                return True
+            case _:
+                return True
+
+    def _is_new_end(self, event: RankChanged) -> bool:
         said = (event.state, event.exit, event.words)
         known = self._ends.get(event.rank) == said
         self._ends[event.rank] = said

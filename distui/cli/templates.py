@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 _GLOO = """\
@@ -97,8 +100,23 @@ TEMPLATES = {
 }
 
 
-def template_for(name: str, folder: Path) -> str:
-    """A template for a job file in `folder`. In one's home nothing is sent: it holds much more than a job's code."""
+_HOSTS = re.compile(r"^hosts: (\S+)", re.MULTILINE)
+
+
+def template_for(name: str, folder: Path, known: Sequence[str] = ()) -> str:
+    """A template for a job file in `folder`, on the first of the hosts that are `known`, where some are.
+
+    In one's home nothing is sent: it holds much more than a job's code.
+    """
+    text = _HOSTS.sub(partial(_on, known), TEMPLATES[name])
     if folder.resolve() != Path.home().resolve():
-        return TEMPLATES[name]
-    return TEMPLATES[name].replace("code: ./       ", "# code: ./train")
+        return text
+    return text.replace("code: ./       ", "# code: ./train")
+
+
+def _on(known: Sequence[str], found: re.Match[str]) -> str:
+    """The template's line with as many of these hosts as it names itself."""
+    from distui.spec.edit_text import scalar
+    from distui.spec.names import expand, fold
+
+    return f"hosts: {scalar(fold(known[: len(expand(found[1]))]))}" if known else found[0]

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from secrets import token_hex
 from typing import IO
 
@@ -84,6 +85,7 @@ class HostRun:
         """Why its engine did not list its tasks a moment ago, for whoever has just waited for that."""
         self._run_dir: str | None = None
         self._word_left = False
+        self._sign = token_hex(4)
         self._image = self.first.image
         """Of the run's containers; a plan made from labels does not have it."""
         self._claimed = ""
@@ -459,13 +461,14 @@ class HostRun:
         await self._again(("rm", "-f", "--", path))
 
     async def stopped_by(self, offset_ms: float | None, task: int | None = None) -> StopWord | None:
-        """Who stopped the run from elsewhere, or this task alone, when and why; None when nobody said so.
+        """Who else stopped the run, or this task alone, when and why; None when nobody said so, or only we did.
 
         `offset_ms` is of the host's clock.
         """
         path = f"{await self.run_dir()}/{stop_word.file_of(task)}"
         done = await self._again(("sh", "-c", stop_word.ASK, "distui-stopped", path))
-        return stop_word.read_word(done.text, offset_ms) if done.ok else None
+        word = stop_word.read_word(done.text, offset_ms) if done.ok else None
+        return None if word is not None and word.mark == self._sign else word
 
     async def restarted(self) -> bool:
         """Whether the host was restarted since the run was planned, as far as known.
@@ -498,7 +501,7 @@ class HostRun:
         somebody else's stop just before.
         """
         if not self._word_left:
-            await self._say(word, None)
+            await self._say(replace(word, mark=self._sign), None)
             self._word_left = True
 
     async def say_ended(self, word: StopWord, tasks: Iterable[Task]) -> None:

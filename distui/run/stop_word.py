@@ -24,6 +24,8 @@ def file_of(task: int | None) -> str:
     return FILE if task is None else f"{FILE}-{task}"
 
 
+MARK = "mark "
+
 TO_END = 30.0
 """Seconds beyond the grace within which stopped ranks have ended, and their logs are read."""
 
@@ -53,10 +55,13 @@ class StopWord:
     grace: float = 0.0
     at: float | None = None
     """When it was left, UTC seconds; None where the host does not tell."""
+    mark: str = ""
+    """What tells it from all others, also those of the same user; "" where nobody asks."""
 
     def text(self) -> str:
         """As it is written."""
-        return f"{self.who}\n{self.cause} {'-' if self.exit is None else self.exit} {self.grace:g}\n"
+        mark = f"{MARK}{self.mark}\n" if self.mark else ""
+        return f"{self.who}\n{self.cause} {'-' if self.exit is None else self.exit} {self.grace:g}\n{mark}"
 
     @property
     def minutes(self) -> int:
@@ -88,6 +93,7 @@ def read_word(told: str, offset_ms: float | None) -> StopWord | None:
         whole(code, 3),
         _number(grace) or 0.0,
         corrected(_number(lines[-1]) if len(lines) > 1 else None, offset_ms),
+        next((line.removeprefix(MARK).strip() for line in lines[2:] if line.startswith(MARK)), ""),
     )
 
 

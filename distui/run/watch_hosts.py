@@ -111,10 +111,8 @@ class WatchedHosts:
         return word
 
     async def ask_who_stopped(self, host: str, task: int | None = None) -> StopWord | None:
-        """Read on one host who says that they stop the run, or this task alone; None when nobody does, or it does not
-        answer.
-
-        Of the run it may be our own word.
+        """Read on one host who else says that they stop the run, or this task alone; None when nobody does, or it does
+        not answer.
         """
         with contextlib.suppress(DistuiError):
             return await self.runs[host].stopped_by(self._known.offset_ms(host), task)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 HOSTS = "version: 1\nhosts:\n  node[01-02]: {labels: {gpu: h100}, gpus: [0, 1]}\ngroups:\n  g: node[01-02]\n"
@@ -148,6 +149,20 @@ def test_job_new_gives_files_that_are_valid(cli: Any) -> None:
     again = cli("job", "new", "gloo.yaml")
     assert again.code == 2
     assert "exists" in again.err
+
+
+@pytest.mark.parametrize("hosts", ["gpu[1-9]", "a", "007", "b,a"])
+def test_a_new_job_is_for_hosts_that_there_are(cli: Any, hosts: str) -> None:
+    """Those of the inventory that -H chooses; one that is wrong is no reason not to begin."""
+    Path("hosts.yaml").write_text(f"version: 1\nhosts:\n  z: {{}}\n  {json.dumps(hosts)}: {{}}\n")
+    for template in ("gloo", "torchrun", "tf-mwms", "tf-ps", "command"):
+        for words in ((), ("-H", hosts)):
+            name = f"{template}{len(words)}.yaml"
+            assert cli("job", "new", name, "--template", template, *words).code == 0
+            assert cli("job", "validate", name).code == 0, Path(name).read_text()
+    assert "hosts: z" not in cli("job", "new", "-H", hosts).out
+    Path("hosts.yaml").write_text("version: 1\n")
+    assert "hosts: node[01-02]  " in cli("job", "new").out
 
 
 def test_schema_is_json(cli: Any) -> None:

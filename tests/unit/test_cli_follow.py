@@ -94,11 +94,13 @@ async def test_ctrl_c_stops_then_kills_then_leaves() -> None:
 
 
 async def test_sigterm_stops_with_its_own_exit_code() -> None:
-    """A run ended by SIGTERM exits 143."""
-    script = Script()
-    await deliver(script, [signal.SIGTERM], leash=True)
+    """A run ended by SIGTERM exits 143; whoever sends it is told of no keys."""
+    script = Script(until=2)
+    _, said = await deliver(script, [signal.SIGTERM] * 2, leash=True)
 
-    assert script.asked == [("user", None, 143)]
+    assert script.asked == [("user", None, 143), ("user", 0, 143)]
+    assert "another SIGTERM kills it" in said and "another SIGTERM leaves" in said
+    assert "Ctrl-C" not in said
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from distui.cli.phrases import duration, span
 from distui.cli.printer import HeadlessPrinter, LineWriter, LogView, NdjsonPrinter, ResultPrinter
 from distui.cli.ranks import Prefixes
 from distui.run.events import (
+    AttemptEnded,
     Failure,
     FailureFound,
     HostChanged,
@@ -122,6 +124,21 @@ async def test_headless_output() -> None:
         "SUCCEEDED  llm-7f3  2 ranks  after 7.2 s  exit 0",
         "  logs   /runs/x",
     ]
+
+
+async def test_a_failure_is_said_once_in_the_same_words() -> None:
+    """More of its last lines became known, or another reader recorded it: the result has that. An attempt is new."""
+    pipe = Pipe()
+    printer = HeadlessPrinter(pipe.console, pipe.outlet, LogView())
+    state = fold(OPENED, FailureFound(2.0, FAILURE))
+    more = replace(FAILURE, excerpt=("Traceback", "boom", "bang"))
+    for batch in ([FailureFound(2.0, FAILURE)], [FailureFound(3.0, more)], [FailureFound(4.0, replace(more, rank=0))]):
+        await printer.feed(batch, state)
+    assert pipe.err.getvalue().count("rank 13 on node02 failed first: exit 1") == 1
+    assert pipe.err.getvalue().count("rank 0 on node02 failed first: exit 1") == 1
+    await printer.feed([AttemptEnded(5.0, 1, 2, None, 0.0, ""), FailureFound(6.0, replace(more, rank=0))], state)
+    assert pipe.err.getvalue().count("rank 0 on node02 failed first: exit 1") == 2
+    assert pipe.text() == ""
 
 
 async def test_a_reader_that_leaves_is_told_once_and_ends_nothing() -> None:

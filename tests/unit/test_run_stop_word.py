@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ def test_a_word_is_read_as_it_was_written_with_its_time_on_our_clock() -> None:
     """The host's clock is two seconds ahead."""
     assert read_word(f"{BOB.text()}\n1000.5\n", 2000.0) == StopWord("bob@laptop", "user", 130, 5.0, 998.5)
     assert read_word(f"{BOB.text()}\n", None) == BOB
+    marked = replace(BOB, mark="12ab")
+    assert read_word(f"{marked.text()}\n1000.5\n", 0.0) == replace(marked, at=1000.5)
+    assert read_word(f"{marked.text()}\n", 0.0) == marked
 
 
 @pytest.mark.parametrize("told", ["bob@laptop\n\n", "bob@laptop\nnuke 1 2\n", "bob@laptop\nuser 130\n"])

@@ -251,6 +251,19 @@ async def test_a_rank_that_somebody_stopped_alone(make: Any, left_at: float | No
     assert (watched.known.verdict().failure is None) == (code == 0)
 
 
+async def test_our_own_word_of_a_stop_is_nobody_s(make: Any) -> None:
+    """A clock that is measured wrong dates the ends before our stop began: the word there is ours all the same."""
+    watched = make(plan_for("h1"))
+    path = "/home/u/.local/state/distui/hosts/h1/r1/stopped"
+    watched.known.stopped(Stop(100.0, "user"))
+    await watched.hosts["h1"].connect()
+    await watched.hosts["h1"].say_stopped(StopWord("bob@laptop", "user", 143, 5.0))
+    watched.fakes["h1"].written[path] = 99.0
+    await watched.tell(("h1", Exited(0, 137, "exited", finished_at=99.5)))
+    assert [e.text for e in watched.of(Notice) if "stopped by" in e.text] == []
+    assert watched.known.stopped_by == ""
+
+
 async def test_a_failure_is_announced_once(make: Any) -> None:
     """The same failure again is no news."""
     watched = make(plan_for("h1"))

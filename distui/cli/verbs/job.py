@@ -168,25 +168,35 @@ def _shown(value: Any) -> str:
 def new(ctx: click.Context, file: str | None, template: str) -> int:
     """Write a job file to begin with to FILE, or print it (`-`, or no FILE). An existing file is left alone.
 
-    A new job mounts nothing of the hosts; the folder it is in is sent there as its code.
+    A new job is for the first hosts of the inventory, where there is one. It mounts nothing of the hosts; the folder it
+    is in is sent there as its code.
     """
     told = settings.of(ctx)
     out = consoles.of(told)
     if file is None or file == "-":
-        out.print(template_for(template, told.cwd))
+        out.print(template_for(template, told.cwd, _known(told)))
         return 0
     from distui.files import new_file
 
     told.refuse_readonly("job new FILE")
     try:
         with new_file(told.cwd / file) as target:
-            target.write(template_for(template, (told.cwd / file).parent).encode())
+            target.write(template_for(template, (told.cwd / file).parent, _known(told)).encode())
     except FileExistsError as exc:
         raise UsageError(f"{file} exists", hint="give another name") from exc
     except OSError as exc:
         raise UsageError(f"{file} can't be written: {exc.strerror}") from exc
     out.say(f"{file}: written; check it with `distui job validate {file}`, then `distui plan {file}`")
     return 0
+
+
+def _known(told: Settings) -> tuple[str, ...]:
+    """The hosts there are, as -H chooses among them; none without an inventory, or with one that is wrong."""
+    try:
+        found = wiring.maybe_inventory(told)
+        return () if found is None else tuple(pick.name for pick in wiring.picks(found, told))
+    except UsageError:
+        return ()
 
 
 for _verb in (validate, ls, show, new):
