@@ -185,9 +185,10 @@ def with_launches(
     name is no news of it. Of several that have only folders, and one name, that meant for `owner` is told, by the rule
     of `launches.ended`, as everywhere. `here` says
     of the tokens that are recorded on this machine whether a distui has their run in its hands. That a run which had
-    begun is over, only a host that `answered` can tell: a home that hosts share has the folders of them all.
+    begun is over, only a host that `answered` can tell: a home that hosts share has the folders of them all. One whose
+    end is recorded here, and of which all its hosts answered that they have nothing, was cleaned up by somebody else.
     """
-    launches = [one for one in launches if _tells(one, here, answered)]
+    there, launches = launches, [one for one in launches if _tells(one, here, answered)]
     rows = [_as_written(row, launches) for row in rows]
     known = {(row.run, _launch_of(row)) for row in rows if row.live}
     by_run: dict[str, list[Launch]] = {}
@@ -196,7 +197,16 @@ def with_launches(
             by_run.setdefault(one.run, []).append(one)
     recorded = {run: _recorded(run, found, rows) for run, found in by_run.items()}
     more = [_launch_row(run, found, recorded[run], here, owner) for run, found in by_run.items()]
-    return [*more, *(row for row in rows if row is not recorded.get(row.run))]
+    rest = [row for row in rows if row is not recorded.get(row.run)]
+    return [*more, *(replace(row, cleaned=True) if _is_nowhere(row, there, answered) else row for row in rest)]
+
+
+def _is_nowhere(row: RunRow, launches: Sequence[Launch], answered: Collection[str]) -> bool:
+    """Whether none of its hosts has a task or a folder of it any more: all of them said so."""
+    if row.live or row.state not in ENDED or not row.hosts or not set(row.hosts) <= set(answered):
+        return False
+    ours = _launch_of(row)
+    return not any(one.run == row.run and (not ours or one.attempt[0] in ("", ours)) for one in launches)
 
 
 def _launch_of(row: RunRow) -> str:

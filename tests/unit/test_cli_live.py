@@ -90,3 +90,25 @@ def test_a_rank_that_is_stopped_alone_is_told_as_stopped(cli: Any, demo_home: Pa
     line = next(line for line in done.err.splitlines() if "rank 1 on demo2 failed first" in line)
     assert ": stopped by " in line and "with `distui stop --rank`" in line, done.err
     assert list(demo_home.rglob("stopped*")) == []
+
+
+def test_a_run_that_somebody_else_cleaned_up_is_not_listed(cli: Any, demo_home: Path) -> None:
+    """Killed at its clean-up, which another machine finished: no host has anything of it, as all of them say."""
+    assert cli("run", "--headless", "--name", "old", "-H", "demo1,demo2", "--", "sh", "-c", "exit 3").code == 1
+    events = demo_home / ".local/state/distui/runs/old/events.ndjson"
+    whole = events.read_text().splitlines(keepends=True)
+    events.write_text("".join(line for line in whole if '"type":"result"' not in line))
+    assert len(events.read_text().splitlines()) == len(whole) - 1
+
+    assert [run["run"] for run in json.loads(cli("ps", "--json").out)["runs"]] == []
+    (run,) = json.loads(cli("ps", "-a", "--json").out)["runs"]
+    assert (run["run"], run["state"], run["exit"]) == ("old", "failed", 1)
+    assert [run["run"] for run in json.loads(cli("ps", "--json", "-H", "demo1").out)["runs"]] == ["old"]
+
+    assert cli("rm", "-y", "old", "-H", "demo1").code == 0
+    assert "result" not in events.read_text().splitlines()[-1]  # only one of its hosts was asked
+    removed = cli("rm", "-y", "old")
+    assert (removed.code, "nothing of it is on its hosts" in removed.err) == (0, True), removed.err
+    assert '"type":"result"' in events.read_text().splitlines()[-1]
+    assert cli("ps", "-q", "-H", "demo1").out == ""
+    assert cli("wait", "old").code == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import click
@@ -13,11 +14,12 @@ from distui.cli.options import RUN, verb
 from distui.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from distui.cli.attaching import Live
     from distui.cli.settings import Settings
     from distui.facts.host import Trouble
+    from distui.run.store import StoredRun
     from distui.session import Connector
 
 
@@ -46,10 +48,31 @@ def _remove(told: Settings, out: Console, name: str, *, purge: bool) -> int:
     if place.stored is not None and place.stored.is_followed:
         raise UsageError(f"run {name} is followed on this machine", hint=f"`distui stop {name}` first")
     code = wiring.run_async(_remove_remote(told, out, place), limit=told.timeout) if place.hosts else ExitCode.OK
+    if not purge and place.stored is not None and code == ExitCode.OK:
+        _note_cleaned(out, place.stored, [host.name for host in place.hosts])
     if purge and place.stored is not None and code == ExitCode.OK:
         wiring.store(told).remove(name)
         out.say(f"distui: {name}: deleted here")
     return code
+
+
+def _note_cleaned(out: Console, stored: StoredRun, asked: Collection[str]) -> None:
+    """Record here that nothing of an ended run is left, when all its hosts were `asked`: whoever had it was killed."""
+    import time
+    from dataclasses import replace
+
+    from distui.run.end_record import end_here
+    from distui.run.history import stored_row
+    from distui.run.journal import Journal
+
+    row, record = stored_row(stored), end_here(stored)
+    if record is None or row.over or not set(row.hosts) <= set(asked):
+        return
+    try:
+        with stored.followed(), closing(Journal(stored)) as journal:
+            journal.write([replace(record.ended, at=time.time())])
+    except OSError as exc:
+        out.warn(f"distui: {stored.path} can't be written: {exc.strerror}; `distui ps` lists it on", "yellow")
 
 
 async def _remove_remote(told: Settings, out: Console, place: runs.Place) -> int:
