@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Terminated(DistuiError):
-    """SIGTERM came before there was a run to stop."""
+    """SIGTERM came, and there was no run to stop, or none that this call stops."""
 
     exit_code = ExitCode.TERMINATED
 
@@ -40,7 +40,7 @@ class Promise:
         if self._output not in ("json", "ndjson"):
             return work()
         try:
-            with _sigterm_ends():
+            with signals_end(signal.SIGTERM):
                 code = work()
         except BaseException as error:
             self._give(*_of_error(error))
@@ -105,11 +105,10 @@ def _of_error(error: BaseException) -> tuple[int, str]:
 
 
 @contextlib.contextmanager
-def _sigterm_ends() -> Iterator[None]:
-    """SIGTERM ends the call as Ctrl-C does, but for its exit code, unless the run's own handler takes it."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
+def signals_end(*numbers: signal.Signals) -> Iterator[None]:
+    """These signals end the call as Ctrl-C does, but for its exit code, unless the run's own handler takes them."""
+    main = threading.current_thread() is threading.main_thread()
+    taken = [number for number in numbers if main and signal.getsignal(number) == signal.SIG_DFL]
     came = False
 
     def end(number: int, frame: object) -> None:
@@ -117,7 +116,8 @@ def _sigterm_ends() -> Iterator[None]:
         came = True
         signal.raise_signal(signal.SIGINT)
 
-    signal.signal(signal.SIGTERM, end)
+    for number in taken:
+        signal.signal(number, end)
     try:
         yield
     except KeyboardInterrupt:
@@ -125,4 +125,5 @@ def _sigterm_ends() -> Iterator[None]:
             raise Terminated("terminated") from None
         raise
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)

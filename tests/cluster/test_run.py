@@ -488,3 +488,33 @@ def test_a_command_in_a_rank_s_container(lab: Any, home: Path, distui: Distui) -
     assert distui("exec", "inside", "--", "true").returncode == 2
     assert distui("kill", "inside", "-y").returncode == 0
     assert_clean(lab)
+
+
+def test_a_command_in_a_container_ends_with_its_caller(lab: Any, home: Path, distui: Distui) -> None:
+    """Ctrl-C, SIGTERM, --timeout, a reader that leaves: no engine tells the command. The rank itself goes on."""
+    assert distui("run", quick(home, "sleep 1000"), "-d", "-y", "--name", "inside").returncode == 0
+    h2 = lab.host("h2")
+
+    def within() -> str:
+        return str(h2.out("sh", "-c", "docker top $(docker ps -q --filter label=distui.run) -o pid,args"))
+
+    call = ("exec", "inside", "--rank", "1", "--")
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)):
+        with lab.spawn_distui(*call, "sh", "-c", "sleep 2000 & sleep 3000; echo never", home=home) as program:
+            wait_for(lambda: "sleep 2000" in within() and "sleep 3000" in within())
+            program.signal_group(number)
+            done = program.finish()
+        assert (done.returncode, done.stdout) == (code, ""), done.stderr
+        assert "sleep 2000" not in within() and "sleep 3000" not in within()
+    timed = distui("exec", "inside", "--rank", "1", "--timeout", "8s", "--", "sleep", "2000")
+    assert timed.returncode == 124
+    with lab.spawn_distui(
+        *call, "sh", "-c", "while :; do echo more; sleep 0.1; done; sleep 2000", home=home
+    ) as program:
+        assert program.stdout.readline() == "more\n"
+        program.stdout.close()
+        assert program.wait(60) == 0
+    assert "sleep 2000" not in within() and "echo more" not in within()
+    assert "sleep 1000" in within()
+    assert distui("kill", "inside", "-y").returncode == 0
+    assert_clean(lab)

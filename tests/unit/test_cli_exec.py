@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from distui.cli import wiring
+from distui.cli.execs import END, VARIABLE
 from distui.cli.verbs import exec as exec_verb
 from distui.cli.verbs.ssh import become, host_named, login
 from distui.errors import DistuiError, NotFound, UsageError
@@ -69,3 +77,95 @@ def test_without_ssh_there_is_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "execvp", missing)
     with pytest.raises(UsageError, match="ssh can't be started: No such file"):
         become(("ssh", "h1"))
+
+
+def test_a_marked_command_and_all_that_it_started_is_ended() -> None:
+    """By SIGTERM, by SIGKILL where that is not heeded; what has another mark, or none, goes on."""
+    ours, other = f"{VARIABLE}=0123abcd", f"{VARIABLE}=0123abce"
+    heeds = "trap 'echo heard; exit 9' TERM; sleep 100 & echo begun; wait"
+    stubborn = "trap '' TERM; sleep 100 & echo begun; wait; wait"
+    programs = [
+        subprocess.Popen(("env", mark, "sh", "-c", script), stdout=subprocess.PIPE, text=True)
+        for mark, script in ((ours, heeds), (ours, stubborn), (other, "echo begun; exec sleep 100"))
+    ]
+    try:
+        for program in programs:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "begun\n"
+        argv = ("sh", "-c", END, "distui-end", ours)
+        done = subprocess.run(argv, capture_output=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+        assert [programs[0].wait(60), programs[1].wait(60), programs[2].poll()] == [9, -9, None]
+        assert subprocess.run(argv, timeout=60, check=False).returncode == 0  # nothing is there any more
+    finally:
+        for program in programs:
+            program.kill()
+            program.communicate()
+
+
+class Talking:
+    """A session whose command never ends; `asked` are the commands run beside it."""
+
+    host = "h1"
+
+    def __init__(self, *, shell: bool = True) -> None:
+        self.started: tuple[str, ...] = ()
+        self.asked: list[tuple[str, ...]] = []
+        self.shell = shell
+
+    async def open(self, argv: tuple[str, ...], **_: object) -> Talking:
+        self.started = argv
+        return self
+
+    async def read(self, _: int) -> bytes:
+        return b"more\n"
+
+    async def write_eof(self) -> None:
+        return
+
+    async def run(self, argv: tuple[str, ...], **_: object) -> Any:
+        self.asked.append(argv)
+        return SimpleNamespace(ok=self.shell)
+
+    async def close(self) -> None:
+        return
+
+
+@pytest.mark.parametrize("shell", [True, False])
+async def test_a_command_ends_when_nobody_reads_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], shell: bool
+) -> None:
+    """`| head`: it went on in its container. Where it can't be ended, that is said."""
+    session = Talking(shell=shell)
+
+    @asynccontextmanager
+    async def connected(*_: object) -> AsyncIterator[Any]:
+        yield SimpleNamespace(connect=lambda _: made())
+
+    async def made() -> Talking:
+        return session
+
+    async def find(*_: object) -> tuple[Host, FoundTask]:
+        return Host("h1"), task(0, (0,))
+
+    monkeypatch.setattr(wiring, "connected", connected)
+    monkeypatch.setattr(exec_verb, "_find", find)
+    monkeypatch.setattr(exec_verb, "_stdin", lambda: None)
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as stdout, pytest.raises(BrokenPipeError):
+        monkeypatch.setattr(sys, "stdout", stdout)
+        await exec_verb._exec(Told(), SimpleNamespace(hosts=[]), 0, ("yes",))  # type: ignore[arg-type]
+    mark = session.started[4]
+    assert session.started == ("docker", "exec", "-i", "-e", mark, "id0", "yes")
+    assert session.asked == [("docker", "exec", "id0", "sh", "-c", END, "distui-end", mark)]
+    assert ("may still run in the container on h1" in capfd.readouterr().err) == (not shell)
+
+
+class Told(dict[str, str]):
+    """Settings without any file."""
+
+    def __init__(self) -> None:
+        super().__init__(color="never")
+        self.environ: dict[str, str] = {}
+        self.quiet, self.output = False, "table"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
+from distui.cli import console as consoles
 from distui.cli import runs, settings, wiring
 from distui.cli.options import RUN, after_dashes, verb
+from distui.cli.results import signals_end
 from distui.cli.verbs.ssh import become, login
-from distui.errors import NotFound, UsageError
+from distui.errors import ContactLost, NotFound, SessionLost, UsageError
 
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
@@ -29,7 +32,8 @@ def command(ctx: click.Context, run: str, rank: int | None, tty: bool) -> int:
     """Run the words after `--` in the container of a rank, or open a shell in it; exits as the command did.
 
     It reads this stdin (in a loop over a script's input give it `</dev/null`, as with ssh), and what it prints comes
-    as it is printed, stdout and stderr apart; with -t it has this terminal.
+    as it is printed, stdout and stderr apart; with -t it has this terminal. Without -t the command ends when this
+    call is ended (SIGTERM, SIGKILL after 3 s), in containers that have a shell.
     """
     told = settings.of(ctx)
     told.refuse_readonly("exec")
@@ -38,7 +42,8 @@ def command(ctx: click.Context, run: str, rank: int | None, tty: bool) -> int:
         raise UsageError("there is no terminal for a shell", hint=f"distui exec {run} --rank 0 -- COMMAND")
     place = runs.locate(told, run)
     if words and not tty:
-        return wiring.run_async(_exec(told, place, rank, words), limit=told.timeout)
+        with signals_end(signal.SIGTERM, signal.SIGHUP):
+            return wiring.run_async(_exec(told, place, rank, words), limit=told.timeout)
     host, task = wiring.run_async(_find(told, place, rank), limit=told.timeout)
     argv = (*host.engine_command, "exec", "-it" if sys.stdin.isatty() else "-i", task.id, *(words or SHELL))
     return become(login(host, argv, tty=sys.stdin.isatty()))
@@ -69,15 +74,20 @@ def _task(found: FoundRun, rank: int | None) -> FoundTask:
 
 async def _exec(told: Settings, place: runs.Place, rank: int | None, words: tuple[str, ...]) -> int:
     """Over our own connection, whose words arrive as given whatever the login shell is."""
+    from distui.cli.execs import Marked
     from distui.cli.streams import pass_through
 
     host, task = await _find(told, place, rank)
     async with wiring.connected(told, place.hosts) as connector:
         session = await connector.connect(host.name)
-        argv = (*host.engine_command, "exec", "-i", task.id, *words)
+        marked = Marked(host.engine_command, task.id, words)
         try:
             out, err = sys.stdout.fileno(), sys.stderr.fileno()
-            return await pass_through(session, argv, stdin=_stdin(), stdout=out, stderr=err)
+            return await pass_through(session, marked.argv, stdin=_stdin(), stdout=out, stderr=err)
+        except BaseException as exc:  # Ctrl-C, --timeout, a reader that left: no engine tells the command
+            if not await marked.end(session) and not isinstance(exc, ContactLost | SessionLost):  # these say it, too
+                consoles.of(told).warn(f"distui: the command may still run in the container on {host.name}", "yellow")
+            raise
         finally:
             await session.close()
 

@@ -1,0 +1,65 @@
+"""A command in a rank's container that ends with its caller: an engine tells it nothing of one that leaves.
+
+`docker exec` passes no signal on, and the command goes on when its reader is gone. Each is therefore marked by a
+variable in its environment, by which it, and what it started, is found in the container and ended. That takes a shell
+and `cat` in there; programs that clear their environment, or change their user, are not found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from distui.errors import DistuiError
+
+if TYPE_CHECKING:
+    from distui.session import Session
+
+VARIABLE = "DISTUI_EXEC"
+
+END_SECONDS = 20.0
+"""How long the host is waited for when a command is to be ended."""
+
+# $1 the variable and its value. SIGTERM to all that have it, SIGKILL to what is there three seconds later. A command
+# that was asked for just now may not be there yet; one that has ended is waited for that second, too.
+END = """
+exec 2>/dev/null
+marked() { for p in "$@"; do case "$(cat "/proc/$p/environ")" in *"$mark"*) echo "$p";; esac; done; }
+all() { cd /proc && marked [0-9]*; }
+mark=$1
+nap() { tries=$((tries - 1)); sleep 0.1 || { sleep 1; tries=$((tries - 9)); }; }
+tries=10
+while pids=$(all); [ -z "$pids" ] && [ "$tries" -gt 0 ]; do nap; done
+[ -n "$pids" ] || exit 0
+kill -TERM $pids
+tries=30
+while pids=$(marked $pids); [ -n "$pids" ] && [ "$tries" -gt 0 ]; do nap; done
+pids=$(all)
+[ -z "$pids" ] || kill -KILL $pids
+""".strip()
+
+
+class Marked:
+    """A command in a container, by its mark."""
+
+    def __init__(self, engine_command: Sequence[str], container: str, words: Sequence[str]) -> None:
+        self._exec = (*engine_command, "exec")
+        self._container = container
+        self._words = words
+        self._mark = f"{VARIABLE}={token_hex(8)}"
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """What starts it."""
+        return (*self._exec, "-i", "-e", self._mark, self._container, *self._words)
+
+    async def end(self, session: Session) -> bool:
+        """End it, and what it started; False when that can't be done: it may still run."""
+        argv = (*self._exec, self._container, "sh", "-c", END, "distui-end", self._mark)
+        try:
+            async with asyncio.timeout(END_SECONDS):
+                return (await session.run(argv, timeout=END_SECONDS)).ok
+        except (DistuiError, TimeoutError):
+            return False
