@@ -326,7 +326,7 @@ engine_socket() {
   if [ '@KIND@' = podman ]; then
     set -- /run/podman/podman.sock "$own/podman/podman.sock"
   else
-    endpoint=$(engine context inspect --format '{{.Endpoints.docker.Host}}' 2>/dev/null)
+    endpoint=$(engine context inspect --format '{{.Endpoints.docker.Host}}' 2>/dev/null | first -c 4096)
     case $endpoint in
       unix://*) set -- "${endpoint#unix://}" ;;
       '') set -- /var/run/docker.sock "$own/docker.sock" ;;

@@ -341,6 +341,29 @@ def test_output_without_end_is_cut(run: Run, shim: Shim, tmp_path: Path, shell: 
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+def test_a_context_without_end_is_left_at_once(run: Run, shim: Shim, tmp_path: Path, shell: tuple[str, ...]) -> None:
+    """A docker that prints for ever where it should name its socket: nobody reads on until its time is up."""
+    cut = tmp_path / "cut"
+    endless = f"trap 'echo yes >{cut}; exit 1' PIPE; while :; do echo rubbish; done"
+    shim(
+        "docker",
+        f"""
+case $1 in
+  version) cat {DATA / "version_up.json"} ;;
+  info) cat {DATA / "info_no_gpu.json"} ;;
+  *) {endless} ;;
+esac""",
+    )
+    facts = run(Host("node01"), shell=shell)
+    assert facts.engine.problem is None
+    end = time.monotonic() + 60
+    while processes_below(tmp_path):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert cut.exists(), "it was ended by its time limit"
+
+
 def docker(shim: Shim, version: str, info: str, *, status: int = 0, stderr: str = "") -> None:
     shim(
         "docker",
