@@ -149,7 +149,7 @@ def beside(told: Settings, place: runs.Place, plan: RunPlan, reader: StoredReade
     async def own() -> AsyncIterator[RunController]:
         here = runs.Place(place.run, reader.stored, place.hosts)
         async with connect(place.hosts) as connector:
-            live = await take_up(told, connector, here)
+            live = await take_up(told, connector, here, await runs.find_again(told, connector, here))
             async with adopt(told, connector, here, live) as controller:
                 yield controller
 
@@ -175,9 +175,15 @@ def _began(stored: StoredRun, live: Live) -> float | None:
 
 
 def _folder(told: Settings, place: runs.Place, live: Live) -> StoredRun:
-    """The run's folder here, with its plan and how its hosts are reached. Raises CheckFailed for a full disk."""
+    """The run's folder here, with its plan and how its hosts are reached; another launch's is kept apart.
+
+    Raises CheckFailed for a full disk.
+    """
+    from distui.run.older import launch_of, set_aside
+
     store = wiring.store(told)
     try:
+        set_aside(store, live.plan.run_id, launch_of(live.plan))
         return _made(store.adopt(live.plan.run_id), place, live)
     except OSError as exc:
         raise CheckFailed(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from distui.cli import attaching, wiring
 from distui.cli import runs as listing
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tui.desk import LiveRun
 
     Looked = tuple[listing.Place, Asked]
+
+T = TypeVar("T")
 
 Connect = Callable[[Sequence["Host"]], AbstractAsyncContextManager["Connector"]]
 """Opens a connector for some hosts; everything it opened is closed at the end of the block."""
@@ -65,10 +67,25 @@ class RunDesk(ABC):
         followed = self._keeper.living.get(run)
         if followed is not None:
             return followed
+        return await self._at(run, self.attach_at)
+
+    async def _at(self, run: str, work: Callable[[listing.Place], Awaitable[T]]) -> T:
+        """Do `work` where the run is; once more where what is recorded here has lost its name to one that lives."""
         place = self._locate(run)
+        try:
+            return await work(place)
+        except listing.NameTaken as exc:
+            again = listing.renamed(self.told, lambda words: None, place, exc)
+            hosts = {host.name: host for host in (*again.hosts, *self.hosts)}
+            return await work(replace(again, hosts=tuple(hosts.values())))
+
+    async def attach_at(self, place: listing.Place) -> LiveRun:
+        """Follow the run that is there. Raises NameTaken where what is recorded here is older than what lives."""
         reader = attaching.reader_of(self.told, place)
         if place.stored is not None and history.stored_row(place.stored).over:
-            return self.replay(run)
+            async with self._connect(place.hosts) as connector:
+                await listing.find(self.told, connector, place)
+            return self.replay(place.run)
         plan = attaching.owned_plan(place.stored)
         if plan is None:
             if place.stored is not None:
@@ -126,9 +143,11 @@ class RunDesk(ABC):
 
     async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
         """See tui.desk."""
+        return await self._at(run, lambda place: self._stop(place, grace))
+
+    async def _stop(self, place: listing.Place, grace: float | None) -> tuple[str, ...]:
         from distui.run.adopt import stop_found
 
-        place = self._locate(run)
         async with self._connect(place.hosts) as connector:
             live = await attaching.take_up(self.told, connector, place)
             if place.stored is not None and place.stored.is_followed:
@@ -169,11 +188,14 @@ class RunDesk(ABC):
 
     async def prune(self, run: str) -> None:
         """See tui.desk."""
+        await self._at(run, self._prune)
+
+    async def _prune(self, place: listing.Place) -> None:
         from distui.run.adopt import stop_found
         from distui.run.end_record import launch_here
         from distui.run.sweep import sweep
 
-        place = self._locate(run)
+        run = place.run
         if run in self._keeper.living or (place.stored is not None and place.stored.is_followed):
             raise UsageError(f"run {run} is followed on this machine", hint="stop it first")
         async with self._connect(place.hosts) as connector:
@@ -181,7 +203,7 @@ class RunDesk(ABC):
             if found is not None:
                 if found.state in ("running", "partial"):
                     raise UsageError(f"run {run} still runs", hint="stop it first")
-                live = await attaching.take_up(self.told, connector, place)
+                live = await attaching.take_up(self.told, connector, place, (found, unreachable))
                 report = await stop_found(connector, live.found, live.plan, who=self.owner, grace=0, remove=True)
                 left = [*report.leftovers, *(f"{host}: {text}" for host, text in report.errors.items())]
                 if left:

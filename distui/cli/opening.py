@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from distui.cli.desk_runs import Looked
     from distui.cli.launching import How
     from distui.cli.order import Order
+    from distui.cli.runs import Place
     from tui.desk import LiveRun
 
 View = Literal["hosts", "jobs", "runs", "doctor"]
@@ -59,16 +60,14 @@ def open_views(told: Settings, out: Console, start: View = "hosts", run: str = "
     return wiring.run_async(opened())
 
 
-def attach(told: Settings, out: Console, run: str, *, exit_first: bool) -> int | Looked:
+def attach(told: Settings, out: Console, place: Place, *, exit_first: bool) -> int | Looked:
     """The app on a run that goes on, or one that has ended; exits as it did when it ended meanwhile.
 
     Where the hosts have nothing of it that the app could show: what they said.
     """
     from distui.cli.desk import CliDesk
-    from distui.cli.runs import locate
     from distui.spec.inventory import Inventory
 
-    place = locate(told, run)
     inventory = wiring.maybe_inventory(told) or Inventory(place.hosts)
     hosts = wiring.hosts_of(inventory, wiring.picks(inventory, told)) or place.hosts
     desk = CliDesk(told, inventory, hosts, say=out.say)
@@ -76,7 +75,7 @@ def attach(told: Settings, out: Console, run: str, *, exit_first: bool) -> int |
     async def opened() -> int | Looked:
         async with desk:
             try:
-                live = await desk.attach(run)
+                live = await desk.attach_at(place)
             except (NotFound, ContactLost):
                 if desk.looked is None or desk.looked[1][0] is not None:
                     raise

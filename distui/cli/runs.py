@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from distui.cli import wiring
 from distui.cli.settings import Settings
-from distui.errors import ContactLost, DistuiError, NotFound, UsageError
+from distui.errors import CheckFailed, ContactLost, DistuiError, NotFound, UsageError
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from distui.run.store import StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host
+
+T = TypeVar("T")
+
+_OLDER = re.compile(r"~[0-9]{1,4}\Z")
+"""What an older run's name ends with here (`run/older.py`)."""
 
 LEAVING_SECONDS = 5.0
 """How long a distui that was told to leave may still hold its run: connections are closed and files written out."""
@@ -74,7 +80,7 @@ async def let_go(stored: StoredRun, *, limit: float) -> bool:
 
 def check_name(run: str) -> None:
     """Raise UsageError for what can't be a run's name."""
-    if not run or len(run) > 63 or "/" in run or run.startswith((".", "-")) or not run.isprintable():
+    if not run or len(_OLDER.sub("", run)) > 63 or "/" in run or run.startswith((".", "-")) or not run.isprintable():
         raise UsageError(f"'{run[:60]}' is not a run's name", hint="`distui ps -a` lists the runs")
 
 
@@ -110,12 +116,60 @@ def locate(told: Settings, run: str) -> Place:
     hosts = () if told.hosts or stored is None else wiring.saved_hosts(stored)
     if hosts:
         return Place(run, stored, hosts)
+    if stored is None and wiring.maybe_inventory(told) is None:
+        raise not_found(told, run, "no run of that name is recorded here, and there is no inventory to ask")
+    return Place(run, stored, _chosen(told))
+
+
+def _chosen(told: Settings) -> tuple[Host, ...]:
+    """The hosts of the inventory that are chosen; none where there is no inventory."""
     found = wiring.maybe_inventory(told)
-    if found is None:
-        if stored is None:
-            raise not_found(told, run, "no run of that name is recorded here, and there is no inventory to ask")
-        return Place(run, stored, ())
-    return Place(run, stored, wiring.hosts_of(found, wiring.picks(found, told)))
+    return wiring.hosts_of(found, wiring.picks(found, told)) if found is not None else ()
+
+
+class NameTaken(UsageError):
+    """What is recorded here of a run is older than the run that has its name on the hosts now."""
+
+    def __init__(self, run: str, found: FoundRun) -> None:
+        from distui.run.lines import safe
+
+        super().__init__(f"{run} is now a run of {safe(found.owner)[:100] or 'nobody known'}", hint="try again")
+        self.launch = (found.launch, found.owner)
+
+
+def at(told: Settings, say: Callable[[str], None], run: str, work: Callable[[Place], T]) -> T:
+    """Do `work` where the run is; once more, of the run that has its name now, where what is recorded here is older.
+
+    Raises NotFound and UsageError as `locate` does, and what `work` does.
+    """
+    place = locate(told, run)
+    try:
+        return work(place)
+    except NameTaken as exc:
+        return work(renamed(told, say, place, exc))
+
+
+def renamed(told: Settings, say: Callable[[str], None], place: Place, taken: NameTaken) -> Place:
+    """Where the run is that has the name now. The older one is kept under a name of its own, but for `--readonly`, and
+    that is said."""
+    from distui.run.history import stored_row
+    from distui.run.older import is_recorded, set_aside
+
+    assert place.stored is not None
+    row, store = stored_row(place.stored), wiring.store(told)
+    how = f"{row.state}, exit {row.exit}" if row.over and row.exit is not None else "its end was not seen"
+    try:
+        older = set_aside(store, place.run, taken.launch) if not told["readonly"] else None
+    except OSError as exc:
+        words = f"can't write {place.stored.path}: {exc.strerror}; neither run was touched"
+        raise CheckFailed(words, hint="free some space there") from exc
+    kept = f"the older one of that name here ({how}) is kept as {older.run_id}" if older is not None else ""
+    say(f"distui: {taken.message}; {kept or f'there is an older one of that name here ({how})'}")
+    stored = store.get(place.run)
+    hosts = {host.name: host for host in (*place.hosts, *_chosen(told))}
+    return Place(
+        place.run, stored if stored is not None and is_recorded(taken.launch, stored) else None, tuple(hosts.values())
+    )
 
 
 def not_found(told: Settings, run: str, why: str) -> NotFound:
@@ -127,13 +181,38 @@ def not_found(told: Settings, run: str, why: str) -> NotFound:
 
 
 async def find(told: Settings, connector: Connector, place: Place) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
-    """The run on its hosts, None when no host that answered has it, and the hosts that did not answer."""
+    """The run on its hosts, None when no host that answered has it, and the hosts that did not answer.
+
+    Raises NameTaken where another one that lives has the name of what is recorded here.
+    """
+    found, unreachable = await _look(connector, place)
+    if found is not None and not _is_recorded(place, found):
+        raise NameTaken(place.run, found)
+    return found, unreachable
+
+
+async def find_again(
+    told: Settings, connector: Connector, place: Place
+) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
+    """The same of a run that was found before: one that has its name by now is another."""
+    found, unreachable = await _look(connector, place)
+    return found if found is None or _is_recorded(place, found) else None, unreachable
+
+
+async def _look(connector: Connector, place: Place) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
     from distui.cli.launching import owner
     from distui.run.adopt import choose
     from distui.run.discover import find_runs
 
-    found = await find_runs(connector, place.hosts, run=place.run)
-    return choose(found.named(place.run), place.stored, owner()), found.unreachable
+    asked = await find_runs(connector, place.hosts, run=place.run)
+    answered = {host.name for host in place.hosts} - set(asked.unreachable)
+    return choose(asked.named(place.run), place.stored, owner(), answered), asked.unreachable
+
+
+def _is_recorded(place: Place, found: FoundRun) -> bool:
+    from distui.run.older import is_recorded
+
+    return place.stored is None or is_recorded((found.launch, found.owner), place.stored)
 
 
 def there(told: Settings, place: Place, run: FoundRun | None, unreachable: Mapping[str, Trouble]) -> FoundRun:

@@ -10,8 +10,8 @@ from distui.errors import DistuiError, ExitCode, UsageError
 from distui.plan.labels import TaskLabels, format_ranks, task_from_labels
 from distui.plan.model import RunPlan, Task
 from distui.run.discover import FoundRun, FoundTask
-from distui.run.history import stored_row
 from distui.run.host_run import HostRun
+from distui.run.older import launch_of, may_live
 from distui.run.recorded import stored_plan
 from distui.run.stop_word import StopWord
 from distui.run.store import StoredRun
@@ -32,18 +32,20 @@ def plan_of(found: FoundRun, stored: StoredRun | None, hosts: Sequence[Host]) ->
     return _from_labels(found, {host.name: host for host in hosts})
 
 
-def choose(named: Sequence[FoundRun], stored: StoredRun | None, owner: str) -> FoundRun | None:
-    """Which of the runs of one name is meant: the launch that is recorded here, while that is not over; else our own.
+def choose(
+    named: Sequence[FoundRun], stored: StoredRun | None, owner: str, answered: Collection[str] = ()
+) -> FoundRun | None:
+    """Which of the runs of one name is meant, by the rule of `older.py`: the launch that is recorded here, and none
+    while that may live though no host that `answered` has it; else our own.
 
     Others are only meant where there is none of ours. A run without an owner is nobody's.
     """
     plan = stored_plan(stored) if stored is not None else None
-    ours = task_from_labels(plan.tasks[0].labels) if plan is not None and plan.tasks else None
-    if stored is not None and ours is not None and ours.launch:
+    if stored is not None and plan is not None and (ours := launch_of(plan)) is not None:
         for run in named:
-            if (run.launch, run.owner) == (ours.launch, ours.owner):
-                return _of_attempt(run, ours.attempt)
-        if not stored_row(stored).over:
+            if (run.launch, run.owner) == ours:
+                return _of_attempt(run, plan.attempt)
+        if may_live(stored, answered):
             return None
     return next((run for run in named if run.owner == owner), next(iter(named), None))
 

@@ -11,12 +11,15 @@
 <run>/summary.json     what lists show of an ended run (`summary.py`)
 <run>/build/           what the build of the image said on each host
 <run>/lock             held by the process that follows the run
+
+<run>~1, <run>~2 ... are older runs whose name another has by now (`older.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -300,6 +303,25 @@ class RunStore:
         except OSError:
             return ()
         return tuple(StoredRun(p) for _, p in sorted(found, key=lambda f: f[0], reverse=True))
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[None]:
+        """While the block runs no other process of this machine changes which run a name is of."""
+        make_private(self.root)
+        root = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(root, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(root)
+
+    def older_name(self, run_id: str) -> str:
+        """The next free name for an older run of that name: `NAME~1`, which no run is started as."""
+        return next(name for n in itertools.count(1) if not (self.root / (name := f"{run_id}~{n}")).exists())
+
+    def rename(self, run: StoredRun, name: str) -> StoredRun:
+        """Keep a run's folder under another name. Raises OSError."""
+        return StoredRun(run.path.rename(self.root / name))
 
     def remove(self, run_id: str) -> None:
         """Delete a run's folder here. Raises NotFound."""

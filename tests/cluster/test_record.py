@@ -279,6 +279,63 @@ def test_a_forged_container_masks_no_rank(lab: Lab, home: Path, distui: Distui, 
         host.out("docker", "rm", "-f", forged)
 
 
+@pytest.fixture
+def other(lab: Lab, home: Path, tmp_path: Path) -> Path:
+    """The home of the same person on another machine, over the same hosts."""
+    made = lab.ssh_home(tmp_path / "other")
+    (made / "hosts.yaml").write_text((home / "hosts.yaml").read_text())
+    return made
+
+
+def for_ever(lab: Lab, home: Path, name: str, word: str) -> None:
+    """A run of two ranks that print the word for ever, which is started and left."""
+    script = f"trap 'exit 0' TERM; while :; do echo {word} of $RANK; sleep 0.1; done"
+    detached(lambda *words: lab.distui(*words, home=home), home, name, script)
+
+
+@pytest.mark.parametrize("verb", ["stop", "kill"])
+def test_a_name_that_was_used_again_elsewhere_is_of_the_run_that_lives(
+    lab: Lab, home: Path, distui: Distui, other: Path, verb: str
+) -> None:
+    """The first launch is removed from elsewhere, and another started there: their containers have the same names."""
+    for_ever(lab, home, "dup", "ALINE")
+    for words in (("stop", "-y", "dup"), ("rm", "-y", "--purge", "dup")):
+        assert lab.distui(*words, home=other).returncode == 0
+    for_ever(lab, other, "dup", "BLINE")
+    (row,) = json.loads(distui("ps", "-o", "json").stdout)["runs"]
+    assert (row["run"], row["state"], row["here"]) == ("dup", "running", False)
+    attached = distui("--timeout", "5s", "attach", "dup", "--headless", "--no-prefix")
+    assert attached.returncode == 124, attached.stderr
+    assert "the older one of that name here (its end was not seen) is kept as dup~1" in attached.stderr
+    assert "BLINE of 0" in attached.stdout
+    stopped = distui(verb, "-y", "dup")
+    assert stopped.returncode == 0, stopped.stderr
+    for rank in range(2):
+        assert set(log_of(home, "dup", rank).splitlines()) == {f"BLINE of {rank}".encode()}
+        assert b"BLINE" not in log_of(home, "dup~1", rank)
+    assert row_of(distui, "dup")["state"] == "stopped"
+    assert_clean(lab)
+
+
+def test_the_end_of_an_older_run_is_not_that_of_the_one_that_is_stopped(
+    lab: Lab, home: Path, distui: Distui, start: Start, other: Path
+) -> None:
+    """The first run failed and was cleaned up: what is recorded of it stays, and of the second all is read."""
+    start("echo ALINE of $RANK; exit $((3 - 3 * RANK))", "--name", "dup2", wait=False).finish()
+    assert row_of(distui, "dup2")["state"] == "failed"
+    for_ever(lab, other, "dup2", "BLINE")
+    stopped = distui("stop", "-y", "dup2")
+    assert stopped.returncode == 0, stopped.stderr
+    assert "the older one of that name here (failed, exit 1) is kept as dup2~1" in stopped.stderr
+    for run, word, state in (("dup2", "BLINE", "stopped"), ("dup2~1", "ALINE", "failed")):
+        assert set(log_of(home, run, 0).splitlines()) == {f"{word} of 0".encode()}
+        text = (home / f".local/state/distui/runs/{run}/events.ndjson").read_text()
+        events = [json.loads(line) for line in text.splitlines()]
+        assert [event["state"] for event in events if event["type"] == "result"] == [state]
+        assert row_of(distui, run)["state"] == state
+    assert_clean(lab)
+
+
 @pytest.mark.parametrize("verb", ["attach", "stop"])
 def test_what_a_killed_clean_up_left_is_told_elsewhere(
     lab: Lab, home: Path, distui: Distui, start: Start, tmp_path: Path, verb: str

@@ -42,6 +42,15 @@ async def test_a_run_without_a_folder_here_is_told_apart(open_app: Any) -> None:
         assert "CUDA error: an illegal memory access" in screen_text(app)
 
 
+async def test_of_two_runs_of_a_name_what_lives_is_listed(open_app: Any, desk: FakeDesk) -> None:
+    """The older one is what is recorded here, until it has a name of its own."""
+    lives = desk.rows[0]
+    desk.rows.append(replace(lives, state="failed", live=False, recorded=True))
+    async with open_app(start="runs") as (app, _):
+        assert app.screen.shown[lives.run] is lives
+        assert list(app.screen.shown) == [row.run for row in desk.rows[:-1]]
+
+
 async def test_enter_follows_what_lives_and_replays_what_ended(open_app: Any, desk: FakeDesk) -> None:
     """Enter attaches to a live run; an ended one is played again from its folder."""
     made = desk.plan("llm-7f2")

@@ -160,6 +160,34 @@ async def test_leaving_detaches_and_another_desk_stops(desk: CliDesk) -> None:
         assert not (await second.runs())[1].runs
 
 
+async def test_a_name_that_was_used_again_elsewhere_is_of_the_run_that_lives(desk: CliDesk, tmp_path: Path) -> None:
+    """A desk with another folder of records started it; what is recorded here of the older one is kept apart."""
+    job, made = await planned(desk, 5, "count-4")
+    async for _ in (await desk.launch(job, made)).batches():  # type: ignore[arg-type]
+        pass
+    environ = {**desk.told.environ, "XDG_STATE_HOME": str(tmp_path / "elsewhere")}
+    told = Settings(environ, desk.told.cwd, config.load({}, environ, desk.told.cwd))
+    async with CliDesk(told, desk.inventory, desk.hosts, connect=desk._connect) as other:
+        job, made = await planned(other, 100_000, "count-4")
+        live = await other.launch(job, made)  # type: ignore[arg-type]
+        async with asyncio.timeout(60):
+            async for _ in live.batches():
+                if live.state.summary == "running":
+                    break
+    assert [(r.run, r.state, r.recorded) for r in (await desk.runs())[0]] == [
+        ("count-4", "running", False),
+        ("count-4", "succeeded", True),
+    ]
+    attached = await desk.attach("count-4")
+    assert attached.state.summary != "succeeded"
+    assert await desk.stop("count-4") == ()
+    async with asyncio.timeout(60):
+        async for _ in attached.batches():
+            pass
+    assert [(r.run, r.state) for r in (await desk.runs())[0]] == [("count-4", "stopped"), ("count-4~1", "succeeded")]
+    assert desk.replay("count-4~1").state.summary == "succeeded"
+
+
 async def test_a_run_is_stopped_from_afar_and_drained(desk: CliDesk) -> None:
     """Stopping a run that nobody follows reads its logs to the end, cleans up, and says what is left: nothing."""
     job, made = await planned(desk, 100_000, "count-3")

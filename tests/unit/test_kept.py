@@ -92,7 +92,7 @@ async def test_a_stop_that_comes_too_late_for_who_follows_removes_what_is_kept(
 
     monkeypatch.setattr(wiring, "store", lambda _: SimpleNamespace(get=lambda _: stored))
     monkeypatch.setattr(history, "stored_row", lambda _: SimpleNamespace(over=True))
-    monkeypatch.setattr(runs, "find", find)
+    monkeypatch.setattr(runs, "find_again", find)
     monkeypatch.setattr(stop, "replace", lambda place, **_: place)
     monkeypatch.setattr(stop, "_beside", beside)
     monkeypatch.setattr(stop, "_own", own)

@@ -127,7 +127,7 @@ def test_an_error_in_the_app_leads_to_no_other_attach(
         raise error
 
     monkeypatch.setattr(opening, "wanted", lambda *_, **__: True)
-    monkeypatch.setattr(CliDesk, "attach", attached)
+    monkeypatch.setattr(CliDesk, "attach_at", attached)
     monkeypatch.setattr(opening, "show", show)
     plant(demo_home, FAILED)
     done = cli("attach", "r1")

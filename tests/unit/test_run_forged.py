@@ -12,6 +12,9 @@ from distui.plan.serialize import to_json
 from distui.run import history
 from distui.run.adopt import choose, plan_of
 from distui.run.discover import Found, find_runs
+from distui.run.older import launch_of, set_aside
+from distui.run.recorded import stored_plan
+from distui.run.store import AlreadyFollowed
 from distui.spec.inventory import Host
 from fakehosts.runs import Cluster, use_fake_follower
 
@@ -51,6 +54,49 @@ async def test_another_launch_hides_none_of_ours(cluster: Cluster, owner: str) -
     if owner != "ann@desk":
         elsewhere = choose(found.named("r1"), None, "ann@desk")
         assert elsewhere is not None and elsewhere.launch == "beef"
+
+
+async def only_forged(cluster: Cluster, **job: object) -> Found:
+    """Our run is recorded here as one that goes on, and nothing of it is seen; a stranger's container has its name."""
+    plan = cluster.plan(launch="beef", **job)
+    cluster.store.adopt("r1").write_plan(to_json(plan))
+    await cluster.run(plan, detach=True)
+    forged = cluster.hosts[0].containers[0]
+    forged.labels = {**forged.labels, "distui.launch": "0bad"}
+    cluster.hosts[1].containers.clear()
+    return await find_runs(cluster.connector, HOSTS)
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+@pytest.mark.parametrize("answered", [["h1", "h2"], ["h1"], []])
+async def test_another_launch_has_the_name_only_of_one_that_lives_nowhere(
+    cluster: Cluster, answered: list[str], retries: int
+) -> None:
+    """All of its hosts answer and have nothing of it, and no attempt is to come: till then its name stays its own."""
+    found = await only_forged(cluster, retries=retries)
+    stored = cluster.store.need("r1")
+    chosen = choose(found.named("r1"), stored, "ann@desk", answered)
+    assert (chosen is not None) == (answered == ["h1", "h2"] and not retries)
+    with stored.followed():
+        assert choose(found.named("r1"), stored, "ann@desk", ["h1", "h2"]) is None
+
+
+async def test_a_record_that_loses_its_name_is_kept_whole_and_once(cluster: Cluster) -> None:
+    """Under the next free name, by whoever is first, never while it is followed; its plan tells that name."""
+    await only_forged(cluster)
+    with cluster.store.need("r1").followed(), pytest.raises(AlreadyFollowed):
+        set_aside(cluster.store, "r1", ("cafe", "bob@desk"))
+    assert set_aside(cluster.store, "r1", ("beef", "ann@desk")) is None
+    had = (cluster.store.need("r1").path / "events.ndjson").read_bytes()
+    cluster.store.create("r1~1")
+    kept = set_aside(cluster.store, "r1", ("beef", "mallory@desk"))
+    assert kept is not None
+    assert ((kept.path / "events.ndjson").read_bytes(), kept.run_id) == (had, "r1~2")
+    plan = stored_plan(kept)
+    assert plan is not None
+    assert (plan.run_id, launch_of(plan)) == ("r1~2", ("beef", "ann@desk"))
+    assert set_aside(cluster.store, "r1", ("cafe", "bob@desk")) is None
+    assert cluster.store.get("r1") is None
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -105,7 +105,8 @@ class RunsScreen(View):
         """Runs whose name, job, state, hosts or owner have the text."""
         wanted = self.filter_text.lower()
         rows = [row for row in app_of(self).rows if wanted in _searched(row)]
-        self.shown = {row.run: row for row in rows}
+        self.shown = {row.run: row for row in reversed(rows)}  # of one name the first: what lives
+        self.shown = {row.run: self.shown[row.run] for row in rows}
         listed = [Row(run) for run in self.shown]
         if not rows:
             listed.append(Row("?", plain=True))

@@ -42,11 +42,11 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
 
     told = settings.of(ctx)
     out = consoles.of(told)
+    exit_first = bool(flags["exit_first"])
     promise = Promise(told, out, run)
     looked: Looked | None = None
     if opening.wanted(told, headless=flags["headless"]):
-        runs.locate(told, run)
-        shown = opening.attach(told, out, run, exit_first=flags["exit_first"])
+        shown = runs.at(told, out.say, run, lambda place: opening.attach(told, out, place, exit_first=exit_first))
         if isinstance(shown, int):
             return shown
         looked = shown  # what only folders tell of has nothing to look at: it is told
@@ -57,13 +57,12 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
         timestamps=flags["timestamps"],
     )
 
-    def work() -> int:
-        place, asked = looked or (runs.locate(told, run), None)
+    def work(place: runs.Place, asked: Asked | None = None) -> int:
         promise.stored = place.stored
-        work = _attach(told, out, place, view, asked, exit_first=flags["exit_first"])
+        work = _attach(told, out, place, view, asked, exit_first=exit_first)
         return wiring.run_async(work, limit=told.timeout)
 
-    return promise.keep(work)
+    return promise.keep(lambda: work(*looked) if looked is not None else runs.at(told, out.say, run, work))
 
 
 async def _attach(
@@ -85,7 +84,8 @@ async def _attach(
     from distui.run.store import AlreadyFollowed
 
     reader = reader_of(told, place)
-    if (code := ended_before(out, place)) is not None:
+    ends = place.stored is not None and place.stored.is_followed
+    if (ends or not place.hosts) and (code := ended_before(out, place)) is not None:
         return code
     sink = printer(out, told.output, view, verbose=told.verbose)
     async with wiring.connected(told, place.hosts) as connector:
@@ -94,6 +94,8 @@ async def _attach(
             if place.stored is not None:
                 await runs.not_followed(place.stored)
             asked = asked or await runs.find(told, connector, place)
+            if (code := ended_before(out, place)) is not None:
+                return code
             asked, left = await Rest().over(told, connector, out, place, asked)
             if left is not None and told["readonly"]:
                 return exit_code(await tell(told, out, left), exit_first=exit_first)

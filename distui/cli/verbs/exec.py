@@ -40,11 +40,18 @@ def command(ctx: click.Context, run: str, rank: int | None, tty: bool) -> int:
     words = after_dashes(ctx)
     if not words and not sys.stdin.isatty():
         raise UsageError("there is no terminal for a shell", hint=f"distui exec {run} --rank 0 -- COMMAND")
-    place = runs.locate(told, run)
-    if words and not tty:
+    say = consoles.of(told).say
+
+    def execute(place: runs.Place) -> int:
         with signals_end(signal.SIGTERM, signal.SIGHUP):
             return wiring.run_async(_exec(told, place, rank, words), limit=told.timeout)
-    host, task = wiring.run_async(_find(told, place, rank), limit=told.timeout)
+
+    def find(place: runs.Place) -> tuple[Host, FoundTask]:
+        return wiring.run_async(_find(told, place, rank), limit=told.timeout)
+
+    if words and not tty:
+        return runs.at(told, say, run, execute)
+    host, task = runs.at(told, say, run, find)
     argv = (*host.engine_command, "exec", "-it" if sys.stdin.isatty() else "-i", task.id, *(words or SHELL))
     return become(login(host, argv, tty=sys.stdin.isatty()))
 

@@ -81,19 +81,22 @@ def command(
         tail=tail,
     )
     view = LogView(prefix=not no_prefix, timestamps=timestamps)
-    place = runs.locate(told, run)
-    earlier = _earlier(place, attempt) if attempt is not None else None
-    with _way(told, out, view, wanted, save=save, merge=merge) as lines:
-        if earlier is not None:
-            _hide(told, out, lines, stored_secrets(earlier), warn=False)
-            return wiring.run_async(_of_attempt(earlier, out, lines, merge=merge), limit=told.timeout)
-        try:
-            return wiring.run_async(_logs(told, out, place, lines, follow=follow, merge=merge), limit=told.timeout)
-        except KeyboardInterrupt:
-            out.say("")
-            for text, style in words.still_running(run) if follow else ():
-                out.say(text, style)
-            return ExitCode.INTERRUPTED
+
+    def show(place: runs.Place) -> int:
+        earlier = _earlier(place, attempt) if attempt is not None else None
+        with _way(told, out, view, wanted, save=save, merge=merge) as lines:
+            if earlier is not None:
+                _hide(told, out, lines, stored_secrets(earlier), warn=False)
+                return wiring.run_async(_of_attempt(earlier, out, lines, merge=merge), limit=told.timeout)
+            try:
+                return wiring.run_async(_logs(told, out, place, lines, follow=follow, merge=merge), limit=told.timeout)
+            except KeyboardInterrupt:
+                out.say("")
+                for text, style in words.still_running(run) if follow else ():
+                    out.say(text, style)
+                return ExitCode.INTERRUPTED
+
+    return runs.at(told, out.say, run, show)
 
 
 @contextmanager
@@ -151,6 +154,9 @@ async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, 
     stamps = bool(lines.writer.timestamps or lines.wanted.until)
     if is_complete_here(place) and not lines.wanted.stderr_only:
         assert place.stored is not None
+        if follow and place.hosts and not place.stored.is_followed:  # what is followed is what lives under the name
+            async with wiring.connected(told, place.hosts) as connector:
+                await runs.find(told, connector, place)
         refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(place.stored)])
         _hide(told, out, lines, stored_secrets(place.stored), warn=False)
         return _tell(out, await logfiles.show(place.stored, lines, follow=follow, merge=merge))

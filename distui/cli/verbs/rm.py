@@ -40,11 +40,15 @@ def command(ctx: click.Context, names: tuple[str, ...], purge: bool) -> int:
         runs.check_name(name)
     if purge and not confirm(out, told, f"Delete the logs of {', '.join(names)} on this machine?"):
         return ExitCode.INTERRUPTED
-    return runs.each_named(out, names, lambda name: _remove(told, out, name, purge=purge))
+
+    def remove(name: str) -> int:
+        return runs.at(told, out.say, name, lambda place: _remove(told, out, place, purge=purge))
+
+    return runs.each_named(out, names, remove)
 
 
-def _remove(told: Settings, out: Console, name: str, *, purge: bool) -> int:
-    place = runs.locate(told, name)
+def _remove(told: Settings, out: Console, place: runs.Place, *, purge: bool) -> int:
+    name = place.run
     if place.stored is not None and place.stored.is_followed:
         raise UsageError(f"run {name} is followed on this machine", hint=f"`distui stop {name}` first")
     code = wiring.run_async(_remove_remote(told, out, place), limit=told.timeout) if place.hosts else ExitCode.OK

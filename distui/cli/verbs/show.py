@@ -70,12 +70,17 @@ def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> in
     """Show one run: its state, ranks, exit codes, first failure, and where its logs are."""
     told = settings.of(ctx)
     out = consoles.of(told)
-    place = runs.locate(told, run)
     if as_report and told.json:
         raise UsageError("--report is a text; it has no -o json", hint="leave --report away, or -o json")
     if as_report:
+        place = runs.locate(told, run)
         out.print(_mask(told, place).text(_report(place)).rstrip("\n"))
         return 0
+    return runs.at(told, out.say, run, lambda place: _of(told, out, place, plan_too=plan_too))
+
+
+def _of(told: Settings, out: Console, place: runs.Place, *, plan_too: bool) -> int:
+    run = place.run
     found, left, silent = wiring.run_async(_find(told, out, place), limit=told.timeout)
     recorded = history.stored_row(place.stored) if place.stored is not None else None
     if left is not None:

@@ -67,15 +67,14 @@ def kill(ctx: click.Context, names: tuple[str, ...], ranks: frozenset[int] | Non
 def _end(told: Settings, names: tuple[str, ...], grace: float | None, word: str, ranks: frozenset[int] | None) -> int:
     told.refuse_readonly(word)
     out = consoles.of(told)
-    if ranks is not None:
-        if len(names) > 1:
-            raise UsageError("--rank is about one run", hint="name one run")
-        return wiring.run_async(_some(told, out, runs.locate(told, names[0]), ranks, grace, word), limit=told.timeout)
+    if ranks is not None and len(names) > 1:
+        raise UsageError("--rank is about one run", hint="name one run")
 
-    def end(name: str) -> int:
-        return wiring.run_async(_end_one(told, out, runs.locate(told, name), grace, word), limit=told.timeout)
+    def end(place: runs.Place) -> int:
+        work = _end_one(told, out, place, grace, word) if ranks is None else _some(told, out, place, ranks, grace, word)
+        return wiring.run_async(work, limit=told.timeout)
 
-    return runs.each_named(out, names, end)
+    return runs.each_named(out, names, lambda name: runs.at(told, out.say, name, end))
 
 
 async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float | None, word: str) -> int:
@@ -171,7 +170,7 @@ async def _is_kept(told: Settings, connector: Connector, place: runs.Place, live
     labels = task_from_labels(live.plan.tasks[0].labels)
     if labels is None or not labels.keep:
         return False
-    found, _ = await runs.find(told, connector, place)
+    found, _ = await runs.find_again(told, connector, place)
     return found is not None and (found.launch, found.owner) == (labels.launch, labels.owner)
 
 
@@ -241,7 +240,7 @@ async def _end_launch(
         out.say(f"distui: stopping the launch of {place.run} by {text}; where it goes on, it is told and ends")
     tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
     swept, whole = await sweep_run(connector, out, place.run, place.hosts, tokens, place.stored, spare=unreachable)
-    found, _ = await runs.find(told, connector, place) if swept or not whole else (None, unreachable)
+    found, _ = await runs.find_again(told, connector, place) if swept or not whole else (None, unreachable)
     if found is not None:
         return None
     end = await leftover.tell(told, out, left) if left is not None else None

@@ -48,12 +48,11 @@ def command(ctx: click.Context, run: str, goal: str) -> int:
     out = consoles.of(told)
     promise = Promise(told, out, run)
 
-    def work() -> int:
-        place = runs.locate(told, run)
+    def work(place: runs.Place) -> int:
         promise.stored = place.stored
         return wiring.run_async(_wait(told, out, place, goal), limit=told.timeout)
 
-    return promise.keep(work)
+    return promise.keep(lambda: runs.at(told, out.say, run, work))
 
 
 async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> int:
@@ -64,14 +63,15 @@ async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> i
     from distui.cli.printer import LogView, printer
     from distui.run.store import AlreadyFollowed
 
-    rest = leftover.Rest()
+    rest, find = leftover.Rest(), runs.find
     while True:
         if place.stored is not None and await _beside(place.stored, goal):
             return ExitCode.OK
-        if (code := ended_before(out, place)) is not None:
-            return code
         async with wiring.connected(told, place.hosts) as connector:
-            asked, left = await rest.over(told, connector, out, place, await runs.find(told, connector, place))
+            asked = await find(told, connector, place)
+            if (code := ended_before(out, place)) is not None:
+                return code
+            asked, left = await rest.over(told, connector, out, place, asked)
             if left is not None:
                 return (await leftover.tell(told, out, left)).exit
             live = await going_on(told, connector, out, place, asked)
@@ -83,6 +83,7 @@ async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> i
             sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)
             with contextlib.suppress(AlreadyFollowed):  # another was faster: its end is ours
                 return (await follow(adopt(told, connector, place, live), sink, out, leash=False)).exit
+        find = runs.find_again
 
 
 async def _beside(stored: StoredRun, goal: str) -> bool:
@@ -144,7 +145,7 @@ async def _watch_attempt(
         record = record or (await onlooker.look() if goal == "finished" else None)
         if record is not None and not record.may_go_on:
             return (await tell_record(told, out, place.run, record)).exit
-        found, unreachable = await runs.find(told, connector, place)
+        found, unreachable = await runs.find_again(told, connector, place)
         if found is not None and found.attempt > onlooker.attempt:
             return found
         if found is not None:
