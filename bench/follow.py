@@ -37,6 +37,7 @@ from distui.run.controller import RunController  # noqa: E402
 from distui.run.events import Event, LogLines  # noqa: E402
 from distui.run.feed import EngineAccess  # noqa: E402
 from distui.run.feed_helper import open_helper  # noqa: E402
+from distui.run.launch_steps import LaunchOptions  # noqa: E402
 from distui.run.reuse import ReusingConnector  # noqa: E402
 from distui.run.store import RunStore, StoredRun  # noqa: E402
 from distui.spec.inventory import Host, HostPick, Inventory  # noqa: E402
@@ -97,7 +98,7 @@ class Runs:
                 raise Failed("; ".join(map(str, made.problems)))
             stored = RunStore(self.home / "started").create(made.run_id)
             async with RunController(
-                made, connector=connector, stored=stored, facts=self.facts, detach=True, preflight=False
+                made, connector=connector, stored=stored, facts=self.facts, options=LaunchOptions(True, False)
             ) as run:
                 async for _ in run.batches():
                     pass

@@ -21,6 +21,7 @@ from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
 from distui.run.controller import RunController
 from distui.run.events import Event, PhaseBegun, RankChanged, RunEnded
+from distui.run.launch_steps import LaunchOptions
 from distui.run.reuse import ReusingConnector
 from distui.run.store import RunStore
 from distui.spec.inventory import Host, HostPick, Inventory
@@ -88,7 +89,9 @@ class _Starts:
             stored = RunStore(self.cluster.home / "state").create(made.run_id)
             facts = {name: found for name, found in self.facts.items() if isinstance(found, HostFacts)}
             cpu, began = time.process_time(), time.monotonic()
-            run = RunController(made, connector=connector, stored=stored, facts=facts, preflight=preflight)
+            run = RunController(
+                made, connector=connector, stored=stored, facts=facts, options=LaunchOptions(preflight=preflight)
+            )
             return await self._until_running(run, cpu, began)
         finally:
             await connector.close()

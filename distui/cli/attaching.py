@@ -106,7 +106,8 @@ def adopt(
     only_look = f"`distui logs -f {place.run}` prints its lines, `distui --readonly wait {place.run}` its end"
     told.refuse_readonly(words, only_look)
     stored = _folder(told, place, live)
-    controller = RunController(
+    silent = {name: trouble for name, trouble in live.unreachable.items() if trouble.code == "command_timeout"}
+    return RunController(
         live.plan,
         connector=connector,
         stored=stored,
@@ -116,13 +117,10 @@ def adopt(
         keep=keep,
         began=_began(stored, live),
         limits=wiring.limits(told, adopted=True),
+        stopped_as=owner(),
+        found=frozenset(task.labels.task for task in live.found.tasks) if live.found is not None else frozenset(),
+        silent=silent,
     )
-    controller.signs = owner()
-    controller.met = frozenset(task.labels.task for task in live.found.tasks) if live.found is not None else frozenset()
-    for name, trouble in live.unreachable.items():
-        if name in controller.hosts and trouble.code == "command_timeout":
-            controller.hosts[name].silent = trouble
-    return controller
 
 
 def reader_of(told: Settings, place: runs.Place) -> StoredReader:

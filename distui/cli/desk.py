@@ -277,6 +277,7 @@ class CliDesk(HostDesk, RunDesk):
         from distui.plan.serialize import to_json
         from distui.run.controller import RunController
         from distui.run.job_record import record_job
+        from distui.run.launch_steps import LaunchOptions
 
         stored = wiring.store(self.told).create(plan.run_id)
         stored.write_plan(to_json(plan))
@@ -288,7 +289,7 @@ class CliDesk(HostDesk, RunDesk):
         def make(connector: Connector) -> RunController:
             return RunController(
                 plan, connector=connector, stored=stored, facts=facts, secrets=secrets,
-                preflight=preflight, force=force, again=again, code=sources[0], build=sources[1],
+                options=LaunchOptions(False, preflight, force, *sources), planner=again,
                 limits=wiring.limits(self.told),
             )  # fmt: skip
 

@@ -148,6 +148,7 @@ async def start(
 ) -> RunEnded:
     """Start the plan and follow it to its end. Raises UsageError when a run of that name is recorded here."""
     from distui.run.controller import RunController
+    from distui.run.launch_steps import LaunchOptions
     from distui.run.open_files import refuse_too_few
 
     refuse_too_few(len(prepared.plan.hosts))
@@ -158,12 +159,8 @@ async def start(
         stored=stored,
         facts=prepared.facts,
         secrets=order.secrets,
-        detach=how.detach,
-        preflight=how.preflight,
-        force=how.force,
-        again=prepared.again,
-        code=prepared.code,
-        build=prepared.build,
+        options=LaunchOptions(how.detach, how.preflight, how.force, prepared.code, prepared.build),
+        planner=prepared.again,
         limits=wiring.limits(told),
     )
     sink = printer(out, told.output, how.view, verbose=told.verbose)

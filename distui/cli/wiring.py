@@ -14,7 +14,7 @@ from distui.errors import CheckFailed, DistuiError, ExitCode, Problem, SpecError
 if TYPE_CHECKING:
     from distui.cli.console import Console
     from distui.facts.host import ProbeResult
-    from distui.run.controller import Limits
+    from distui.run.attempt import Limits
     from distui.run.store import RunStore, StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
@@ -65,7 +65,7 @@ async def within(limit: float | None, work: Coroutine[Any, Any, T]) -> T:
 
 def limits(told: Settings, *, adopted: bool = False) -> Limits:
     """How long a run may take and waits for lost hosts; whoever takes up another's run does not end it by a limit."""
-    from distui.run.controller import Limits
+    from distui.run.attempt import Limits
 
     return Limits(run=None if adopted else told.timeout, lost=told["lost_after"])
 

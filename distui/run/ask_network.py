@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from distui.doctor.reach import Endpoint, ReachReport, prove
 from distui.errors import DistuiError
 from distui.plan.model import HostNetwork
+from distui.run.attempt import Attempt
 from distui.run.verdict.network import NetworkFound, network_found
 from distui.session import Session
-
-if TYPE_CHECKING:
-    from distui.run.controller import RunController
 
 CONNECT_SECONDS = 3.0
 """How long one host is given to answer another; a network that carries takes milliseconds."""
@@ -26,38 +23,38 @@ SECONDS = 15.0
 SESSION_SECONDS = 2.0
 
 
-async def ask_network(run: RunController) -> NetworkFound:
+async def ask_network(attempt: Attempt) -> NetworkFound:
     """Which hosts no longer answer on the network of the run. Never raises DistuiError, and ends within SECONDS.
 
     Says nothing where there is nothing to prove: one host, or a plan made from labels, which knows no addresses.
     """
-    networks = run.plan.networks
+    networks = attempt.plan.networks
     if len(networks) < 2:
         return NetworkFound()
-    lost = {network.host for network in networks} & run.known.lost_hosts
+    lost = {network.host for network in networks} & attempt.known.lost_hosts
     try:
         async with asyncio.timeout(SECONDS):
-            return await _ask(run, lost)
+            return await _ask(attempt, lost)
     except TimeoutError:
         return network_found(networks, None, lost=lost)
 
 
-async def _ask(run: RunController, lost: set[str]) -> NetworkFound:
-    networks = [network for network in run.plan.networks if network.host not in lost]
-    sessions = await _sessions(run, networks)
+async def _ask(attempt: Attempt, lost: set[str]) -> NetworkFound:
+    networks = [network for network in attempt.plan.networks if network.host not in lost]
+    sessions = await _sessions(attempt, networks)
     lost |= {network.host for network in networks} - set(sessions)
     carriers = await asyncio.gather(*(_no_carrier(sessions[n.host], n) for n in networks if n.host in sessions))
     report = await _proof(sessions, networks) if len(sessions) > 1 else None
     no_carrier = {host for host in carriers if host}
-    return network_found(run.plan.networks, report, lost=lost, no_carrier=no_carrier)
+    return network_found(attempt.plan.networks, report, lost=lost, no_carrier=no_carrier)
 
 
-async def _sessions(run: RunController, networks: list[HostNetwork]) -> dict[str, Session]:
+async def _sessions(attempt: Attempt, networks: list[HostNetwork]) -> dict[str, Session]:
     """The connections that the run has; a host without one is out of reach."""
 
     async def one(host: str) -> tuple[str, Session | None]:
         try:
-            return host, await run.hosts[host].link.session(give_up=SESSION_SECONDS)
+            return host, await attempt.hosts[host].link.session(give_up=SESSION_SECONDS)
         except DistuiError:
             return host, None
 

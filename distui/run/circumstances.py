@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from distui.run.ask_network import ask_network
+from distui.run.attempt import Attempt
 from distui.run.causes import NETWORK
-from distui.run.events import Failure, Notice
+from distui.run.events import Failure
 from distui.run.silence import LAST_GASP_S
 from distui.run.verdict.network import NetworkFound
-
-if TYPE_CHECKING:
-    from distui.run.controller import RunController
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
 """Seconds from one question to the network of a run that lives to the next."""
@@ -37,52 +34,52 @@ class Turns:
         return True
 
 
-def note_silences(run: RunController) -> None:
+def note_silences(attempt: Attempt) -> None:
     """Add to what is known who was silent when the run was stopped, or ran out of time."""
-    slack = LAST_GASP_S if run.known.verdict().over_limit else 0.0
-    run.known.silences = run.silences.ledger.at(_stopped_at(run), slack)
-    run.known.news()
+    slack = LAST_GASP_S if attempt.known.verdict().over_limit else 0.0
+    attempt.known.silences = attempt.silences.ledger.at(_stopped_at(attempt), slack)
+    attempt.known.news()
 
 
-def _stopped_at(run: RunController) -> float:
+def _stopped_at(attempt: Attempt) -> float:
     """When the stop began, or the first task reached its limit."""
-    known = run.known
+    known = attempt.known
     ends = (
         [track.exit_at for track in known.tracks.values() if track.end is not None]
         if known.verdict().over_limit
         else []
     )
-    return min([known.stop_began if known.stop_began is not None else run.clock(), *ends])
+    return min([known.stop_began if known.stop_began is not None else attempt.clock(), *ends])
 
 
-async def with_network(run: RunController, failure: Failure | None) -> tuple[Failure | None, tuple[str, ...]]:
+async def with_network(attempt: Attempt, failure: Failure | None) -> tuple[Failure | None, tuple[str, ...]]:
     """A failure, where a network may explain it with what the network says now; and further words for the result.
 
     For a run that was stopped or ran out of time: the ranks that had been silent, and their network. It is asked once
     for both.
     """
-    verdict = run.known.verdict()
+    verdict = attempt.known.verdict()
     silent = verdict.notes
     explains = verdict.failed and failure is not None and failure.cause in NETWORK
     if not silent and not explains:
         return failure, ()
-    found = await ask_network(run)
-    words = (*found.notes, *_before(run, found))
+    found = await ask_network(attempt)
+    words = (*found.notes, *_before(attempt, found))
     if failure is not None and explains and found.broken:
         failure = replace(failure, cause=f"{failure.cause}; {'; '.join(found.broken)}", hint=_HINT)
     return failure, (*silent, *(found.broken if silent else ()), *words)
 
 
-def _before(run: RunController, found: NetworkFound) -> Sequence[str]:
+def _before(attempt: Attempt, found: NetworkFound) -> Sequence[str]:
     """What was found while the run lived, when it is not so any more."""
-    return [f"while ranks were silent: {words}" for words in run.network.broken] if not found.broken else []
+    return [f"while ranks were silent: {words}" for words in attempt.network.broken] if not found.broken else []
 
 
-async def tell_network(run: RunController) -> None:
+async def tell_network(attempt: Attempt) -> None:
     """Ranks of a run that lives fell silent: say which hosts no longer answer, and nothing when all do."""
-    found = await ask_network(run)
-    news = [words for words in found.broken if words not in run.network.broken]
+    found = await ask_network(attempt)
+    news = [words for words in found.broken if words not in attempt.network.broken]
     if found.broken:
-        run.network = found
+        attempt.network = found
     for words in news:
-        await run.emit(Notice(run.clock(), "warning", words))
+        await attempt.notice("warning", words)

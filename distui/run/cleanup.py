@@ -6,18 +6,14 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from distui.errors import DistuiError
 from distui.plan.labels import format_ranks
 from distui.plan.model import Task
+from distui.run.attempt import Attempt
 from distui.run.conclude import Others, last_look
-from distui.run.events import Notice, PhaseBegun
+from distui.run.events import PhaseBegun
 from distui.run.host_run import HostRun
-
-if TYPE_CHECKING:
-    from distui.run.controller import RunController
-
 
 LastLook = Callable[[HostRun, frozenset[int]], Awaitable[tuple[frozenset[int], tuple[str, ...]]]]
 """Which tasks of a host are kept beside those that are known, and that in words."""
@@ -26,7 +22,7 @@ REMOVE_SECONDS = 120.0
 """How long one host may take to remove what it has of a run."""
 
 
-async def look(run: RunController) -> None:
+async def look(attempt: Attempt) -> None:
     """See on all hosts which started tasks are gone before anything was removed from here."""
 
     async def one(host: HostRun) -> None:
@@ -34,30 +30,30 @@ async def look(run: RunController) -> None:
             async with asyncio.timeout(REMOVE_SECONDS):
                 await host.look()
 
-    await asyncio.gather(*(one(host) for host in run.hosts.values()))
+    await asyncio.gather(*(one(host) for host in attempt.hosts.values()))
 
 
-async def clean_up(run: RunController, elsewhere: Others, *, keep: bool) -> tuple[str, ...]:
+async def clean_up(attempt: Attempt, elsewhere: Others, *, keep: bool) -> tuple[str, ...]:
     """Remove what the run left on its hosts, but for its containers with `keep`, and but for those of tasks whose log
     is not complete here, or `elsewhere`, or of which that is not known; returns what may still be there, in words.
 
     Who stops a run that is recorded waits for no other reader's log.
     """
-    unread = run.known.unread_tasks()
-    gone = {index for index in unread if run.known.tracks[index].phase == "removed"}
-    kept = [task for task in run.plan.tasks if task.index in unread - gone]
-    for task in run.plan.tasks:
+    unread = attempt.known.unread_tasks()
+    gone = {index for index in unread if attempt.known.tracks[index].phase == "removed"}
+    kept = [task for task in attempt.plan.tasks if task.index in unread - gone]
+    for task in attempt.plan.tasks:
         if task.index in unread:
-            await run.emit(Notice(run.clock(), "warning", _lost(task) if task.index in gone else _kept(run, task)))
-    spared = await _keep_elsewhere(run, elsewhere.unread - unread)
+            await attempt.notice("warning", _lost(task) if task.index in gone else _kept(attempt, task))
+    spared = await _keep_elsewhere(attempt, elsewhere.unread - unread)
     unread |= spared
     if keep:
-        unread = frozenset(t.index for t in run.plan.tasks)
-    await run.emit(PhaseBegun(run.clock(), "cleanup"))
-    await _remove_rendezvous(run)
-    unasked = frozenset() if keep or (run.adopted and run.removes_all) else elsewhere.unasked
-    left = await _on_all(run.hosts.values(), keep=unread, last=partial(_ask_again, run, unasked))
-    others = [task for task in run.plan.tasks if task.index in spared]
+        unread = frozenset(t.index for t in attempt.plan.tasks)
+    await attempt.emit(PhaseBegun(attempt.clock(), "cleanup"))
+    await _remove_rendezvous(attempt)
+    unasked = frozenset() if keep or (attempt.run.adopted and attempt.run.removes_all) else elsewhere.unasked
+    left = await _on_all(attempt.hosts.values(), keep=unread, last=partial(_ask_again, attempt, unasked))
+    others = [task for task in attempt.plan.tasks if task.index in spared]
     return (
         *left,
         *(f"{t.host}: {t.container}, kept for its log, which is not complete here" for t in kept),
@@ -66,7 +62,7 @@ async def clean_up(run: RunController, elsewhere: Others, *, keep: bool) -> tupl
 
 
 async def _ask_again(
-    run: RunController, unasked: frozenset[str], host: HostRun, keep: frozenset[int]
+    attempt: Attempt, unasked: frozenset[str], host: HostRun, keep: frozenset[int]
 ) -> tuple[frozenset[int], tuple[str, ...]]:
     """Before something is removed on a host that did not say who else reads the run: which other tasks are kept there,
     and that in words. All of them, where it does not say now either, or somebody goes on reading.
@@ -74,29 +70,29 @@ async def _ask_again(
     if host.host not in unasked:
         return frozenset(), ()
     await host.link.session(give_up=host.patience)
-    seen, here = await last_look(run, host), frozenset(task.index for task in host.tasks)
-    here -= keep | {index for index in here if run.known.tracks[index].phase == "removed"}
+    seen, here = await last_look(attempt, host), frozenset(task.index for task in host.tasks)
+    here -= keep | {index for index in here if attempt.known.tracks[index].phase == "removed"}
     spared = here & seen.unread if seen.known and not seen.others else here
     for task in host.tasks:
         if task.index in spared:
             words = f"{_log_of(task)} may not be complete where somebody else reads it, so its container is kept"
-            await run.emit(Notice(run.clock(), "warning", f"{words}: `distui stop {run.plan.run_id}` removes it"))
-    tasks = [task for task in run.plan.tasks if task.index in spared]
+            await attempt.notice("warning", f"{words}: `distui stop {attempt.plan.run_id}` removes it")
+    tasks = [task for task in attempt.plan.tasks if task.index in spared]
     return spared, tuple(
         f"{t.host}: {t.container}, kept for its log, which somebody else may not have got" for t in tasks
     )
 
 
-async def _keep_elsewhere(run: RunController, tasks: frozenset[int]) -> frozenset[int]:
+async def _keep_elsewhere(attempt: Attempt, tasks: frozenset[int]) -> frozenset[int]:
     """Which of these, whose logs another reader has not got, are kept for that one; says so."""
-    if run.adopted and run.removes_all:
+    if attempt.run.adopted and attempt.run.removes_all:
         return frozenset()
-    for task in run.plan.tasks:
+    for task in attempt.plan.tasks:
         if task.index in tasks:
             words = "is not complete where somebody else reads it, so its container is kept"
-            name = run.plan.run_id
+            name = attempt.plan.run_id
             text = f"{_log_of(task)} {words}: `distui stop {name}` there reads it again, here removes it"
-            await run.emit(Notice(run.clock(), "warning", text))
+            await attempt.notice("warning", text)
     return tasks
 
 
@@ -114,10 +110,10 @@ def _lost(task: Task) -> str:
     return f"{_incomplete(task)}, and the rest of it is lost: its container was removed before it could be read"
 
 
-def _kept(run: RunController, task: Task) -> str:
+def _kept(attempt: Attempt, task: Task) -> str:
     """What became of a task whose log could not be written or read to its end here, and how to get the log."""
     name = task.labels["distui.run"]
-    log = run.known.tracks[task.index].log
+    log = attempt.known.tracks[task.index].log
     what = f"`distui stop {name}` reads the rest"
     if log.changed or log.lost_bytes:
         what = f"`distui stop {name}` reads it again from its start"
@@ -129,18 +125,18 @@ def _kept(run: RunController, task: Task) -> str:
     )
 
 
-async def roll_back(run: RunController) -> tuple[str, ...]:
+async def roll_back(attempt: Attempt) -> tuple[str, ...]:
     """Undo a launch that failed part way: stop and remove every task that it may have started.
 
     Only on hosts where it has the run's folder: on the others there is nothing of it, maybe another's run.
     """
-    hosts = [host for host in run.hosts.values() if host.taken]
+    hosts = [host for host in attempt.hosts.values() if host.taken]
     if not hosts:
         return ()
-    await run.emit(PhaseBegun(run.clock(), "cleanup", "undoing the start"))
+    await attempt.emit(PhaseBegun(attempt.clock(), "cleanup", "undoing the start"))
     await asyncio.gather(*(_kill_found(h) for h in hosts), return_exceptions=True)
-    if len(hosts) == len(run.hosts):  # else no rank of ours was started, and the file is another launch's
-        await _remove_rendezvous(run)
+    if len(hosts) == len(attempt.hosts):  # else no rank of ours was started, and the file is another launch's
+        await _remove_rendezvous(attempt)
     return await _on_all(hosts, keep=frozenset())
 
 
@@ -168,13 +164,13 @@ async def _remove(host: HostRun, keep: frozenset[int], last: LastLook | None) ->
         return (f"{host.host}: may still have {names} (removing took more than {REMOVE_SECONDS:.0f} s)",)
 
 
-async def _remove_rendezvous(run: RunController) -> None:
+async def _remove_rendezvous(attempt: Attempt) -> None:
     """The `file` rendezvous stays behind when ranks are killed, and would break the next run that met it (LAB 3)."""
-    path = run.plan.rendezvous_host_path
+    path = attempt.plan.rendezvous_host_path
     if path is None:
         return
-    first = run.hosts[run.plan.tasks[0].host]
+    first = attempt.hosts[attempt.plan.tasks[0].host]
     try:
         await first.remove_file(path)
     except DistuiError as exc:
-        await run.emit(Notice(run.clock(), "warning", f"can't remove {path}: {exc.message}", first.host))
+        await attempt.notice("warning", f"can't remove {path}: {exc.message}", first.host)

@@ -10,18 +10,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from distui.errors import DistuiError
-from distui.run.asked import unless
+from distui.run.attempt import Attempt
 from distui.run.end_record import FINAL, EndRecord, keep_here, read_record, record_of, recorded_here
-from distui.run.events import FailureFound, Notice, RunEnded
+from distui.run.events import FailureFound, RunEnded
 from distui.run.host_run import HostRun
-from distui.run.lines import safe
 from distui.run.readers import Act, Visit
-
-if TYPE_CHECKING:
-    from distui.run.controller import RunController
 
 MARK_SECONDS = 20.0
 """How often the mark of a reader is touched; one that is a minute old counts for nothing."""
@@ -44,167 +39,167 @@ LEAVE_SECONDS = 2.0
 LOOK_SECONDS = 0.3
 
 
-async def recall(run: RunController) -> None:
+async def recall(attempt: Attempt) -> None:
     """For a run that is taken up: learn whether it has ended already, and how; then its logs are read on, no more."""
-    record = recorded_here(run.stored, run.token) or await _on_hosts(run)
+    record = recorded_here(attempt.run.stored, attempt.token) or await _on_hosts(attempt)
     if record is None:
         return
-    run.recorded = record
-    run.watch.ended_before()
-    await _say(run, record)
-    for host in run.hosts.values():
-        for task in host.tasks if host.host not in run.known.unmet else ():
-            track = run.known.tracks[task.index]
+    attempt.recorded = record
+    attempt.watch.ended_before()
+    await _say(attempt, record)
+    for host in attempt.hosts.values():
+        for task in host.tasks if host.host not in attempt.known.unmet else ():
+            track = attempt.known.tracks[task.index]
             if track.unseen:
-                await run.watch.ends.removed(track)
+                await attempt.watch.ends.removed(track)
             elif task.index not in host.ids:
                 track.phase = "removed"
-    keep_here(run.stored, record)
+    keep_here(attempt.run.stored, record)
 
 
-async def _say(run: RunController, record: EndRecord) -> None:
+async def _say(attempt: Attempt, record: EndRecord) -> None:
     """The ranks and the failure as they were when the run ended."""
     for rank in record.ranks:
-        await run.emit(replace(rank, at=run.clock()))
+        await attempt.emit(replace(rank, at=attempt.clock()))
     if record.ended.failure is not None:
-        await run.emit(FailureFound(run.clock(), record.ended.failure))
+        await attempt.emit(FailureFound(attempt.clock(), record.ended.failure))
 
 
-async def conclude(run: RunController, ended: RunEnded) -> RunEnded | None:
+async def conclude(attempt: Attempt, ended: RunEnded) -> RunEnded | None:
     """Record that the run ended so, here and on its hosts; returns how it did: as who was first recorded it.
 
     What may yet become known is not recorded. None when we are asked to leave before somebody who knows more than we do
     has said whether it succeeded.
     """
     record = None
-    if ended.outcome == "succeeded" and run.plan.unchecked:
-        await _checked_elsewhere(run)
-        if run.requests.detach:
-            await _leave(run)
+    if ended.outcome == "succeeded" and attempt.plan.unchecked:
+        await _checked_elsewhere(attempt)
+        if attempt.run.requests.detach:
+            await _leave(attempt)
             return None
-    if ended.outcome in FINAL or (ended.outcome == "unknown" and _nothing_more(run)):
-        names = run.plan.secret_names
-        record = record_of(run.token, run.plan.owner, run.mask.event(ended), run.state, names)
-        record = await _write_on_hosts(run, record) or record
+    if ended.outcome in FINAL or (ended.outcome == "unknown" and _nothing_more(attempt)):
+        names = attempt.plan.secret_names
+        record = record_of(attempt.token, attempt.plan.owner, attempt.run.mask.event(ended), attempt.state, names)
+        record = await _write_on_hosts(attempt, record) or record
     else:
-        record = await _on_hosts(run)
+        record = await _on_hosts(attempt)
     if record is None:
-        await _visits(run, "leave")
+        await _visits(attempt, "leave")
         return ended
-    run.recorded = record
-    if not keep_here(run.stored, record):
-        text = f"can't write {run.stored.path}: how the run ended is not recorded here"
-        await run.emit(Notice(run.clock(), "warning", text))
+    attempt.recorded = record
+    if not keep_here(attempt.run.stored, record):
+        text = f"can't write {attempt.run.stored.path}: how the run ended is not recorded here"
+        await attempt.notice("warning", text)
     return replace(record.ended, log_dir=ended.log_dir)
 
 
-def _nothing_more(run: RunController) -> bool:
+def _nothing_more(attempt: Attempt) -> bool:
     """Whether all there is of the run is read or was removed: who comes later can't know more."""
-    known = run.known
+    known = attempt.known
     return not known.unmet and not known.unfound and all(track.over for track in known.tracks.values())
 
 
-async def concluded(run: RunController, record: EndRecord) -> RunEnded:
+async def concluded(attempt: Attempt, record: EndRecord) -> RunEnded:
     """The end of a run that had ended before it was taken up: nobody is kept from its containers by us any more."""
-    await _visits(run, "leave")
-    return replace(record.ended, log_dir=str(run.stored.log_dir))
+    await _visits(attempt, "leave")
+    return replace(record.ended, log_dir=str(attempt.run.stored.log_dir))
 
 
-async def _write_on_hosts(run: RunController, record: EndRecord) -> EndRecord | None:
+async def _write_on_hosts(attempt: Attempt, record: EndRecord) -> EndRecord | None:
     """Offer it to the hosts: the first that answers decides whose it is, and the others are given that one.
 
     Hosts that hang cost the same as one that does: all are asked first, side by side, and those that don't answer are
     offered nothing; for those that hang only afterwards there is a time in all.
     """
-    visits = await _visits(run, "look")
-    hosts = [host for host, seen in zip(run.hosts.values(), visits, strict=True) if seen.ours]
+    visits = await _visits(attempt, "look")
+    hosts = [host for host, seen in zip(attempt.hosts.values(), visits, strict=True) if seen.ours]
     found: EndRecord | None = None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(OFFER_SECONDS):
             while hosts and found is None:
-                found = await _write(run, hosts.pop(0), record)
+                found = await _write(attempt, hosts.pop(0), record)
     if found is None:
         return None
-    others = await asyncio.gather(*(_write(run, host, found) for host in hosts))
+    others = await asyncio.gather(*(_write(attempt, host, found) for host in hosts))
     return next((other for other in others if other is not None and other != found and other != record), found)
 
 
-async def _write(run: RunController, host: HostRun, record: EndRecord) -> EndRecord | None:
+async def _write(attempt: Attempt, host: HostRun, record: EndRecord) -> EndRecord | None:
     with contextlib.suppress(DistuiError, TimeoutError):
         async with asyncio.timeout(RECORD_SECONDS):
-            if host.link.is_up and _may_have(run, host):
-                return _read_on_host(run, await host.record(run.reader, record.text(run.plan.run_id)))
+            if host.link.is_up and _may_have(attempt, host):
+                return _read_on_host(attempt, await host.record(attempt.run.reader, record.text(attempt.plan.run_id)))
     return None
 
 
-def _read_on_host(run: RunController, text: str) -> EndRecord | None:
+def _read_on_host(attempt: Attempt, text: str) -> EndRecord | None:
     """What is written there, without values of secrets: whoever wrote it may not have known them."""
-    record = read_record(text, run.token)
-    return None if record is None else replace(run.mask.event(record), token=record.token)
+    record = read_record(text, attempt.token)
+    return None if record is None else replace(attempt.run.mask.event(record), token=record.token)
 
 
-async def _on_hosts(run: RunController) -> EndRecord | None:
+async def _on_hosts(attempt: Attempt) -> EndRecord | None:
     """The verdict that somebody has written on a host."""
-    told = (_read_on_host(run, seen.verdict) for seen in await _visits(run, "look"))
+    told = (_read_on_host(attempt, seen.verdict) for seen in await _visits(attempt, "look"))
     return next((record for record in told if record is not None), None)
 
 
-def _may_have(run: RunController, host: HostRun) -> bool:
+def _may_have(attempt: Attempt, host: HostRun) -> bool:
     """Whether the host may have a folder of this launch."""
-    return bool(run.token) and (run.adopted or host.taken)
+    return bool(attempt.token) and (attempt.run.adopted or host.taken)
 
 
-async def visited(run: RunController, host: HostRun, act: Act = "look", tasks: Iterable[int] = ()) -> Visit:
+async def visited(attempt: Attempt, host: HostRun, act: Act = "look", tasks: Iterable[int] = ()) -> Visit:
     """Do this in the run's folder on a host, where that may be there."""
-    if not _may_have(run, host):
+    if not _may_have(attempt, host):
         return Visit(ours=False)
     with contextlib.suppress(DistuiError, TimeoutError):
         async with asyncio.timeout(VISIT_SECONDS):
             if host.link.is_up:
-                return await host.visit(run.reader, act, tasks)
+                return await host.visit(attempt.run.reader, act, tasks)
     return Visit(ours=False, known=False)
 
 
-async def _visits(run: RunController, act: Act, tasks: Mapping[str, Iterable[int]] | None = None) -> list[Visit]:
+async def _visits(attempt: Attempt, act: Act, tasks: Mapping[str, Iterable[int]] | None = None) -> list[Visit]:
     """Do this in the run's folder on every host that answers, or on those that have some of `tasks`."""
-    hosts = [host for host in run.hosts.values() if tasks is None or host.host in tasks]
-    return await asyncio.gather(*(visited(run, host, act, (tasks or {}).get(host.host, ())) for host in hosts))
+    hosts = [host for host in attempt.hosts.values() if tasks is None or host.host in tasks]
+    return await asyncio.gather(*(visited(attempt, host, act, (tasks or {}).get(host.host, ())) for host in hosts))
 
 
 @contextlib.asynccontextmanager
-async def reading(run: RunController) -> AsyncIterator[None]:
+async def reading(attempt: Attempt) -> AsyncIterator[None]:
     """While the block runs, others see on the hosts that the run is read here, and leave its containers."""
-    marking = asyncio.create_task(_mark(run))
+    marking = asyncio.create_task(_mark(attempt))
     try:
         yield
     finally:
         marking.cancel()
         await asyncio.gather(marking, return_exceptions=True)
-        if run.requests.detach and not run.known.settled:
-            await _leave(run)
+        if attempt.run.requests.detach and not attempt.known.settled:
+            await _leave(attempt)
 
 
-async def _leave(run: RunController) -> None:
+async def _leave(attempt: Attempt) -> None:
     """Take our mark away where that is done in a moment; elsewhere it grows old."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LEAVE_SECONDS):
-            await _visits(run, "leave")
+            await _visits(attempt, "leave")
 
 
-async def _mark(run: RunController) -> None:
+async def _mark(attempt: Attempt) -> None:
     while True:
-        await _visits(run, "mark")
+        await _visits(attempt, "mark")
         await asyncio.sleep(MARK_SECONDS)
 
 
-async def say_unread(run: RunController) -> None:
+async def say_unread(attempt: Attempt) -> None:
     """Leave word of logs that are not complete here: whoever else cleans up leaves their containers.
 
     Before our mark is taken away: until then they wait for us.
     """
-    unread = run.known.unread_tasks()
-    tasks = {h.host: [task.index for task in h.tasks if task.index in unread] for h in run.hosts.values()}
-    await _visits(run, "unread", {host: found for host, found in tasks.items() if found})
+    unread = attempt.known.unread_tasks()
+    tasks = {h.host: [task.index for task in h.tasks if task.index in unread] for h in attempt.hosts.values()}
+    await _visits(attempt, "unread", {host: found for host, found in tasks.items() if found})
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,56 +212,51 @@ class Others:
     """Hosts that did not say."""
 
 
-async def others_done(run: RunController) -> Others | None:
+async def others_done(attempt: Attempt) -> Others | None:
     """Wait for those who still read the run from elsewhere: what is removed they could not read.
 
     None when we are asked to leave while they read, or while a host does not say.
     """
-    visits = await _until(run, lambda visits: not _read(visits))
+    visits = await _until(attempt, lambda visits: not _read(visits))
     if visits is None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):
-                visits = await _visits(run, "look")
+                visits = await _visits(attempt, "look")
         if visits is None or _read(visits):
             return None
-    known = {host for host, seen in zip(run.hosts, visits, strict=False) if seen.known}
-    return Others(frozenset(index for seen in visits for index in seen.unread), frozenset(run.hosts) - known)
+    known = {host for host, seen in zip(attempt.hosts, visits, strict=False) if seen.known}
+    return Others(frozenset(index for seen in visits for index in seen.unread), frozenset(attempt.hosts) - known)
 
 
-async def last_look(run: RunController, host: HostRun) -> Visit:
+async def last_look(attempt: Attempt, host: HostRun) -> Visit:
     """Who reads the run on a host that did not say before: they are waited for now, as those on the others were."""
     seen = Visit(ours=False, known=False)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(OTHERS_SECONDS):
-            while (seen := await visited(run, host)).others:  # noqa: ASYNC110 - it waits for files elsewhere
+            while (seen := await visited(attempt, host)).others:  # noqa: ASYNC110 - it waits for files elsewhere
                 await asyncio.sleep(LOOK_SECONDS)
     return seen
 
 
-async def _checked_elsewhere(run: RunController) -> None:
+async def _checked_elsewhere(attempt: Attempt) -> None:
     """Let whoever reads it too be first to say that it succeeded: here not all that its job asks for is known."""
-    await _until(run, lambda visits: not _read(visits) or any(seen.verdict for seen in visits))
+    await _until(attempt, lambda visits: not _read(visits) or any(seen.verdict for seen in visits))
 
 
-async def _until(run: RunController, done: Callable[[Iterable[Visit]], bool]) -> list[Visit] | None:
-    return await unless(run, lambda: run.requests.detach, _looks(run, done))
+async def _until(attempt: Attempt, done: Callable[[Iterable[Visit]], bool]) -> list[Visit] | None:
+    requests = attempt.run.requests
+    return await requests.unless(lambda: requests.detach, _looks(attempt, done))
 
 
-async def _looks(run: RunController, done: Callable[[Iterable[Visit]], bool]) -> list[Visit]:
+async def _looks(attempt: Attempt, done: Callable[[Iterable[Visit]], bool]) -> list[Visit]:
     """What was seen last: when it is `done`, or after OTHERS_SECONDS; nothing where one look took longer."""
     visits: list[Visit] = []
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(OTHERS_SECONDS):
-            while not done(visits := await _visits(run, "look")):  # noqa: ASYNC110 - it waits for files elsewhere
+            while not done(visits := await _visits(attempt, "look")):  # noqa: ASYNC110 - it waits for files elsewhere
                 await asyncio.sleep(LOOK_SECONDS)
     return visits
 
 
 def _read(visits: Iterable[Visit]) -> bool:
     return any(seen.others for seen in visits)
-
-
-def whose(run: RunController) -> str:
-    """Who recorded the end, in words, where that was somebody else than the run's owner here; "" otherwise."""
-    by = run.recorded.by if run.recorded is not None else ""
-    return safe(by) if by and by != run.plan.owner else ""

@@ -10,69 +10,33 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
 from types import TracebackType
 
-from distui.errors import CheckFailed, DistuiError, ExitCode, HostCommandError, HostError
-from distui.facts.host import HostFacts
+from distui.errors import DistuiError, ExitCode, HostCommandError, HostError
+from distui.facts.host import HostFacts, Trouble
 from distui.plan.labels import task_from_labels
 from distui.plan.model import RunPlan
-from distui.run.asked import heeding
-from distui.run.attempts import run_attempts
-from distui.run.build.context import BuildSource
-from distui.run.code.source import CodeSource
+from distui.run.attempt import NO_LIMITS, Attempt, Limits, RunContext
 from distui.run.conclude import reading, recall
+from distui.run.emitter import Emitter, cannot_write
 from distui.run.end_record import EndRecord, started_here
 from distui.run.ending import ended, finish, left, refused
-from distui.run.events import (
-    Event,
-    HostChanged,
-    Notice,
-    PhaseBegun,
-    RankChanged,
-    RunEnded,
-    RunOpened,
-    RunOutcome,
-    StopReason,
-)
-from distui.run.folder import token_of
+from distui.run.events import Event, HostChanged, PhaseBegun, RankChanged, RunEnded, RunOpened, RunOutcome, StopReason
 from distui.run.host_run import HostRun
-from distui.run.journal import Journal
-from distui.run.launch import launch
-from distui.run.launch_steps import LaunchRefused
+from distui.run.known import Known
+from distui.run.launch import launch, without_taken_ports
+from distui.run.launch_leases import PLANS, PortsTaken
+from distui.run.launch_steps import DEFAULTS, LaunchOptions, LaunchRefused
 from distui.run.masking import Mask
-from distui.run.outbox import Outbox
+from distui.run.next_attempt import next_attempt
 from distui.run.readers import reader_id
-from distui.run.replan import Again, NextAttempt
-from distui.run.silence import Silences
-from distui.run.state import RunState, apply
+from distui.run.replan import Again
+from distui.run.requests import Requests
+from distui.run.state import RunState
 from distui.run.store import StoredRun
 from distui.run.supervise import STOP_CAUSES, supervise
 from distui.run.verdict.evidence import Stop
-from distui.run.verdict.network import NetworkFound
-from distui.run.watch import Watch
 from distui.session import Connector
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long things may take, in seconds."""
-
-    run: float | None = None
-    """`--timeout`: the run is stopped after this long."""
-    lost: float = 600.0
-    """A host that stays unreachable this long is given up: the run ends with its state unknown."""
-
-
-@dataclass(slots=True)
-class _Requests:
-    """What was asked of the controller from outside."""
-
-    stop: StopReason | None = None
-    grace: float = 0.0
-    exit: ExitCode = ExitCode.INTERRUPTED
-    detach: bool = False
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class RunController:
@@ -92,80 +56,88 @@ class RunController:
         secrets: Mapping[str, str] | None = None,
         adopted: bool = False,
         keep: bool | None = None,
-        detach: bool = False,
-        preflight: bool = True,
-        force: bool = False,
-        again: Again | None = None,
-        code: CodeSource | None = None,
-        build: BuildSource | None = None,
-        limits: Limits = Limits(),
+        options: LaunchOptions = DEFAULTS,
+        planner: Again | None = None,
+        limits: Limits = NO_LIMITS,
         began: float | None = None,
+        stopped_as: str = "",
+        found: frozenset[int] = frozenset(),
+        silent: Mapping[str, Trouble] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.plan = plan
-        self.state = RunState()
-        self.stored = stored
-        self.facts = facts or {}
-        self.secrets = secrets or {}
-        self.mask = Mask(self.secrets, plan.secret_names)
-        self.adopted = adopted
-        self.keep = _asked_to_keep(plan) if keep is None else keep
-        """Whether ended containers stay: as it was asked for when the run was started, where nothing else is said."""
-        self.removes_all = keep is False
-        """Whether nothing is spared that somebody else may want."""
-        self.detach = detach
-        self.preflight = preflight
-        self.force = force
-        """Whether GPUs that another run uses are shared."""
-        self.again = again
-        self.code = code
-        """What `plan.code` stands for; None for a run without code, and for one that runs already."""
-        self.build = build
-        """What `plan.build` stands for, likewise."""
-        self.limits = limits
-        self.clock = clock
-        self.requests = _Requests()
-        self.signs = ""
-        """Who stops the run from here where that is not its owner, in words: left on the hosts for others."""
-        self._outbox = Outbox()
-        self.met: frozenset[int] = frozenset()
-        """Tasks that the hosts had when an adopted run was looked for."""
-        self._started: frozenset[int] = frozenset()
-        """Tasks that were started, as it is recorded here, of a run that is taken up."""
-        self._held = contextlib.ExitStack()
-        """The run's lock and its journal, while it is in our hands."""
+        """`found` are tasks that the hosts had when an adopted run was looked for, `silent` why hosts did not answer
+        then. `keep` is what was asked for when the run was started, where nothing else is said.
+        """
+        mask = Mask(secrets or {}, plan.secret_names)
+        self._run = RunContext(
+            connector=connector,
+            stored=stored,
+            events=Emitter(stored, mask, clock),
+            requests=Requests(plan.stop_grace),
+            secrets=secrets or {},
+            mask=mask,
+            clock=clock,
+            limits=limits,
+            began=clock() if began is None else began,
+            deadline=None if limits.run is None else clock() + limits.run,
+            reader=reader_id(stored),
+            adopted=adopted,
+            keep=_asked_to_keep(plan) if keep is None else keep,
+            removes_all=keep is False,
+            stopped_as=stopped_as or plan.owner,
+            planner=planner,
+        )
+        self._options = options
+        self._found = found
+        self.attempt = Attempt(self._run, plan, facts or {})
+        """The newest attempt."""
+        for host, trouble in (silent or {}).items():
+            if host in self.hosts:
+                self.hosts[host].silent = trouble
+        self._lock = contextlib.ExitStack()
+        """The run's lock, while it is in our hands."""
         self._no_lock: OSError | None = None
-        self._journal: Journal | None = None
-        self._unwritten = False
-        """Whether events wait for room on the disk here."""
         self._driver: asyncio.Task[None] | None = None
-        self.reader = reader_id(stored)
-        """What tells this follower from others of the run, on its hosts."""
-        self.began = clock() if began is None else began
-        """When the run began, in our clock."""
-        self.deadline = None if limits.run is None else clock() + limits.run
-        """When the run is stopped, in our clock."""
-        self._connector = connector
-        self._prepare()
 
-    def _prepare(self) -> None:
-        """What is known of an attempt before it begins."""
-        plan = self.plan
-        self.attempt_began = self.clock()
-        self.silences = Silences(plan)
-        self.network = NetworkFound()
-        """What was found of the network when ranks were silent."""
-        self.watch = Watch(plan, emit=self.emit, stored=self.stored, facts=self.facts, clock=self.clock, mask=self.mask)
-        self.known = self.watch.known
-        self.recorded: EndRecord | None = None
-        """How the attempt ended, once that is recorded: from then on nothing changes it."""
-        self.token = token_of(task_from_labels(plan.tasks[0].labels))
-        self.hosts = {host: HostRun(host, plan, self._connector) for host in plan.hosts}
+    @property
+    def plan(self) -> RunPlan:
+        """The plan of the newest attempt."""
+        return self.attempt.plan
+
+    @property
+    def state(self) -> RunState:
+        """What the run's events add up to so far."""
+        return self._run.events.state
+
+    @property
+    def stored(self) -> StoredRun:
+        """The run's folder on this machine."""
+        return self._run.stored
+
+    @property
+    def mask(self) -> Mask:
+        """Hides values of the run's secrets."""
+        return self._run.mask
+
+    @property
+    def hosts(self) -> Mapping[str, HostRun]:
+        """The hosts of the newest attempt."""
+        return self.attempt.hosts
+
+    @property
+    def known(self) -> Known:
+        """What is known of the newest attempt."""
+        return self.attempt.known
+
+    @property
+    def recorded(self) -> EndRecord | None:
+        """How the newest attempt ended, once that is recorded."""
+        return self.attempt.recorded
 
     async def __aenter__(self) -> RunController:
         """Begin to launch, or to follow. Raises AlreadyFollowed when another process of this machine does."""
         try:
-            self._held.enter_context(self.stored.followed())
+            self._lock.enter_context(self.stored.followed())
         except OSError as exc:
             self._no_lock = exc
         self._driver = asyncio.create_task(self._drive(), name=f"run {self.plan.run_id}")
@@ -176,7 +148,7 @@ class RunController:
     ) -> None:
         """Let go of the hosts. A run that did not end lives on there."""
         assert self._driver is not None
-        unread = asyncio.create_task(self._outbox.discard())
+        unread = asyncio.create_task(self._run.events.discard())
         if not self._driver.done():
             self.request_detach()
             self._driver.cancel()
@@ -185,96 +157,62 @@ class RunController:
                 await self._driver
         finally:
             unread.cancel()
-            await asyncio.gather(*(h.link.close() for h in self.hosts.values()))
+            await self.attempt.close()
 
     def batches(self) -> AsyncIterator[tuple[Event, ...]]:
-        """Events as they come, some 20 ms of them at a time; ends after the batch that holds RunEnded."""
-        return self._outbox.batches()
+        """See `Emitter.batches`."""
+        return self._run.events.batches()
 
     def request_stop(
         self, reason: StopReason, *, grace: float | None = None, exit: ExitCode = ExitCode.INTERRUPTED
     ) -> None:
-        """Ask for a stop: SIGTERM and the plan's grace, or SIGKILL at once with `grace=0`. May be asked again."""
-        self.requests.stop = reason
-        self.requests.grace = self.plan.stop_grace if grace is None else grace
-        self.requests.exit = exit
-        self.requests.changed.set()
+        """See `Requests.ask_stop`."""
+        self._run.requests.ask_stop(reason, grace=grace, exit=exit)
 
     def request_detach(self) -> None:
         """Leave the run alone; it lives on."""
-        self.requests.detach = True
-        self.requests.changed.set()
-
-    async def emit(self, event: Event) -> None:
-        """Fold, store and hand on one event, without values of secrets; waits while the reader is behind."""
-        event = self.mask.event(event)
-        self.state = apply(self.state, event)
-        news = self._store(self._journal, event) if self._journal is not None else None
-        await self._outbox.put(event)
-        if news is not None and not isinstance(event, RunEnded):
-            await self.emit(news)
-
-    def _store(self, journal: Journal, event: Event) -> Notice | None:
-        """Write it to the journal; what is to be said when that can't be done, and when it can be again."""
-        before = self._unwritten
-        try:
-            journal.write((event,))
-        except OSError as exc:
-            self._unwritten = True
-            words = f"can't write {self.stored.path}: {exc.strerror}; the run goes on"
-            return None if before else Notice(self.clock(), "error", words)
-        self._unwritten = False
-        missing = "events and figures" if journal.lost else "only figures"
-        words = f"{self.stored.path} is written on; {missing} of that time are missing there"
-        return Notice(self.clock(), "info", words) if before else None
-
-    async def notice(self, level: str, text: str) -> None:
-        """Emit words that change no state; `level` is info, warning or error."""
-        assert level in ("info", "warning", "error")
-        await self.emit(Notice(self.clock(), level, text))  # type: ignore[arg-type]
+        self._run.requests.ask_detach()
 
     async def _drive(self) -> None:
         """The whole run, from the first event to the last."""
-        with self._held:
+        with self._lock:
             try:
-                self._open()
+                if self._no_lock is not None:
+                    raise cannot_write(self.stored, self._no_lock)
+                with self._run.events.writing():
+                    await self._write_down()
             except DistuiError as exc:
-                await self._give_up(exc, "unknown" if self.adopted else "launch_failed")
-                return
-            try:
-                await self.emit(await run_attempts(self))
-            except DistuiError as exc:
-                await self._give_up(exc, "unknown")
-            except Exception:
-                await self.notice("error", "a bug in distui ended the controller; the run may live on")
-                await self.emit(ended(self, "unknown", ExitCode.BUG))
-                raise
+                await self._give_up(exc, "unknown" if self._run.adopted else "launch_failed")
 
-    def _open(self) -> None:
-        """Begin the run's journal. Raises CheckFailed, also when its lock could not be written."""
+    async def _write_down(self) -> None:
+        """The run while its events are written here."""
         try:
-            if self._no_lock is not None:
-                raise self._no_lock
-            self._journal = Journal(self.stored)
-        except OSError as exc:
-            hint = "free some space there, or set XDG_STATE_HOME to a folder on another disk"
-            raise CheckFailed(f"can't write {self.stored.path}: {exc.strerror}", hint=hint) from exc
-        self._held.callback(self._close_journal)
+            await self._run.events.emit(await self._attempts())
+        except DistuiError as exc:
+            await self._give_up(exc, "unknown")
+        except Exception:
+            await self.attempt.notice("error", "a bug in distui ended the controller; the run may live on")
+            await self.attempt.emit(ended(self.attempt, "unknown", ExitCode.BUG))
+            raise
 
-    def _close_journal(self) -> None:
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+    async def _attempts(self) -> RunEnded:
+        """One attempt after the other, until one does not fail or none is left."""
+        while True:
+            await self.attempt.emit(self._opened())
+            following = await next_attempt(self.attempt, await self._one_attempt())
+            if isinstance(following, RunEnded):
+                return following
+            self.attempt = following
 
     async def _give_up(self, error: DistuiError, outcome: RunOutcome) -> None:
-        await self.notice("error", error.message + (f" ({error.hint})" if error.hint else ""))
+        await self.attempt.notice("error", error.message + (f" ({error.hint})" if error.hint else ""))
         code = ExitCode.CONTACT_LOST if isinstance(error, HostError) else error.exit_code
-        await self.emit(ended(self, outcome, code))
+        await self.attempt.emit(ended(self.attempt, outcome, code))
 
     def _opened(self) -> RunOpened:
-        plan = self.plan
+        run, plan = self._run, self.plan
         return RunOpened(
-            at=self.clock(),
+            at=run.clock(),
             run=plan.run_id,
             job=plan.job,
             launcher=plan.launcher,
@@ -283,93 +221,99 @@ class RunController:
             tasks={task.index: task.ranks for task in plan.tasks},
             attempt=plan.attempt,
             attempts=plan.attempts,
-            adopted=self.adopted,
-            log_dir=str(self.stored.log_dir),
+            adopted=run.adopted,
+            log_dir=str(run.stored.log_dir),
             names=plan.rank_names,
-            began=self.began if self.adopted else None,
-            lines=self.watch.lines_before() if self.adopted else {},
+            began=run.began if run.adopted else None,
+            lines=self.attempt.watch.lines_before() if run.adopted else {},
         )
-
-    async def attempt(self) -> RunEnded:
-        """One attempt from its first event on; returns its end, which may not be the run's."""
-        await self.emit(self._opened())
-        return await self._run()
 
     async def _say_unmasked(self) -> None:
         """What can't be hidden in the logs: its value was given to another distui, or is too short."""
         for words in self.mask.warnings:
-            await self.notice("warning", words)
+            await self.attempt.notice("warning", words)
 
     async def _say_unread(self) -> None:
         """Progress that a job has a regex for, which only the machine that started the run is believed."""
         label = task_from_labels(self.plan.tasks[0].labels)
         if self.plan.progress is None and label is not None and label.progress:
             words = "progress is not shown here: its regex counts only where the run was started"
-            await self.notice("info", words)
+            await self.attempt.notice("info", words)
 
-    async def renew(self, following: NextAttempt) -> None:
-        """Let go of the attempt that has ended and get ready for the next."""
-        await asyncio.gather(*(h.link.close() for h in self.hosts.values()))
-        self.plan, self.facts = following.plan, following.facts
-        self._prepare()
-
-    async def _run(self) -> RunEnded:
+    async def _one_attempt(self) -> RunEnded:
+        """Launch or find the attempt's tasks, follow them to their end, or to a detach, and clean up."""
+        requests = self._run.requests
         await self._say_unmasked()
-        if not self.adopted:
+        if self._run.adopted:
+            await self._find_all()
+        else:
             try:
-                await launch(self)
+                await self._launch()
             except LaunchRefused as exc:
                 return await self._refused(exc)
-        else:
-            await self._say_unread()
-            self._started = started_here(self.stored) | self.met
-            running = await asyncio.gather(*(self._find(host) for host in self.hosts.values()))
-            await recall(self)
-            if not any(running) and not self.known.unmet:
-                self._nothing_to_stop()
-            elif self.recorded is not None and any(running) and self.requests.stop is None:
-                self.request_stop("done", exit=ExitCode.OK)  # on a host that was out of reach when the run ended
-        if self.detach or self.requests.detach:
-            return left(self)
-        if self.adopted and self.requests.stop is not None:
+        attempt = self.attempt
+        if self._options.detach or requests.detach:
+            return left(attempt)
+        if self._run.adopted and requests.stop is not None:
             # what an earlier stop removed did not disappear
-            self.known.stopped(Stop(self.clock(), STOP_CAUSES[self.requests.stop], exit=int(self.requests.exit)))
-        await self.emit(PhaseBegun(self.clock(), "follow"))
-        async with heeding(self), reading(self), self.watch.following(self.hosts, adopted=self.adopted):
-            await supervise(self)
-        if self.requests.detach and not self.known.settled:
-            return left(self)
-        return await finish(self)
+            attempt.known.stopped(Stop(attempt.clock(), STOP_CAUSES[requests.stop], exit=int(requests.exit)))
+        await attempt.emit(PhaseBegun(attempt.clock(), "follow"))
+        following = attempt.watch.following(attempt.hosts, adopted=self._run.adopted)
+        async with requests.watching(self.stored), reading(attempt), following:
+            await supervise(attempt)
+        if requests.detach and not attempt.known.settled:
+            return left(attempt)
+        return await finish(attempt)
 
-    def _nothing_to_stop(self) -> None:
-        """All had ended before a stop was asked for: it stops nothing, and is not why the run ended."""
-        if self.requests.stop == "user":
-            self.requests.stop = None
-            self.requests.changed.clear()
+    async def _launch(self) -> None:
+        """A port that the plan chose and that another run has by now is no reason: it is planned again without it."""
+        taken: dict[str, set[int]] = {}
+        async with self._run.requests.watching(self.stored):
+            for _ in range(PLANS - 1):
+                try:
+                    await launch(self.attempt, self._options)
+                    return
+                except PortsTaken as refusal:
+                    self.attempt = await without_taken_ports(self.attempt, refusal, taken)
+            await launch(self.attempt, self._options)
 
-    async def _find(self, host: HostRun) -> bool:
+    async def _find_all(self) -> None:
+        """Find an adopted run's tasks and what is recorded of its end."""
+        attempt, requests = self.attempt, self._run.requests
+        await self._say_unread()
+        started = started_here(self.stored) | self._found
+        running = await asyncio.gather(*(self._find(host, started) for host in attempt.hosts.values()))
+        await recall(attempt)
+        if not any(running) and not attempt.known.unmet:
+            if requests.stop == "user":  # all had ended before: it stops nothing, and is not why the run ended
+                requests.withdraw_stop()
+        elif attempt.recorded is not None and any(running) and requests.stop is None:
+            self.request_stop("done", exit=ExitCode.OK)  # on a host that was out of reach when the run ended
+
+    async def _find(self, host: HostRun, started: frozenset[int]) -> bool:
         """Meet an adopted run's tasks on one host; a host out of reach is followed once it is back.
 
         Whether any of them runs.
         """
+        attempt = self.attempt
         try:
             await host.connect()
             running = await host.find()
         except HostError as exc:
             engine = isinstance(exc, HostCommandError) and host.first.engine == "docker"
-            await self.watch.hosts.unmet(host.host, exc.message, engine=engine)
+            await attempt.watch.hosts.unmet(host.host, exc.message, engine=engine)
             return False
-        await self.emit(HostChanged(self.clock(), host.host, "up"))
+        await attempt.emit(HostChanged(attempt.clock(), host.host, "up"))
         for task in host.tasks:
-            self.known.tracks[task.index].unseen = task.index not in host.ids and task.index in self._started
+            attempt.known.tracks[task.index].unseen = task.index not in host.ids and task.index in started
             for rank in task.ranks if task.index in running else ():
-                await self.emit(RankChanged(self.clock(), rank, host.host, "running"))
+                await attempt.emit(RankChanged(attempt.clock(), rank, host.host, "running"))
         return bool(running)
 
     async def _refused(self, refusal: LaunchRefused) -> RunEnded:
         for text in refusal.reasons:
-            await self.notice("error", text)
-        return refused(self, refusal)
+            await self.attempt.notice("error", text)
+        return refused(self.attempt, refusal)
 
 
 def _asked_to_keep(plan: RunPlan) -> bool:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from distui.errors import ExitCode
 from distui.facts.values import size_words
+from distui.run.attempt import Attempt
 from distui.run.code.send import Sent
 from distui.run.code.source import CodeSource
 from distui.run.launch_steps import each, phase, raise_errors
-
-if TYPE_CHECKING:
-    from distui.run.controller import RunController
 
 CODE_SECONDS = 2.0
 """How often a long transfer says how far it is."""
 
 
-async def give_code(run: RunController, source: CodeSource) -> None:
+async def give_code(attempt: Attempt, source: CodeSource) -> None:
     """Every host has the plan's code, before anything starts."""
-    hosts = list(run.hosts.values())
-    await phase(run, "code", _files(source.plan.files, source.plan.bytes))
-    shown = Progress(run)
+    hosts = list(attempt.hosts.values())
+    await phase(attempt, "code", _files(source.plan.files, source.plan.bytes))
+    shown = Progress(attempt)
     senders = {host.host: host.code_sender(source, shown.add) for host in hosts}
     try:
         lacking = await each(hosts, lambda host: senders[host.host].ask())
@@ -40,7 +37,7 @@ async def give_code(run: RunController, source: CodeSource) -> None:
     told = {host: _files(s.files, s.bytes) for host, s in sent.items() if isinstance(s, Sent) and s.files}
     same = len(set(told.values())) == 1 and len(told) == len(hosts)
     words = f"{next(iter(told.values()))} sent to each" if same else ", ".join(f"{h}: {w}" for h, w in told.items())
-    await phase(run, "code", words or "all hosts have it already")
+    await phase(attempt, "code", words or "all hosts have it already")
 
 
 def _files(count: int, total: int) -> str:
@@ -50,9 +47,9 @@ def _files(count: int, total: int) -> str:
 class Progress:
     """How much of the code is sent, now and then in words."""
 
-    def __init__(self, run: RunController) -> None:
+    def __init__(self, attempt: Attempt) -> None:
         self.total = 0
-        self._run = run
+        self._run = attempt
         self._sent = 0
 
     def add(self, count: int) -> None:

@@ -8,22 +8,18 @@ for another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from distui.doctor.reach import ReachProblem
 from distui.errors import DistuiError, ExitCode
 from distui.plan.model import NoPlan
 from distui.plan.serialize import to_json
 from distui.plan.tf import own_ports
-from distui.run.events import Notice
+from distui.run.attempt import Attempt
 from distui.run.folder import Claim
 from distui.run.host_run import HostRun
 from distui.run.launch_steps import LaunchRefused, each, finished, raise_errors
 from distui.run.lease import Lease, Share, Thing
 from distui.run.replan import Again, NextAttempt
-
-if TYPE_CHECKING:
-    from distui.run.controller import RunController
 
 PLANS = 5
 """How many plans are tried while others have the ports that the plan chose: each time at least one is known more."""
@@ -44,40 +40,40 @@ class PortsTaken(LaunchRefused):
         self.held = tuple(held)
 
 
-async def hold(run: RunController, claim: Claim) -> None:
+async def hold(attempt: Attempt, claim: Claim, *, force: bool) -> None:
     """Lease the GPUs and ports of the run on all hosts, before anything is tried on them."""
-    for host, told in (await _lease(run, claim)).items():
-        kinds = _kinds(told.things or _exclusive(run, run.hosts[host].things))
+    for host, told in (await _lease(attempt, claim, force=force)).items():
+        kinds = _kinds(told.things or _exclusive(attempt.hosts[host].things, force=force))
         text = f"can't hold {kinds} while starting ({told.why})"
-        await run.emit(Notice(run.clock(), "warning", f"{text}: a launch at this moment would go unseen", host))
+        await attempt.notice("warning", f"{text}: a launch at this moment would go unseen", host)
 
 
-async def hold_still(run: RunController, claim: Claim) -> None:
+async def hold_still(attempt: Attempt, claim: Claim, *, force: bool) -> None:
     """See that the leases are still the run's, before it starts: images and data may have taken long to come. And that
     no run that lives has any of these things."""
-    await _lease(run, claim)
+    await _lease(attempt, claim, force=force)
     unread: list[tuple[str, str]] = []
-    found = await each(_with_things(run), lambda host: host.sharers(lambda why: unread.append((host.host, why))))
+    found = await each(_with_things(attempt), lambda host: host.sharers(lambda why: unread.append((host.host, why))))
     for name, why in unread:
         text = f"can't read what all tasks have ({why}): one of another login may go unseen"
-        await run.emit(Notice(run.clock(), "warning", text, name))
+        await attempt.notice("warning", text, name)
     raise_errors(found, ExitCode.CHECK_FAILED)
     shared = [(host, share) for host, told in found.items() if isinstance(told, tuple) for share in told]
-    _refuse(run, shared)
+    _refuse(attempt, shared, force=force)
     for host, share in shared:
-        await run.emit(Notice(run.clock(), "warning", f"{share.words}, and by this run too (--force)", host))
+        await attempt.notice("warning", f"{share.words}, and by this run too (--force)", host)
 
 
-async def refuse_taken(run: RunController, problems: Sequence[ReachProblem]) -> None:
+async def refuse_taken(attempt: Attempt, problems: Sequence[ReachProblem], *, force: bool) -> None:
     """Refuse ports on which somebody listens since the hosts were asked, when nothing else is wrong: one that the plan
     chose is changed, of one that the job names it is said which run has it, where that can be told.
     """
     if not all(problem.port for problem in problems):
         return
     held = [(p.host, Share(p.message, frozenset([Thing("port", p.port)]))) for p in problems]
-    holders = await each((run.hosts[host] for host, _ in held), HostRun.sharers)
+    holders = await each((attempt.hosts[host] for host, _ in held), HostRun.sharers)
     known = [(host, share) for host, share in held for share in _who_has(share.things, holders[host])]
-    _refuse(run, known if len(known) == len(held) else held if _chosen(run, held) else [])
+    _refuse(attempt, known if len(known) == len(held) else held if _chosen(attempt, held) else [], force=force)
 
 
 def _who_has(things: frozenset[Thing], told: tuple[Share, ...] | DistuiError) -> list[Share]:
@@ -85,7 +81,7 @@ def _who_has(things: frozenset[Thing], told: tuple[Share, ...] | DistuiError) ->
     return [Share(s.words, things) for s in told if s.things & things][:1] if isinstance(told, tuple) else []
 
 
-async def _lease(run: RunController, claim: Claim) -> dict[str, Lease]:
+async def _lease(attempt: Attempt, claim: Claim, *, force: bool) -> dict[str, Lease]:
     """Lease what nobody else may have; returns what can't be, by host.
 
     The first host by name decides between launches on the same hosts; nobody waits, so nothing can lock up.
@@ -93,25 +89,26 @@ async def _lease(run: RunController, claim: Claim) -> dict[str, Lease]:
     failed: dict[str, Lease] = {}
 
     async def lease(host: HostRun) -> Lease:
-        return await host.lease(claim, _exclusive(run, host.things), force=run.force)
+        return await host.lease(claim, _exclusive(host.things, force=force), force=force)
 
-    hosts = [h for h in _with_things(run) if _exclusive(run, h.things)]
+    hosts = [h for h in _with_things(attempt) if _exclusive(h.things, force=force)]
     for some in (hosts[:1], hosts[1:]):
         leases = await finished(each(some, lease))
         raise_errors(leases, ExitCode.LAUNCH_FAILED)
         told = [(host, lease) for host, lease in leases.items() if isinstance(lease, Lease)]
         failed |= {host: answer for host, answer in told if answer.state == "failed"}
-        _refuse(run, [(host, Share(answer.why, answer.things)) for host, answer in told if answer.state == "held"])
+        held = [(host, Share(answer.why, answer.things)) for host, answer in told if answer.state == "held"]
+        _refuse(attempt, held, force=force)
     return failed
 
 
-def _with_things(run: RunController) -> list[HostRun]:
-    return sorted((h for h in run.hosts.values() if h.things), key=lambda h: h.host)
+def _with_things(attempt: Attempt) -> list[HostRun]:
+    return sorted((h for h in attempt.hosts.values() if h.things), key=lambda h: h.host)
 
 
-def _exclusive(run: RunController, things: frozenset[Thing]) -> frozenset[Thing]:
+def _exclusive(things: frozenset[Thing], *, force: bool) -> frozenset[Thing]:
     """What nobody else may have: with `force` GPUs may be shared."""
-    return frozenset(t for t in things if t.kind == "port" or not run.force)
+    return frozenset(t for t in things if t.kind == "port" or not force)
 
 
 def _kinds(things: Iterable[Thing]) -> str:
@@ -119,26 +116,28 @@ def _kinds(things: Iterable[Thing]) -> str:
     return "the GPUs" if kinds == {"gpu"} else "the ports" if kinds == {"port"} else "the GPUs and ports"
 
 
-def _refuse(run: RunController, held: Sequence[Held]) -> None:
+def _refuse(attempt: Attempt, held: Sequence[Held], *, force: bool) -> None:
     """Raise what these holders are a reason for. With `force` GPUs are none, nor is what only a mark claims."""
-    bad = [(host, share) for host, share in held if _exclusive(run, share.things) and not (run.force and share.marked)]
-    kinds = {thing.kind for _, share in bad for thing in _exclusive(run, share.things)}
+    bad = [
+        (host, share) for host, share in held if _exclusive(share.things, force=force) and not (force and share.marked)
+    ]
+    kinds = {thing.kind for _, share in bad for thing in _exclusive(share.things, force=force)}
     if not bad:
         return
-    if kinds == {"port"} and _chosen(run, bad):
+    if kinds == {"port"} and _chosen(attempt, bad):
         raise PortsTaken(bad)
     hints = [hint for kind, hint in (("gpu", SHARE_HINT), ("port", PORT_HINT)) if kind in kinds]
     raise LaunchRefused([*(f"{host}: {share.words}" for host, share in bad), *hints], ExitCode.CHECK_FAILED)
 
 
-def _chosen(run: RunController, held: Sequence[Held]) -> bool:
+def _chosen(attempt: Attempt, held: Sequence[Held]) -> bool:
     """Whether the plan chose all ports of these by itself."""
-    chosen = own_ports(run.plan.reasons)
+    chosen = own_ports(attempt.plan.reasons)
     return all((host, thing.number) in chosen for host, share in held for thing in share.things if thing.kind == "port")
 
 
 async def with_other_ports(
-    run: RunController, again: Again, refusal: PortsTaken, taken: dict[str, set[int]]
+    attempt: Attempt, again: Again, refusal: PortsTaken, taken: dict[str, set[int]]
 ) -> NextAttempt:
     """The same attempt planned without the ports in `taken`, which gets those of the refusal; recorded here.
 
@@ -146,14 +145,14 @@ async def with_other_ports(
     """
     for host, share in refusal.held:
         taken.setdefault(host, set()).update(t.number for t in share.things if t.kind == "port")
-    spent = run.clock() - run.began if run.plan.attempt > 1 else 0.0
-    found = await again(run.plan.attempt, spent, taken)
+    spent = attempt.clock() - attempt.run.began if attempt.plan.attempt > 1 else 0.0
+    found = await again(attempt.plan.attempt, spent, taken)
     if isinstance(found, NoPlan):
         raise LaunchRefused([*map(str, found.problems)], ExitCode.CHECK_FAILED) from refusal
     for host, share in refusal.held:
-        await run.emit(Notice(run.clock(), "info", f"{share.words}: the plan takes another", host))
+        await attempt.notice("info", f"{share.words}: the plan takes another", host)
     try:
-        run.stored.write_plan(to_json(found.plan))
+        attempt.run.stored.write_plan(to_json(found.plan))
     except OSError as exc:
-        raise LaunchRefused([f"can't write {run.stored.path}: {exc.strerror}"], ExitCode.CHECK_FAILED) from exc
+        raise LaunchRefused([f"can't write {attempt.run.stored.path}: {exc.strerror}"], ExitCode.CHECK_FAILED) from exc
     return found

@@ -4,16 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from distui.errors import DistuiError, ExitCode, HostError, HostUnreachable
+from distui.run.attempt import Attempt
+from distui.run.build.context import BuildSource
+from distui.run.code.source import CodeSource
 from distui.run.events import PhaseBegun
 from distui.run.host_run import HostRun
 
-if TYPE_CHECKING:
-    from distui.run.controller import RunController
-
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """How a run is started."""
+
+    detach: bool = False
+    """Whether it is left alone once it runs."""
+    preflight: bool = True
+    """Whether it is proved that hosts reach each other, and that data is there and shared."""
+    force: bool = False
+    """Whether GPUs that another run uses are shared."""
+    code: CodeSource | None = None
+    """What `plan.code` stands for; None for a run without code."""
+    build: BuildSource | None = None
+    """What `plan.build` stands for, likewise."""
+
+
+DEFAULTS = LaunchOptions()
 
 
 class LaunchRefused(Exception):
@@ -35,9 +55,9 @@ class LaunchRefused(Exception):
         self.lost = lost
 
 
-async def phase(run: RunController, name: str, detail: str = "") -> None:
+async def phase(attempt: Attempt, name: str, detail: str = "") -> None:
     """Tell that a phase of the launch has begun, or how far it is."""
-    await run.emit(PhaseBegun(run.clock(), name, detail))  # type: ignore[arg-type]
+    await attempt.emit(PhaseBegun(attempt.clock(), name, detail))  # type: ignore[arg-type]
 
 
 async def each(hosts: Iterable[HostRun], act: Callable[[HostRun], Awaitable[T]]) -> dict[str, T | DistuiError]:

@@ -11,21 +11,18 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from distui.errors import DistuiError
 from distui.files import last_bytes
 from distui.patterns import LimitedPattern
 from distui.plan.model import RunPlan, Task
+from distui.run.attempt import Attempt
 from distui.run.events import Failure
 from distui.run.host_run import HostRun
 from distui.run.lines import safe, text_of
 from distui.run.store import StoredRun
 from distui.run.verdict.drift import Drift, Said, compared
 from distui.run.verdict.success import LastWords, Looked, suspicions, unmet
-
-if TYPE_CHECKING:
-    from distui.run.controller import RunController
 
 READ_BYTES = 16 << 20
 """Of a longer log only its end is looked at."""
@@ -44,16 +41,16 @@ class Review:
     failure: Failure | None = None
 
 
-async def review(run: RunController) -> Review:
+async def review(attempt: Attempt) -> Review:
     """Look at the end of a run whose tasks all ended well. Its hosts are asked for `success.file` only."""
-    plan = run.plan
-    on, asked, errors = await _file_on(run) if plan.success and plan.success.file else (None, (), {})
-    well = [t.task for t in run.known.tracks.values() if t.end is not None and t.end.code == 0 and not t.end.oom]
-    read = await asyncio.to_thread(_read, plan, run.stored, well)
-    looked = Looked(read.regex, read.given_up, on, asked, errors, _seconds(run))
+    plan = attempt.plan
+    on, asked, errors = await _file_on(attempt) if plan.success and plan.success.file else (None, (), {})
+    well = [t.task for t in attempt.known.tracks.values() if t.end is not None and t.end.code == 0 and not t.end.oom]
+    read = await asyncio.to_thread(_read, plan, attempt.run.stored, well)
+    looked = Looked(read.regex, read.given_up, on, asked, errors, _seconds(attempt))
     reasons = unmet(plan.success, looked) if plan.success is not None else ()
     warnings = tuple(safe(words) for words in (*read.warnings, *_unchecked(plan)))
-    return Review(warnings, _failure(run, reasons, read.drift))
+    return Review(warnings, _failure(attempt, reasons, read.drift))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +140,12 @@ def _last(pattern: LimitedPattern[str], log: Path) -> Said | None:
         return Said(words, words)
 
 
-async def _file_on(run: RunController) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
+async def _file_on(attempt: Attempt) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
     """Hosts that have the file `success` asks for, hosts that were asked, and why one could not tell."""
-    plan = run.plan
+    plan = attempt.plan
     assert plan.success is not None and plan.success.file is not None
     path = plan.success.file
-    answers = await asyncio.gather(*(_has_file(run.hosts[t.host], t, path) for t in plan.tasks))
+    answers = await asyncio.gather(*(_has_file(attempt.hosts[t.host], t, path) for t in plan.tasks))
     pairs = list(zip(plan.tasks, answers, strict=True))
     found = dict.fromkeys(t.host for t, answer in pairs if answer is True)
     return tuple(found), plan.hosts, {t.host: answer for t, answer in pairs if isinstance(answer, str)}
@@ -170,10 +167,10 @@ async def _has_file(host: HostRun, task: Task, path: str) -> bool | str:
     return done.ok
 
 
-def _seconds(run: RunController) -> float | None:
+def _seconds(attempt: Attempt) -> float | None:
     """From the start of the first task to the end of the last; None where nobody knows when that was."""
-    tracks = list(run.known.tracks.values())
-    begun = [t.started_at for t in tracks if t.started_at is not None] or [run.attempt_began] * (not run.adopted)
+    tracks = list(attempt.known.tracks.values())
+    begun = [t.started_at for t in tracks if t.started_at is not None] or [attempt.began] * (not attempt.run.adopted)
     return max(t.exit_at for t in tracks) - min(begun) if begun else None
 
 
@@ -183,14 +180,14 @@ def _unchecked(plan: RunPlan) -> Iterator[str]:
         yield f"{keys} of the job was not looked at: its regular expression is known where the run was started"
 
 
-def _failure(run: RunController, reasons: Sequence[str], drift: Drift) -> Failure | None:
+def _failure(attempt: Attempt, reasons: Sequence[str], drift: Drift) -> Failure | None:
     """Exit status 0 of all, and all the same no success: why, and where one rank is to blame, which."""
     words = [f"`same`: {drift.words}"] if drift.words else []
     if not reasons and not words:
         return None
     hint = "compare their logs; what differs most often are data, seeds or weights that were not broadcast"
     rank = drift.odd[0] if drift.odd and not reasons else None
-    task = next((t for t in run.plan.tasks if rank in t.ranks), None) if rank is not None else None
+    task = next((t for t in attempt.plan.tasks if rank in t.ranks), None) if rank is not None else None
     return Failure(
         rank=rank,
         host=task.host if task is not None else "",
@@ -198,6 +195,6 @@ def _failure(run: RunController, reasons: Sequence[str], drift: Drift) -> Failur
         words=safe("ended with exit 0, but " + "; ".join([*reasons, *words])),
         cause="the replicas do not hold the same" if drift.words and not reasons else "`success` of the job is not met",
         hint=hint if drift.words and not reasons else "",
-        at=max(t.exit_at for t in run.known.tracks.values()),
-        name=run.plan.rank_names.get(rank, "") if rank is not None else "the run",
+        at=max(t.exit_at for t in attempt.known.tracks.values()),
+        name=attempt.plan.rank_names.get(rank, "") if rank is not None else "the run",
     )

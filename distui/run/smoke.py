@@ -14,7 +14,8 @@ from distui.doctor.smoke import NO_TORCH, SECONDS, PairResult, read_answer, roun
 from distui.facts.host import HostFacts, ProbeResult
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
-from distui.run.controller import Limits, RunController
+from distui.run.attempt import Limits
+from distui.run.controller import RunController
 from distui.run.events import LogLines, Notice, RunEnded
 from distui.run.store import RunStore
 from distui.session import Connector

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from distui.run.controller import RunController
 from distui.run.docker_frames import Batch
 from distui.run.events import Event, RunEnded
 from distui.run.followed import Drained, Exited, FollowEvent, FollowTarget, Note, Records, Removed
+from distui.run.launch_steps import LaunchOptions
 from distui.run.link import HostLink
 from distui.run.resume import ResumePoint
 from distui.run.store import RunStore
@@ -163,6 +165,8 @@ class Cluster:
         """A controller with a fresh folder here."""
         stored = self.store.adopt(plan.run_id)
         options.setdefault("facts", {name: facts_of(name) for name in plan.hosts})
+        names = {field.name for field in dataclasses.fields(LaunchOptions)}
+        options["options"] = LaunchOptions(**{name: options.pop(name) for name in names & options.keys()})
         return RunController(plan, connector=self.connector, stored=stored, **options)
 
     async def drive(self, controller: RunController, meanwhile: Awaitable[None] | None = None) -> RunEnded:

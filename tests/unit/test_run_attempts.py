@@ -14,13 +14,13 @@ from distui.facts.host import HostDown, HostFacts, ProbeResult, Trouble
 from distui.plan.model import RunPlan
 from distui.plan.plan import NoPlan, PlanProblem
 from distui.plan.serialize import to_json
-from distui.run import asked, attempts, replan
-from distui.run.attempts import pause_before
-from distui.run.controller import Limits
+from distui.run import next_attempt, replan, requests
+from distui.run.attempt import Limits
 from distui.run.discover import find_runs
 from distui.run.end_record import FILE
 from distui.run.events import AttemptEnded, PhaseBegun, RankChanged, RunOpened
 from distui.run.history import stored_row
+from distui.run.next_attempt import pause_before
 from distui.run.recorded import stored_events
 from distui.run.replan import NextAttempt
 from distui.run.state import RunState, apply
@@ -35,8 +35,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Two hosts; the pause between attempts is short."""
     made = Cluster(tmp_path, 2)
     use_fake_follower(monkeypatch, made.connector)
-    monkeypatch.setattr(attempts, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(asked, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(next_attempt, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(requests, "LOOK_SECONDS", 0.001)
     return made
 
 
@@ -87,7 +87,7 @@ async def test_the_second_attempt_succeeds(cluster: Cluster) -> None:
     """Exit 0, no failure in the result; both attempts' logs are whole and apart, and nothing is left."""
     ends(cluster, 3, 0)
     again = Planner(cluster, retries=2)
-    ended = await cluster.run(again.first, again=again)
+    ended = await cluster.run(again.first, planner=again)
 
     assert (ended.outcome, ended.exit, ended.failure, ended.attempt, ended.attempts) == ("succeeded", 0, None, 2, 3)
     (past,) = cluster.of(AttemptEnded)
@@ -121,7 +121,7 @@ async def test_retries_used_up(cluster: Cluster) -> None:
     """The failure of the last attempt is the run's; events replayed from disk say the same."""
     ends(cluster, 3, 4, 5)
     again = Planner(cluster, retries=2)
-    ended = await cluster.run(again.first, again=again)
+    ended = await cluster.run(again.first, planner=again)
 
     assert (ended.outcome, ended.exit, ended.attempt, ended.attempts) == ("failed", 1, 3, 3)
     assert ended.failure is not None
@@ -142,7 +142,7 @@ async def test_what_never_ran_is_not_retried(cluster: Cluster, code: int) -> Non
     """A command that can't be executed fails the same way again."""
     ends(cluster, code)
     again = Planner(cluster, retries=2)
-    ended = await cluster.run(again.first, again=again)
+    ended = await cluster.run(again.first, planner=again)
     assert (ended.outcome, ended.attempt) == ("failed", 1)
     assert "attempt 1 of 3 failed; the command can't be executed" in cluster.said()
 
@@ -150,7 +150,7 @@ async def test_what_never_ran_is_not_retried(cluster: Cluster, code: int) -> Non
 async def test_a_stop_is_not_retried(cluster: Cluster) -> None:
     """What somebody stopped stays stopped."""
     again = Planner(cluster, retries=2)
-    made = cluster.controller(again.first, again=again)
+    made = cluster.controller(again.first, planner=again)
 
     async def stop() -> None:
         await until(lambda: any(isinstance(e, PhaseBegun) and e.phase == "follow" for e in cluster.events))
@@ -164,11 +164,11 @@ async def test_a_stop_asked_for_while_an_attempt_is_cleaned_up_is_heeded(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By another distui here: no further attempt is begun."""
-    monkeypatch.setattr(attempts, "FIRST_PAUSE", 30.0)
+    monkeypatch.setattr(next_attempt, "FIRST_PAUSE", 30.0)
     ends(cluster, 3)
     reached = cluster.hosts[0].hold("folder")
     again = Planner(cluster, retries=2)
-    made = cluster.controller(again.first, again=again)
+    made = cluster.controller(again.first, planner=again)
 
     async def stop() -> None:
         await reached.wait()
@@ -185,10 +185,10 @@ async def test_in_the_pause(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, h
     """A stop (also asked by another process here) or a detach ends the run between two attempts, as the attempt ended
     whose verdict is recorded: the record, `show` and `ps` and the result agree.
     """
-    monkeypatch.setattr(attempts, "FIRST_PAUSE", 30.0)
+    monkeypatch.setattr(next_attempt, "FIRST_PAUSE", 30.0)
     ends(cluster, 3)
     again = Planner(cluster, retries=2, launch="beef")
-    made = cluster.controller(again.first, again=again)
+    made = cluster.controller(again.first, planner=again)
     made.stored.write_plan(to_json(made.plan))
     recorded = []
 
@@ -217,10 +217,10 @@ async def test_in_the_pause(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, h
 
 async def test_no_time_for_another(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """--timeout counts for all attempts together."""
-    monkeypatch.setattr(attempts, "FIRST_PAUSE", 100.0)
+    monkeypatch.setattr(next_attempt, "FIRST_PAUSE", 100.0)
     ends(cluster, 3)
     again = Planner(cluster, retries=2)
-    ended = await cluster.run(again.first, again=again, limits=Limits(run=50))
+    ended = await cluster.run(again.first, planner=again, limits=Limits(run=50))
     assert (ended.outcome, ended.attempt) == ("failed", 1)
     assert "the time limit leaves no room for another attempt" in cluster.said()
 
@@ -234,7 +234,7 @@ async def test_a_later_attempt_that_cannot_start(cluster: Cluster) -> None:
         cluster.hosts[0].engine.images.clear()
         return await again(attempt, spent)
 
-    ended = await cluster.run(again.first, again=gone)
+    ended = await cluster.run(again.first, planner=gone)
     assert (ended.outcome, ended.exit, ended.attempt) == ("failed", 1, 2)
     assert ended.failure is not None
     assert ended.failure.exit == 3
@@ -249,7 +249,7 @@ async def test_without_a_plan_there_is_no_other_attempt(cluster: Cluster) -> Non
     async def none(attempt: int, spent: float) -> NextAttempt | NoPlan:
         return NoPlan((PlanProblem("h1", "has no free port"),))
 
-    ended = await cluster.run(again.first, again=none)
+    ended = await cluster.run(again.first, planner=none)
     assert (ended.outcome, ended.attempt) == ("failed", 1)
     assert "there is no plan for attempt 2: h1: has no free port" in cluster.said()
 
@@ -273,7 +273,7 @@ async def test_the_next_attempt_is_planned_for_hosts_as_they_are_by_then(
     monkeypatch.setattr(replan, "probe_all", probed)
     ends(cluster, 3, 0)
     again = replan.Replan(planner, connector, [Host("h1"), Host("h2")], known, 8)
-    ended = await cluster.run(plan_for("h1", "h2", facts=known, retries=1), facts=known, again=again)
+    ended = await cluster.run(plan_for("h1", "h2", facts=known, retries=1), facts=known, planner=again)
 
     assert (ended.outcome, ended.attempt) == ("succeeded", 2), cluster.said()
     plan = cluster.store.need("r1").read_plan()
@@ -335,7 +335,7 @@ def test_pauses_grow_to_a_minute(attempt: int, seconds: float) -> None:
 async def test_max_duration_ends_a_run(cluster: Cluster) -> None:
     """Stopped, 124, not retried; what the others did of it is no failure, whoever's end is seen first."""
     again = Planner(cluster, retries=2, max_duration=60.0)
-    made = cluster.controller(again.first, again=again)
+    made = cluster.controller(again.first, planner=again)
 
     async def meanwhile() -> None:
         await until(lambda: any(isinstance(e, PhaseBegun) and e.phase == "follow" for e in cluster.events))
@@ -384,7 +384,7 @@ async def test_the_limit_counts_for_all_attempts(cluster: Cluster) -> None:
         asked.append(spent)
         return await again(attempt, spent)
 
-    ended = await cluster.run(again.first, again=note)
+    ended = await cluster.run(again.first, planner=note)
     assert (ended.outcome, ended.attempt) == ("succeeded", 2)
     assert len(asked) == 1
     assert 0 < asked[0] < 20
@@ -392,11 +392,11 @@ async def test_the_limit_counts_for_all_attempts(cluster: Cluster) -> None:
 
 async def test_no_attempt_when_the_limit_is_near(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pause would outlast it."""
-    monkeypatch.setattr(attempts, "FIRST_PAUSE", 59.0)
-    monkeypatch.setattr(attempts, "LONGEST_PAUSE", 100.0)
+    monkeypatch.setattr(next_attempt, "FIRST_PAUSE", 59.0)
+    monkeypatch.setattr(next_attempt, "LONGEST_PAUSE", 100.0)
     ends(cluster, 3)
     again = Planner(cluster, retries=1, max_duration=30.0)
-    ended = await cluster.run(again.first, again=again)
+    ended = await cluster.run(again.first, planner=again)
     assert (ended.outcome, ended.attempt) == ("failed", 1)
     assert "the time limit leaves no room for another attempt" in cluster.said()
 
@@ -423,7 +423,7 @@ async def test_a_full_disk_here_is_no_reason_to_lose_the_result(
     monkeypatch.setattr(StoredRun, "set_aside", full)
     ends(cluster, 3)
     again = Planner(cluster, retries=1)
-    ended = await cluster.run(again.first, again=again)
+    ended = await cluster.run(again.first, planner=again)
     assert (ended.outcome, ended.exit, ended.failure.exit if ended.failure else None) == ("failed", 1, 3)
     assert "No space left on device; attempt 2 is not begun" in cluster.said()
     assert cluster.left() == []

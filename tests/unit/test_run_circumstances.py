@@ -11,8 +11,8 @@ import pytest
 from distui.doctor.reach import Endpoint, Reached, ReachProblem, ReachReport
 from distui.plan.model import HostNetwork
 from distui.run import ask_network, circumstances, supervise
+from distui.run.attempt import Attempt
 from distui.run.circumstances import Turns
-from distui.run.controller import RunController
 from distui.run.events import LogLine, LogLines, RankChanged
 from distui.run.silence import Ledger
 from distui.run.state import RunState, apply
@@ -150,7 +150,7 @@ async def test_a_host_out_of_reach_is_not_asked(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(ask_network, "prove", proved)
     run.known.lost_since["h3"] = 0.0
-    found = await ask_network.ask_network(run)
+    found = await ask_network.ask_network(run.attempt)
     assert [(end.host, end.port, end.also) for end in asked] == [("h1", 0, ()), ("h2", 0, ())]
     assert found == NetworkFound((), ("h3 is out of reach: its network could not be asked about",))
     for host in run.hosts.values():
@@ -168,7 +168,7 @@ async def test_asking_takes_a_bounded_time(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(ask_network, "prove", never)
     monkeypatch.setattr(ask_network, "SECONDS", 0.05)
-    assert await ask_network.ask_network(run) == NetworkFound()
+    assert await ask_network.ask_network(run.attempt) == NetworkFound()
     for host in run.hosts.values():
         await host.link.close()
 
@@ -183,13 +183,13 @@ async def test_the_network_is_asked_once_for_a_failure_and_for_the_silent(
     use_fake_follower(monkeypatch, cluster.connector)
     asked: list[str] = []
 
-    async def ask(run: RunController) -> NetworkFound:
-        asked.append(run.plan.run_id)
+    async def ask(attempt: Attempt) -> NetworkFound:
+        asked.append(attempt.plan.run_id)
         return NetworkFound(("h1 does not answer",), ("it was asked late",))
 
     monkeypatch.setattr(circumstances, "ask_network", ask)
 
-    async def tell(run: RunController) -> None:
+    async def tell(attempt: Attempt) -> None:
         """Of a run that lives nothing is asked here."""
 
     monkeypatch.setattr(supervise, "tell_network", tell)

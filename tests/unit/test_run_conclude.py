@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from distui.errors import ExitCode, HostUnreachable, SessionLost
+from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.run import cleanup, conclude, history
 from distui.run.adopt import plan_of
@@ -42,10 +43,10 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return made
 
 
-def started(cluster: Cluster) -> RunController:
+def started(cluster: Cluster, plan: RunPlan | None = None, **options: Any) -> RunController:
     """A run of two ranks with a launch of its own, recorded here."""
-    plan = cluster.plan(launch="beef")
-    controller = cluster.controller(plan)
+    plan = plan or cluster.plan(launch="beef")
+    controller = cluster.controller(plan, **options)
     controller.stored.write_plan(to_json(plan))
     return controller
 
@@ -70,13 +71,15 @@ async def again(cluster: Cluster, controller: RunController, **options: object) 
 
 
 def two_readers(
-    cluster: Cluster, folder: Path, controller: RunController
+    cluster: Cluster, folder: Path, controller: RunController, found: frozenset[int] = frozenset()
 ) -> tuple[Cluster, RunController, RunController]:
-    """The same hosts as another machine sees them, and who takes the run up here and there."""
+    """The same hosts as another machine sees them, and who takes the run up here, and there, where some tasks were
+    `found` before.
+    """
     elsewhere = Cluster(folder / "elsewhere", 0)
     elsewhere.hosts, elsewhere.connector = cluster.hosts, cluster.connector
-    here, there = (one.controller(controller.plan, adopted=True) for one in (cluster, elsewhere))
-    return elsewhere, here, there
+    here = cluster.controller(controller.plan, adopted=True)
+    return elsewhere, here, elsewhere.controller(controller.plan, adopted=True, found=found)
 
 
 async def killed_at(cluster: Cluster, controller: RunController, verb: str, code: int) -> None:
@@ -108,12 +111,11 @@ async def test_a_clean_up_that_was_killed_is_finished_with_the_same_verdict(
     cluster: Cluster, verb: str, code: int
 ) -> None:
     """At every step that removes something the verdict is on the disk; before that, all is there to judge by."""
-    controller = started(cluster)
-    if verb in ("visit", "put"):
-        await _started_first(cluster, controller)
+    held_up_later = verb in ("visit", "put")
+    controller = await _started_first(cluster) if held_up_later else started(cluster)
     await killed_at(cluster, controller, verb, code)
     row = history.stored_row(controller.stored)
-    if verb not in ("visit", "put"):
+    if not held_up_later:
         assert (row.state, row.exit, row.cleaned) == (("failed", 1, False) if code else ("succeeded", 0, False))
     ended = await again(cluster, controller)
     assert (ended.outcome, ended.exit, ended.leftovers) == (("failed", 1, ()) if code else ("succeeded", 0, ()))
@@ -123,13 +125,11 @@ async def test_a_clean_up_that_was_killed_is_finished_with_the_same_verdict(
     assert (row.state, row.over) == ("failed" if code else "succeeded", True)
 
 
-async def _started_first(cluster: Cluster, controller: RunController) -> None:
+async def _started_first(cluster: Cluster, plan: RunPlan | None = None) -> RunController:
     """The launch uses these verbs too: they are held up only after it."""
-    controller.detach = True
-    await cluster.drive(controller)
-    controller.__init__(  # type: ignore[misc]
-        controller.plan, connector=cluster.connector, stored=controller.stored, facts=controller.facts, adopted=True
-    )
+    first = started(cluster, plan, detach=True)
+    await cluster.drive(first)
+    return cluster.controller(first.plan, facts=first.attempt.facts, adopted=True)
 
 
 async def test_the_verdict_is_written_before_the_first_removal(cluster: Cluster) -> None:
@@ -158,8 +158,7 @@ async def test_the_verdict_is_written_before_the_first_removal(cluster: Cluster)
 
 async def test_a_stop_of_a_run_that_has_ended_changes_nothing(cluster: Cluster) -> None:
     """It was kept; one of its containers is gone by now; a stop removes the rest."""
-    controller = started(cluster)
-    controller.keep = True
+    controller = started(cluster, keep=True)
     first = await cluster.drive(controller, end_all(cluster, 0, 3))
     assert first.outcome == "failed"
     cluster.hosts[1].containers.clear()
@@ -180,10 +179,7 @@ async def test_a_clean_up_that_was_killed_is_finished_with_the_containers_kept(
     has labels only; a stop removes them.
     """
     plan = cluster.plan(launch="beef", keep=True)
-    controller = cluster.controller(plan)
-    controller.stored.write_plan(to_json(plan))
-    if verb == "forget":
-        await _started_first(cluster, controller)
+    controller = await _started_first(cluster, plan) if verb == "forget" else started(cluster, plan)
     await killed_at(cluster, controller, verb, code)
     outcome = "failed" if code else "succeeded"
     kept = ["h1: distui-r1-0", "h2: distui-r1-1"]
@@ -227,8 +223,7 @@ async def test_the_file_of_a_success_is_asked_of_our_container(cluster: Cluster)
 
 async def test_a_stop_that_finds_nothing_running_is_not_why_the_run_ended(cluster: Cluster) -> None:
     """Nobody followed it; a rank had failed by itself."""
-    controller = started(cluster)
-    controller.detach = True
+    controller = started(cluster, detach=True)
     await cluster.drive(controller)
     await end_all(cluster, 0, 3)
     stopping = cluster.controller(controller.plan, adopted=True)
@@ -256,13 +251,12 @@ async def test_another_machine_gives_the_verdict_that_the_hosts_have(cluster: Cl
 
 async def test_who_is_slower_is_waited_for_and_gives_the_same_verdict(cluster: Cluster, tmp_path: Path) -> None:
     """Two machines follow one run: the containers stay until both have read them."""
-    controller = started(cluster)
-    controller.detach = True
+    controller = started(cluster, detach=True)
     await cluster.drive(controller)
     elsewhere, first, second = two_readers(cluster, tmp_path, controller)
 
     async def both_read() -> None:
-        marks = [f"{FOLDER.format('h1')}/reader-{run.reader}" for run in (first, second)]
+        marks = [f"{FOLDER.format('h1')}/reader-{run.attempt.run.reader}" for run in (first, second)]
         await until(lambda: all(mark in cluster.hosts[0].files for mark in marks))
         await end_all(cluster, 0, 3)
 
@@ -343,11 +337,11 @@ async def test_who_leaves_while_another_is_to_judge_records_nothing(
     """Not all that the job asks for is known here; the mark of the one who leaves is gone."""
     monkeypatch.setattr(conclude, "OTHERS_SECONDS", 1000.0)
     controller = started(cluster)
-    controller.plan = replace(controller.plan, unchecked=("same",))
+    controller.attempt.plan = replace(controller.plan, unchecked=("same",))
     folder = FOLDER.format("h1")
 
     async def leave() -> None:
-        await until(lambda: f"{folder}/reader-{controller.reader}" in cluster.hosts[0].files)
+        await until(lambda: f"{folder}/reader-{controller.attempt.run.reader}" in cluster.hosts[0].files)
         cluster.hosts[0].files[f"{folder}/reader-another"] = b""
         await end_all(cluster, 0, 0)
         await until(lambda: controller.known.all_in)
@@ -355,7 +349,7 @@ async def test_who_leaves_while_another_is_to_judge_records_nothing(
 
     ended = await cluster.drive(controller, leave())
     assert (ended.outcome, ended.exit, controller.recorded) == ("detached", 0, None)
-    assert f"{folder}/reader-{controller.reader}" not in cluster.hosts[0].files
+    assert f"{folder}/reader-{controller.attempt.run.reader}" not in cluster.hosts[0].files
     assert not (controller.stored.path / FILE).exists()
     assert [len(host.containers) for host in cluster.hosts] == [1, 1]
 
@@ -390,8 +384,7 @@ async def test_hosts_that_hang_are_not_waited_for_one_after_another(
 
 async def test_containers_removed_while_nobody_followed_are_said_and_blamed_on_nobody(cluster: Cluster) -> None:
     """`docker container prune`: how they ended is not known, and that what they said is missing is said."""
-    controller = started(cluster)
-    controller.detach = True
+    controller = started(cluster, detach=True)
     await cluster.drive(controller)
     await end_all(cluster, 0, 0)
     cluster.hosts[0].containers.clear()
@@ -404,8 +397,7 @@ async def test_containers_removed_while_nobody_followed_are_said_and_blamed_on_n
 
 async def test_an_end_that_nobody_can_know_any_more_stays_with_the_failure_it_names(cluster: Cluster) -> None:
     """A container was removed unread, and the other rank failed: whoever comes after the clean-up says the same."""
-    controller = started(cluster)
-    controller.detach = True
+    controller = started(cluster, detach=True)
     await cluster.drive(controller)
     await end_all(cluster, 0, 3)
     cluster.hosts[0].containers.clear()
@@ -419,13 +411,12 @@ async def test_an_end_that_nobody_can_know_any_more_stays_with_the_failure_it_na
 
 async def test_the_duration_is_the_run_s_and_not_that_of_the_attach(cluster: Cluster) -> None:
     """It began long before it was taken up."""
-    controller = started(cluster)
-    controller.detach = True
+    controller = started(cluster, detach=True)
     await cluster.drive(controller)
     await end_all(cluster, 0, 0)
-    ended = await again(cluster, controller, began=controller.began - 100.0)
+    ended = await again(cluster, controller, began=controller.attempt.run.began - 100.0)
     assert 100.0 <= ended.took < 200.0
-    assert cluster.of(RunOpened)[0].began == controller.began - 100.0
+    assert cluster.of(RunOpened)[0].began == controller.attempt.run.began - 100.0
 
 
 async def test_a_roll_back_that_was_killed_is_finished_as_what_it_was(cluster: Cluster) -> None:
@@ -505,12 +496,11 @@ async def _again_with(cluster: Cluster, controller: RunController, meanwhile: Aw
 
 async def test_what_outlived_a_run_on_a_host_out_of_reach_is_stopped(cluster: Cluster) -> None:
     """torchrun could do without that node, and the run succeeded: who cleans up does not wait for it to end."""
-    controller = started(cluster)
-    controller.detach = True
+    controller = started(cluster, detach=True)
     await cluster.drive(controller)
     cluster.hosts[0].containers[0].end(0)
     result = RunEnded(time.time(), "succeeded", 0)
-    assert keep_here(controller.stored, record_of(controller.token, "ann@desk", result, controller.state))
+    assert keep_here(controller.stored, record_of(controller.attempt.token, "ann@desk", result, controller.state))
     ended = await again(cluster, controller)
     assert (ended.outcome, ended.exit, ended.leftovers) == ("succeeded", 0, ())
     assert cluster.left() == []
@@ -520,15 +510,16 @@ async def test_a_log_that_somebody_else_has_not_got_keeps_its_container(cluster:
     """Here the log of rank 1 was emptied: a reader elsewhere that is done leaves its container. Who stops the run
     removes all.
     """
-    controller = started(cluster)
-    controller.detach = True
+    controller = started(cluster, detach=True)
     await cluster.drive(controller)
     elsewhere, first, second = two_readers(cluster, tmp_path, controller)
     first.known.unread_tasks = lambda: frozenset({1})  # type: ignore[method-assign]
 
     async def both_read() -> None:
         held = cluster.hosts[1].files
-        await until(lambda: all(f"{FOLDER.format('h2')}/reader-{run.reader}" in held for run in (first, second)))
+        await until(
+            lambda: all(f"{FOLDER.format('h2')}/reader-{run.attempt.run.reader}" in held for run in (first, second))
+        )
         await end_all(cluster, 0, 0)
 
     await asyncio.gather(cluster.drive(first), elsewhere.drive(second), both_read())
@@ -549,18 +540,16 @@ async def test_who_comes_when_a_run_is_being_removed(cluster: Cluster, tmp_path:
     """The hosts had its containers when they were asked, and have none when they are read: its end is what is recorded
     there, else nobody's to tell. No line of it is here, which is said.
     """
-    controller = started(cluster)
-    controller.detach = True
+    controller = started(cluster, detach=True)
     await cluster.drive(controller)
-    elsewhere, here, late = two_readers(cluster, tmp_path, controller)
-    late.met = frozenset({0, 1})
+    elsewhere, here, late = two_readers(cluster, tmp_path, controller, frozenset({0, 1}))
     await asyncio.gather(cluster.drive(here), end_all(cluster, 0, 3))
     assert cluster.left() == []
     if verdict:
         record = end_here(here.stored)
         assert record is not None
         for host in cluster.hosts:
-            files = {"launched": f"me@here\n1\n{controller.token}\n", "verdict": record.text("r1")}
+            files = {"launched": f"me@here\n1\n{controller.attempt.token}\n", "verdict": record.text("r1")}
             host.files |= {f"{FOLDER.format(host.name)}/{name}": text.encode() for name, text in files.items()}
     ended = await elsewhere.drive(late)
     assert (ended.outcome, ended.failure and ended.failure.rank) == (("failed", 1) if verdict else ("unknown", None))
@@ -636,11 +625,9 @@ async def test_a_host_that_says_so_late_keeps_what_others_have_not_got(
 
 async def test_a_stop_of_a_run_that_is_taken_up_is_said_on_its_hosts(cluster: Cluster) -> None:
     """`distui stop` where nobody here follows it: before the ranks are stopped, for those who do elsewhere."""
-    controller = started(cluster)
-    controller.detach = True
+    controller = started(cluster, detach=True)
     await cluster.drive(controller)
-    stopping = cluster.controller(controller.plan, adopted=True)
-    stopping.signs = "bob@laptop"
+    stopping = cluster.controller(controller.plan, adopted=True, stopped_as="bob@laptop")
     stopping.request_stop("user", exit=ExitCode.TERMINATED)
     await cluster.drive(stopping)
     for host in cluster.hosts:
@@ -674,9 +661,9 @@ async def test_who_can_not_check_all_leaves_the_verdict_to_who_can(cluster: Clus
     held = cluster.hosts[0].files
 
     async def first_done_elsewhere() -> None:
-        marks = [f"{FOLDER.format('h1')}/reader-{run.reader}" for run in (owner, other)]
+        marks = [f"{FOLDER.format('h1')}/reader-{run.attempt.run.reader}" for run in (owner, other)]
         await until(lambda: all(mark in held for mark in marks))
-        owner.watch.take = _once(owner.watch.take, until(lambda: other.known.all_in))  # type: ignore[method-assign]
+        owner.attempt.watch.take = _once(owner.attempt.watch.take, until(lambda: other.known.all_in))  # type: ignore[method-assign]
         await end_all(cluster, 0, 0)
 
     one, two, _ = await asyncio.gather(cluster.drive(owner), elsewhere.drive(other), first_done_elsewhere())

@@ -14,7 +14,8 @@ import pytest
 
 from distui.errors import ExitCode, HostCommandError, HostUnreachable
 from distui.run import outbox
-from distui.run.controller import Limits, RunController
+from distui.run.attempt import Limits
+from distui.run.controller import RunController
 from distui.run.events import (
     FailureFound,
     HostChanged,
@@ -315,7 +316,7 @@ async def test_a_reader_that_goes_away_ends_the_controller(cluster: Cluster, mon
             await until(lambda: len(cluster.hosts[1].containers) > 0)
             for number in range(100):
                 cluster.hosts[0].news.put_nowait(Note(f"note {number}"))
-            await until(controller._outbox.full)
+            await until(controller.attempt.run.events._outbox.full)
     assert [c.status for h in cluster.hosts for c in h.containers] == ["running", "running"]
 
 

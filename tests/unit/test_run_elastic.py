@@ -11,7 +11,7 @@ import pytest
 from distui.errors import HostUnreachable
 from distui.plan.model import RunPlan
 from distui.run import elastic
-from distui.run.controller import Limits
+from distui.run.attempt import Limits
 from distui.run.events import FailureFound, HostChanged, PhaseBegun, RankChanged, RanksRestarted
 from distui.run.followed import Lost
 from distui.run.recorded import stored_events

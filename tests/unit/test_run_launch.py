@@ -9,11 +9,12 @@ import pytest
 
 from distui.errors import HostAuthError, HostCommandError, HostUnreachable, SessionLost
 from distui.plan.model import RunPlan
-from distui.run import launch
-from distui.run.controller import RunController
+from distui.run import controller as controller_module
+from distui.run.attempt import Attempt
 from distui.run.events import PhaseBegun, RankChanged, StopAsked, TaskStarted
 from distui.run.folder import Claim
 from distui.run.launch_leases import PortsTaken
+from distui.run.launch_steps import LaunchOptions
 from distui.run.replan import NextAttempt
 from distui.session import Completed
 from fakehosts.hosts import FakeHost
@@ -537,10 +538,10 @@ async def test_ports_are_not_changed_over_what_could_not_be_undone(
     plan = cluster.plan()
     tried: list[RunPlan] = []
 
-    async def refuse(run: RunController) -> None:
-        tried.append(run.plan)
+    async def refuse(attempt: Attempt, options: LaunchOptions) -> None:
+        tried.append(attempt.plan)
         if stopped:
-            run.request_stop("user")
+            attempt.run.requests.ask_stop("user")
         refusal = PortsTaken([])
         refusal.leftovers = ("h1: a folder",)
         raise refusal
@@ -548,8 +549,8 @@ async def test_ports_are_not_changed_over_what_could_not_be_undone(
     async def again(*_: object) -> NextAttempt:
         return NextAttempt(plan, {})
 
-    monkeypatch.setattr(launch, "_launch", refuse)
-    ended = await cluster.run(plan, again=again)
+    monkeypatch.setattr(controller_module, "launch", refuse)
+    ended = await cluster.run(plan, planner=again)
     assert (ended.outcome, ended.leftovers) == ("stopped" if stopped else "launch_failed", ("h1: a folder",))
     assert tried == [plan]
 

@@ -303,7 +303,7 @@ async def test_a_port_that_the_job_names_is_refused(cluster: Cluster) -> None:
     """Exit 3 with who takes it, where, and what to do; not even --force shares it."""
     rival = rival_of(cluster)
     plans = [cluster.plan(run_id=name, master_port=7777) for name in ("a", "b")]
-    ended = await both(cluster, plans[0], rival, plans[1], force=True, again=planning(plans[1]))
+    ended = await both(cluster, plans[0], rival, plans[1], force=True, planner=planning(plans[1]))
 
     assert [e.exit for e in ended] == [0, 3]
     assert "h1: port 7777 is being taken by a launch of ann@desk since" in rival.said()
@@ -321,7 +321,7 @@ async def test_a_port_that_the_plan_chose_is_changed(cluster: Cluster) -> None:
         assert (attempt, spent) == (1, 0.0)
         return NextAttempt(cluster.plan(run_id="b", taken=taken), {})
 
-    ended = await both(cluster, first, rival, second, again=again)
+    ended = await both(cluster, first, rival, second, planner=again)
     recorded = from_json(rival.store.adopt("b").read_plan() or {})
 
     assert [e.exit for e in ended] == [0, 0]
@@ -363,7 +363,7 @@ async def test_it_is_given_up_after_some_plans(cluster: Cluster) -> None:
         asked.append(taken)
         return NextAttempt(second, {})
 
-    ended = await both(cluster, first, rival, second, again=again)
+    ended = await both(cluster, first, rival, second, planner=again)
     assert [e.exit for e in ended] == [0, 3]
     assert "start it again" in rival.said()
     assert asked == [{"h1": {first.master_port}}] * 4
@@ -374,7 +374,7 @@ async def test_a_job_s_port_is_not_one_that_the_plan_chose_on_another_host(clust
     rival, first = rival_of(cluster), cluster.plan(run_id="a", master_port=7777)
     reason = "port 7777: free on h2, outside its ephemeral range 32768-60999"
     second = replace(cluster.plan(run_id="b", master_port=7777), reasons=(reason,))
-    ended = await both(cluster, first, rival, second, again=planning(second))
+    ended = await both(cluster, first, rival, second, planner=planning(second))
 
     assert own_ports(second.reasons) == (("h2", 7777),)
     assert [e.exit for e in ended] == [0, 3]
@@ -426,16 +426,16 @@ async def test_a_port_that_somebody_listens_on_by_now(cluster: Cluster) -> None:
         return NextAttempt(cluster.plan(taken=taken), {})
 
     first = cluster.plan()
-    assert (await cluster.run(first, again=again)).exit == 0
+    assert (await cluster.run(first, planner=again)).exit == 0
     assert asked == [{"h1": {first.master_port}}]
     cluster.events.clear()
 
     host.cannot_listen = "Address already in use"
-    assert (await cluster.run(cluster.plan(run_id="b", master_port=7777), again=again)).exit == 3
+    assert (await cluster.run(cluster.plan(run_id="b", master_port=7777), planner=again)).exit == 3
     assert "h1: can't listen on 10.0.0.11:7777: Address already in use" in cluster.said()
     labels = dict(cluster.plan(run_id="other", master_port=7777).tasks[0].labels)
     host.marks["/tmp/distui-task-x.0"] = json.dumps(labels)
-    assert (await cluster.run(cluster.plan(run_id="c", master_port=7777), again=again)).exit == 3
+    assert (await cluster.run(cluster.plan(run_id="c", master_port=7777), planner=again)).exit == 3
     assert "h1: port 7777 is used by run other of ann@desk" in cluster.said()
     assert len(asked) == 1
 
