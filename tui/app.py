@@ -25,7 +25,8 @@ from tui import clipboard, history
 from tui import theme as themes
 from tui.actions import Action, bindings
 from tui.bars import TopBar
-from tui.base import View, ViewName, work
+from tui.base import View
+from tui.context import ViewName, work
 from tui.desk import Desk, HostNews, LiveRun
 from tui.glyphs import ASCII, UNICODE, AsciiSigns, Glyphs
 from tui.keys import actions_here
@@ -40,6 +41,10 @@ NEWS_EVERY = 0.5
 """Seconds between two repaints for news of the hosts."""
 RUNS_EVERY = 10.0
 """Seconds between two questions for the runs on the hosts."""
+
+
+Keymap = tuple[Mapping[str, str], tuple[str, ...]]
+"""Action id -> keys where they are not as usual, and what was wrong in the config file (`tui.registry.keymap_of`)."""
 
 
 def _palette() -> type[Provider]:
@@ -81,7 +86,7 @@ class DistuiApp(Places):
         start: ViewName | LiveRun = "hosts",
         theme: str = "",
         ascii: bool = False,
-        keymap: Mapping[str, str] | None = None,
+        keymap: Keymap = ({}, ()),
     ) -> None:
         self.DEFAULT_MODE = start if isinstance(start, str) else "runs"  # type: ignore[misc]  # read by __init__
         super().__init__()
@@ -91,7 +96,7 @@ class DistuiApp(Places):
         self._found: Found | None = None
         self.runs_known = False
         self.glyphs: Glyphs = ASCII if ascii else UNICODE
-        self.keymap, self._complaints = self._checked(keymap or {})
+        self.keymap, self._complaints = keymap
         self.opening = start
         self.bug: Exception | None = None
         self.leaving: Leaving | None = None
@@ -104,15 +109,6 @@ class DistuiApp(Places):
         for found in themes.THEMES:
             self.register_theme(found)
         self.theme = self._first_theme(theme)
-
-    @staticmethod
-    def _checked(keymap: Mapping[str, str]) -> tuple[Mapping[str, str], tuple[str, ...]]:
-        if not keymap:
-            return {}, ()
-        from tui.registry import checked_keymap, with_keys_taken
-
-        good, wrong = checked_keymap(keymap)
-        return with_keys_taken(good), wrong
 
     # Colours.
 

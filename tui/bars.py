@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -14,12 +14,10 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from tui.actions import Action
+from tui.context import ViewLike, app_of, desk_of, glyphs_of, look_of, view_of
 from tui.keys import actions_here, keys_of
 from tui.paint import Line
 from tui.theme import Palette
-
-if TYPE_CHECKING:
-    from tui.base import View
 
 VIEWS = (("1", "Hosts"), ("2", "Jobs"), ("3", "Runs"), ("4", "Doctor"))
 
@@ -36,16 +34,13 @@ class Bar(Widget):
 
     def render_line(self, y: int) -> Strip:
         """See textual's line API."""
-        look = self.view.look
+        look = look_of(self)
         return self.line(self.size.width, look).cut(self.size.width).strip(self.size.width, self.rich_style)
 
     @property
-    def view(self) -> View:
+    def view(self) -> ViewLike:
         """The screen it is on."""
-        from tui.base import View
-
-        assert isinstance(self.screen, View)
-        return self.screen
+        return view_of(self)
 
 
 class TopBar(Bar):
@@ -70,13 +65,13 @@ class TopBar(Bar):
         return line.ends_with(self._right(width - line.width - 2, look), width)
 
     def _right(self, room: int, look: Palette) -> Line:
-        clock, leaving = time.strftime("%H:%M:%S"), self.view.leaving
+        clock, leaving = time.strftime("%H:%M:%S"), app_of(self).leaving
         if leaving is not None:
             return Line().put(leaving.words(), look.watch).cut(max(0, room - 1)).gap(1)
-        words = self.view.desk.title
-        if self.view.desk.following and not self.view.desk.leash:
+        words = desk_of(self).title
+        if desk_of(self).following and not desk_of(self).leash:
             words = "quit detaches, runs go on"
-        if self.view.desk.readonly:
+        if desk_of(self).readonly:
             words = f"read-only  {words}"
         if len(words) + len(clock) + 4 <= room:
             return Line().put(words, look.muted).gap(3).put(clock, look.faint).gap(1)
@@ -88,7 +83,7 @@ class Crumbs(Bar):
 
     def line(self, width: int, look: Palette) -> Line:
         """See Bar. The crumbs win over the headline when there is little room."""
-        glyphs = self.view.glyphs
+        glyphs = glyphs_of(self)
         *path, last = self.view.crumbs or ("",)
         line = Line().gap(1)
         for part in path:
@@ -122,16 +117,16 @@ class KeyBar(Bar):
 
     def _word(self, action: Action, look: Palette) -> Line:
         click = f"screen.do('{action.id}')"
-        key = keys_of(action, self.view.keymap)[0]
+        key = keys_of(action, app_of(self).keymap)[0]
         return Line().put(key, look.key, click=click).gap(1).put(self.view.title_of(action), look.muted, click=click)
 
     def _chips(self, actions: list[Action], look: Palette) -> Line:
         line = Line()
-        if self.view.desk.readonly:
+        if desk_of(self).readonly:
             return line
         for action in actions:
             click = f"screen.do('{action.id}')"
-            key = keys_of(action, self.view.keymap)[0]
+            key = keys_of(action, app_of(self).keymap)[0]
             line.put(f" {key} ", look.chip, click=click).gap(1).put(action.title, look.muted, click=click).gap(2)
         return line
 

@@ -1,13 +1,9 @@
-"""What every screen is made from, and how screens reach the desk, the app's news and each other.
-
-Screens know the app only by `AppLike`: what is here can be used without importing `tui.app`.
-"""
+"""What every screen is made from. Screens know the app only by `tui.context.AppLike`."""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
-from weakref import finalize
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -16,11 +12,11 @@ from textual.dom import DOMNode
 from textual.events import DescendantFocus
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.worker import Worker
 
-from distui.errors import DistuiError
-from tui.actions import Action, bindings
+from tui.actions import Action
 from tui.bars import Crumbs, FilterBar, KeyBar, TopBar
+from tui.commands import CommandBar
+from tui.context import ViewName, app_of, desk_of, work
 from tui.glyphs import Glyphs
 from tui.keys import actions_here
 from tui.paint import Line
@@ -28,112 +24,15 @@ from tui.theme import Palette
 
 if TYPE_CHECKING:
     from distui.run.board import Board
-    from distui.run.discover import Found
-    from distui.run.history import RunRow
-    from tui.desk import Desk, JobFile, LiveRun
+    from tui.desk import Desk
     from tui.leaving import Leaving
 
 WIDTHS = [(0, "-w0"), (80, "-w80"), (100, "-w100"), (120, "-w120"), (180, "-w180")]
 HEIGHTS = [(0, "-h0"), (24, "-h24"), (30, "-h30"), (45, "-h45")]
 """Classes a screen has from so many columns and rows on; just one of each."""
 
-ViewName = Literal["hosts", "jobs", "runs", "doctor"]
-
 FILTER = Action("filter", "filter", ("slash",), "View", footer=True, help="Show only rows that contain the text.")
 """For screens with a list: they get `filter_text` and `filter_changed`."""
-
-
-class AppLike(Protocol):
-    """What screens may use of the app."""
-
-    desk: Desk
-    board: Board
-    rows: tuple[RunRow, ...]
-    runs_known: bool
-    glyphs: Glyphs
-    keymap: Mapping[str, str]
-    leaving: Leaving | None
-    drafts: dict[str, str]
-    """Texts of job files that were edited here and are not saved, by path."""
-
-    @property
-    def look(self) -> Palette: ...
-
-    @property
-    def found(self) -> Found: ...
-
-    def tell(self, words: str, *, level: Literal["info", "warning", "error"] = "info") -> None: ...
-
-    def tell_error(self, error: DistuiError) -> None: ...
-
-    async def confirm(self, title: str, lines: Sequence[str], yes: str) -> bool: ...
-
-    def probe(self, names: Sequence[str]) -> None: ...
-
-    def ask_runs(self) -> None: ...
-
-    def show_view(self, name: ViewName) -> None: ...
-
-    def open_host(self, name: str) -> None: ...
-
-    def open_launch(self, job: JobFile | None, marked: tuple[str, ...], *, new: bool = False) -> None: ...
-
-    def open_run(self, live: LiveRun) -> None: ...
-
-    def follow_run(self, run: str) -> None: ...
-
-    def open_text(self, title: str, text: str) -> None: ...
-
-    def copy(self, text: str) -> None: ...
-
-
-def app_of(node: DOMNode) -> AppLike:
-    """The app as screens and widgets may use it."""
-    return cast(AppLike, node.app)
-
-
-def desk_of(node: DOMNode) -> Desk:
-    """Everything the app may ask of the core."""
-    return app_of(node).desk
-
-
-def look_of(node: DOMNode) -> Palette:
-    """The styles of the theme in use."""
-    return app_of(node).look
-
-
-def glyphs_of(node: DOMNode) -> Glyphs:
-    """The signs in use."""
-    return app_of(node).glyphs
-
-
-def work(node: DOMNode, job: Coroutine[Any, Any, None], *, name: str, group: str = "", alone: bool = True) -> None:
-    """Do `job` beside the screen. What it raises on purpose is told in words; it ends with the node.
-
-    Jobs of one group replace each other (`alone`). Runs must not live in here: the desk owns them.
-    """
-
-    node.run_worker(_Guarded(node, job), name=name, group=group or name, exclusive=alone)
-
-
-class _Guarded:
-    """A job whose errors become words. One that is given up before its first step (another of its group came, the
-    app was closed) is closed, else Python complains of a coroutine that was never awaited.
-    """
-
-    def __init__(self, node: DOMNode, job: Coroutine[Any, Any, None]) -> None:
-        self._node = node
-        self._job = job
-        finalize(self, job.close).atexit = False
-
-    def __await__(self) -> Generator[Any, None, None]:
-        return self._told().__await__()
-
-    async def _told(self) -> None:
-        try:
-            await self._job
-        except DistuiError as error:
-            app_of(self._node).tell_error(error)
 
 
 class View(Screen[None]):
@@ -167,8 +66,6 @@ class View(Screen[None]):
         yield Crumbs()
         with Vertical(id="body"):
             yield from self.compose_body()
-        from tui.commands import CommandBar
-
         yield FilterBar()
         yield CommandBar()
         yield KeyBar()
@@ -293,8 +190,6 @@ class View(Screen[None]):
 
     def open_command(self, text: str = "") -> None:
         """Open the row for typed commands."""
-        from tui.commands import CommandBar
-
         self.query_one(CommandBar).open(text)
 
     def focus_main(self) -> None:
@@ -323,9 +218,3 @@ class View(Screen[None]):
     def find_action(self, word: str) -> Action | None:
         """The action at hand with that id or `:` command."""
         return next((a for a in actions_here(self) if word in (a.command, a.id)), None)
-
-
-__all__ = [
-    "FILTER", "Action", "AppLike", "Line", "View", "ViewName", "Worker",
-    "app_of", "bindings", "desk_of", "glyphs_of", "look_of", "work",
-]  # fmt: skip

@@ -8,31 +8,29 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.dom import DOMNode
+from textual.screen import Screen
 from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
 from distui.whole import whole
 from tui import history
-from tui.base import View, app_of
+from tui.context import app_of, desk_of, view_of
 from tui.keys import actions_here
 
-if TYPE_CHECKING:
-    from tui.app import DistuiApp
 
-
-def nodes_here(screen: View) -> tuple[DOMNode, ...]:
+def nodes_here(screen: Screen[Any]) -> tuple[DOMNode, ...]:
     """Who may know a command: the focused widget, what it lies in, the screen, the app."""
-    start: DOMNode = screen.main_focus or screen
+    start: DOMNode = view_of(screen).main_focus or screen
     return tuple(start.ancestors_with_self)
 
 
-def words_here(screen: View) -> tuple[str, ...]:
+def words_here(screen: Screen[Any]) -> tuple[str, ...]:
     """Every command word that works here."""
     found = {action.command for action in actions_here(screen) if action.command}
     for node in nodes_here(screen):
@@ -40,7 +38,7 @@ def words_here(screen: View) -> tuple[str, ...]:
     return tuple(sorted(found - {"number", "history", ""}))
 
 
-def arguments_of(screen: View, word: str) -> Iterable[str]:
+def arguments_of(screen: Screen[Any], word: str) -> Iterable[str]:
     """What may follow a command word."""
     for node in nodes_here(screen):
         complete = getattr(node, f"complete_{word}", None)
@@ -49,7 +47,7 @@ def arguments_of(screen: View, word: str) -> Iterable[str]:
     return ()
 
 
-def run_command(screen: View, text: str) -> str:
+def run_command(screen: Screen[Any], text: str) -> str:
     """Do a typed command on the screen. Returns what is wrong in words, or ""."""
     word, _, argument = text.strip().partition(" ")
     if not word:
@@ -62,9 +60,9 @@ def run_command(screen: View, text: str) -> str:
         if callable(method):
             method(argument.strip())
             return ""
-    action = screen.find_action(word)
+    action = view_of(screen).find_action(word)
     if action is not None:
-        screen.call_later(screen.action_do, action.id)
+        view_of(screen).run_later(action.id)
         return ""
     near = difflib.get_close_matches(word, words_here(screen), n=1, cutoff=0.5)
     return f"there is no command {word}" + (f"; did you mean {near[0]}?" if near else "; ? shows what there is")
@@ -73,7 +71,7 @@ def run_command(screen: View, text: str) -> str:
 class Suggest(Suggester):
     """Completes a command word, then its argument."""
 
-    def __init__(self, screen: View) -> None:
+    def __init__(self, screen: Screen[Any]) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
         self._screen = screen
 
@@ -115,15 +113,13 @@ class CommandBar(Horizontal):
 
     def compose(self) -> ComposeResult:
         """See textual."""
-        assert isinstance(self.screen, View)
         yield Static(":")
         yield Input(placeholder="command; tab completes", compact=True, suggester=Suggest(self.screen))
 
     @property
     def history(self) -> list[str]:
         """Commands typed in this session and those before, the newest last."""
-        app: DistuiApp = self.app  # type: ignore[assignment]
-        return app.command_history
+        return app_of(self).command_history
 
     def open(self, text: str = "") -> None:
         """Show the row and put the cursor in it."""
@@ -137,20 +133,18 @@ class CommandBar(Horizontal):
     def close(self) -> None:
         """Hide the row; the screen has the keys again."""
         self.remove_class("-open")
-        if isinstance(self.screen, View):
-            self.screen.focus_back()
+        view_of(self).focus_back()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Do it; what is wrong is said, and the row stays."""
         event.stop()
         text = event.value.strip()
-        assert isinstance(self.screen, View)
         screen = self.screen
         self.close()
         if not text:
             return
         self.history[:] = history.added(self.history, text)
-        history.save(screen.desk.history, text)
+        history.save(desk_of(screen).history, text)
         wrong = run_command(screen, text)
         if wrong:
             app_of(self).tell(wrong, level="warning")

@@ -7,7 +7,8 @@ from functools import partial
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from tui.base import View, app_of
+from tui.base import View
+from tui.context import app_of
 from tui.keys import actions_here, keys_of
 
 

@@ -11,7 +11,8 @@ from textual.screen import Screen
 from distui.run.lines import safe
 from distui.spec.problems import did_you_mean
 from tui import theme as themes
-from tui.base import View, ViewName, work
+from tui.base import View
+from tui.context import ViewName, work
 from tui.slow_terminal import PacedApp
 from tui.typed import Typed
 

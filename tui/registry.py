@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tui.actions import Action
+from tui.app import DistuiApp, Keymap
 
 PANES = "Panes of logs"
 BEGIN, END = "<!-- keys: written by `python -m tui.registry` -->", "<!-- end of keys -->"
@@ -18,7 +19,6 @@ BEGIN, END = "<!-- keys: written by `python -m tui.registry` -->", "<!-- end of 
 
 def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     """Title and actions of every place, the app's own last."""
-    from tui.app import DistuiApp
     from tui.screens.container_log import ContainerLogScreen
     from tui.screens.doctor import DoctorScreen
     from tui.screens.host_detail import HostDetailScreen
@@ -46,6 +46,14 @@ def _actions(kind: type) -> tuple[Action, ...]:
         for action in one.__dict__.get("ACTIONS", ()):
             found.setdefault(action.id, action)
     return tuple(found.values())
+
+
+def keymap_of(keymap: Mapping[str, str]) -> Keymap:
+    """The keys of the config file as the app takes them."""
+    if not keymap:
+        return {}, ()
+    good, wrong = checked_keymap(keymap)
+    return with_keys_taken(good), wrong
 
 
 def checked_keymap(keymap: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:

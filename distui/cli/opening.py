@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from distui.cli import wiring
@@ -36,9 +36,10 @@ def wanted(told: Settings, *, headless: bool = False) -> bool:
 async def show(told: Settings, desk: CliDesk, start: View | LiveRun = "hosts") -> int:
     """The app over an open desk, until it is left."""
     from tui.app import DistuiApp
+    from tui.registry import keymap_of
     from tui.run_app import run_app
 
-    keymap: Mapping[str, str] = told["keymap"]
+    keymap = keymap_of(told["keymap"])
     return await run_app(DistuiApp(desk, start=start, theme=told["theme"], ascii=told["ascii"], keymap=keymap))
 
 

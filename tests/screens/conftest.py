@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from fakes import FakeDesk, FakeLive, history, settle
 from training import PATTERN
 
 from tui.app import DistuiApp
+from tui.registry import keymap_of
 
 
 @pytest.fixture
@@ -44,9 +45,13 @@ def open_app(desk: FakeDesk) -> Open:
 
     @contextlib.asynccontextmanager
     async def opened_app(
-        size: tuple[int, int] = (120, 36), *, start: Any = "hosts", **more: Any
+        size: tuple[int, int] = (120, 36),
+        *,
+        start: Any = "hosts",
+        keymap: Mapping[str, str] | None = None,
+        **more: Any,
     ) -> AsyncIterator[tuple[DistuiApp, Any]]:
-        app = DistuiApp(desk, start=start, **more)
+        app = DistuiApp(desk, start=start, keymap=keymap_of(keymap or {}), **more)
         async with app.run_test(size=size, notifications=True) as pilot:
             await settle(pilot)
             yield app, pilot

@@ -13,7 +13,7 @@ from training import until
 
 from distui.errors import HostUnreachable
 from tui import clipboard
-from tui.base import work
+from tui.context import work
 from tui.desk import HostNews
 from tui.screens.confirm import Confirm
 from tui.screens.quit import QuitScreen

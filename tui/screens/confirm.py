@@ -18,7 +18,7 @@ from textual.widgets import Button, Static
 from distui.run import gpu_users
 from distui.run.gpu_users import GpuUser
 from distui.run.lines import safe
-from tui.base import look_of
+from tui.context import look_of
 from tui.theme import Palette
 
 BOX = """

@@ -13,7 +13,9 @@ from textual.binding import BindingType
 from distui.run.containers import HostContainer
 from distui.run.lines import LineAssembler, safe, text_of
 from tui import host_containers
-from tui.base import FILTER, Action, View, app_of, bindings
+from tui.actions import Action, bindings
+from tui.base import FILTER, View
+from tui.context import app_of
 from tui.logs.buffer import SHOWN_BYTES
 from tui.logs.highlight import spans
 from tui.paint import Line

@@ -19,7 +19,9 @@ from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import REACH, reach_table
 from distui.facts.host import HostFacts, ProbeResult
 from tui import figures, files
-from tui.base import FILTER, Action, ViewName, app_of, bindings, desk_of, glyphs_of, look_of
+from tui.actions import Action, bindings
+from tui.base import FILTER
+from tui.context import ViewName, app_of, desk_of, glyphs_of, look_of
 from tui.paint import Line, cut
 from tui.screens.doctor_smoke import Smoking
 from tui.theme import Palette

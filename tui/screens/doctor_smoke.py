@@ -7,7 +7,8 @@ from abc import abstractmethod
 from distui.doctor.finding import CheckRow, Finding
 from distui.doctor.smoke import SMOKE, PairResult, rounds, smoke_row
 from tui import files
-from tui.base import View, app_of
+from tui.base import View
+from tui.context import app_of
 from tui.screens.smoke_question import SmokeQuestion, offered
 
 

@@ -11,7 +11,8 @@ from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
 from tui.actions import Action
-from tui.base import HEIGHTS, View, app_of, look_of
+from tui.base import HEIGHTS, View
+from tui.context import app_of, look_of
 from tui.help import help_rows
 from tui.keys import actions_here
 from tui.paint import Line

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from distui.run.board import GpuLane, HostBoard
 from distui.run.containers import HostContainer
 from tui import host_containers, shell
-from tui.base import View, app_of
+from tui.base import View
+from tui.context import app_of
 from tui.host_tabs import Process
 from tui.host_text import described, raw
 from tui.screens.process_kill import kill

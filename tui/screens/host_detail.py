@@ -15,7 +15,9 @@ from distui.run.containers import HostContainer
 from distui.run.links import Link, links
 from distui.run.notes import Note
 from tui import figures, host_containers, host_rows, host_tabs, select
-from tui.base import FILTER, Action, app_of, bindings
+from tui.actions import Action, bindings
+from tui.base import FILTER
+from tui.context import app_of
 from tui.gpu_rows import gpu_columns, gpu_header, gpu_row
 from tui.host_orders import AS_THEY_COME, ORDERS, Order
 from tui.host_text import described

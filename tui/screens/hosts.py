@@ -15,7 +15,9 @@ from distui.run import groups
 from distui.run.board import HostBoard
 from distui.run.groups import GroupBoard
 from tui import group_rows, host_lines, host_rows, select, shell
-from tui.base import FILTER, Action, View, app_of, bindings
+from tui.actions import Action, bindings
+from tui.base import FILTER, View
+from tui.context import app_of
 from tui.host_text import described, raw
 from tui.paint import Line
 from tui.theme import Palette

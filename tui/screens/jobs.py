@@ -11,7 +11,9 @@ from textual.binding import BindingType
 from distui.errors import DistuiError
 from distui.files import read_text, reason
 from distui.whole import whole
-from tui.base import FILTER, Action, View, ViewName, app_of, bindings
+from tui.actions import Action, bindings
+from tui.base import FILTER, View
+from tui.context import ViewName, app_of
 from tui.desk import JobFile
 from tui.job_form import hosts_text
 from tui.job_lines import job_preview, last_run, last_words

@@ -15,8 +15,9 @@ from distui.errors import DistuiError
 from distui.plan.render import render_text
 from distui.spec.names import fold
 from tui import files, job_form, plan_lines
-from tui.base import Action, app_of, bindings
+from tui.actions import Action, bindings
 from tui.before_lines import Checked
+from tui.context import app_of
 from tui.desk import JobFile
 from tui.job_form import FIELDS
 from tui.paint import Line

@@ -17,8 +17,9 @@ from distui.errors import DistuiError, Problem
 from distui.plan.model import RunPlan
 from distui.spec.job import Job
 from tui import files, job_form, plan_lines, shell
-from tui.base import View, app_of
+from tui.base import View
 from tui.before_lines import Checked
+from tui.context import app_of
 from tui.desk import JobFile
 from tui.drafting import drafted, image_state
 from tui.paint import Line

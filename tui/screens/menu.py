@@ -11,7 +11,8 @@ from textual.containers import Vertical
 from textual.events import Key
 from textual.screen import ModalScreen
 
-from tui.base import HEIGHTS, View, app_of, look_of
+from tui.base import HEIGHTS, View
+from tui.context import app_of, look_of
 from tui.keys import actions_here, keys_of
 from tui.paint import Line
 from tui.widgets.rows import RowList

@@ -12,7 +12,8 @@ from textual.events import Resize
 
 from distui.run.aftermath import aftermath, troubles
 from distui.run.events import Event, HostSampled, LogLines
-from tui.base import Action, app_of, bindings
+from tui.actions import Action, bindings
+from tui.context import app_of
 from tui.desk import LiveRun
 from tui.screens import run_change
 from tui.screens.run_fold import Wanted, fold

@@ -17,7 +17,8 @@ from distui.run.remains import Remain
 from distui.spec.inventory import HostPick
 from distui.spec.job import Job
 from distui.spec.names import fold
-from tui.base import View, app_of
+from tui.base import View
+from tui.context import app_of
 from tui.desk import LiveRun
 from tui.paint import cut
 from tui.screens.confirm import Confirm

@@ -11,7 +11,8 @@ from textual.events import Click
 
 from distui.run.report import evidence, failed_ranks, last_lines, report
 from distui.run.severity import headline_of
-from tui.base import Action, app_of
+from tui.actions import Action
+from tui.context import app_of
 from tui.logs.search import TROUBLE, LogView, find, pattern_of, read_on
 from tui.screens.run_panes import PaneKeys
 from tui.widgets.log_pane import LogPane

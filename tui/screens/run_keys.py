@@ -11,8 +11,10 @@ from typing import ClassVar, Literal
 from textual.widgets import Input, Static
 
 from distui.patterns import given_up
+from tui.actions import Action
 from tui.bars import FilterBar
-from tui.base import Action, View, app_of
+from tui.base import View
+from tui.context import app_of
 from tui.logs.buffer import LogBuffer
 from tui.logs.search import TROUBLE, LogView, Pattern, find, pattern_of, read_on
 from tui.widgets.log_pane import SINCE_S, LogPane

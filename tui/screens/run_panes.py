@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from distui.plan.labels import format_ranks
-from tui.base import Action, app_of
+from tui.actions import Action
+from tui.context import app_of
 from tui.desk import LiveRun
 from tui.logs.buffer import LogBuffer
 from tui.logs.feed import RunFeed

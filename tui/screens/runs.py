@@ -17,7 +17,9 @@ from distui.plan.render import render_text
 from distui.run.found_text import found_text
 from distui.run.history import RunRow
 from distui.spec.names import fold
-from tui.base import FILTER, Action, View, ViewName, app_of, bindings
+from tui.actions import Action, bindings
+from tui.base import FILTER, View
+from tui.context import ViewName, app_of
 from tui.desk import LiveRun
 from tui.paint import Line
 from tui.run_words import failure_words, started_words, state_style, state_words, took_words

@@ -8,7 +8,9 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from tui.base import FILTER, Action, View, ViewName, app_of, bindings
+from tui.actions import Action, bindings
+from tui.base import FILTER, View
+from tui.context import ViewName, app_of
 from tui.paint import Line
 from tui.theme import Palette
 from tui.widgets.rows import RowList

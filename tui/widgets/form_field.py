@@ -12,7 +12,8 @@ from textual.events import Blur, Click, Focus
 from textual.message import Message
 from textual.widgets import Input
 
-from tui.base import Action, bindings, glyphs_of, look_of
+from tui.actions import Action, bindings
+from tui.context import glyphs_of, look_of
 from tui.paint import Line, cut
 from tui.widgets.painted import Painted
 

@@ -13,7 +13,8 @@ from textual.message import Message
 from distui.plan.model import RunPlan
 from distui.spec.job import Job
 from distui.spec.names import fold
-from tui.base import Action, bindings, glyphs_of, look_of
+from tui.actions import Action, bindings
+from tui.context import glyphs_of, look_of
 from tui.host_lines import title
 from tui.job_form import FIELDS, Field
 from tui.paint import Line

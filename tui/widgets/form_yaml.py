@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from distui.errors import Problem
-from tui.base import glyphs_of, look_of
+from tui.context import glyphs_of, look_of
 from tui.paint import Line, cut
 from tui.widgets.painted import Painted
 

@@ -10,7 +10,7 @@ from textual.message import Message
 
 from tui import select
 from tui.actions import Action, bindings
-from tui.base import glyphs_of, look_of
+from tui.context import glyphs_of, look_of
 from tui.paint import Line
 from tui.widgets.rows import Painter, RowList
 

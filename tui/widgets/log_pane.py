@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from distui.run.lines import safe
 from distui.run.traceback import Fold
-from tui.base import glyphs_of, look_of
+from tui.context import glyphs_of, look_of
 from tui.figures import size as size_words
 from tui.logs.buffer import LogBuffer
 from tui.logs.highlight import Kind, spans

@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from distui.run.lines import safe
 from distui.run.rank_rows import digits
-from tui.base import glyphs_of, look_of
+from tui.context import glyphs_of, look_of
 from tui.logs.buffer import LogBuffer
 from tui.logs.merged import Group, MergedLog, matching
 from tui.logs.search import Pattern

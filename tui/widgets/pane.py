@@ -16,7 +16,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.actions import Action, bindings
-from tui.base import glyphs_of, look_of
+from tui.context import glyphs_of, look_of
 from tui.paint import Line
 
 WHEEL = 3

@@ -11,7 +11,7 @@ from textual.strip import Strip
 
 from tui import plan_lines
 from tui.actions import Action, bindings
-from tui.base import app_of, glyphs_of, look_of
+from tui.context import app_of, glyphs_of, look_of
 from tui.paint import Line
 from tui.plan_lines import PlanRow, Preview
 from tui.widgets.rows import Row, RowList

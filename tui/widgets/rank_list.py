@@ -19,7 +19,7 @@ from distui.run.events import HostSampled
 from distui.run.load import readings
 from distui.run.rank_rows import RankRow, Tone, digits
 from tui.actions import Action, bindings
-from tui.base import glyphs_of, look_of
+from tui.context import glyphs_of, look_of
 from tui.figures import level, percent, tank
 from tui.paint import Line
 from tui.theme import Palette

@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tui.actions import Action, bindings
-from tui.base import glyphs_of, look_of
+from tui.context import glyphs_of, look_of
 from tui.paint import Line
 
 
