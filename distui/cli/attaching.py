@@ -99,7 +99,7 @@ def adopt(
     Whether its ended containers stay is what was asked for when it was started, unless `keep` says something else.
     Raises UsageError with `--readonly`: who has a run stops and removes what its end asks for.
     """
-    from distui.cli.launching import owner
+    from distui.identity import owner
     from distui.run.controller import RunController
 
     words = f"to take up {place.run}, which nobody follows here,"

@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from distui.cli import opening
+from distui.cli.demo_job import demo_inventory, digits
 from distui.cli.jobfiles import read_draft
 from distui.cli.settings import Settings
-from distui.cli.verbs.demo import demo_inventory, digits
 from distui.run.reuse import ReusingConnector
 
 if TYPE_CHECKING:

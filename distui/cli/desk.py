@@ -16,13 +16,14 @@ from distui.cli.desk_hosts import HostDesk, Login, ssh_login
 from distui.cli.desk_runs import Connect, RunDesk
 from distui.cli.jobfiles import job_files, read_draft
 from distui.cli.keeper import FollowedRun, Keeper
-from distui.cli.launching import code_reader, identity, owner
+from distui.cli.launching import code_reader
 from distui.cli.order import code_token, run_name
 from distui.cli.permit import permit
 from distui.cli.settings import Settings
 from distui.errors import UsageError
 from distui.facts.host import HostFacts
 from distui.files import read_text
+from distui.identity import identity, owner
 
 if TYPE_CHECKING:
     from distui.doctor.images import Images

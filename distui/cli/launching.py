@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import secrets
 import shutil
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
-from distui import __version__
 from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.follow import follow
@@ -23,6 +18,7 @@ from distui.cli.printer import LogView, printer
 from distui.cli.ranks import refuse_unknown
 from distui.cli.settings import Settings
 from distui.errors import CheckFailed, ExitCode, PlanError
+from distui.identity import identity
 from distui.run.events import RunEnded
 
 if TYPE_CHECKING:
@@ -56,15 +52,6 @@ class How:
     preflight: bool = True
     force: bool = False
     exit_first: bool = False
-
-
-def owner() -> str:
-    """`user@machine`, which labels every container of a run."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"
 
 
 async def prepare(connector: Connector, told: Settings, out: Console, order: Order, *, keep: bool = False) -> Prepared:
@@ -105,27 +92,6 @@ def code_reader(told: Settings) -> CodeReader:
     from distui.run.code.source import CodeReader
 
     return CodeReader(told.paths.cache, told.environ)
-
-
-class Identity(TypedDict):
-    """What `plan` is told of who launches what and when."""
-
-    run_id: str
-    owner: str
-    version: str
-    started: str
-    launch: str
-
-
-def identity(run_id: str) -> Identity:
-    """What tells a launch from all others: for `plan`."""
-    return {
-        "run_id": run_id,
-        "owner": owner(),
-        "version": __version__,
-        "started": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
-        "launch": secrets.token_hex(4),
-    }
 
 
 def no_plan(found: NoPlan) -> PlanError:

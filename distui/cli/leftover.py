@@ -44,7 +44,7 @@ def _hidden(told: Settings, record: EndRecord) -> EndRecord:
 
 def chosen(told: Settings, place: runs.Place, launches: Iterable[Launch]) -> Launch | None:
     """The folder that tells how the run ended: of the launch recorded here while that is not over, else of our own."""
-    from distui.cli.launching import owner
+    from distui.identity import owner
     from distui.run.end_record import launch_here
     from distui.run.history import stored_row
     from distui.run.launches import ended

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from distui.cli.settings import outputs_of
 from distui.config import COLORS, OUTPUTS, seconds
 from distui.errors import UsageError
 from distui.whole import whole
@@ -187,15 +188,9 @@ def global_options() -> list[click.Option]:
     ]
 
 
-def forms(command: click.Command) -> tuple[str, ...]:
-    """What a command can do with `-o`."""
-    found: tuple[str, ...] = getattr(command, "outputs", ("table",))
-    return found
-
-
 def refuse_output(ctx: click.Context) -> None:
     """Raise UsageError when the command line asks for a form of output that the verb has not."""
-    known = forms(ctx.command)
+    known = outputs_of(ctx.command)
     wanted = ctx.ensure_object(dict).get("output", "table")
     if wanted not in known:
         others = f"it has -o {', '.join(known)}" if len(known) > 1 else "what it prints has one form only"

@@ -200,7 +200,7 @@ async def find_again(
 
 
 async def _look(connector: Connector, place: Place) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
-    from distui.cli.launching import owner
+    from distui.identity import owner
     from distui.run.adopt import choose
     from distui.run.discover import find_runs
 

@@ -13,7 +13,6 @@ from typing import Any
 import click
 
 from distui import config
-from distui.cli import options
 from distui.config import Config, Paths, Value
 from distui.errors import UsageError
 
@@ -87,9 +86,15 @@ def of(ctx: click.Context) -> Settings:
     )
 
 
+def outputs_of(command: click.Command) -> tuple[str, ...]:
+    """What a command can do with `-o`."""
+    found: tuple[str, ...] = getattr(command, "outputs", ("table",))
+    return found
+
+
 def _with_output(ctx: click.Context, found: Config) -> Config:
     """The settings with an output that the verb has: what a variable or a file asks for holds for those that can."""
-    if found["output"].value in options.forms(ctx.command):
+    if found["output"].value in outputs_of(ctx.command):
         return found
     return {**found, "output": Value("table", "default")}
 

@@ -16,13 +16,13 @@ import pytest
 from distui import config
 from distui.cli import opening, wiring
 from distui.cli.console import Console
+from distui.cli.demo_job import demo_inventory
 from distui.cli.demo_ui import COUNTING
 from distui.cli.desk import CliDesk
 from distui.cli.launching import How
 from distui.cli.order import Order
 from distui.cli.printer import LogView
 from distui.cli.settings import Settings
-from distui.cli.verbs.demo import demo_inventory
 from distui.errors import NotFound, UsageError
 from distui.plan.model import NoPlan, RunPlan
 from distui.run.events import Notice, PhaseBegun

@@ -15,8 +15,8 @@ import pytest
 
 from distui.cli import attaching, leftover, opening, runs
 from distui.cli.desk import CliDesk
-from distui.cli.launching import owner
 from distui.errors import ContactLost, NotFound
+from distui.identity import owner
 from distui.run import discover, launches
 from distui.run.end_record import EndRecord, read_record
 from distui.run.events import Failure, RankChanged, RunEnded, RunOpened

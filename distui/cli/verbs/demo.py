@@ -11,6 +11,7 @@ import click
 
 from distui.cli import console as consoles
 from distui.cli import opening, settings, wiring
+from distui.cli.demo_job import demo_inventory, digits
 from distui.cli.options import verb
 from distui.errors import CheckFailed
 
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
     from distui.cli.order import Order
     from distui.cli.settings import Settings
     from distui.session import Connector
-    from distui.spec.inventory import Inventory
     from distui.spec.job import Job
-    from remote.demo import DemoHosts
 
 IMAGE = "pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime"
 
@@ -57,74 +56,6 @@ def command(ctx: click.Context, docker: bool, image: str, epochs: int, count: in
     with tempfile.TemporaryDirectory(prefix="distui-demo-", ignore_cleanup_errors=True) as folder:
         job = digits(Path(folder), epochs=epochs, image=image if docker else None)
         return wiring.run_async(_demo(told, out, job, Path(folder), count, docker=docker))
-
-
-def trainers_folder() -> Path:
-    """Where the trainers that came with distui are. Raises CheckFailed when they are not installed."""
-    spec = find_spec("trainers")
-    if spec is None or spec.origin is None:
-        raise CheckFailed("the trainers that belong to distui are not installed", hint="pip install distui again")
-    return Path(spec.origin).parent
-
-
-def digits(folder: Path, *, epochs: int, image: str | None) -> Job:
-    """The training on handwritten digits, in containers of `image` or as processes."""
-    from distui.spec.job import Fabric, Job, RankLayout, Rendezvous
-
-    place = Path("/trainers") if image else trainers_folder()
-    arguments = [
-        "--rank",
-        "{rank}",
-        "--world-size",
-        "{world_size}",
-        "--init-method",
-        "{init_method}",
-        "--backend",
-        "{backend}",
-    ]
-    return Job(
-        name="digits",
-        image=image,
-        ranks=RankLayout(per_host=1),
-        gpus_per_host=0,
-        rendezvous=Rendezvous("tcp"),
-        backend="gloo",
-        fabric=Fabric("tcp"),
-        progress=r"epoch (?P<epoch>\d+) step (?P<step>\d+) loss (?P<loss>[\d.]+)",
-        command=(
-            "python3" if image else sys.executable,
-            str(place / "mnist.py"),
-            *arguments,
-            "--epochs",
-            str(epochs),
-            "--log-every",
-            "20",
-        ),
-        env={"PYTHONDONTWRITEBYTECODE": "1"},
-        volumes=(f"{trainers_folder()}:/trainers:ro",) if image else (),
-        stop_grace=10.0,
-    )
-
-
-def demo_inventory(demo: DemoHosts, *, docker: bool) -> Inventory:
-    """The inventory of the hosts that were made."""
-    from distui.spec.inventory import DataNetwork, Host, Inventory
-
-    loopback = DataNetwork(addr="127.0.0.1", ifname="lo0" if sys.platform == "darwin" else "lo")
-    return Inventory(
-        tuple(
-            Host(
-                target.name,
-                addr=target.address,
-                user=target.user,
-                port=target.port,
-                engine="docker" if docker else "process",
-                engine_command=("docker",) if docker else (),
-                data=loopback,
-            )
-            for target in demo.targets.values()
-        )
-    )
 
 
 async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int, *, docker: bool) -> int:

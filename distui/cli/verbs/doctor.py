@@ -98,9 +98,9 @@ def _bundle(told: Settings, out: Console, name: str, hosts: Sequence[Host], chec
     import time
 
     from distui import __version__
-    from distui.cli.launching import owner
     from distui.doctor.bundle import bundle, write_bundle
     from distui.doctor.redact import Redactor
+    from distui.identity import owner
 
     me, _, machine = owner().partition("@")
     redactor = Redactor(hosts, checked.results, more_users=(me, machine)) if redact else None
@@ -164,9 +164,9 @@ async def _smoke(
 ) -> tuple[CheckRow, ...]:
     """Ask, run it pair by pair, and tell each pair as it ends."""
     from distui import __version__
-    from distui.cli.launching import owner
     from distui.doctor.smoke import rounds, smoke_row
     from distui.facts.host import HostFacts
+    from distui.identity import owner
     from distui.run.smoke import smoke
 
     up = [name for name, result in results.items() if isinstance(result, HostFacts)]

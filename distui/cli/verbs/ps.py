@@ -35,9 +35,9 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     The hosts are asked by their labels on containers, so that any machine with ssh sees the same runs. A host that
     does not answer is named on stderr. -q prints names only.
     """
-    from distui.cli.launching import owner
     from distui.cli.leftover import hidden
     from distui.facts.troubles import shared
+    from distui.identity import owner
     from distui.run.end_record import launch_here
     from distui.run.lines import safe
 

@@ -81,8 +81,8 @@ def _note_cleaned(out: Console, stored: StoredRun, asked: Collection[str]) -> No
 
 async def _remove_remote(told: Settings, out: Console, place: runs.Place) -> int:
     from distui.cli.attaching import take_up
-    from distui.cli.launching import owner
     from distui.cli.sweeping import sweep_run
+    from distui.identity import owner
     from distui.run.adopt import stop_found
 
     async with wiring.connected(told, place.hosts) as connector:

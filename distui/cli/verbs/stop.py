@@ -111,7 +111,7 @@ async def _verify(connector: Connector, out: Console, place: runs.Place, live: L
 
     Where nothing was recorded here, and there are several of that name and owner, each that ran by then is meant.
     """
-    from distui.cli.launching import owner
+    from distui.identity import owner
     from distui.plan.labels import task_from_labels
     from distui.run.discover import find_runs
     from distui.run.lines import safe
@@ -132,7 +132,7 @@ async def _verify(connector: Connector, out: Console, place: runs.Place, live: L
 
 async def _stop_task(connector: Connector, out: Console, place: runs.Place, task: FoundTask, grace: float) -> int:
     """A task that still runs after its run was stopped."""
-    from distui.cli.launching import owner
+    from distui.identity import owner
     from distui.run.adopt import plan_of, stop_found
     from distui.run.discover import FoundRun
 
@@ -216,8 +216,8 @@ async def _end_launch(
     something on a host that did not answer.
     """
     from distui.cli import leftover
-    from distui.cli.launching import owner
     from distui.cli.sweeping import sweep_run, under_way, whose
+    from distui.identity import owner
     from distui.run.end_record import launch_here
     from distui.run.launches import find_launches
 
@@ -265,7 +265,7 @@ async def _asked_here(out: Console, stored: StoredRun) -> int:
 
 async def _agreed(told: Settings, out: Console, live: Live, word: str) -> bool:
     """Somebody else's run is only ended when that is said twice."""
-    from distui.cli.launching import owner
+    from distui.identity import owner
     from distui.run.lines import safe
 
     plan = live.plan
@@ -299,7 +299,7 @@ async def _own(
 
 async def _beside(connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None) -> int:
     """Another distui here follows it: stop the ranks and let that one drain and clean up."""
-    from distui.cli.launching import owner
+    from distui.identity import owner
     from distui.run.adopt import stop_found
 
     seconds = live.plan.stop_grace if grace is None else grace

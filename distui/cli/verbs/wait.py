@@ -59,8 +59,8 @@ async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> i
     from distui.cli import leftover
     from distui.cli.attaching import adopt
     from distui.cli.follow import follow
-    from distui.cli.launching import owner
     from distui.cli.printer import LogView, printer
+    from distui.identity import owner
     from distui.run.store import AlreadyFollowed
 
     rest, find = leftover.Rest(), runs.find

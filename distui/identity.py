@@ -1,0 +1,41 @@
+"""Who launches what and when: what labels every container of a run."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+import socket
+from datetime import UTC, datetime
+from typing import TypedDict
+
+from distui import __version__
+
+
+def owner() -> str:
+    """`user@machine`, which labels every container of a run."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"
+
+
+class Identity(TypedDict):
+    """What `plan` is told of who launches what and when."""
+
+    run_id: str
+    owner: str
+    version: str
+    started: str
+    launch: str
+
+
+def identity(run_id: str) -> Identity:
+    """What tells a launch from all others: for `plan`."""
+    return {
+        "run_id": run_id,
+        "owner": owner(),
+        "version": __version__,
+        "started": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "launch": secrets.token_hex(4),
+    }
