@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from distui.cli import runs, wiring
 from distui.cli.settings import Settings
 from distui.errors import CheckFailed
-from distui.plan.labels import task_from_labels
-from distui.run.folder import token_of
+from distui.plan.labels import task_from_labels, token_of
 
 if TYPE_CHECKING:
     from distui.cli.beside import Beside

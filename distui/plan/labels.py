@@ -234,3 +234,8 @@ def _float(text: str, default: float) -> float:
     except ValueError:
         return default
     return value if 0 <= value < 1e9 else default
+
+
+def token_of(labels: TaskLabels | None) -> str:
+    """The token of the launch that these labels tell of; "" when they do not say."""
+    return f"{labels.launch}-{labels.attempt}" if labels is not None and labels.launch else ""

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from distui.facts.host import HostFacts
-from distui.plan.labels import task_from_labels
+from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
 from distui.run.emitter import Emitter
 from distui.run.end_record import EndRecord
 from distui.run.events import Event, Notice
-from distui.run.folder import token_of
 from distui.run.host_run import HostRun
 from distui.run.masking import Mask
 from distui.run.replan import Again, NextAttempt

@@ -14,9 +14,8 @@ from typing import Any
 
 from distui.facts.values import as_object, as_objects, loads
 from distui.files import read_bytes
-from distui.plan.labels import task_from_labels
+from distui.plan.labels import task_from_labels, token_of
 from distui.run.events import RankChanged, RunEnded, RunOutcome, to_json
-from distui.run.folder import token_of
 from distui.run.recorded import UNREADABLE, event_of
 from distui.run.state import RunState
 from distui.run.store import StoredRun

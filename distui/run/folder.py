@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from distui.errors import HostCommandError
-from distui.plan.labels import TaskLabels, task_from_labels
+from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
 from distui.run.claim_file import AGED
 from distui.run.discover import Runner
@@ -103,11 +103,6 @@ class Claim:
         """As it is written on the hosts."""
         when = datetime.fromtimestamp(self.at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         return f"{safe(self.owner)}\n{when}\n{self.token}"
-
-
-def token_of(labels: TaskLabels | None) -> str:
-    """The token of the launch that these labels tell of; "" when they do not say."""
-    return f"{labels.launch}-{labels.attempt}" if labels is not None and labels.launch else ""
 
 
 def claim_of(plan: RunPlan, at: float) -> Claim:

@@ -18,7 +18,7 @@ from distui.plan import docker, process
 from distui.plan.build import build_argv
 from distui.plan.code import COPY, home_of_folder
 from distui.plan.env import env_file_text
-from distui.plan.labels import TaskLabels, task_from_labels
+from distui.plan.labels import TaskLabels, task_from_labels, token_of
 from distui.plan.model import RunPlan, Task
 from distui.run import folder, lease, marks, readers, stop_word
 from distui.run.asking import asked
@@ -181,7 +181,7 @@ class HostRun:
     @property
     def _token(self) -> str:
         """The token of the launch that the plan is of."""
-        return self._claimed or folder.token_of(_labels(self.first))
+        return self._claimed or token_of(_labels(self.first))
 
     async def free(self) -> None:
         """Give the lease back: by its launch's token, so also that of a launch that was killed."""

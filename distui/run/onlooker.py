@@ -7,10 +7,9 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from distui.errors import DistuiError
-from distui.plan.labels import task_from_labels
+from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
 from distui.run.end_record import EndRecord, read_record
-from distui.run.folder import token_of
 from distui.run.host_run import HostRun
 from distui.run.readers import Act, Visit, reader_id
 from distui.run.store import StoredRun

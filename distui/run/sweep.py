@@ -11,10 +11,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from distui.errors import DistuiError
+from distui.plan.labels import token_of
 from distui.run import lease, marks
 from distui.run.code.send import KEEP, clean
 from distui.run.discover import home_of
-from distui.run.folder import LAUNCH_FILE, LAUNCHED_FILE, TOKEN_IN, token_of
+from distui.run.folder import LAUNCH_FILE, LAUNCHED_FILE, TOKEN_IN
 from distui.run.lines import safe
 from distui.run.link import HostLink
 from distui.session import Connector, Session
