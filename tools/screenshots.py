@@ -181,7 +181,7 @@ async def _session(look: _Look) -> AsyncIterator[_Camera]:
     environ = dict(os.environ)
     told = Settings(environ, Path.cwd(), config.load({}, environ, Path.cwd(), None))
     found = wiring.inventory(told)
-    async with CliDesk(told, found, wiring.hosts_of(found, wiring.picks(found, told))) as desk:
+    async with CliDesk(told, found, found.chosen(wiring.picks(found, told))) as desk:
         app = DistuiApp(desk, theme=look.theme, ascii=look.ascii)
         async with app.run_test(size=look.size) as pilot:
             yield _Camera(app, pilot, look)

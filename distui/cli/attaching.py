@@ -12,6 +12,7 @@ from distui.cli import runs, wiring
 from distui.cli.settings import Settings
 from distui.errors import CheckFailed
 from distui.plan.labels import task_from_labels, token_of
+from distui.run.saved_hosts import save_hosts, saved_hosts
 
 if TYPE_CHECKING:
     from distui.cli.beside import Beside
@@ -200,6 +201,6 @@ def _made(stored: StoredRun, place: runs.Place, live: Live) -> StoredRun:
         before = None
     if before is None:
         stored.write_plan(to_json(live.plan))
-    if not wiring.saved_hosts(stored):
-        wiring.save_hosts(stored, [h for h in place.hosts if h.name in live.plan.hosts])
+    if not saved_hosts(stored):
+        save_hosts(stored, [h for h in place.hosts if h.name in live.plan.hosts])
     return stored

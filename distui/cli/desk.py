@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,33 +17,31 @@ from distui.cli.desk_runs import Connect, RunDesk
 from distui.cli.jobfiles import job_files, read_draft
 from distui.cli.keeper import FollowedRun, Keeper
 from distui.cli.launching import code_reader
-from distui.cli.order import code_token, run_name
+from distui.cli.order import run_name
 from distui.cli.permit import permit
 from distui.cli.settings import Settings
+from distui.cluster.secrets import code_token, job_secrets
 from distui.errors import UsageError
 from distui.facts.host import HostFacts
 from distui.files import read_text
-from distui.identity import identity, owner
+from distui.identity import owner
+from distui.plan.labels import task_from_labels, token_of
 
 if TYPE_CHECKING:
+    from distui.cluster.planning import PlannedRun, Sources
+    from distui.cluster.request import RunRequest
     from distui.doctor.images import Images
     from distui.doctor.reach import ReachReport
     from distui.doctor.smoke import PairResult
     from distui.facts.host import ProbeResult
     from distui.plan.model import NoPlan, RunPlan
-    from distui.run.build.context import BuildSource
-    from distui.run.code.source import CodeSource
     from distui.run.controller import RunController
     from distui.run.gpu_users import GpuUser
     from distui.run.preflight import Preflight
-    from distui.run.replan import Again
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
     from distui.spec.job import Job
     from tui.desk import Draft, HostNews, JobFile, LiveRun
-
-    Sources = tuple[CodeSource | None, BuildSource | None]
-    """What the plan's `code` and `build` stand for."""
 
 MOST_IMAGES = 5
 """Images of jobs here that hosts are asked for."""
@@ -83,9 +81,8 @@ class CliDesk(HostDesk, RunDesk):
         self._keeper = Keeper(leash=leash, say=say)
         self._smokes: set[asyncio.Task[tuple[PairResult, ...]]] = set()
         self._stack = AsyncExitStack()
-        # by the launch's own id: the text may change after the plan that is launched
-        self._previewed: tuple[str, Again | None, tuple[HostPick, ...], Sources] = ("", None, (), (None, None))
-        """The run that was planned last, how its next attempts are, and on which hosts it was to be."""
+        self._previewed: tuple[RunRequest, PlannedRun] | None = None
+        """What was planned last: the text may change before that plan is launched."""
         self._code = code_reader(told)
         self._reruns: dict[str, FollowedRun] = {}
         self._connector: Connector | None = None
@@ -201,23 +198,23 @@ class CliDesk(HostDesk, RunDesk):
 
     def preview(self, job: Job, picks: Sequence[HostPick], *, run_id: str) -> RunPlan | NoPlan:
         """See tui.desk."""
-        from distui.plan.plan import plan
-        from distui.run.replan import Replan
+        from distui.cluster.planning import RunPlanner
+        from distui.cluster.request import RunRequest
+        from distui.plan.model import RunPlan
 
-        who, (code, build) = identity(run_id), self._read_sources(job)
-        said, built = code.plan if code else None, build.plan if build else None
-        planner = partial(plan, job, self.inventory, tuple(picks), code=said, build=built, **who)
-        known = {pick.name: f for pick in picks if isinstance(f := self._facts.get(pick.name), HostFacts)}
-        hosts = [host for host in self.hosts if host.name in known]
-        again = Replan(planner, self.connector, hosts, known, self.told["parallel"])
-        self._previewed = who["launch"], again, tuple(picks), (code, build)
-        return planner(facts=dict(self._facts))
+        request = RunRequest(job, self.inventory, tuple(picks), run_id=run_id)
+        planner = RunPlanner(request, self._read_sources(job))
+        made = planner.plan(dict(self._facts))
+        if isinstance(made, RunPlan):
+            planned = planner.planned(made, self._facts, self.connector, self.told["parallel"])
+            self._previewed = request, planned
+        return made
 
     def _read_sources(self, job: Job) -> Sources:
-        from distui.run.build.context import read_build
+        from distui.cluster.planning import Sources
 
         permit(self.told, job)
-        return self._code.read(job, code_token(job, self.told.environ)[1], typing=True), read_build(job)
+        return Sources.read(self._code, job, code_token(job, self.told.environ)[1], typing=True)
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
         """See tui.desk."""
@@ -245,13 +242,9 @@ class CliDesk(HostDesk, RunDesk):
 
     async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False) -> LiveRun:
         """See tui.desk."""
-        from distui.spec.inventory import HostPick
-
-        known, again, picks, sources = self._previewed
-        if known != plan.tasks[0].labels.get("distui.launch"):
-            again, picks = None, tuple(HostPick(name) for name in plan.hosts)
-            sources = await asyncio.to_thread(self._read_sources, job)
-        live = await self.start(plan, self._secrets(job), job, picks, force=force, again=again, sources=sources)
+        request, planned = await asyncio.to_thread(self._as_previewed, job, plan)
+        _, secrets = job_secrets(job, self.told.environ)
+        live = await self.start(replace(request, job=job, secrets=secrets), planned, force=force)
         if rerun_of:
             self._reruns[rerun_of] = live
         return live
@@ -262,48 +255,40 @@ class CliDesk(HostDesk, RunDesk):
             live = self._reruns[live.plan.run_id]
         return live
 
-    async def start(
-        self,
-        plan: RunPlan,
-        secrets: Mapping[str, str],
-        job: Job,
-        picks: Sequence[HostPick],
-        *,
-        preflight: bool = True,
-        force: bool = False,
-        again: Again | None = None,
-        sources: Sources = (None, None),
-    ) -> FollowedRun:
-        """Start a plan with the values of its secrets. Raises UsageError when its name is taken here."""
-        from distui.plan.serialize import to_json
-        from distui.run.controller import RunController
-        from distui.run.job_record import record_job
-        from distui.run.launch_steps import LaunchOptions
+    def _as_previewed(self, job: Job, plan: RunPlan) -> tuple[RunRequest, PlannedRun]:
+        """What was planned last, when `plan` is that; else what can be known of it. Blocks: sources may be read."""
+        from distui.cluster.planning import PlannedRun
+        from distui.cluster.request import RunRequest
+        from distui.spec.inventory import HostPick
 
-        stored = wiring.store(self.told).create(plan.run_id)
-        stored.write_plan(to_json(plan))
-        record_job(stored, job, picks)
-        hosts = [host for name in plan.hosts if (host := self.inventory.get(name)) is not None]
-        wiring.save_hosts(stored, hosts)
+        if self._previewed is not None:
+            request, planned = self._previewed
+            if token_of(task_from_labels(planned.plan.tasks[0].labels)) == token_of(
+                task_from_labels(plan.tasks[0].labels)
+            ):
+                return request, replace(planned, plan=plan)
+        picks = tuple(HostPick(name) for name in plan.hosts)
         facts = {name: f for name, f in self._facts.items() if isinstance(f, HostFacts)}
+        request = RunRequest(job, self.inventory, picks, run_id=plan.run_id)
+        return request, PlannedRun(plan, facts, self._read_sources(job), None)
+
+    async def start(
+        self, request: RunRequest, planned: PlannedRun, *, preflight: bool = True, force: bool = False
+    ) -> FollowedRun:
+        """Start a plan. Raises UsageError when its name is taken here, CheckFailed when it can't be recorded."""
+        from distui.cluster.starting import controller_of, record
+
+        stored = record(wiring.store(self.told), request, planned)
 
         def make(connector: Connector) -> RunController:
-            return RunController(
-                plan, connector=connector, stored=stored, facts=facts, secrets=secrets,
-                options=LaunchOptions(False, preflight, force, *sources), planner=again,
-                limits=wiring.limits(self.told),
-            )  # fmt: skip
+            limits = wiring.limits(self.told)
+            return controller_of(connector, stored, request, planned, preflight=preflight, force=force, limits=limits)
 
-        return await self._keeper.keep(self._connect(hosts), make)
+        return await self._keeper.keep(self._connect(request.hosts), make)
 
-    def _secrets(self, job: Job) -> dict[str, str]:
-        missing = [name for name in job.all_secrets if name not in self.told.environ]
-        if missing:
-            raise UsageError(
-                f"secrets {', '.join(missing)} of job {job.name} have no value",
-                hint=f"export {missing[0]}=... before distui is started",
-            )
-        return {name: self.told.environ[name] for name in job.all_secrets}
+
+def _token(plan: RunPlan) -> str:
+    return token_of(task_from_labels(plan.tasks[0].labels))
 
 
 def _groups(inventory: Inventory, names: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -19,6 +19,7 @@ from distui.cli.settings import Settings
 from distui.errors import CheckFailed, UsageError
 from distui.run import history
 from distui.run.masking import Mask, stored_secrets
+from distui.run.saved_hosts import saved_hosts
 from distui.run.store import AlreadyFollowed
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class RunDesk(ABC):
         """Where a run may be: its recorded hosts, else all hosts of this desk."""
         listing.check_name(run)
         stored = wiring.store(self.told).get(run)
-        hosts = wiring.saved_hosts(stored) if stored is not None else ()
+        hosts = saved_hosts(stored) if stored is not None else ()
         return listing.Place(run, stored, hosts or self.hosts)
 
     def replay(self, run: str) -> LiveRun:

@@ -75,12 +75,12 @@ def read_wanted(
     own = job.hosts if job is not None and not (told.hosts or told.labels or told.hostfile) else None
     around = hosts_of_job(inventory, own) if own is not None else wiring.picks(inventory, told)
     targets = choose_hosts(inventory, sets) if sets else around
-    hosts = _with_engine(wiring.hosts_of(inventory, targets))
+    hosts = _with_engine(inventory.chosen(targets))
     if not hosts:
         raise UsageError("none of these hosts has a container engine")
     givers: tuple[Host, ...] = ()
     if sent and source is None:
-        givers = _with_engine(wiring.hosts_of(inventory, around))
+        givers = _with_engine(inventory.chosen(around))
     elif source not in (None, LOCAL):
         givers = (host_named(inventory, str(source)),)
     return Wanted(image, hosts, source, givers, _local_engine(source))

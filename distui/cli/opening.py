@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from distui.cli.desk import CliDesk
     from distui.cli.desk_runs import Looked
     from distui.cli.launching import How
-    from distui.cli.order import Order
     from distui.cli.runs import Place
+    from distui.cluster.request import RunRequest
     from tui.desk import LiveRun
 
 View = Literal["hosts", "jobs", "runs", "doctor"]
@@ -48,7 +48,7 @@ def open_views(told: Settings, out: Console, start: View = "hosts", run: str = "
     from distui.cli.desk import CliDesk
 
     found = wiring.inventory(told)
-    desk = CliDesk(told, found, wiring.hosts_of(found, wiring.picks(found, told)), say=out.say)
+    desk = CliDesk(told, found, found.chosen(wiring.picks(found, told)), say=out.say)
 
     async def opened() -> int:
         async with desk:
@@ -70,7 +70,7 @@ def attach(told: Settings, out: Console, place: Place, *, exit_first: bool) -> i
     from distui.spec.inventory import Inventory
 
     inventory = wiring.maybe_inventory(told) or Inventory(place.hosts)
-    hosts = wiring.hosts_of(inventory, wiring.picks(inventory, told)) or place.hosts
+    hosts = inventory.chosen(wiring.picks(inventory, told)) or place.hosts
     desk = CliDesk(told, inventory, hosts, say=out.say)
 
     async def opened() -> int | Looked:
@@ -89,7 +89,7 @@ def attach(told: Settings, out: Console, place: Place, *, exit_first: bool) -> i
     return wiring.run_async(opened())
 
 
-async def launch(told: Settings, out: Console, order: Order, how: How) -> int:
+async def launch(told: Settings, out: Console, request: RunRequest, how: How) -> int:
     """Ask, plan, confirm on the terminal, then start and land in the run's view.
 
     Exits as the run did; when it was run again from its view, as the last run that was started so.
@@ -98,20 +98,16 @@ async def launch(told: Settings, out: Console, order: Order, how: How) -> int:
     from distui.cli.launching import prepare
     from distui.cli.planview import confirm_plan
 
-    desk = CliDesk(told, order.inventory, order.hosts, say=out.say)
+    desk = CliDesk(told, request.inventory, request.hosts, say=out.say)
     async with desk:
         connector = await desk.connector()
-        prepared = await prepare(connector, told, out, order, keep=how.keep)
-        answer = await confirm_plan(connector, out, told, prepared.plan, order.hosts, force=how.force)
+        planned = await prepare(connector, told, out, request, keep=how.keep)
+        answer = await confirm_plan(connector, out, told, planned.plan, request.hosts, force=how.force)
         if answer == "no":
             out.say("distui: not started")
             return ExitCode.INTERRUPTED
-        desk.know(prepared.facts)
-        live: LiveRun = await desk.start(
-            prepared.plan, order.secrets, order.job, order.picks,
-            preflight=how.preflight, force=answer == "share", again=prepared.again,
-            sources=(prepared.code, prepared.build),
-        )  # fmt: skip
+        desk.know(planned.facts)
+        live: LiveRun = await desk.start(request, planned, preflight=how.preflight, force=answer == "share")
         code = await show(told, desk, live)
         live = desk.newest(live)
         others = [name for name in desk.following if name != live.plan.run_id]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -14,11 +13,13 @@ from distui.cli import settings, wiring
 from distui.cli.options import RANKS, RUN, Choice, after_dashes
 from distui.cli.permit import permit
 from distui.cli.settings import Settings
+from distui.cluster.request import RunRequest
+from distui.cluster.secrets import code_token, job_secrets
 from distui.errors import UsageError
 from distui.whole import whole
 
 if TYPE_CHECKING:
-    from distui.spec.inventory import Host, HostPick, Inventory
+    from distui.spec.inventory import HostPick, Inventory
     from distui.spec.job import Job
     from distui.spec.overrides import Override
 
@@ -33,24 +34,6 @@ _FLAG_KEYS = {
     "on_fail": "on_fail",
 }
 """Flags that stand for one key of the job file."""
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A job and the hosts to run it on; nothing was contacted yet."""
-
-    job: Job
-    inventory: Inventory
-    picks: tuple[HostPick, ...]
-    secrets: Mapping[str, str] = field(default_factory=dict)
-    run_id: str = ""
-    token: str | None = None
-    """For the repository of the job's code."""
-
-    @property
-    def hosts(self) -> tuple[Host, ...]:
-        """The hosts chosen, in order."""
-        return wiring.hosts_of(self.inventory, self.picks)
 
 
 PLAN_OPTIONS = [
@@ -94,19 +77,19 @@ def with_options(*groups: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
     return decorate
 
 
-def read_order(ctx: click.Context, told: Settings, reference: str | None, flags: Mapping[str, Any]) -> Order:
+def read_order(ctx: click.Context, told: Settings, reference: str | None, flags: Mapping[str, Any]) -> RunRequest:
     """The order that JOB, `-- WORDS` and the flags give. Raises UsageError or SpecError; contacts nothing."""
     words = after_dashes(ctx)
     secrets_file = _env_files(flags.get("env_file", ()))
     overrides = _overrides(told, flags, secrets_file, job_file=reference is not None)
     job = _job(told, reference, words, overrides)
     permit(told, job, {override.key for override in overrides}, ask=True)
-    job, secrets = _secrets(job, told.environ, secrets_file)
+    job, secrets = job_secrets(job, told.environ, secrets_file)
     job, token = code_token(job, told.environ, secrets_file)
     found = wiring.inventory(told)
     picks = _picks(told, found, job, flags.get("nnodes"))
     name = run_name(job.name) if flags.get("name") is None else flags["name"]
-    order = Order(job, found, picks, secrets, name, token)
+    order = RunRequest(job, found, picks, secrets, name, token)
     _refuse_bad_job(order)
     return order
 
@@ -198,49 +181,6 @@ def _env_files(files: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _secrets(job: Job, environ: Mapping[str, str], from_file: Mapping[str, str]) -> tuple[Job, dict[str, str]]:
-    """The values of the job's secrets, and the job without those that --env-file put into `env`."""
-    from distui.plan.env import line_faults
-
-    values = {}
-    missing = []
-    for name in job.all_secrets:
-        if name in from_file:
-            values[name] = from_file[name]
-        elif name in environ:
-            values[name] = environ[name]
-        else:
-            missing.append(name)
-    if missing:
-        raise UsageError(
-            f"secrets {', '.join(missing)} of job {job.name} have no value",
-            hint=f"export {missing[0]}=..., or put it into a file for --env-file",
-        )
-    for name, value in values.items():
-        if faults := line_faults(name, value):
-            raise UsageError(f"secret {name} can't be passed: {faults[0]}")
-    return replace(job, env={k: v for k, v in job.env.items() if k not in values}), values
-
-
-def code_token(
-    job: Job, environ: Mapping[str, str], from_file: Mapping[str, str] = MappingProxyType({})
-) -> tuple[Job, str | None]:
-    """The value of the variable that `code.token` names, and the job without it in `env` where --env-file put it.
-
-    Raises UsageError when it has none.
-    """
-    name = job.code.token if job.code is not None else None
-    if name is None:
-        return job, None
-    value = from_file.get(name) or environ.get(name)
-    if not value:
-        raise UsageError(
-            f"code.token of job {job.name}: {name} has no value",
-            hint=f"export {name}=..., or put it into a file for --env-file",
-        )
-    return replace(job, env={k: v for k, v in job.env.items() if k != name or name not in from_file}), value
-
-
 def _picks(told: Settings, found: Inventory, job: Job, nnodes: int | None) -> tuple[HostPick, ...]:
     """The hosts of the run: -H and -l win over the job's `hosts:`, a hostfile stands for all its hosts."""
     from distui.spec.choose import choose_hosts, hosts_of_job
@@ -258,7 +198,7 @@ def _picks(told: Settings, found: Inventory, job: Job, nnodes: int | None) -> tu
     return chosen[:nnodes]
 
 
-def _refuse_bad_job(order: Order) -> None:
+def _refuse_bad_job(order: RunRequest) -> None:
     """What is wrong with the job whatever the hosts are: told before they are asked."""
     from distui.plan.checks import check_job
 

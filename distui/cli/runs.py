@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from distui.cli import wiring
 from distui.cli.settings import Settings
 from distui.errors import CheckFailed, ContactLost, DistuiError, NotFound, UsageError
+from distui.run.saved_hosts import saved_hosts
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
@@ -113,7 +114,7 @@ def locate(told: Settings, run: str) -> Place:
     """Where to look for `run`: the hosts it was started on, or all of the inventory. Raises NotFound, UsageError."""
     check_name(run)
     stored = wiring.store(told).get(run)
-    hosts = () if told.hosts or stored is None else wiring.saved_hosts(stored)
+    hosts = () if told.hosts or stored is None else saved_hosts(stored)
     if hosts:
         return Place(run, stored, hosts)
     if stored is None and wiring.maybe_inventory(told) is None:
@@ -124,7 +125,7 @@ def locate(told: Settings, run: str) -> Place:
 def _chosen(told: Settings) -> tuple[Host, ...]:
     """The hosts of the inventory that are chosen; none where there is no inventory."""
     found = wiring.maybe_inventory(told)
-    return wiring.hosts_of(found, wiring.picks(found, told)) if found is not None else ()
+    return found.chosen(wiring.picks(found, told)) if found is not None else ()
 
 
 class NameTaken(UsageError):

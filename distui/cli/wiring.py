@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from distui.cli.settings import Settings
-from distui.errors import CheckFailed, DistuiError, ExitCode, Problem, SpecError, UsageError
+from distui.errors import DistuiError, ExitCode, Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
-    from distui.facts.host import ProbeResult
     from distui.run.attempt import Limits
-    from distui.run.store import RunStore, StoredRun
+    from distui.run.store import RunStore
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
 
@@ -26,16 +24,6 @@ class TimedOut(DistuiError):
     """`--timeout` was reached by a command that has no run to stop."""
 
     exit_code = ExitCode.TIMEOUT
-
-
-class HostsFailed(CheckFailed):
-    """Hosts of a run can't be used. Exit 4 when a login failed, 3 when what was found is wrong."""
-
-
-class HostsUnreachable(HostsFailed):
-    """At least one host of a run can't be reached or refuses the login."""
-
-    exit_code = ExitCode.UNREACHABLE
 
 
 def run_async(work: Coroutine[Any, Any, T], *, limit: float | None = None) -> T:
@@ -130,11 +118,6 @@ def picks(found: Inventory, told: Settings, more: Sequence[str] = ()) -> tuple[H
     return choose_hosts(found, (*told.hosts, *more), told.labels)
 
 
-def hosts_of(found: Inventory, chosen: Sequence[HostPick]) -> tuple[Host, ...]:
-    """The inventory's hosts behind `chosen`, in that order."""
-    return tuple(h for p in chosen if (h := found.get(p.name)) is not None)
-
-
 # Connections
 
 
@@ -178,20 +161,6 @@ def ssh_words(told: Settings, host: Host) -> dict[str, Any]:
     }
 
 
-def refuse_dead(results: Mapping[str, ProbeResult]) -> None:
-    """Raise HostsUnreachable or HostsFailed when a host did not answer its probe, naming all of them."""
-    from distui.facts.host import HostDown
-    from distui.facts.troubles import lines
-
-    down = [r for r in results.values() if isinstance(r, HostDown)]
-    if not down:
-        return
-    found_wrong = {"rubbish", "command", "command_timeout", "bug"}
-    kind = HostsFailed if all(d.error.code in found_wrong for d in down) else HostsUnreachable
-    count = f"{len(down)} of {len(results)} hosts can't be used, nothing was started:"
-    raise kind("\n".join([count, *(f"  {line}" for line in lines({d.host: d.error for d in down}))]))
-
-
 def tell_problems(out: Console, told: Settings, problems: tuple[Problem, ...]) -> int:
     """Problems of files, as words on stderr or as JSON; the exit code that follows."""
     if told.json:
@@ -211,40 +180,3 @@ def store(told: Settings) -> RunStore:
     from distui.run.store import RunStore
 
     return RunStore(told.paths.state)
-
-
-def save_hosts(stored: StoredRun, hosts: Sequence[Host]) -> None:
-    """Keep how the run's hosts are reached beside its plan, so that later verbs need no inventory."""
-    from distui.files import write_private
-
-    values = [dataclasses.asdict(h) for h in hosts]
-    write_private(stored.path / "hosts.json", json.dumps(values, indent=1).encode() + b"\n")
-
-
-def saved_hosts(stored: StoredRun) -> tuple[Host, ...]:
-    """The hosts of a run recorded here; () when the file is absent or torn."""
-    from distui.facts.values import loads
-    from distui.files import read_bytes
-    from distui.fits import check
-    from distui.spec.host_keys import is_engine_command
-    from distui.spec.inventory import DataNetwork, Host
-
-    try:
-        values = loads(read_bytes(stored.path / "hosts.json", ours=True))
-        if not all(is_engine_command(value["engine_command"]) for value in values):
-            return ()
-        return tuple(
-            check(
-                Host(
-                    **{
-                        **value,
-                        "engine_command": tuple(value["engine_command"]),
-                        "gpus": tuple(value["gpus"]) if isinstance(value["gpus"], list) else value["gpus"],
-                        "data": DataNetwork(**value["data"]),
-                    }
-                )
-            )
-            for value in values
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -57,6 +57,10 @@ class Inventory:
     def get(self, name: str) -> Host | None:
         """The host of that name, or None."""
         return self._by_name.get(name)
+
+    def chosen(self, picks: Iterable[HostPick]) -> tuple[Host, ...]:
+        """The hosts that were picked, in that order."""
+        return tuple(host for pick in picks if (host := self.get(pick.name)) is not None)
 
 
 @dataclass(frozen=True, slots=True)

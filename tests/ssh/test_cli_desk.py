@@ -20,13 +20,14 @@ from distui.cli.demo_job import demo_inventory
 from distui.cli.demo_ui import COUNTING
 from distui.cli.desk import CliDesk
 from distui.cli.launching import How
-from distui.cli.order import Order
 from distui.cli.printer import LogView
 from distui.cli.settings import Settings
-from distui.errors import NotFound, UsageError
+from distui.cluster.request import RunRequest
+from distui.errors import CheckFailed, NotFound, UsageError
 from distui.plan.model import NoPlan, RunPlan
 from distui.run.events import Notice, PhaseBegun
 from distui.run.reuse import ReusingConnector
+from distui.run.store import StoredRun
 from distui.session import Connector
 from distui.spec.inventory import Host, Inventory
 from distui.spec.job import Job
@@ -325,7 +326,7 @@ async def test_run_exits_as_the_last_run_of_its_view(desk: CliDesk, monkeypatch:
     monkeypatch.setattr("distui.cli.desk.CliDesk", made)
     said = io.StringIO()
     out = Console(said, said, out_colour=False, err_colour=False, width=0)
-    order = Order(job, desk.inventory, desk.pick(job, ()), run_id="once-1")
+    order = RunRequest(job, desk.inventory, desk.pick(job, ()), run_id="once-1")
     assert await opening.launch(desk.told, out, order, How(LogView())) == 0
     assert "once-2: succeeded" in said.getvalue()
 
@@ -360,12 +361,32 @@ async def test_a_preflight_finds_what_a_launch_would_and_starts_nothing(desk: Cl
         pass
 
 
+async def test_a_full_disk_starts_nothing_and_leaves_the_name_free(
+    desk: CliDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The app says so in words, as `distui run` does; once there is space, the same plan is started."""
+    job, made = await planned(desk, 2, "full")
+
+    def full(stored: StoredRun, plan: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StoredRun, "write_plan", full)
+        with pytest.raises(CheckFailed, match="No space left on device; nothing was started"):
+            await desk.launch(job, made)  # type: ignore[arg-type]
+    live = await desk.launch(job, made)  # type: ignore[arg-type]
+    async with asyncio.timeout(30):
+        async for _ in live.batches():
+            pass
+    assert live.state.ended is not None and live.state.ended.outcome == "succeeded"
+
+
 async def test_what_is_left_of_a_run_is_told_before_it_goes(desk: CliDesk) -> None:
     """Folders on the hosts with their bytes, the folder here with its files; after pruning nothing."""
     job, made = await planned(desk, 2, "gone")
     assert isinstance(job, Job)
     tasks = (dataclasses.replace(task, labels={**task.labels, "distui.keep": "yes"}) for task in made.tasks)
-    live = await desk.start(dataclasses.replace(made, tasks=tuple(tasks)), {}, job, desk.pick(job, ()))
+    live = await desk.launch(job, dataclasses.replace(made, tasks=tuple(tasks)))
     async with asyncio.timeout(30):
         async for _ in live.batches():
             pass

@@ -10,7 +10,8 @@ import pytest
 
 from distui.cli import settings
 from distui.cli.options import AFTER
-from distui.cli.order import Order, read_order, run_name
+from distui.cli.order import read_order, run_name
+from distui.cluster.request import RunRequest
 from distui.errors import DistuiError
 
 JOB = """\
@@ -29,7 +30,9 @@ def order(home: Path) -> Any:
     Path("hosts.yaml").write_text("version: 1\nhosts:\n  node[01-04]: {labels: {n: x}}\n")
     Path("job.yaml").write_text(JOB)
 
-    def read(job: str | None = "job.yaml", words: tuple[str, ...] = (), *, told: Any = None, **flags: Any) -> Order:
+    def read(
+        job: str | None = "job.yaml", words: tuple[str, ...] = (), *, told: Any = None, **flags: Any
+    ) -> RunRequest:
         ctx = click.Context(click.Command("run"), obj=dict(told or {}))
         ctx.meta[AFTER] = words
         return read_order(ctx, settings.of(ctx), job, flags)

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from distui import config, files
-from distui.cli import wiring
 from distui.errors import SpecError, UsageError
 from distui.run import recorded, report, summary, times
 from distui.run.job_record import recorded_job
 from distui.run.journal import Journal
 from distui.run.logs import TaskLog
+from distui.run.saved_hosts import saved_hosts
 from distui.run.store import RunStore, StoredRun
 from distui.spec.files import read_text
 
@@ -81,7 +81,7 @@ def test_a_run_s_folder_without_one_regular_file(other: Callable[[Path], None], 
     assert recorded.stored_samples(run) == ()
     assert recorded.stored_progress(run) is None
     assert (run.read_plan(), recorded_job(run)) == (None, None)
-    assert wiring.saved_hosts(run) == ()
+    assert saved_hosts(run) == ()
     assert report._tail(run.rank_log(0)) == ()
     assert not times.read_times(times.times_of(run.rank_log(0)), 0, 3)
     assert not run.is_followed
@@ -125,6 +125,6 @@ def test_a_file_beyond_all_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_nesting_without_end_in_the_hosts_of_a_run(tmp_path: Path) -> None:
     run = StoredRun(tmp_path)
     (run.path / "hosts.json").write_text("[" * 100_000)
-    assert wiring.saved_hosts(run) == ()
+    assert saved_hosts(run) == ()
     (run.path / "hosts.json").write_text(json.dumps([{"name": []}]))
-    assert wiring.saved_hosts(run) == ()
+    assert saved_hosts(run) == ()

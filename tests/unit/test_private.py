@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from distui import files
-from distui.cli import wiring
+from distui.run.saved_hosts import saved_hosts
 from distui.run.store import RunStore, StoredRun
 from distui.spec.host_keys import is_engine_command
 
@@ -84,7 +84,7 @@ def test_what_another_login_owns_is_refused(cli: Any, home: Path, monkeypatch: p
         os.chown(folder / "hosts.json", NOBODY, -1)
     with pytest.raises(files.NotOurs, match="belongs to another login"):
         files.read_bytes(folder / "hosts.json", ours=True)
-    assert wiring.saved_hosts(StoredRun(folder)) == ()
+    assert saved_hosts(StoredRun(folder)) == ()
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_a_recorded_host_with_another_command_is_none(home: Path) -> None:
     folder = planted(home, ["sh", "-c", "touch /tmp/x", "docker"])
     stored = RunStore(folder.parents[1]).get("job-1")
     assert stored is not None
-    assert wiring.saved_hosts(stored) == ()
+    assert saved_hosts(stored) == ()
     (folder / "hosts.json").write_text(
         (folder / "hosts.json").read_text().replace('["sh", "-c", "touch /tmp/x", ', "[")
     )
-    assert [host.engine_command for host in wiring.saved_hosts(stored)] == [("docker",)]
+    assert [host.engine_command for host in saved_hosts(stored)] == [("docker",)]

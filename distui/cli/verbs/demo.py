@@ -17,8 +17,8 @@ from distui.errors import CheckFailed
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
-    from distui.cli.order import Order
     from distui.cli.settings import Settings
+    from distui.cluster.request import RunRequest
     from distui.session import Connector
     from distui.spec.job import Job
 
@@ -59,7 +59,8 @@ def command(ctx: click.Context, docker: bool, image: str, epochs: int, count: in
 
 
 async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int, *, docker: bool) -> int:
-    from distui.cli.order import Order, run_name
+    from distui.cli.order import run_name
+    from distui.cluster.request import RunRequest
     from distui.run.reuse import ReusingConnector
     from distui.spec.inventory import HostPick
     from remote.demo import DemoHosts
@@ -68,7 +69,7 @@ async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int
         where = ", ".join(f"{t.name} = 127.0.0.1:{t.port}" for t in demo.targets.values())
         out.say(f"distui: made {count} hosts with ssh servers: {where}")
         found = demo_inventory(demo, docker=docker)
-        order = Order(job, found, tuple(HostPick(h.name) for h in found.hosts), {}, run_name("demo"))
+        order = RunRequest(job, found, tuple(HostPick(h.name) for h in found.hosts), {}, run_name("demo"))
         connector = ReusingConnector(demo.connector())
         try:
             return await _train(told, out, connector, order)
@@ -76,14 +77,14 @@ async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int
             await connector.close()
 
 
-async def _train(told: Settings, out: Console, connector: Connector, order: Order) -> int:
+async def _train(told: Settings, out: Console, connector: Connector, order: RunRequest) -> int:
     from distui.cli.launching import How, prepare, start
     from distui.cli.printer import LogView
     from distui.plan.render import render_text
 
-    prepared = await prepare(connector, told, out, order)
-    for line in render_text(prepared.plan, width=min(out.width or 80, 100)).splitlines():
+    planned = await prepare(connector, told, out, order)
+    for line in render_text(planned.plan, width=min(out.width or 80, 100)).splitlines():
         out.say(line)
     out.say("")
-    ended = await start(connector, told, out, order, prepared, How(LogView()))
+    ended = await start(connector, told, out, order, planned, How(LogView()))
     return ended.exit

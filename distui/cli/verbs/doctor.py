@@ -72,7 +72,7 @@ def command(
     if bundle is not None and (told.cwd / bundle).exists():
         raise UsageError(f"{bundle} exists", hint="give another name")
     found = wiring.inventory(told)
-    hosts = wiring.hosts_of(found, wiring.picks(found, told, sets))
+    hosts = found.chosen(wiring.picks(found, told, sets))
     named = bool(sets or told.hosts or told.labels)
     checked = wiring.run_async(
         _check(told, out, found, hosts, chosen, wanted, smoke=smoke, named=named), limit=told.timeout

@@ -37,7 +37,7 @@ def ls(ctx: click.Context, sets: tuple[str, ...]) -> int:
     told = settings.of(ctx)
     out = consoles.of(told)
     found = wiring.inventory(told)
-    hosts = wiring.hosts_of(found, wiring.picks(found, told, sets))
+    hosts = found.chosen(wiring.picks(found, told, sets))
     groups = {h.name: [g for g, names in found.groups.items() if h.name in names] for h in hosts}
     if told.output == "name" or told.quiet:
         out.print("\n".join(h.name for h in hosts))

@@ -148,7 +148,7 @@ def export(ctx: click.Context, form: str, sets: tuple[str, ...]) -> int:
 
     told = settings.of(ctx)
     found = wiring.inventory(told)
-    hosts = wiring.hosts_of(found, wiring.picks(found, told, sets))
+    hosts = found.chosen(wiring.picks(found, told, sets))
     names = {host.name for host in hosts}
     groups = {group: tuple(m for m in members if m in names) for group, members in found.groups.items()}
     chosen = replace(found, hosts=hosts, groups={group: members for group, members in groups.items() if members})

@@ -32,7 +32,7 @@ def clean(ctx: click.Context, sets: tuple[str, ...]) -> int:
     told.refuse_readonly("hosts clean")
     out = consoles.of(told)
     found = wiring.inventory(told)
-    hosts = wiring.hosts_of(found, wiring.picks(found, told, sets))
+    hosts = found.chosen(wiring.picks(found, told, sets))
     if not confirm(out, told, f"Remove code that no run uses from {counted(len(hosts), 'host')}?"):
         return ExitCode.INTERRUPTED
     results = wiring.run_async(_clean_all(told, hosts), limit=told.timeout)

@@ -9,7 +9,8 @@ import click
 from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.options import JOB, verb
-from distui.cli.order import DIFF_OPTIONS, PLAN_OPTIONS, Order, read_order, told_of, with_options
+from distui.cli.order import DIFF_OPTIONS, PLAN_OPTIONS, read_order, told_of, with_options
+from distui.cluster.request import RunRequest
 
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
@@ -32,17 +33,17 @@ def command(ctx: click.Context, /, job: str | None, full: bool, **flags: Any) ->
     return wiring.run_async(dry_run(told, out, order, full=full, before=flags["diff"]), limit=told.timeout)
 
 
-async def dry_run(told: Settings, out: consoles.Console, order: Order, *, full: bool, before: str | None) -> int:
+async def dry_run(told: Settings, out: consoles.Console, order: RunRequest, *, full: bool, before: str | None) -> int:
     """Ask, plan, print: the plan, or what is different from the recorded run `before`."""
     from distui.cli.launching import prepare
     from distui.cli.planview import recorded_plan, show_diff, show_plan, tell_images
 
     old = recorded_plan(told, before) if before is not None else None
     async with wiring.connected(told, order.hosts) as connector:
-        prepared = await prepare(connector, told, out, order)
-        await tell_images(connector, out, order.hosts, prepared.plan)
+        planned = await prepare(connector, told, out, order)
+        await tell_images(connector, out, order.hosts, planned.plan)
     if old is not None:
-        show_diff(out, told, old, prepared.plan)
+        show_diff(out, told, old, planned.plan)
     else:
-        show_plan(out, told, prepared.plan, full=full)
+        show_plan(out, told, planned.plan, full=full)
     return 0

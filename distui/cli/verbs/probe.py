@@ -51,7 +51,7 @@ def command(
     told = settings.of(ctx).with_flags(parallel=parallel, connect_timeout=connect_timeout)
     out = consoles.of(told)
     found = wiring.inventory(told)
-    hosts = wiring.hosts_of(found, wiring.picks(found, told, sets))
+    hosts = found.chosen(wiring.picks(found, told, sets))
     results = wiring.run_async(_probe(told, out, hosts, watch), limit=told.timeout)
     if save:
         _save(told, out, results)

@@ -14,6 +14,7 @@ from distui.cli.options import Choice, verb
 from distui.cli.phrases import duration
 from distui.errors import ExitCode
 from distui.run import history
+from distui.run.saved_hosts import saved_hosts
 
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
@@ -92,12 +93,12 @@ def _next_step(row: history.RunRow, named: Sequence[history.RunRow]) -> str:
 def _hosts(told: Settings, recorded: Sequence[history.RunRow]) -> tuple[Host, ...]:
     """The hosts to ask: those of the inventory, and those that runs without an end here were started on."""
     found = wiring.maybe_inventory(told)
-    hosts = {h.name: h for h in wiring.hosts_of(found, wiring.picks(found, told))} if found else {}
+    hosts = {h.name: h for h in found.chosen(wiring.picks(found, told))} if found else {}
     if not told.hosts and not told.labels:
         store = wiring.store(told)
         for row in recorded:
             if not row.over:
-                hosts |= {h.name: h for h in wiring.saved_hosts(store.need(row.run)) if h.name not in hosts}
+                hosts |= {h.name: h for h in saved_hosts(store.need(row.run)) if h.name not in hosts}
     return tuple(hosts.values())
 
 

@@ -9,9 +9,10 @@ import click
 from distui.cli import console as consoles
 from distui.cli import opening, wiring
 from distui.cli.options import JOB, verb
-from distui.cli.order import DIFF_OPTIONS, FOLLOW_OPTIONS, PLAN_OPTIONS, Order, read_order, told_of, with_options
+from distui.cli.order import DIFF_OPTIONS, FOLLOW_OPTIONS, PLAN_OPTIONS, read_order, told_of, with_options
 from distui.cli.results import Promise
 from distui.cli.verbs.plan import dry_run
+from distui.cluster.request import RunRequest
 from distui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
     return promise.keep(work)
 
 
-async def _run(told: Settings, out: consoles.Console, order: Order, how: How) -> int:
+async def _run(told: Settings, out: consoles.Console, order: RunRequest, how: How) -> int:
     from distui.cli.launching import run
 
     async with wiring.connected(told, order.hosts) as connector:

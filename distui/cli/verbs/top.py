@@ -46,7 +46,7 @@ def command(ctx: click.Context, sets: tuple[str, ...], once: bool, interval: flo
     told = settings.of(ctx)
     out = consoles.of(told)
     found = wiring.inventory(told)
-    hosts = wiring.hosts_of(found, wiring.picks(found, told, sets))
+    hosts = found.chosen(wiring.picks(found, told, sets))
     shower = _Shower(told, out, procs=procs, once=once)
     return wiring.run_async(_top(told, hosts, shower, interval, once=once), limit=told.timeout)
 

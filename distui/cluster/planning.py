@@ -1,0 +1,129 @@
+"""From a request to a plan: the job's sources read here, the hosts asked, and who can plan the next attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from distui.cluster.request import RunRequest
+from distui.cluster.unusable import refuse_unusable
+from distui.errors import PlanError
+from distui.facts.host import HostFacts, ProbeResult
+from distui.facts.probe import probe_all
+from distui.identity import identity
+from distui.plan.model import NoPlan, RunPlan
+from distui.plan.plan import plan
+from distui.run.build.context import BuildSource, read_build
+from distui.run.code.source import CodeReader, CodeSource
+from distui.run.port_users import with_holders
+from distui.run.replan import Again, Replan
+from distui.session import Connector
+from distui.spec.inventory import Host
+from distui.spec.job import Job
+from distui.spec.names import fold
+
+if TYPE_CHECKING:
+    Connect = Callable[[], Awaitable[Connector]]
+    """Gives the connections to a run's hosts when they are needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a job takes along from this machine, read once for all hosts and attempts."""
+
+    code: CodeSource | None = None
+    build: BuildSource | None = None
+
+    @classmethod
+    def read(cls, reader: CodeReader, job: Job, token: str | None, *, typing: bool = False) -> Sources:
+        """Read the folder or repository of `code:` and the folder of `build:`. Blocks.
+
+        `typing` is for a job that is being edited: what takes long is not read again. Raises UsageError and CheckFailed
+        for what can't be sent.
+        """
+        return cls(reader.read(job, token, typing=typing), read_build(job))
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """A plan, the facts it was made from, what goes along, and how the run's next attempts are planned."""
+
+    plan: RunPlan
+    facts: Mapping[str, HostFacts]
+    sources: Sources
+    planner: Again | None
+    """None when another plan than the one that was made last is started."""
+
+
+class RunPlanner:
+    """Plans one run, now from facts that are there, later anew from hosts asked again."""
+
+    def __init__(self, request: RunRequest, sources: Sources, *, keep: bool = False) -> None:
+        """`keep` is for a run whose ended containers stay."""
+        self._sources = sources
+        self._hosts = request.hosts
+        self._plan = partial(
+            plan,
+            request.job,
+            request.inventory,
+            request.picks,
+            code=sources.code.plan if sources.code else None,
+            build=sources.build.plan if sources.build else None,
+            keep=keep,
+            **identity(request.run_id),
+        )
+
+    def plan(self, facts: Mapping[str, ProbeResult]) -> RunPlan | NoPlan:
+        """The plan by these facts, or every reason why there is none."""
+        return self._plan(facts=facts)
+
+    def planned(self, made: RunPlan, facts: Mapping[str, ProbeResult], connect: Connect, parallel: int) -> PlannedRun:
+        """What is needed to start `made`, which this planner made from `facts`."""
+        known = {host.name: found for host in self._hosts if isinstance(found := facts.get(host.name), HostFacts)}
+        hosts = [host for host in self._hosts if host.name in known]
+        return PlannedRun(made, known, self._sources, Replan(self._plan, connect, hosts, known, parallel))
+
+
+async def plan_run(
+    connector: Connector,
+    request: RunRequest,
+    reader: CodeReader,
+    *,
+    parallel: int,
+    keep: bool = False,
+    on_asking: Callable[[tuple[Host, ...]], None] = lambda hosts: None,
+) -> PlannedRun:
+    """Read the sources, ask the hosts and make the plan.
+
+    Raises HostsUnreachable or HostsFailed when a host does not answer, PlanError when there is no plan, and UsageError
+    or CheckFailed for code that can't be sent. `on_asking` is called before the hosts are.
+    """
+    sources = await asyncio.to_thread(Sources.read, reader, request.job, request.token)
+    planner, hosts = RunPlanner(request, sources, keep=keep), request.hosts
+    on_asking(hosts)
+    results = await probe_all(connector, hosts, parallel=parallel)
+    refuse_unusable(results)
+    made = planner.plan(results)
+    if isinstance(made, NoPlan):
+        raise plan_error(await with_holders(connector, made, hosts))
+
+    async def connected() -> Connector:
+        return connector
+
+    return planner.planned(made, results, connected, parallel)
+
+
+def plan_error(found: NoPlan) -> PlanError:
+    """Why there is no plan, equal reasons of several hosts as one."""
+    hosts: dict[tuple[str, str], list[str]] = {}
+    for problem in found.problems:
+        hosts.setdefault((problem.message, problem.hint), []).append(problem.host or "")
+    return PlanError(
+        tuple(
+            (f"{fold(filter(None, names))}: " if any(names) else "") + message + (f" (try: {hint})" if hint else "")
+            for (message, hint), names in hosts.items()
+        )
+    )

@@ -1,0 +1,28 @@
+"""A run that somebody asks for; nothing was contacted yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from distui.spec.inventory import Host, HostPick, Inventory
+from distui.spec.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A job and the hosts to run it on."""
+
+    job: Job
+    inventory: Inventory
+    picks: tuple[HostPick, ...]
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Values of the job's secrets."""
+    run_id: str = ""
+    token: str | None = None
+    """For the repository of the job's code."""
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """The hosts chosen, in order."""
+        return self.inventory.chosen(self.picks)

@@ -1,0 +1,72 @@
+"""Starting a planned run: recorded here first, then owned by a controller."""
+
+from __future__ import annotations
+
+import shutil
+
+from distui.cluster.planning import PlannedRun
+from distui.cluster.request import RunRequest
+from distui.errors import CheckFailed
+from distui.plan.serialize import to_json
+from distui.run.attempt import NO_LIMITS, Limits
+from distui.run.controller import RunController
+from distui.run.events import RunEnded
+from distui.run.job_record import record_job
+from distui.run.launch_steps import LaunchOptions
+from distui.run.open_files import refuse_too_few
+from distui.run.saved_hosts import save_hosts
+from distui.run.store import RunStore, StoredRun
+from distui.session import Connector
+
+
+def record(store: RunStore, request: RunRequest, planned: PlannedRun) -> StoredRun:
+    """The run's folder here, with plan, job and hosts.
+
+    Raises UsageError for a taken name, CheckFailed when that can't be written here, or when this process may not open
+    as many files as the run needs; the name is free then.
+    """
+    plan = planned.plan
+    refuse_too_few(len(plan.hosts))
+    try:
+        stored = store.create(plan.run_id)
+        stored.write_plan(to_json(plan))
+        record_job(stored, request.job, request.picks)
+        save_hosts(stored, request.hosts)
+    except OSError as exc:
+        path = store.root / plan.run_id
+        shutil.rmtree(path, ignore_errors=True)
+        raise CheckFailed(
+            f"can't write {path}: {exc.strerror}; nothing was started",
+            hint="free some space there, or set XDG_STATE_HOME to a folder on another disk",
+        ) from exc
+    return stored
+
+
+def controller_of(
+    connector: Connector,
+    stored: StoredRun,
+    request: RunRequest,
+    planned: PlannedRun,
+    *,
+    detach: bool = False,
+    preflight: bool = True,
+    force: bool = False,
+    limits: Limits = NO_LIMITS,
+) -> RunController:
+    """The owner of a run that was recorded in `stored`; entering it starts the run. See LaunchOptions."""
+    return RunController(
+        planned.plan,
+        connector=connector,
+        stored=stored,
+        facts=planned.facts,
+        secrets=request.secrets,
+        options=LaunchOptions(detach, preflight, force, planned.sources.code, planned.sources.build),
+        planner=planned.planner,
+        limits=limits,
+    )
+
+
+def forget_if_never_started(stored: StoredRun, ended: RunEnded) -> None:
+    """A run that never was leaves its name free for the next try."""
+    if ended.outcome == "launch_failed" and not ended.leftovers:
+        shutil.rmtree(stored.path, ignore_errors=True)
