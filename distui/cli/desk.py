@@ -17,9 +17,8 @@ from distui.cli.desk_runs import Connect, RunDesk
 from distui.cli.jobfiles import job_files, read_draft
 from distui.cli.keeper import FollowedRun, Keeper
 from distui.cli.launching import code_reader
-from distui.cli.order import run_name
-from distui.cli.permit import permit
 from distui.cli.settings import Settings
+from distui.cluster.names import run_name
 from distui.cluster.secrets import code_token, job_secrets
 from distui.errors import UsageError
 from distui.facts.host import HostFacts
@@ -29,7 +28,6 @@ from distui.plan.labels import task_from_labels, token_of
 
 if TYPE_CHECKING:
     from distui.cluster.planning import PlannedRun, Sources
-    from distui.cluster.request import RunRequest
     from distui.doctor.images import Images
     from distui.doctor.reach import ReachReport
     from distui.doctor.smoke import PairResult
@@ -81,7 +79,7 @@ class CliDesk(HostDesk, RunDesk):
         self._keeper = Keeper(leash=leash, say=say)
         self._smokes: set[asyncio.Task[tuple[PairResult, ...]]] = set()
         self._stack = AsyncExitStack()
-        self._previewed: tuple[RunRequest, PlannedRun] | None = None
+        self._previewed: PlannedRun | None = None
         """What was planned last: the text may change before that plan is launched."""
         self._code = code_reader(told)
         self._reruns: dict[str, FollowedRun] = {}
@@ -207,13 +205,14 @@ class CliDesk(HostDesk, RunDesk):
         made = planner.plan(dict(self._facts))
         if isinstance(made, RunPlan):
             planned = planner.planned(made, self._facts, self.connector, self.told["parallel"])
-            self._previewed = request, planned
+            self._previewed = planned
         return made
 
     def _read_sources(self, job: Job) -> Sources:
+        from distui.cluster.permit import permit
         from distui.cluster.planning import Sources
 
-        permit(self.told, job)
+        permit(self.told.cluster, job)
         return Sources.read(self._code, job, code_token(job, self.told.environ)[1], typing=True)
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
@@ -242,9 +241,10 @@ class CliDesk(HostDesk, RunDesk):
 
     async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False) -> LiveRun:
         """See tui.desk."""
-        request, planned = await asyncio.to_thread(self._as_previewed, job, plan)
+        planned = await asyncio.to_thread(self._as_previewed, job, plan)
         _, secrets = job_secrets(job, self.told.environ)
-        live = await self.start(replace(request, job=job, secrets=secrets), planned, force=force)
+        request = replace(planned.request, job=job, secrets=secrets)
+        live = await self.start(replace(planned, request=request), force=force)
         if rerun_of:
             self._reruns[rerun_of] = live
         return live
@@ -255,36 +255,30 @@ class CliDesk(HostDesk, RunDesk):
             live = self._reruns[live.plan.run_id]
         return live
 
-    def _as_previewed(self, job: Job, plan: RunPlan) -> tuple[RunRequest, PlannedRun]:
+    def _as_previewed(self, job: Job, plan: RunPlan) -> PlannedRun:
         """What was planned last, when `plan` is that; else what can be known of it. Blocks: sources may be read."""
         from distui.cluster.planning import PlannedRun
         from distui.cluster.request import RunRequest
         from distui.spec.inventory import HostPick
 
-        if self._previewed is not None:
-            request, planned = self._previewed
-            if token_of(task_from_labels(planned.plan.tasks[0].labels)) == token_of(
-                task_from_labels(plan.tasks[0].labels)
-            ):
-                return request, replace(planned, plan=plan)
+        if self._previewed is not None and _token(self._previewed.plan) == _token(plan):
+            return replace(self._previewed, plan=plan)
         picks = tuple(HostPick(name) for name in plan.hosts)
         facts = {name: f for name, f in self._facts.items() if isinstance(f, HostFacts)}
         request = RunRequest(job, self.inventory, picks, run_id=plan.run_id)
-        return request, PlannedRun(plan, facts, self._read_sources(job), None)
+        return PlannedRun(request, plan, facts, self._read_sources(job), None)
 
-    async def start(
-        self, request: RunRequest, planned: PlannedRun, *, preflight: bool = True, force: bool = False
-    ) -> FollowedRun:
+    async def start(self, planned: PlannedRun, *, preflight: bool = True, force: bool = False) -> FollowedRun:
         """Start a plan. Raises UsageError when its name is taken here, CheckFailed when it can't be recorded."""
         from distui.cluster.starting import controller_of, record
 
-        stored = record(wiring.store(self.told), request, planned)
+        stored = record(wiring.store(self.told), planned)
 
         def make(connector: Connector) -> RunController:
             limits = wiring.limits(self.told)
-            return controller_of(connector, stored, request, planned, preflight=preflight, force=force, limits=limits)
+            return controller_of(connector, stored, planned, preflight=preflight, force=force, limits=limits)
 
-        return await self._keeper.keep(self._connect(request.hosts), make)
+        return await self._keeper.keep(self._connect(planned.request.hosts), make)
 
 
 def _token(plan: RunPlan) -> str:

@@ -94,7 +94,7 @@ def _image_of(told: Settings, job: Job) -> str | None:
     from distui.cli.permit import permit
     from distui.run.build.context import image_of
 
-    permit(told, job, ask=True)
+    permit(told, job)
     return image_of(job)
 
 

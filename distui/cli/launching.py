@@ -56,17 +56,14 @@ async def prepare(
     return await plan_run(connector, request, reader, parallel=told["parallel"], keep=keep, on_asking=say)
 
 
-async def start(
-    connector: Connector, told: Settings, out: Console, request: RunRequest, planned: PlannedRun, how: How
-) -> RunEnded:
+async def start(connector: Connector, told: Settings, out: Console, planned: PlannedRun, how: How) -> RunEnded:
     """Start the plan and follow it to its end. Raises UsageError when a run of that name is recorded here."""
     from distui.cluster.starting import controller_of, forget_if_never_started, record
 
-    stored = record(wiring.store(told), request, planned)
+    stored = record(wiring.store(told), planned)
     controller = controller_of(
         connector,
         stored,
-        request,
         planned,
         detach=how.detach,
         preflight=how.preflight,
@@ -97,7 +94,7 @@ async def run(connector: Connector, told: Settings, out: Console, request: RunRe
     if answer == "no":
         out.say("distui: not started")
         return ExitCode.INTERRUPTED
-    ended = await start(connector, told, out, request, planned, replace(how, force=answer == "share"))
+    ended = await start(connector, told, out, planned, replace(how, force=answer == "share"))
     if how.detach and ended.outcome == "detached" and told.output not in ("json", "ndjson"):
         with out.said_if_lost(f"the run is {planned.plan.run_id}"):
             out.print(planned.plan.run_id)

@@ -107,7 +107,7 @@ async def launch(told: Settings, out: Console, request: RunRequest, how: How) ->
             out.say("distui: not started")
             return ExitCode.INTERRUPTED
         desk.know(planned.facts)
-        live: LiveRun = await desk.start(request, planned, preflight=how.preflight, force=answer == "share")
+        live: LiveRun = await desk.start(planned, preflight=how.preflight, force=answer == "share")
         code = await show(told, desk, live)
         live = desk.newest(live)
         others = [name for name in desk.following if name != live.plan.run_id]

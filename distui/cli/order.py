@@ -13,6 +13,7 @@ from distui.cli import settings, wiring
 from distui.cli.options import RANKS, RUN, Choice, after_dashes
 from distui.cli.permit import permit
 from distui.cli.settings import Settings
+from distui.cluster.names import run_name
 from distui.cluster.request import RunRequest
 from distui.cluster.secrets import code_token, job_secrets
 from distui.errors import UsageError
@@ -83,7 +84,7 @@ def read_order(ctx: click.Context, told: Settings, reference: str | None, flags:
     secrets_file = _env_files(flags.get("env_file", ()))
     overrides = _overrides(told, flags, secrets_file, job_file=reference is not None)
     job = _job(told, reference, words, overrides)
-    permit(told, job, {override.key for override in overrides}, ask=True)
+    permit(told, job, {override.key for override in overrides})
     job, secrets = job_secrets(job, told.environ, secrets_file)
     job, token = code_token(job, told.environ, secrets_file)
     found = wiring.inventory(told)
@@ -210,14 +211,6 @@ def _refuse_bad_job(order: RunRequest) -> None:
     if unknown:
         names = ", ".join(unknown)
         raise UsageError(f"the job gives ranks or GPUs to hosts that the inventory does not have: {names}")
-
-
-def run_name(job: str) -> str:
-    """`JOB-xxxx`: a name nobody has yet, in letters that are easy to say."""
-    import secrets
-
-    letters = "abcdefghijkmnpqrstuvwxyz23456789"
-    return f"{job[:58]}-{''.join(secrets.choice(letters) for _ in range(4))}"
 
 
 def told_of(ctx: click.Context) -> Settings:

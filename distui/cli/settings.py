@@ -8,13 +8,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from distui import config
 from distui.config import Config, Paths, Value
 from distui.errors import UsageError
+
+if TYPE_CHECKING:
+    from distui.cluster.settings import ClusterSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,13 @@ class Settings:
         """Seconds for the whole command, None without limit."""
         value: float | None = self["timeout"]
         return value
+
+    @property
+    def cluster(self) -> ClusterSettings:
+        """Those that programs have, too."""
+        from distui.cluster.settings import ClusterSettings
+
+        return ClusterSettings.of(self.config, self.environ)
 
     def with_flags(self, **flags: Any) -> Settings:
         """These settings with a verb's own flags on top; flags that are None were not given."""

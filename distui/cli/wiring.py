@@ -122,20 +122,15 @@ def picks(found: Inventory, told: Settings, more: Sequence[str] = ()) -> tuple[H
 
 
 def make_connector(told: Settings, hosts: Sequence[Host]) -> Connector:
-    """A connector for `hosts` over ssh. The only place where `remote/` comes in."""
-    from remote.pool import SshConnector
-    from remote.targets import Target
+    """A connector for `hosts` over ssh."""
+    from distui.cluster import connecting
 
-    limit = told["connect_timeout"]
-    targets = {
-        h.name: Target(h.name, h.addr, h.user, h.port, limit if limit is not None else h.connect_timeout) for h in hosts
-    }
-    return SshConnector(targets, parallel=told["parallel"])
+    return connecting.make_connector(told.cluster, hosts)
 
 
 @contextlib.asynccontextmanager
 async def connected(told: Settings, hosts: Sequence[Host]) -> AsyncIterator[Connector]:
-    """A connector whose sessions are reused from one step to the next; everything is closed at the end."""
+    """See `distui.cluster.connecting.connected`."""
     from distui.run.reuse import ReusingConnector
 
     connector = ReusingConnector(make_connector(told, hosts))

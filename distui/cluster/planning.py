@@ -49,8 +49,9 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A plan, the facts it was made from, what goes along, and how the run's next attempts are planned."""
+    """A plan, what it was made from, what goes along, and how the run's next attempts are planned."""
 
+    request: RunRequest
     plan: RunPlan
     facts: Mapping[str, HostFacts]
     sources: Sources
@@ -63,8 +64,8 @@ class RunPlanner:
 
     def __init__(self, request: RunRequest, sources: Sources, *, keep: bool = False) -> None:
         """`keep` is for a run whose ended containers stay."""
+        self._request = request
         self._sources = sources
-        self._hosts = request.hosts
         self._plan = partial(
             plan,
             request.job,
@@ -82,9 +83,13 @@ class RunPlanner:
 
     def planned(self, made: RunPlan, facts: Mapping[str, ProbeResult], connect: Connect, parallel: int) -> PlannedRun:
         """What is needed to start `made`, which this planner made from `facts`."""
-        known = {host.name: found for host in self._hosts if isinstance(found := facts.get(host.name), HostFacts)}
-        hosts = [host for host in self._hosts if host.name in known]
-        return PlannedRun(made, known, self._sources, Replan(self._plan, connect, hosts, known, parallel))
+        known = {
+            host.name: found for host in self._request.hosts if isinstance(found := facts.get(host.name), HostFacts)
+        }
+        hosts = [host for host in self._request.hosts if host.name in known]
+        return PlannedRun(
+            self._request, made, known, self._sources, Replan(self._plan, connect, hosts, known, parallel)
+        )
 
 
 async def plan_run(

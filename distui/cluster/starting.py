@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 
 from distui.cluster.planning import PlannedRun
-from distui.cluster.request import RunRequest
 from distui.errors import CheckFailed
 from distui.plan.serialize import to_json
 from distui.run.attempt import NO_LIMITS, Limits
@@ -19,13 +18,13 @@ from distui.run.store import RunStore, StoredRun
 from distui.session import Connector
 
 
-def record(store: RunStore, request: RunRequest, planned: PlannedRun) -> StoredRun:
+def record(store: RunStore, planned: PlannedRun) -> StoredRun:
     """The run's folder here, with plan, job and hosts.
 
     Raises UsageError for a taken name, CheckFailed when that can't be written here, or when this process may not open
     as many files as the run needs; the name is free then.
     """
-    plan = planned.plan
+    plan, request = planned.plan, planned.request
     refuse_too_few(len(plan.hosts))
     try:
         stored = store.create(plan.run_id)
@@ -45,7 +44,6 @@ def record(store: RunStore, request: RunRequest, planned: PlannedRun) -> StoredR
 def controller_of(
     connector: Connector,
     stored: StoredRun,
-    request: RunRequest,
     planned: PlannedRun,
     *,
     detach: bool = False,
@@ -59,7 +57,7 @@ def controller_of(
         connector=connector,
         stored=stored,
         facts=planned.facts,
-        secrets=request.secrets,
+        secrets=planned.request.secrets,
         options=LaunchOptions(detach, preflight, force, planned.sources.code, planned.sources.build),
         planner=planned.planner,
         limits=limits,

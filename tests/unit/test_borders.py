@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FLOORS = ("spec", "facts", "plan", "doctor", "run", "cli")
+FLOORS = ("spec", "facts", "plan", "doctor", "run", "cluster", "cli")
 """Rooms of distui/, lowest first: each may import those before it, errors, session, config and patterns."""
 HEAVY = ("asyncssh", "textual", "torch", "tensorflow", "pydantic", "rich")
 GROUND = ("distui.errors", "distui.session", "distui.config", "distui.files", "distui.framing", "distui.patterns",
-          "distui.whole")  # fmt: skip
+          "distui.identity", "distui.whole")  # fmt: skip
 
 
 @functools.cache
@@ -90,7 +90,15 @@ def test_options_of_a_few_words_suggest_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["distui.plan.plan", "distui.facts.probe", "distui.run.controller", "distui.run.state", "distui.cli.app"]
+    "module",
+    [
+        "distui.plan.plan",
+        "distui.facts.probe",
+        "distui.run.controller",
+        "distui.run.state",
+        "distui.cluster.cluster",
+        "distui.cli.app",
+    ],
 )
 def test_no_room_below_the_screens_loads_ssh_or_screens(fresh_python: Callable[[str], str], module: str) -> None:
     """Importing a room loads neither asyncssh nor textual nor torch."""

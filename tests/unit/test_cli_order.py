@@ -10,7 +10,8 @@ import pytest
 
 from distui.cli import settings
 from distui.cli.options import AFTER
-from distui.cli.order import read_order, run_name
+from distui.cli.order import read_order
+from distui.cluster.names import run_name
 from distui.cluster.request import RunRequest
 from distui.errors import DistuiError
 

@@ -10,9 +10,8 @@ import click
 from distui.cli import console, settings
 from distui.cli.app import Verbs
 from distui.cli.options import Choice, add_globals, verb
-from distui.cli.permit import consents
 from distui.config import KEYS, load, tokens
-from distui.consent import KINDS, Ask, Kind
+from distui.consent import KINDS, Ask, Consents, Kind
 from distui.errors import NotFound, UsageError
 from distui.files import make_private, new_file
 
@@ -135,7 +134,7 @@ def allow(ctx: click.Context, kind: Kind, what: str, to: str) -> int:
     told = settings.of(ctx)
     told.refuse_readonly("config allow")
     ask = _ask(kind, what, to)
-    consents(told).remember(ask)
+    _consents(told).remember(ask)
     console.of(told).say(f"allowed: {ask.kind} {ask.what} to {ask.to}; `distui config forget` takes it back")
     return 0
 
@@ -150,7 +149,7 @@ def forget(ctx: click.Context, kind: Kind, what: str, to: str) -> int:
     told = settings.of(ctx)
     told.refuse_readonly("config forget")
     ask = _ask(kind, what, to)
-    if not consents(told).forget(ask):
+    if not _consents(told).forget(ask):
         raise NotFound(f"{ask.kind} {ask.what} to {ask.to} was not allowed", hint="`distui config allowed` lists all")
     console.of(told).say(f"no longer allowed: {ask.kind} {ask.what} to {ask.to}")
     return 0
@@ -164,7 +163,7 @@ def allowed(ctx: click.Context) -> int:
     out = console.of(told)
     listed = [Ask("token", name, host) for name, host in told["allow_tokens"]]
     listed += [Ask("folder", folder, "any job") for folder in told["allow_folders"]]
-    every = [*consents(told).remembered(), *listed]
+    every = [*_consents(told).remembered(), *listed]
     if told.json:
         out.json({"schema": "distui/allowed/v1", "allowed": [[a.kind, a.what, a.to] for a in every]})
         return 0
@@ -196,3 +195,9 @@ def _shown(value: Any) -> str:
 
 for _verb in (init, show, path, validate, allow, forget, allowed):
     command.add_command(_verb)
+
+
+def _consents(told: settings.Settings) -> Consents:
+    from distui.cluster.permit import consents
+
+    return consents(told.cluster)

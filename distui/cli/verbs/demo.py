@@ -59,7 +59,7 @@ def command(ctx: click.Context, docker: bool, image: str, epochs: int, count: in
 
 
 async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int, *, docker: bool) -> int:
-    from distui.cli.order import run_name
+    from distui.cluster.names import run_name
     from distui.cluster.request import RunRequest
     from distui.run.reuse import ReusingConnector
     from distui.spec.inventory import HostPick
@@ -86,5 +86,5 @@ async def _train(told: Settings, out: Console, connector: Connector, order: RunR
     for line in render_text(planned.plan, width=min(out.width or 80, 100)).splitlines():
         out.say(line)
     out.say("")
-    ended = await start(connector, told, out, order, planned, How(LogView()))
+    ended = await start(connector, told, out, planned, How(LogView()))
     return ended.exit

@@ -1,0 +1,168 @@
+"""Hosts of an inventory, and what can be done with them: for programs, the command line and the terminal UI alike."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from os import PathLike, fspath
+from types import TracebackType
+
+from distui.cluster.connecting import Connect, connected
+from distui.cluster.names import run_name
+from distui.cluster.permit import permit
+from distui.cluster.planning import PlannedRun, RunPlanner, Sources, plan_error
+from distui.cluster.request import RunRequest
+from distui.cluster.run import Run
+from distui.cluster.secrets import code_token, job_secrets
+from distui.cluster.settings import ClusterSettings
+from distui.cluster.starting import controller_of, record
+from distui.errors import UsageError
+from distui.facts.host import ProbeResult
+from distui.facts.probe import probe_all
+from distui.plan.model import NoPlan
+from distui.run.attempt import Limits
+from distui.run.code.source import CodeReader
+from distui.run.store import RunStore
+from distui.session import Connector
+from distui.spec.choose import choose_hosts, hosts_of_job
+from distui.spec.inventory import Host, HostPick, Inventory
+from distui.spec.job import Job
+from distui.spec.read_inventory import inventory_from_names, load_inventory
+from distui.spec.read_job import load_job
+
+
+class Cluster:
+    """Some hosts and the runs on them. Use as an async context manager: its connections are closed at the end."""
+
+    def __init__(
+        self, inventory: Inventory, *, settings: ClusterSettings | None = None, connect: Connect | None = None
+    ) -> None:
+        """`connect` opens connections in another way than ssh: to hosts made for a test."""
+        self.inventory = inventory
+        self.settings = settings or ClusterSettings.load()
+        self._connect = connect or partial(connected, self.settings)
+        self._code = CodeReader(self.settings.paths.cache, self.settings.environ)
+        self._stack = AsyncExitStack()
+        self._connector: Connector | None = None
+        self._connecting = asyncio.Lock()
+
+    @classmethod
+    def open(
+        cls,
+        hosts: str | PathLike[str] | Sequence[str] = "hosts.yaml",
+        *,
+        settings: ClusterSettings | None = None,
+        connect: Connect | None = None,
+    ) -> Cluster:
+        """The hosts in a hosts.yaml, or those that a list names (`["node[01-04]"]`), which ssh finds by its config.
+
+        Raises SpecError with everything that is wrong in the file, UsageError for names that are none.
+        """
+        if isinstance(hosts, str | PathLike):
+            return cls(load_inventory(fspath(hosts)), settings=settings, connect=connect)
+        return cls(inventory_from_names(hosts), settings=settings, connect=connect)
+
+    async def __aenter__(self) -> Cluster:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def hosts(self) -> tuple[Host, ...]:
+        """All hosts of the inventory."""
+        return self.inventory.hosts
+
+    async def connector(self) -> Connector:
+        """The connections to all hosts; a host is connected to when it is first asked for something."""
+        async with self._connecting:
+            if self._connector is None:
+                self._connector = await self._stack.enter_async_context(self._connect(self.hosts))
+        return self._connector
+
+    async def probe(
+        self, hosts: Sequence[str] = (), *, on_result: Callable[[ProbeResult], None] = lambda result: None
+    ) -> dict[str, ProbeResult]:
+        """Ask these hosts what they are, or all: HostFacts by name, HostDown for one that did not answer.
+
+        `hosts` are names, ranges and groups (`["node[01-04]", "@gpu"]`). `on_result` hears each as it answers.
+        Raises UsageError for a host that is not in the inventory.
+        """
+        chosen = self.inventory.chosen(choose_hosts(self.inventory, tuple(hosts)))
+        connector = await self.connector()
+        return dict(await probe_all(connector, chosen, parallel=self.settings.parallel, on_result=on_result))
+
+    def plan(
+        self,
+        job: Job | str | PathLike[str],
+        facts: Mapping[str, ProbeResult],
+        *,
+        hosts: Sequence[str] = (),
+        name: str = "",
+        keep: bool = False,
+    ) -> PlannedRun:
+        """What would run where, from what `probe` found. Contacts no host.
+
+        `job` is a job file or a job; `hosts` take the place of those that the job names, `name` is the run's
+        (`JOB-xxxx` otherwise), and with `keep` ended containers stay. The values of its secrets are those of the
+        settings' environment. Raises SpecError for a bad file, UsageError for a secret without a value and for what the
+        job may not take from this machine, PlanError with every reason why there is no plan.
+        """
+        job = job if isinstance(job, Job) else load_job(fspath(job), environ=self.settings.environ)
+        permit(self.settings, job)
+        job, secrets = job_secrets(job, self.settings.environ)
+        job, token = code_token(job, self.settings.environ)
+        request = RunRequest(job, self.inventory, self._picks(job, hosts), secrets, name or run_name(job.name), token)
+        planner = RunPlanner(request, Sources.read(self._code, job, token), keep=keep)
+        made = planner.plan(facts)
+        if isinstance(made, NoPlan):
+            raise plan_error(made)
+        return planner.planned(made, facts, self.connector, self.settings.parallel)
+
+    def _picks(self, job: Job, hosts: Sequence[str]) -> tuple[HostPick, ...]:
+        if hosts:
+            return choose_hosts(self.inventory, tuple(hosts))
+        if job.hosts is not None:
+            return hosts_of_job(self.inventory, job.hosts)
+        raise UsageError(f"job {job.name} names no hosts", hint="give `hosts`, or set hosts: in the job")
+
+    def launch(
+        self, planned: PlannedRun, *, preflight: bool = True, force: bool = False, detach: bool = False
+    ) -> Launch:
+        """Start a plan: `async with cluster.launch(planned) as run`.
+
+        Before anything starts it is proved that the hosts reach each other (`preflight`), and that nobody else has the
+        plan's GPUs (shared with `force`). With `detach` the run is left alone once all ranks have started.
+        """
+        self.settings.refuse_readonly("a run")
+        return Launch(self, planned, preflight=preflight, force=force, detach=detach)
+
+
+class Launch:
+    """A run that is recorded and started when its block is entered."""
+
+    def __init__(self, cluster: Cluster, planned: PlannedRun, *, preflight: bool, force: bool, detach: bool) -> None:
+        self._cluster = cluster
+        self._planned = planned
+        self._options = {"preflight": preflight, "force": force, "detach": detach}
+        self._run: Run | None = None
+
+    async def __aenter__(self) -> Run:
+        """Raises UsageError when a run of that name is recorded on this machine, CheckFailed when it can't be."""
+        settings, planned = self._cluster.settings, self._planned
+        connector = await self._cluster.connector()
+        stored = record(RunStore(settings.paths.state), planned)
+        limits = Limits(run=settings.timeout, lost=settings.lost_after)
+        self._run = Run(controller_of(connector, stored, planned, limits=limits, **self._options))
+        return await self._run.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """See Run."""
+        assert self._run is not None
+        await self._run.__aexit__(kind, error, trace)

@@ -1,0 +1,37 @@
+"""Connections to hosts, over ssh. The only place where `remote/` comes in."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from distui.cluster.settings import ClusterSettings
+from distui.run.reuse import ReusingConnector
+from distui.session import Connector
+from distui.spec.inventory import Host
+
+Connect = Callable[[Sequence[Host]], AbstractAsyncContextManager[Connector]]
+"""Opens a connector for some hosts; everything it opened is closed at the end of the block."""
+
+
+def make_connector(settings: ClusterSettings, hosts: Sequence[Host]) -> Connector:
+    """A connector for `hosts` over ssh."""
+    from remote.pool import SshConnector  # dear to import, and not needed by who only plans
+    from remote.targets import Target
+
+    limit = settings.connect_timeout
+    targets = {
+        h.name: Target(h.name, h.addr, h.user, h.port, limit if limit is not None else h.connect_timeout) for h in hosts
+    }
+    return SshConnector(targets, parallel=settings.parallel)
+
+
+@contextlib.asynccontextmanager
+async def connected(settings: ClusterSettings, hosts: Sequence[Host]) -> AsyncIterator[Connector]:
+    """A connector whose sessions are reused from one step to the next; everything is closed at the end."""
+    connector = ReusingConnector(make_connector(settings, hosts))
+    try:
+        yield connector
+    finally:
+        await connector.close()

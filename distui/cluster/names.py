@@ -1,0 +1,13 @@
+"""Names of runs."""
+
+from __future__ import annotations
+
+import secrets
+
+LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
+"""Without those that look like others."""
+
+
+def run_name(job: str) -> str:
+    """`JOB-xxxx`: a name nobody has yet, in letters that are easy to say."""
+    return f"{job[:58]}-{''.join(secrets.choice(LETTERS) for _ in range(4))}"

@@ -1,0 +1,65 @@
+"""What a job takes from this machine beyond its own folder, and whether that is allowed: see `distui.consent`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from distui.cluster.settings import ClusterSettings
+from distui.consent import Ask, Consents, own_repository, refuse_secret
+from distui.errors import UsageError
+from distui.run.build.context import build_path
+from distui.run.code.source import code_path
+from distui.spec.code_keys import git_host, local_repository
+from distui.spec.job import Job
+
+
+def consents(settings: ClusterSettings) -> Consents:
+    """What this user allowed."""
+    folders = (Path(folder).expanduser() for folder in settings.allow_folders)
+    return Consents(settings.paths.allowed_file, settings.allow_tokens, folders)
+
+
+def permit(settings: ClusterSettings, job: Job) -> None:
+    """Raise UsageError unless everything the job takes from this machine is its own or allowed."""
+    allowed = consents(settings)
+    for one in asks(settings, job, allowed):
+        if not allowed.has(one):
+            raise not_allowed(job, one)
+
+
+def not_allowed(job: Job, one: Ask) -> UsageError:
+    """The error for something that nobody allowed."""
+    return UsageError(f"job {job.name}: {one.words}, which you have not allowed", hint=one.command)
+
+
+def asks(settings: ClusterSettings, job: Job, allowed: Consents, typed: Collection[str] = ()) -> Iterator[Ask]:
+    """What the job takes beyond its own folder. Raises UsageError for folders that are never sent.
+
+    `typed` are keys that the person gave beside the file: what they wrote there needs no second word.
+    """
+    code = job.code
+    if code is not None and code.git is not None and code.token is not None:
+        yield Ask("token", code.token, git_host(code.git))
+    if code is not None and code.git is None:
+        yield from _folder(settings, job, allowed, "code", code_path(job), typed={"code", "code.path"} & {*typed})
+    if code is not None and code.git is not None and (place := local_repository(code.git)):
+        yield from _folder(settings, job, allowed, "code", Path(place), typed={"code", "code.git"} & {*typed})
+    if job.build is not None:
+        own = {"build", "build.context"} & {*typed}
+        yield from _folder(settings, job, allowed, "build", build_path(job), typed=own)
+
+
+def _folder(
+    settings: ClusterSettings, job: Job, allowed: Consents, key: str, folder: Path, typed: Collection[str]
+) -> Iterator[Ask]:
+    real = folder.resolve()
+    if allowed.lists(real):
+        return
+    refuse_secret(real, settings.environ, key)
+    if not job.path or typed:
+        return
+    beside = Path(job.path).absolute().parent.resolve()
+    own = own_repository(beside, settings.environ)
+    if job.path == "-" or (real != own and own not in real.parents):
+        yield Ask("folder", str(real), "standard input" if job.path == "-" else str(beside))

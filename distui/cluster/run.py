@@ -1,0 +1,82 @@
+"""A run as a program sees it: its events as they come, its state, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import TracebackType
+
+from distui.cluster.starting import forget_if_never_started
+from distui.plan.model import RunPlan
+from distui.run.controller import RunController
+from distui.run.events import Event, RunEnded
+from distui.run.state import RunState
+
+
+class Run:
+    """A run that this process started. Use as an async context manager, and read `events` to the end.
+
+    Leaving the block before the run has ended leaves it alone: it lives on, as after `distui run --detach`.
+    """
+
+    def __init__(self, controller: RunController) -> None:
+        self._controller = controller
+        self.result: RunEnded | None = None
+        """How it ended; None until then."""
+
+    async def __aenter__(self) -> Run:
+        """Begin. Raises AlreadyFollowed when another process of this machine follows a run of that name."""
+        await self._controller.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._controller.__aexit__(kind, error, trace)
+        if self.result is not None:
+            forget_if_never_started(self._controller.stored, self.result)
+
+    @property
+    def name(self) -> str:
+        """The run's name, by which `distui attach`, `logs` and `stop` know it."""
+        return self.plan.run_id
+
+    @property
+    def plan(self) -> RunPlan:
+        """The plan of the newest attempt."""
+        return self._controller.plan
+
+    @property
+    def state(self) -> RunState:
+        """What its events add up to so far: ranks, hosts, progress."""
+        return self._controller.state
+
+    def log(self, rank: int) -> Path:
+        """The file with what a rank has printed so far."""
+        return self._controller.stored.rank_log(rank)
+
+    async def events(self) -> AsyncIterator[Event]:
+        """What happens, as it comes; ends after RunEnded, which is the `result`.
+
+        Who reads slowly slows the ranks' output down, and loses nothing.
+        """
+        async for batch in self._controller.batches():
+            for event in batch:
+                if isinstance(event, RunEnded):
+                    self.result = event
+                yield event
+
+    async def wait(self) -> RunEnded:
+        """Read the events to the end; how the run ended."""
+        async for _ in self.events():
+            pass
+        assert self.result is not None
+        return self.result
+
+    def stop(self, *, grace: float | None = None) -> None:
+        """Stop it: SIGTERM, then SIGKILL after `grace` seconds (the job's, when None; at once with 0)."""
+        self._controller.request_stop("user", grace=grace)
+
+    def detach(self) -> None:
+        """Leave it alone; it lives on."""
+        self._controller.request_detach()

@@ -1,0 +1,60 @@
+"""What a cluster is worked with: folders of this machine, limits, and what jobs may take from here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from distui import config
+from distui.config import Config, Paths
+from distui.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """Settings of a cluster; those of `load` are the command line's."""
+
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    """For folders (`XDG_*_HOME`), values of secrets, and what job files expand."""
+    parallel: int = 64
+    """Hosts contacted at once."""
+    connect_timeout: float | None = None
+    """Seconds for connecting to a host; None: as the inventory says."""
+    timeout: float | None = None
+    """Seconds after which a run is stopped; None: never."""
+    lost_after: float = 600.0
+    """Seconds that a run waits for a host that is out of reach."""
+    readonly: bool = False
+    """Whether nothing is changed on hosts."""
+    allow_tokens: tuple[tuple[str, str], ...] = ()
+    """Variables, and hosts to which any job's code may send them."""
+    allow_folders: tuple[str, ...] = ()
+    """Folders that any job may take as code or build, though outside its own."""
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str] | None = None, **changes: Any) -> ClusterSettings:
+        """Those of the config files and `DISTUI_*` variables, with `changes` on top.
+
+        Raises UsageError or SpecError for what is wrong there.
+        """
+        environ = dict(os.environ if environ is None else environ)
+        return replace(cls.of(config.load({}, environ, Path.cwd()), environ), **changes)
+
+    @classmethod
+    def of(cls, found: Config, environ: Mapping[str, str]) -> ClusterSettings:
+        """Those among the settings of a call."""
+        names = ("parallel", "connect_timeout", "timeout", "lost_after", "readonly", "allow_tokens", "allow_folders")
+        return cls(environ=environ, **{name: found[name].value for name in names})
+
+    @property
+    def paths(self) -> Paths:
+        """distui's folders."""
+        return config.paths(self.environ)
+
+    def refuse_readonly(self, what: str) -> None:
+        """Raise UsageError when nothing may be changed."""
+        if self.readonly:
+            raise UsageError(f"{what} is refused: the settings are read-only", hint="set `readonly: false`")

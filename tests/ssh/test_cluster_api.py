@@ -1,0 +1,150 @@
+"""The Python API over real ssh: hosts made in this process, runs that end, fail, are stopped and left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from distui.cli.demo_job import demo_inventory
+from distui.cli.demo_ui import COUNTING
+from distui.cluster.cluster import Cluster
+from distui.cluster.settings import ClusterSettings
+from distui.errors import PlanError, SpecError, UsageError
+from distui.facts.host import HostFacts
+from distui.run.adopt import stop_found
+from distui.run.discover import find_runs
+from distui.run.events import LogLines, PhaseBegun, RunEnded, RunOpened
+from distui.run.reuse import ReusingConnector
+from distui.session import Connector
+from distui.spec.inventory import Host
+from remote.demo import DemoHosts
+
+JOB = """\
+version: 1
+name: counting
+hosts: [demo1, demo2]
+ranks: {{per_host: 1}}
+gpus_per_host: 0
+fabric: {{kind: tcp}}
+command: ["{python}", "{program}", {words}]
+stop_grace: 2s
+"""
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    """Two hosts made in this process."""
+    settings = ClusterSettings({"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")})
+    async with DemoHosts(2, root=tmp_path / "demo") as demo:
+
+        @contextlib.asynccontextmanager
+        async def connected(hosts: Sequence[Host]) -> AsyncIterator[Connector]:
+            connector = ReusingConnector(demo.connector())
+            try:
+                yield connector
+            finally:
+                await connector.close()
+
+        async with Cluster(demo_inventory(demo, docker=False), settings=settings, connect=connected) as opened:
+            yield opened
+
+
+def job(folder: Path, *words: str, more: str = "") -> Path:
+    """A job file that counts, 0.01 s a step."""
+    program = folder / "counting.py"
+    program.write_text(COUNTING.replace("0.2", "0.01"))
+    path = folder / "job.yaml"
+    listed = ", ".join(f'"{word}"' for word in words)
+    path.write_text(JOB.format(python=sys.executable, program=program, words=listed) + more)
+    return path
+
+
+async def test_from_probe_to_result(cluster: Cluster, tmp_path: Path) -> None:
+    """As in the README: events come as they happen, the result is there at the end, the log in its file."""
+    facts = await cluster.probe()
+    assert [type(found) for found in facts.values()] == [HostFacts, HostFacts]
+    planned = cluster.plan(job(tmp_path, "5"), facts)
+    assert planned.plan.world_size == 2
+    seen = []
+    async with asyncio.timeout(60), cluster.launch(planned) as run:
+        assert run.result is None
+        async for event in run.events():
+            seen.append(event)
+    assert isinstance(seen[0], RunOpened)
+    assert isinstance(seen[-1], RunEnded)
+    assert run.result is seen[-1]
+    assert (run.result.outcome, run.result.exit, run.result.leftovers) == ("succeeded", 0, ())
+    assert {rank for event in seen if isinstance(event, LogLines) for rank in (event.rank,)} >= {0, 1}
+    assert run.log(1).read_text().splitlines()[-1].startswith("step 5 loss")
+    assert run.name.startswith("counting-")
+
+
+async def test_a_failure_names_its_rank(cluster: Cluster, tmp_path: Path) -> None:
+    """The result has who failed first and why."""
+    planned = cluster.plan(job(tmp_path, "10", "--fail"), await cluster.probe(), name="fails")
+    async with asyncio.timeout(60), cluster.launch(planned) as run:
+        result = await run.wait()
+    assert (result.outcome, result.exit) == ("failed", 1)
+    assert result.failure is not None and (result.failure.rank, result.failure.host) == (1, "demo2")
+    with pytest.raises(UsageError, match="fails"):
+        async with cluster.launch(planned):
+            pass
+
+
+async def test_a_stop(cluster: Cluster, tmp_path: Path) -> None:
+    """Asked for while events are read; the run ends as stopped."""
+    planned = cluster.plan(job(tmp_path, "100000"), await cluster.probe(["demo1"]) | await cluster.probe(["demo2"]))
+    async with asyncio.timeout(60), cluster.launch(planned, preflight=False) as run:
+        async for event in run.events():
+            if isinstance(event, PhaseBegun) and event.phase == "follow":
+                run.stop(grace=0.5)
+    assert run.result is not None and run.result.outcome == "stopped"
+
+
+async def test_a_run_that_is_left_lives_on(cluster: Cluster, tmp_path: Path) -> None:
+    """Leaving the block early is no stop; nothing of its output is needed to leave."""
+    planned = cluster.plan(job(tmp_path, "100000"), await cluster.probe(), name="lives")
+    async with asyncio.timeout(60):
+        async with cluster.launch(planned) as run:
+            async for event in run.events():
+                if isinstance(event, PhaseBegun) and event.phase == "follow":
+                    break
+        assert run.result is None
+        connector = await cluster.connector()
+        found = (await find_runs(connector, cluster.hosts, run="lives")).named("lives")
+        assert [one.state for one in found] == ["running"]
+        report = await stop_found(connector, found[0], planned.plan, who="test", grace=0.0)
+        assert (report.errors, report.leftovers) == ({}, ())
+
+
+def test_what_is_wrong_is_said_before_anything_is_contacted(tmp_path: Path) -> None:
+    """A bad inventory, a bad job, a secret without a value, hosts that are none; all as errors of distui."""
+    settings = ClusterSettings({"HOME": str(tmp_path)})
+    bad = tmp_path / "hosts.yaml"
+    bad.write_text("version: 1\nhots: {}\n")
+    with pytest.raises(SpecError, match="hots"):
+        Cluster.open(bad, settings=settings)
+    cluster = Cluster.open(["h[1-2]"], settings=settings)
+    assert [host.name for host in cluster.hosts] == ["h1", "h2"]
+    good = job(tmp_path, "5", more="secrets: [TOKEN]\n")
+    with pytest.raises(UsageError, match="TOKEN of job counting have no value"):
+        cluster.plan(good, {})
+    with pytest.raises(UsageError, match="unknown host"):
+        cluster.plan(job(tmp_path, "5"), {}, hosts=["h3"])
+    with pytest.raises(PlanError, match="h1"):
+        cluster.plan(job(tmp_path, "5"), {}, hosts=["h1"])
+    job(tmp_path, "5", more="code: {path: /}\n")
+    with pytest.raises(UsageError):
+        cluster.plan(tmp_path / "job.yaml", {}, hosts=["h1"])
+
+
+def test_read_only_settings_start_nothing(tmp_path: Path) -> None:
+    """As --readonly."""
+    cluster = Cluster.open(["h1"], settings=ClusterSettings({"HOME": str(tmp_path)}, readonly=True))
+    with pytest.raises(UsageError, match="read-only"):
+        cluster.launch(None)  # type: ignore[arg-type]
