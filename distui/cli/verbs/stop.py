@@ -179,7 +179,7 @@ async def _some(
 ) -> int:
     """Some ranks; whoever follows the run sees them fail, and who stopped them."""
     from distui.cli.attaching import take_up
-    from distui.cli.launching import owner
+    from distui.identity import owner
     from distui.plan.labels import format_ranks
     from distui.run.adopt import stop_ranks
 
