@@ -153,7 +153,7 @@ async def stop_found(
     """Stop every task of a run on the hosts that answer, and remove what it left; safe to repeat."""
 
     async def stop(host: HostRun) -> tuple[str, ...]:
-        await host.say_stopped(StopWord(who, "user", int(ExitCode.TERMINATED), grace))
+        await host.notes.say_stopped(StopWord(who, "user", int(ExitCode.TERMINATED), grace))
         await host.stop(_running(host, found), grace)
         return await host.remove() if remove else ()
 
@@ -176,7 +176,7 @@ async def stop_ranks(
 
     async def stop(host: HostRun) -> tuple[str, ...]:
         tasks = [task for task in _running(host, found) if task in chosen]
-        await host.say_ended(StopWord(who, "user", int(ExitCode.TERMINATED), grace), tasks)
+        await host.notes.say_ended(StopWord(who, "user", int(ExitCode.TERMINATED), grace), tasks)
         await host.stop(tasks, grace)
         return ()
 

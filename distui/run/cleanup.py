@@ -130,7 +130,7 @@ async def roll_back(attempt: Attempt) -> tuple[str, ...]:
 
     Only on hosts where it has the run's folder: on the others there is nothing of it, maybe another's run.
     """
-    hosts = [host for host in attempt.hosts.values() if host.taken]
+    hosts = [host for host in attempt.hosts.values() if host.claim.taken]
     if not hosts:
         return ()
     await attempt.emit(PhaseBegun(attempt.clock(), "cleanup", "undoing the start"))

@@ -128,7 +128,9 @@ async def _write(attempt: Attempt, host: HostRun, record: EndRecord) -> EndRecor
     with contextlib.suppress(DistuiError, TimeoutError):
         async with asyncio.timeout(RECORD_SECONDS):
             if host.link.is_up and _may_have(attempt, host):
-                return _read_on_host(attempt, await host.record(attempt.run.reader, record.text(attempt.plan.run_id)))
+                return _read_on_host(
+                    attempt, await host.notes.record(attempt.run.reader, record.text(attempt.plan.run_id))
+                )
     return None
 
 
@@ -146,7 +148,7 @@ async def _on_hosts(attempt: Attempt) -> EndRecord | None:
 
 def _may_have(attempt: Attempt, host: HostRun) -> bool:
     """Whether the host may have a folder of this launch."""
-    return bool(attempt.token) and (attempt.run.adopted or host.taken)
+    return bool(attempt.token) and (attempt.run.adopted or host.claim.taken)
 
 
 async def visited(attempt: Attempt, host: HostRun, act: Act = "look", tasks: Iterable[int] = ()) -> Visit:
@@ -156,7 +158,7 @@ async def visited(attempt: Attempt, host: HostRun, act: Act = "look", tasks: Ite
     with contextlib.suppress(DistuiError, TimeoutError):
         async with asyncio.timeout(VISIT_SECONDS):
             if host.link.is_up:
-                return await host.visit(attempt.run.reader, act, tasks)
+                return await host.notes.visit(attempt.run.reader, act, tasks)
     return Visit(ours=False, known=False)
 
 

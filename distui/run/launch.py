@@ -62,7 +62,7 @@ async def launch(attempt: Attempt, options: LaunchOptions) -> None:
         for host in refusal.lost:  # they were waited for: that is enough for the way back, too
             attempt.hosts[host].patience = 0.0
         told = _stopped_elsewhere() if await _taken_away(attempt) else refusal
-        if any(host.taken for host in attempt.hosts.values()):
+        if any(host.claim.taken for host in attempt.hosts.values()):
             await conclude(attempt, refused(attempt, told))
         told.leftovers = await roll_back(attempt)
         raise told from None
@@ -70,7 +70,9 @@ async def launch(attempt: Attempt, options: LaunchOptions) -> None:
         await asyncio.shield(roll_back(attempt))
         raise
     finally:
-        await asyncio.shield(each([h for h in attempt.hosts.values() if h.leased], HostRun.free))
+        await asyncio.shield(
+            each([h for h in attempt.hosts.values() if h.claim.leased], lambda host: host.claim.free())
+        )
 
 
 async def _hand_over(attempt: Attempt) -> None:
@@ -79,14 +81,16 @@ async def _hand_over(attempt: Attempt) -> None:
     Raises LaunchRefused when the run was stopped from elsewhere meanwhile: whoever did so found nothing to stop where
     no task had begun yet, and believes that there is none.
     """
-    held = await each(attempt.hosts.values(), lambda host: host.holds(over=True))
+    held = await each(attempt.hosts.values(), lambda host: host.claim.holds(over=True))
     if False in held.values():  # what stays on a host that fails now does no harm
         raise _stopped_elsewhere()
 
 
 async def _taken_away(attempt: Attempt) -> bool:
     """Whether a stop from elsewhere is why the launch has failed, as far as hosts can say."""
-    held = await each([h for h in attempt.hosts.values() if h.taken and h.link.is_up], HostRun.holds)
+    held = await each(
+        [h for h in attempt.hosts.values() if h.claim.taken and h.link.is_up], lambda host: host.claim.holds()
+    )
     return False in held.values()
 
 
@@ -139,7 +143,9 @@ async def _check_hosts(attempt: Attempt) -> None:
     """Refuse a run's name that somebody has on a host, and say who; and a host that may not be any more as planned."""
     await phase(attempt, "check", "run name, addresses and ports")
     hosts = attempt.hosts.values()
-    results, restarted = await asyncio.gather(each(hosts, HostRun.holder), each(hosts, HostRun.restarted))
+    results, restarted = await asyncio.gather(
+        each(hosts, lambda host: host.claim.holder()), each(hosts, HostRun.restarted)
+    )
     raise_errors(restarted, ExitCode.CHECK_FAILED)
     if words := [f"{host}: it was restarted since it was probed" for host, is_new in restarted.items() if is_new]:
         raise LaunchRefused([*words, "probe and launch again"], ExitCode.CHECK_FAILED)
@@ -190,7 +196,7 @@ async def _take(attempt: Attempt, claim: Claim) -> None:
     """
 
     async def take(host: HostRun) -> str:
-        return await host.take(claim)
+        return await host.claim.take(claim)
 
     hosts = sorted(attempt.hosts.values(), key=lambda h: h.host)
     for some in (hosts[:1], hosts[1:]):

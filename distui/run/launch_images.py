@@ -34,9 +34,13 @@ async def give_images(attempt: Attempt, source: BuildSource | None) -> None:
         await _check_entrypoint(attempt, hosts[0])
 
 
+async def _facts(host: HostRun) -> ImageFacts | None:
+    return await host.image.facts()
+
+
 async def _fetch(attempt: Attempt, hosts: Sequence[HostRun]) -> None:
     """Pull it where the policy says so, and say where it is another one."""
-    present = await each(hosts, HostRun.image)
+    present = await each(hosts, _facts)
     raise_errors(present, ExitCode.CHECK_FAILED)
     missing = [h for h in hosts if present[h.host] is None]
     if missing and attempt.plan.pull == "never":
@@ -45,7 +49,7 @@ async def _fetch(attempt: Attempt, hosts: Sequence[HostRun]) -> None:
         raise LaunchRefused([reason], ExitCode.CHECK_FAILED)
     pulled = hosts if attempt.plan.pull == "always" else missing
     await _pull(attempt, pulled)
-    ids = await each(pulled, HostRun.image)
+    ids = await each(pulled, _facts)
     raise_errors(ids, ExitCode.CHECK_FAILED)
     await _compare_ids(attempt, present | ids)
     await _compare_processors(attempt, present | ids)
@@ -55,12 +59,12 @@ async def _pull(attempt: Attempt, hosts: Sequence[HostRun]) -> None:
     if not hosts:
         return
     await phase(attempt, "image", f"pulling {attempt.plan.image} on {', '.join(h.host for h in hosts)}")
-    raise_errors(await each(hosts, HostRun.pull), ExitCode.CHECK_FAILED)
+    raise_errors(await each(hosts, lambda host: host.image.pull()), ExitCode.CHECK_FAILED)
 
 
 async def _build(attempt: Attempt, hosts: Sequence[HostRun], build: BuildPlan, source: BuildSource | None) -> None:
     """Every host has an image of the plan's content: built on those that lack it, or given by one that has it."""
-    found = await each(hosts, HostRun.image)
+    found = await each(hosts, _facts)
     raise_errors(found, ExitCode.CHECK_FAILED)
     having = [h for h in hosts if isinstance(there := found[h.host], ImageFacts) and there.identity == build.identity]
     lacking = [h for h in hosts if h not in having]
@@ -71,7 +75,7 @@ async def _build(attempt: Attempt, hosts: Sequence[HostRun], build: BuildPlan, s
     await _build_on(attempt, builders, source)
     if build.where == "first" and (rest := [h for h in lacking if h not in builders]):
         await _give_image(attempt, having[0] if having else builders[0], rest)
-    found = await each(lacking, HostRun.image)
+    found = await each(lacking, _facts)
     raise_errors(found, ExitCode.CHECK_FAILED)
     wrong = [n for n, f in found.items() if not (isinstance(f, ImageFacts) and f.identity == build.identity)]
     if wrong:
@@ -116,7 +120,7 @@ async def _build_one(attempt: Attempt, host: HostRun, context: IO[bytes]) -> Non
     path = attempt.run.stored.build_log(host.host)
     try:
         with open_private(path, "wb") as log:
-            await host.build(context, Told(log, on_step))
+            await host.image.build(context, Told(log, on_step))
     except OSError as exc:
         raise CheckFailed(f"{host.host}: can't keep what the build says in {path}: {exc.strerror}") from exc
     except BuildFailed as exc:
@@ -130,14 +134,14 @@ async def _give_image(attempt: Attempt, giver: HostRun, hosts: Sequence[HostRun]
     await phase(
         attempt, "image", f"copying {attempt.plan.image} from {giver.host} to {', '.join(h.host for h in hosts)}"
     )
-    facts = await giver.image()
-    engines = await each(hosts, HostRun.engine)
+    facts = await giver.image.facts()
+    engines = await each(hosts, lambda host: host.image.engine())
     raise_errors(engines, ExitCode.CHECK_FAILED)
     if facts is None:
         raise LaunchRefused([f"{giver.host}: {attempt.plan.image} is gone again"], ExitCode.CHECK_FAILED)
     targets = [e for e in engines.values() if isinstance(e, Engine)]
     try:
-        results = await push_image(attempt.plan.image, await giver.engine(), facts, targets, lambda pushed: None)
+        results = await push_image(attempt.plan.image, await giver.image.engine(), facts, targets, lambda pushed: None)
     except HostError as exc:
         raise LaunchRefused([sentence(exc)], ExitCode.CHECK_FAILED) from exc
     failed = [f"{p.host}: the image could not be copied from {giver.host}: {p.words}" for p in results if not p.ok]
@@ -167,6 +171,6 @@ async def _check_entrypoint(attempt: Attempt, host: HostRun) -> None:
     if "--entrypoint" in host.first.start:
         return
     with contextlib.suppress(HostError):
-        if words := await host.image_entrypoint():
+        if words := await host.image.entrypoint():
             text = f"the image's entry point ({words}) must run `timeout` for max_duration; or set `entrypoint:`"
             await attempt.notice("warning", safe(text))

@@ -43,7 +43,7 @@ class PortsTaken(LaunchRefused):
 async def hold(attempt: Attempt, claim: Claim, *, force: bool) -> None:
     """Lease the GPUs and ports of the run on all hosts, before anything is tried on them."""
     for host, told in (await _lease(attempt, claim, force=force)).items():
-        kinds = _kinds(told.things or _exclusive(attempt.hosts[host].things, force=force))
+        kinds = _kinds(told.things or _exclusive(attempt.hosts[host].claim.things, force=force))
         text = f"can't hold {kinds} while starting ({told.why})"
         await attempt.notice("warning", f"{text}: a launch at this moment would go unseen", host)
 
@@ -53,7 +53,9 @@ async def hold_still(attempt: Attempt, claim: Claim, *, force: bool) -> None:
     no run that lives has any of these things."""
     await _lease(attempt, claim, force=force)
     unread: list[tuple[str, str]] = []
-    found = await each(_with_things(attempt), lambda host: host.sharers(lambda why: unread.append((host.host, why))))
+    found = await each(
+        _with_things(attempt), lambda host: host.claim.sharers(lambda why: unread.append((host.host, why)))
+    )
     for name, why in unread:
         text = f"can't read what all tasks have ({why}): one of another login may go unseen"
         await attempt.notice("warning", text, name)
@@ -71,7 +73,7 @@ async def refuse_taken(attempt: Attempt, problems: Sequence[ReachProblem], *, fo
     if not all(problem.port for problem in problems):
         return
     held = [(p.host, Share(p.message, frozenset([Thing("port", p.port)]))) for p in problems]
-    holders = await each((attempt.hosts[host] for host, _ in held), HostRun.sharers)
+    holders = await each((attempt.hosts[host] for host, _ in held), lambda host: host.claim.sharers())
     known = [(host, share) for host, share in held for share in _who_has(share.things, holders[host])]
     _refuse(attempt, known if len(known) == len(held) else held if _chosen(attempt, held) else [], force=force)
 
@@ -89,9 +91,9 @@ async def _lease(attempt: Attempt, claim: Claim, *, force: bool) -> dict[str, Le
     failed: dict[str, Lease] = {}
 
     async def lease(host: HostRun) -> Lease:
-        return await host.lease(claim, _exclusive(host.things, force=force), force=force)
+        return await host.claim.lease(claim, _exclusive(host.claim.things, force=force), force=force)
 
-    hosts = [h for h in _with_things(attempt) if _exclusive(h.things, force=force)]
+    hosts = [h for h in _with_things(attempt) if _exclusive(h.claim.things, force=force)]
     for some in (hosts[:1], hosts[1:]):
         leases = await finished(each(some, lease))
         raise_errors(leases, ExitCode.LAUNCH_FAILED)
@@ -103,7 +105,7 @@ async def _lease(attempt: Attempt, claim: Claim, *, force: bool) -> dict[str, Le
 
 
 def _with_things(attempt: Attempt) -> list[HostRun]:
-    return sorted((h for h in attempt.hosts.values() if h.things), key=lambda h: h.host)
+    return sorted((h for h in attempt.hosts.values() if h.claim.things), key=lambda h: h.host)
 
 
 def _exclusive(things: frozenset[Thing], *, force: bool) -> frozenset[Thing]:

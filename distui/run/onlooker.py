@@ -39,7 +39,7 @@ class Onlooker:
     async def _visit(self, act: Act) -> list[Visit]:
         async def one(host: HostRun) -> Visit:
             with contextlib.suppress(DistuiError):
-                return await host.visit(self._reader, act)
+                return await host.notes.visit(self._reader, act)
             return Visit(ours=False)
 
         return await asyncio.gather(*(one(host) for host in self._hosts))

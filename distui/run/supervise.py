@@ -148,7 +148,7 @@ async def _stop_on(host: HostRun, tasks: list[Task], grace: float, said: StopWor
     if said is not None and tasks:
         with contextlib.suppress(DistuiError, TimeoutError):
             async with asyncio.timeout(SAY_SECONDS):
-                await host.say_stopped(said)
+                await host.notes.say_stopped(said)
     await host.stop(tasks, grace)
 
 

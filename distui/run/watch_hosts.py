@@ -115,7 +115,7 @@ class WatchedHosts:
         not answer.
         """
         with contextlib.suppress(DistuiError):
-            return await self.runs[host].stopped_by(self._known.offset_ms(host), task)
+            return await self.runs[host].notes.stopped_by(self._known.offset_ms(host), task)
         return None
 
     async def say_who_stopped(self, word: StopWord, host: str) -> None:

@@ -16,7 +16,7 @@ from distui.plan.tree import Tree
 from distui.run import launch_images
 from distui.run.build.context import BuildSource
 from distui.run.build.on_host import BuildFailed, Told
-from distui.run.host_run import HostRun
+from distui.run.host_image import HostImage
 from distui.run.image_push import Engine, Pushed
 from fakehosts.runs import Cluster, use_fake_follower
 
@@ -35,11 +35,11 @@ class Builders:
         self.lose = False
         self.refuse: set[str] = set()
 
-    async def image(self, host: HostRun) -> ImageFacts | None:
+    async def image(self, host: HostImage) -> ImageFacts | None:
         content = self.has.get(host.host)
         return ImageFacts(f"sha256:{host.host}", build=content) if content is not None else None
 
-    async def build(self, host: HostRun, context: IO[bytes], told: Told) -> None:
+    async def build(self, host: HostImage, context: IO[bytes], told: Told) -> None:
         self.built.append(host.host)
         await told.take(b"Step 1/2 : FROM x\nStep 2/2 : RUN y\nlast words\n")
         if host.host in self.fails:
@@ -63,8 +63,8 @@ class Builders:
 def builders(monkeypatch: pytest.MonkeyPatch) -> Builders:
     """In the place of every host's engine."""
     made = Builders()
-    monkeypatch.setattr(HostRun, "image", _method(made.image))
-    monkeypatch.setattr(HostRun, "build", _method(made.build))
+    monkeypatch.setattr(HostImage, "facts", _method(made.image))
+    monkeypatch.setattr(HostImage, "build", _method(made.build))
     monkeypatch.setattr(launch_images, "push_image", made.push)
     return made
 
@@ -168,9 +168,9 @@ async def test_a_context_that_is_another_one(cluster: Cluster, builders: Builder
 async def test_a_host_that_can_not_say(cluster: Cluster, builders: Builders, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is built anywhere while one engine does not answer."""
 
-    async def image(host: HostRun) -> ImageFacts | None:
+    async def image(host: HostImage) -> ImageFacts | None:
         raise HostCommandError(host.host, "the Docker daemon does not answer", code="daemon_down")
 
-    monkeypatch.setattr(HostRun, "image", image)
+    monkeypatch.setattr(HostImage, "facts", image)
     ended = await cluster.run(planned(cluster), build=SOURCE)
     assert (ended.outcome, builders.built) == ("launch_failed", [])

@@ -236,17 +236,17 @@ async def test_a_folder_that_another_launch_has_by_now_stays(here: Here, over: b
     """A run stopped from elsewhere and started again under its name: who had it before removes nothing of it."""
     host = HostRun("h1", plan_for("h1", run_id="r", facts={"h1": replace(facts_of("h1"), home=str(here.home))}), here)
     folder = here.home / ".local/state/distui/hosts/h1/r"
-    assert await host.take(ANN) == ""
+    assert await host.claim.take(ANN) == ""
     await sweep(here, (Host("h1"),), "r", ANN.token)
     assert not folder.exists()
     await launched(here, "r", BOB)
     await holds(here.run, "h1", str(folder), BOB.token, over=over)
-    host.taken = taken
-    with patch.object(HostRun, "_told", return_value=[]):
+    host.claim.taken = taken
+    with patch.object(HostRun, "all_tasks", return_value=[]):
         await host._remove_folder()
         assert (folder / "env-0").exists()
         await sweep(here, (Host("h1"),), "r", BOB.token)
-        assert await host.take(ANN) == ""
+        assert await host.claim.take(ANN) == ""
         await host._remove_folder()
     assert not folder.exists()
 
