@@ -16,6 +16,9 @@ A program counts as running until its exit is written, so that `lost` is never s
 
 The env file is opened before `start` returns and read by the program's own shell, so it may be removed at once
 and its values are in the environment of the program only: never in an argv, nor in the supervisor.
+
+Processes that left the program's session are found by its environment: `DISTUI_RUN`, `DISTUI_TASK`, and the task's
+folder in `DISTUI_TASK_DIR`, since another home on this machine may have a run of that name.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ echo $$ >"$1/pid"
 unset stat
 while IFS= read -r distui_line; do export "$distui_line"; done <&3
 unset distui_line
+export DISTUI_TASK_DIR="$1"
 true 2>/dev/null >/proc/self/fd/3
 echo begun >&4
 exec 3<&- 4>&-
@@ -137,8 +141,10 @@ show() {
   printf '"log_size":%s,"labels":%s}\n' "$((size))" "${labels:-null}"
 }
 marked() {
-  for p in $(grep -lszFx -- "DISTUI_RUN=$1" /proc/[0-9]*/environ 2>/dev/null); do
-    grep -qszFx -- "DISTUI_TASK=$2" "$p" && p=${p#/proc/} && echo "${p%/environ}"
+  for p in $(grep -lszFx -- "DISTUI_RUN=${1##*/}" /proc/[0-9]*/environ 2>/dev/null); do
+    grep -qszFx -- "DISTUI_TASK=$2" "$p" || continue
+    grep -qsz '^DISTUI_TASK_DIR=' "$p" && ! grep -qszFx -- "DISTUI_TASK_DIR=$1/task-$2" "$p" && continue
+    p=${p#/proc/}; echo "${p%/environ}"
   done
 }
 group_of() {
@@ -150,11 +156,11 @@ group_of() {
 signal() {
   group=none
   if alive "$1/task-$2"; then group=$pid; kill -s "$3" -- "-$pid" 2>/dev/null; fi
-  for p in $(marked "${1##*/}" "$2"); do
+  for p in $(marked "$1" "$2"); do
     [ "$(group_of "$p")" = "$group" ] || kill -s "$3" "$p" 2>/dev/null
   done
 }
-busy() { alive "$1/task-$2" || [ -n "$(marked "${1##*/}" "$2")" ]; }
+busy() { alive "$1/task-$2" || [ -n "$(marked "$1" "$2")" ]; }
 nap() { sleep 0.1 2>/dev/null || sleep 1; }
 ended() {
   tries=$3

@@ -240,6 +240,22 @@ def test_stop_kills_what_ignores_sigterm(box: Box) -> None:
     assert (state.state, state.exit) == ("exited", 137)
 
 
+def test_a_stop_leaves_the_same_task_of_a_run_in_another_folder(box: Box, tmp_path: Path) -> None:
+    """Another home on this host has a run of that name: what escaped from its session is not ours."""
+    other = Box(tmp_path / "other")
+    other.run_dir, other.run_id = f"{tmp_path}/other/hosts/h1/{box.run_id}", box.run_id
+    try:
+        for one in (box, other):
+            assert one.start("sh", "-c", "setsid sleep 60 & echo $!; exit 0").returncode == 0
+            one.ended()
+        ours, theirs = int(box.log()), int(other.log())
+        assert run(process.stop(box.run_dir, 0, 0.5)).returncode == 0
+        until(lambda: gone(ours))
+        assert not gone(theirs)
+    finally:
+        run(process.kill(other.run_dir, 0))
+
+
 def test_children_in_a_session_of_their_own_are_swept(box: Box) -> None:
     """What left the process group is found by its environment, and nothing else is touched."""
     box.start("sh", "-c", "setsid sleep 60 & echo $!; exit 0")
