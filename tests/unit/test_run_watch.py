@@ -257,7 +257,7 @@ async def test_our_own_word_of_a_stop_is_nobody_s(make: Any) -> None:
     path = "/home/u/.local/state/distui/hosts/h1/r1/stopped"
     watched.known.stopped(Stop(100.0, "user"))
     await watched.hosts["h1"].connect()
-    await watched.hosts["h1"].say_stopped(StopWord("bob@laptop", "user", 143, 5.0))
+    await watched.hosts["h1"].notes.say_stopped(StopWord("bob@laptop", "user", 143, 5.0))
     watched.fakes["h1"].written[path] = 99.0
     await watched.tell(("h1", Exited(0, 137, "exited", finished_at=99.5)))
     assert [e.text for e in watched.of(Notice) if "stopped by" in e.text] == []
