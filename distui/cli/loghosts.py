@@ -164,11 +164,11 @@ async def follow(connector: Connector, live: Live, out: LogOut, console: Console
 
 async def _read(running: Sequence[asyncio.Future[None]], out: LogOut) -> None:
     """Until every host is read to its end, or stdout closed. Raises what reading one raises."""
-    reading = asyncio.gather(*running)
-    while not (reading.done() or out.closed):
-        await asyncio.wait((reading,), timeout=POLL_SECONDS)
-    if reading.done():
-        reading.result()
+    waiting = set(running)
+    while waiting and not out.closed:
+        done, waiting = await asyncio.wait(waiting, timeout=POLL_SECONDS, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()
 
 
 @dataclass(slots=True)

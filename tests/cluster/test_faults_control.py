@@ -219,7 +219,7 @@ def test_interrupted_viewers_leave_the_run_alone(lab: Any, home: Path, other: Pa
         assert all(end.returncode in (0, 130, -number) for end in ends), [(e.returncode, e.stderr) for e in ends]
         assert "distui attach seen" in ends[0].stderr
         assert "distui stop seen" in ends[0].stderr
-        assert not any("Traceback" in end.stderr for end in ends)
+        assert not any("Traceback" in end.stderr for end in ends), [end.stderr for end in ends]
         assert count_running(lab) == 2
     assert lab.distui("kill", "seen", "-y", home=home).returncode == 0
     assert_clean(lab)
