@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +15,7 @@ from distui.cli import opening
 from distui.cli.demo_job import demo_inventory, digits
 from distui.cli.jobfiles import read_draft
 from distui.cli.settings import Settings
-from distui.run.reuse import ReusingConnector
+from distui.run.reuse import reusing
 
 if TYPE_CHECKING:
     from distui.session import Connector
@@ -51,13 +51,8 @@ async def open_demo(told: Settings, count: int, *, docker: bool, image: str, epo
         async with DemoHosts(count, root=folder) as demo:
             found = demo_inventory(demo, docker=docker)
 
-            @contextlib.asynccontextmanager
-            async def connected(hosts: Sequence[Host]) -> AsyncIterator[Connector]:
-                connector = ReusingConnector(demo.connector())
-                try:
-                    yield connector
-                finally:
-                    await connector.close()
+            def connected(hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
+                return reusing(demo.connector())
 
             jobs = _jobs(folder, [h.name for h in found.hosts], image=image if docker else None, epochs=epochs)
             desk = CliDesk(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from distui.cli.settings import Settings
@@ -128,16 +128,11 @@ def make_connector(told: Settings, hosts: Sequence[Host]) -> Connector:
     return connecting.make_connector(told.cluster, hosts)
 
 
-@contextlib.asynccontextmanager
-async def connected(told: Settings, hosts: Sequence[Host]) -> AsyncIterator[Connector]:
+def connected(told: Settings, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
     """See `distui.cluster.connecting.connected`."""
-    from distui.run.reuse import ReusingConnector
+    from distui.run.reuse import reusing
 
-    connector = ReusingConnector(make_connector(told, hosts))
-    try:
-        yield connector
-    finally:
-        await connector.close()
+    return reusing(make_connector(told, hosts))
 
 
 def ssh_words(told: Settings, host: Host) -> dict[str, Any]:

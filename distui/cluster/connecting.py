@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from distui.cluster.settings import ClusterSettings
-from distui.run.reuse import ReusingConnector
+from distui.run.reuse import reusing
 from distui.session import Connector
 from distui.spec.inventory import Host
 
@@ -27,11 +26,6 @@ def make_connector(settings: ClusterSettings, hosts: Sequence[Host]) -> Connecto
     return SshConnector(targets, parallel=settings.parallel)
 
 
-@contextlib.asynccontextmanager
-async def connected(settings: ClusterSettings, hosts: Sequence[Host]) -> AsyncIterator[Connector]:
-    """A connector whose sessions are reused from one step to the next; everything is closed at the end."""
-    connector = ReusingConnector(make_connector(settings, hosts))
-    try:
-        yield connector
-    finally:
-        await connector.close()
+def connected(settings: ClusterSettings, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
+    """A connector for the block, whose sessions are reused from one step to the next."""
+    return reusing(make_connector(settings, hosts))

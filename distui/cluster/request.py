@@ -16,10 +16,10 @@ class RunRequest:
     job: Job
     inventory: Inventory
     picks: tuple[HostPick, ...]
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values of the job's secrets."""
     run_id: str = ""
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     """For the repository of the job's code."""
 
     @property

@@ -17,7 +17,7 @@ from distui.errors import UsageError
 class ClusterSettings:
     """Settings of a cluster; those of `load` are the command line's."""
 
-    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
     """For folders (`XDG_*_HOME`), values of secrets, and what job files expand."""
     parallel: int = 64
     """Hosts contacted at once."""

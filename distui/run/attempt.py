@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from distui.facts.host import HostFacts
@@ -48,7 +48,7 @@ class RunContext:
     stored: StoredRun
     events: Emitter
     requests: Requests
-    secrets: Mapping[str, str]
+    secrets: Mapping[str, str] = field(repr=False)
     mask: Mask
     clock: Callable[[], float]
     limits: Limits

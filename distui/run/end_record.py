@@ -49,7 +49,7 @@ All that one script prints is bounded: hosts that share a home have a folder eac
 
 @dataclass(frozen=True, slots=True)
 class EndRecord:
-    """How an attempt of a run ended. `token` is that of its launch and attempt (`folder.token_of`)."""
+    """How an attempt of a run ended. `token` is that of its launch and attempt (`token_of`)."""
 
     token: str
     by: str

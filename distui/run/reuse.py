@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 from distui.errors import HostError, SessionLost
 from distui.session import ByteChannel, Completed, Connector, Session
@@ -34,6 +34,16 @@ class ReusingConnector:
         for session in shelved:
             await session.close()
         await self._inner.close()
+
+
+@contextlib.asynccontextmanager
+async def reusing(connector: Connector) -> AsyncIterator[Connector]:
+    """The connector, its sessions reused from one step to the next; everything is closed at the end of the block."""
+    reused = ReusingConnector(connector)
+    try:
+        yield reused
+    finally:
+        await reused.close()
 
 
 class _Returning:

@@ -8,6 +8,7 @@ import dataclasses
 import io
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from distui.cluster.request import RunRequest
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.plan.model import NoPlan, RunPlan
 from distui.run.events import Notice, PhaseBegun
-from distui.run.reuse import ReusingConnector
+from distui.run.reuse import reusing
 from distui.run.store import StoredRun
 from distui.session import Connector
 from distui.spec.inventory import Host, Inventory
@@ -57,13 +58,8 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     told = Settings(environ, work, config.load({}, environ, work))
     async with DemoHosts(2, root=tmp_path / "demo") as demo:
 
-        @contextlib.asynccontextmanager
-        async def connected(hosts: Sequence[Host]) -> AsyncIterator[Connector]:
-            connector = ReusingConnector(demo.connector())
-            try:
-                yield connector
-            finally:
-                await connector.close()
+        def connected(hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
+            return reusing(demo.connector())
 
         found = demo_inventory(demo, docker=False)
         async with CliDesk(told, found, found.hosts, title="demo", connect=connected) as opened:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -13,15 +13,17 @@ import pytest
 from distui.cli.demo_job import demo_inventory
 from distui.cli.demo_ui import COUNTING
 from distui.cluster.cluster import Cluster
+from distui.cluster.request import RunRequest
 from distui.cluster.settings import ClusterSettings
 from distui.errors import PlanError, SpecError, UsageError
 from distui.facts.host import HostFacts
 from distui.run.adopt import stop_found
 from distui.run.discover import find_runs
 from distui.run.events import LogLines, PhaseBegun, RunEnded, RunOpened
-from distui.run.reuse import ReusingConnector
+from distui.run.reuse import reusing
 from distui.session import Connector
-from distui.spec.inventory import Host
+from distui.spec.inventory import Host, Inventory
+from distui.spec.job import Job
 from remote.demo import DemoHosts
 
 JOB = """\
@@ -42,13 +44,8 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     settings = ClusterSettings({"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")})
     async with DemoHosts(2, root=tmp_path / "demo") as demo:
 
-        @contextlib.asynccontextmanager
-        async def connected(hosts: Sequence[Host]) -> AsyncIterator[Connector]:
-            connector = ReusingConnector(demo.connector())
-            try:
-                yield connector
-            finally:
-                await connector.close()
+        def connected(hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
+            return reusing(demo.connector())
 
         async with Cluster(demo_inventory(demo, docker=False), settings=settings, connect=connected) as opened:
             yield opened
@@ -148,3 +145,10 @@ def test_read_only_settings_start_nothing(tmp_path: Path) -> None:
     cluster = Cluster.open(["h1"], settings=ClusterSettings({"HOME": str(tmp_path)}, readonly=True))
     with pytest.raises(UsageError, match="read-only"):
         cluster.launch(None)  # type: ignore[arg-type]
+
+
+def test_no_value_of_a_secret_is_shown_with_a_plan(tmp_path: Path) -> None:
+    """Not where a request, its settings or a plan are printed, as notebooks do with the last value of a cell."""
+    settings = ClusterSettings({"HOME": str(tmp_path), "TOKEN": "s3cr3t"})
+    request = RunRequest(Job("j", command=("true",)), Inventory(()), (), {"TOKEN": "s3cr3t"}, "j-1", "s3cr3t")
+    assert "s3cr3t" not in repr(settings) + repr(request)

@@ -61,7 +61,7 @@ def command(ctx: click.Context, docker: bool, image: str, epochs: int, count: in
 async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int, *, docker: bool) -> int:
     from distui.cluster.names import run_name
     from distui.cluster.request import RunRequest
-    from distui.run.reuse import ReusingConnector
+    from distui.run.reuse import reusing
     from distui.spec.inventory import HostPick
     from remote.demo import DemoHosts
 
@@ -70,11 +70,8 @@ async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int
         out.say(f"distui: made {count} hosts with ssh servers: {where}")
         found = demo_inventory(demo, docker=docker)
         order = RunRequest(job, found, tuple(HostPick(h.name) for h in found.hosts), {}, run_name("demo"))
-        connector = ReusingConnector(demo.connector())
-        try:
+        async with reusing(demo.connector()) as connector:
             return await _train(told, out, connector, order)
-        finally:
-            await connector.close()
 
 
 async def _train(told: Settings, out: Console, connector: Connector, order: RunRequest) -> int:
