@@ -246,6 +246,7 @@ def test_a_node_that_vanishes(lab: Any, home: Path, distui: Distui) -> None:
     assert "step 24 world 1 rank 0" in lines
     notices = [e["text"] for e in events_of(done, "notice")]
     assert any("without node1: the run goes on with 1 of 2 nodes" in text for text in notices)
+    until(lambda: lab.ssh("h2", "true", home=home).returncode == 0)  # the network has to find it again
     assert distui("stop", "gone-1", "-y").returncode == 0
     assert_clean(lab)
 
