@@ -33,13 +33,13 @@ from distui.facts.host import HostFacts  # noqa: E402
 from distui.facts.probe import probe_all  # noqa: E402
 from distui.plan.model import NoPlan, RunPlan  # noqa: E402
 from distui.plan.plan import plan  # noqa: E402
-from distui.run.controller import RunController  # noqa: E402
-from distui.run.events import Event, LogLines  # noqa: E402
-from distui.run.feed import EngineAccess  # noqa: E402
-from distui.run.feed_helper import open_helper  # noqa: E402
-from distui.run.launch_steps import LaunchOptions  # noqa: E402
-from distui.run.reuse import ReusingConnector  # noqa: E402
-from distui.run.store import RunStore, StoredRun  # noqa: E402
+from distui.runs.attempt.steps import LaunchOptions  # noqa: E402
+from distui.runs.control.controller import RunController  # noqa: E402
+from distui.runs.follow.feed import EngineAccess  # noqa: E402
+from distui.runs.follow.helper import open_helper  # noqa: E402
+from distui.runs.hosts.reuse import ReusingConnector  # noqa: E402
+from distui.runs.lines.events import Event, LogLines  # noqa: E402
+from distui.runs.store.runs import RunStore, StoredRun  # noqa: E402
 from distui.spec.inventory import Host, HostPick, Inventory  # noqa: E402
 from distui.spec.job import Job, RankLayout  # noqa: E402
 from lab.lab import Lab  # type: ignore[import-not-found,unused-ignore]  # noqa: E402

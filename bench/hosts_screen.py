@@ -26,8 +26,8 @@ from typing import Any, cast
 
 from bench.measure import Failed
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostFacts, IbPort, Nic, ProbeResult
-from distui.run.discover import Found
-from distui.run.events import GpuReading, HostSampled
+from distui.runs.hosts.discover import Found
+from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.inventory import Host
 from tui.desk import Desk, HostNews
 

@@ -18,10 +18,10 @@ from distui.cli.printer import LineWriter, LogView
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostFacts, IbPort, Nic, ProbeResult
 from distui.facts.probe import probe_all, script
 from distui.plan.plan import NoPlan, plan
-from distui.run.events import Event, LogLine, LogLines, RankChanged, RunOpened
-from distui.run.state import RunState, apply
-from distui.run.verdict.evidence import End, Evidence, Line, TaskSeen
-from distui.run.verdict.judge import judge
+from distui.runs.lines.events import Event, LogLine, LogLines, RankChanged, RunOpened
+from distui.runs.state.reducer import RunState, apply
+from distui.runs.verdict.evidence import End, Evidence, Line, TaskSeen
+from distui.runs.verdict.judge import judge
 from distui.session import Completed
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job, RankLayout

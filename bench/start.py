@@ -19,11 +19,11 @@ from distui.facts.probe import probe_all
 from distui.plan.env import env_file_text
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
-from distui.run.controller import RunController
-from distui.run.events import Event, PhaseBegun, RankChanged, RunEnded
-from distui.run.launch_steps import LaunchOptions
-from distui.run.reuse import ReusingConnector
-from distui.run.store import RunStore
+from distui.runs.attempt.steps import LaunchOptions
+from distui.runs.control.controller import RunController
+from distui.runs.hosts.reuse import ReusingConnector
+from distui.runs.lines.events import Event, PhaseBegun, RankChanged, RunEnded
+from distui.runs.store.runs import RunStore
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job, RankLayout
 from remote.pool import SshConnector

@@ -37,7 +37,7 @@ LINE = b"step %06d loss 2.104 grad_norm 0.482 lr 2.9e-4 tokens/s 41300 mem 71.2/
 
 def write_logs(logs: Sequence[Path], seconds: float) -> None:
     """Append to every log at its rate, with a time for each line."""
-    from distui.run.times import pack, times_of
+    from distui.runs.lines.times import pack, times_of
 
     files = [(log.open("ab", buffering=0), times_of(log).open("ab", buffering=0)) for log in logs]
     per = int(RATE * CHUNK_S)
@@ -125,7 +125,7 @@ class Session:
 
     async def _hints(self) -> None:
         """What the follower says: these ranks wrote lines."""
-        from distui.run.events import LogLine, LogLines
+        from distui.runs.lines.events import LogLine, LogLines
 
         lines = tuple(LogLine("stdout", "x") for _ in range(int(RATE * CHUNK_S)))
         while True:
@@ -173,7 +173,7 @@ class LongSession(Session):
 
 def write_long(log: Path) -> None:
     """A log of a million lines, said in a quarter of an hour."""
-    from distui.run.times import pack, times_of
+    from distui.runs.lines.times import pack, times_of
 
     with log.open("wb") as file, times_of(log).open("wb") as times:
         for start in range(0, LONG, 10_000):
@@ -183,7 +183,7 @@ def write_long(log: Path) -> None:
 
 def _write_all(logs: Sequence[Path]) -> None:
     """The same million lines for every rank, each in a file of its own."""
-    from distui.run.times import times_of
+    from distui.runs.lines.times import times_of
 
     write_long(logs[0])
     for log in logs[1:]:
@@ -232,7 +232,7 @@ def _app(session: Session) -> DistuiApp:
 
 
 def _long(folder: Path, ranks: int) -> LongSession:
-    from distui.run.events import RunEnded
+    from distui.runs.lines.events import RunEnded
 
     session = LongSession(folder, 0.0, ranks)
     stored = session.live.stored

@@ -19,8 +19,8 @@ from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from distui.errors import DistuiError
-from distui.run.board import Board
-from distui.run.history import RunRow
+from distui.monitor.board import Board
+from distui.runs.report.history import RunRow
 from tui import clipboard, history
 from tui import theme as themes
 from tui.actions import Action, bindings
@@ -35,7 +35,7 @@ from tui.places import Places
 from tui.theme import Palette
 
 if TYPE_CHECKING:
-    from distui.run.discover import Found
+    from distui.runs.hosts.discover import Found
 
 NEWS_EVERY = 0.5
 """Seconds between two repaints for news of the hosts."""
@@ -270,14 +270,14 @@ class DistuiApp(Places):
     def found(self) -> Found:
         """The runs found on the hosts when they were asked last."""
         if self._found is None:
-            from distui.run.discover import Found
+            from distui.runs.hosts.discover import Found
 
             self._found = Found((), {})
         return self._found
 
     def take_uses(self) -> None:
         """Which GPU which run uses, from the runs followed here and those found on the hosts."""
-        from distui.run.uses import uses_of
+        from distui.runs.hosts.uses import uses_of
 
         living = [live for live in self.desk.following.values() if live.state.ended is None]
         followed = [(live.plan, live.state.containers, live.state.started) for live in living]

@@ -23,7 +23,7 @@ from tui.paint import Line
 from tui.theme import Palette
 
 if TYPE_CHECKING:
-    from distui.run.board import Board
+    from distui.monitor.board import Board
     from tui.desk import Desk
     from tui.leaving import Leaving
 

@@ -16,9 +16,9 @@ from tui.paint import Line
 from tui.theme import Palette
 
 if TYPE_CHECKING:
-    from distui.run.board import Board
-    from distui.run.discover import Found
-    from distui.run.history import RunRow
+    from distui.monitor.board import Board
+    from distui.runs.hosts.discover import Found
+    from distui.runs.report.history import RunRow
     from tui.desk import Desk, JobFile, LiveRun
     from tui.leaving import Leaving
 

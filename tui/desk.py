@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from distui.doctor.smoke import PairResult
     from distui.errors import Problem
     from distui.facts.host import GpuProcess, ProbeResult
+    from distui.monitor.containers import HostContainer
+    from distui.monitor.processes import Outcome, SeenProcess
     from distui.plan.model import NoPlan, RunPlan
-    from distui.run.containers import HostContainer
-    from distui.run.discover import Found
-    from distui.run.events import Event, HostSampled, StopReason
-    from distui.run.gpu_users import GpuUser
-    from distui.run.history import RunRow
-    from distui.run.job_record import JobRecord
-    from distui.run.masking import Mask
-    from distui.run.preflight import Preflight
-    from distui.run.processes import Outcome, SeenProcess
-    from distui.run.remains import Remains
-    from distui.run.state import RunState
-    from distui.run.store import StoredRun
+    from distui.runs.hosts.discover import Found
+    from distui.runs.hosts.remains import Remains
+    from distui.runs.launch.gpu_users import GpuUser
+    from distui.runs.launch.job_record import JobRecord
+    from distui.runs.launch.preflight import Preflight
+    from distui.runs.lines.events import Event, HostSampled, StopReason
+    from distui.runs.report.history import RunRow
+    from distui.runs.state.reducer import RunState
+    from distui.runs.store.masking import Mask
+    from distui.runs.store.runs import StoredRun
     from distui.spec.inventory import Host, HostPick
     from distui.spec.job import Job
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from rich.style import Style
 
 from distui.facts.host import Gpu
-from distui.run.board import HOT_C, WARM_C
+from distui.monitor.board import HOT_C, WARM_C
 from tui.glyphs import Glyphs
 from tui.paint import Line
 from tui.theme import Palette

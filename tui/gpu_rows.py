@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from distui.facts import throttle
+from distui.monitor.board import GpuLane, GpuOwner, HostBoard
 from distui.plan.labels import format_ranks
-from distui.run.board import GpuLane, GpuOwner, HostBoard
 from tui import figures
 from tui.glyphs import Glyphs
 from tui.host_rows import process_words

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from distui.run.board import HostBoard
-from distui.run.groups import GroupBoard
+from distui.monitor.board import HostBoard
+from distui.monitor.groups import GroupBoard
 from tui import figures, host_rows
 from tui.glyphs import Glyphs
 from tui.host_lines import title

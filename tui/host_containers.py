@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from distui.monitor.containers import HostContainer
 from distui.plan.labels import format_ranks
-from distui.run.containers import HostContainer
 from tui import figures
 from tui.paint import Line
 from tui.theme import Palette

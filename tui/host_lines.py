@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from distui.facts.host import HostFacts
+from distui.monitor.board import HostBoard
+from distui.monitor.links import Link, grouped, links
+from distui.monitor.remarks import Remark, remarks
 from distui.plan.labels import format_ranks
-from distui.run.board import HostBoard
-from distui.run.links import Link, grouped, links
-from distui.run.remarks import Remark, remarks
-from distui.run.uses import Use
+from distui.runs.hosts.uses import Use
 from tui import figures, host_rows
 from tui.glyphs import Glyphs
 from tui.gpu_rows import gpu_columns, gpu_header, gpu_row

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from rich.style import Style
 
 from distui.facts.host import Trouble
+from distui.monitor.board import HostBoard, Totals
 from distui.plan.labels import format_ranks
-from distui.run.board import HostBoard, Totals
 from tui import figures
 from tui.glyphs import Glyphs
 from tui.paint import Line, cut

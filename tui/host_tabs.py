@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from distui.facts.host import GpuProcess
+from distui.monitor.board import GpuLane, HostBoard
+from distui.monitor.links import Link, grouped, links
+from distui.monitor.notes import Note
+from distui.monitor.remarks import remarks
 from distui.plan.labels import format_ranks
-from distui.run.board import GpuLane, HostBoard
-from distui.run.links import Link, grouped, links
-from distui.run.notes import Note
-from distui.run.remarks import remarks
-from distui.run.uses import Use
+from distui.runs.hosts.uses import Use
 from tui import figures
 from tui.glyphs import Glyphs
 from tui.host_lines import LinkColumns, link_columns, link_line, network, remark_lines, title

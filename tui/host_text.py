@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from distui.facts.host import HostDown, HostFacts
 from distui.facts.render_json import host_json
-from distui.run.board import HostBoard
-from distui.run.links import Link, links
-from distui.run.remarks import remarks
+from distui.monitor.board import HostBoard
+from distui.monitor.links import Link, links
+from distui.monitor.remarks import remarks
 from tui import figures, host_rows
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distui.plan.labels import format_ranks
-from distui.run.history import RunRow
+from distui.runs.report.history import RunRow
 from distui.spec.job import Job
 from tui.desk import JobFile
 from tui.glyphs import Glyphs

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from distui.run.lines import safe
+from distui.runs.lines.text import safe
 
 NOTHING = Style()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from textual.screen import Screen
 
-from distui.run.lines import safe
+from distui.runs.lines.text import safe
 from distui.spec.problems import did_you_mean
 from tui import theme as themes
 from tui.base import View
@@ -17,8 +17,8 @@ from tui.slow_terminal import PacedApp
 from tui.typed import Typed
 
 if TYPE_CHECKING:
-    from distui.run.board import Board
-    from distui.run.history import RunRow
+    from distui.monitor.board import Board
+    from distui.runs.report.history import RunRow
     from tui.desk import Desk, JobFile, LiveRun
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from rich.style import Style
 
 from distui.errors import Problem
+from distui.monitor.board import Board, GpuOwner
 from distui.plan.labels import format_ranks
 from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task
 from distui.plan.process import program
 from distui.plan.render import env_heredoc, folded, groups, held, quoted, visible
-from distui.run.board import Board, GpuOwner
 from distui.spec.names import fold
 from tui.before_lines import Checked, before_lines, preflight_lines
 from tui.drafting import ImageState

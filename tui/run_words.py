@@ -6,8 +6,8 @@ import time
 
 from rich.style import Style
 
-from distui.run.events import Failure
-from distui.run.history import RunRow
+from distui.runs.lines.events import Failure
+from distui.runs.report.history import RunRow
 from tui.theme import Palette
 
 _STATES = {

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from distui.monitor.board import HostBoard
 from distui.patterns import BadPattern, Searches, compiled
-from distui.run.board import HostBoard
 from distui.whole import whole
 from tui import host_rows
 from tui.glyphs import UNICODE

@@ -12,16 +12,16 @@ from distui.cli import runs, wiring
 from distui.cli.settings import Settings
 from distui.errors import CheckFailed
 from distui.plan.labels import task_from_labels, token_of
-from distui.run.saved_hosts import save_hosts, saved_hosts
+from distui.runs.store.saved_hosts import save_hosts, saved_hosts
 
 if TYPE_CHECKING:
     from distui.cli.beside import Beside
     from distui.facts.host import HostFacts, Trouble
     from distui.plan.model import RunPlan
-    from distui.run.beside import StoredReader
-    from distui.run.controller import RunController
-    from distui.run.discover import FoundRun
-    from distui.run.store import StoredRun
+    from distui.runs.control.beside import StoredReader
+    from distui.runs.control.controller import RunController
+    from distui.runs.hosts.discover import FoundRun
+    from distui.runs.store.runs import StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host
 
@@ -62,7 +62,7 @@ async def take_up(
     """
     from distui.facts.host import HostFacts
     from distui.facts.probe import probe_all
-    from distui.run.adopt import plan_of
+    from distui.runs.control.adopt import plan_of
 
     found, unreachable = asked or await runs.find(told, connector, place)
     plan = (plan or open_here(place.stored, unreachable)) if found is None else None
@@ -81,9 +81,9 @@ def open_here(stored: StoredRun | None, unreachable: Collection[str]) -> RunPlan
     Its clean-up was killed after its end was recorded, or its containers were removed from outside: which is only
     known when all hosts answer. None for a run that is over, or of which no task was ever started.
     """
-    from distui.run.end_record import end_here
-    from distui.run.recorded import stored_plan
-    from distui.run.summary import summary
+    from distui.runs.report.summary import summary
+    from distui.runs.store.end_record import end_here
+    from distui.runs.store.recorded import stored_plan
 
     if stored is None or summary(stored)["cleaned"]:
         return None
@@ -100,7 +100,7 @@ def adopt(
     Raises UsageError with `--readonly`: who has a run stops and removes what its end asks for.
     """
     from distui.identity import owner
-    from distui.run.controller import RunController
+    from distui.runs.control.controller import RunController
 
     words = f"to take up {place.run}, which nobody follows here,"
     only_look = f"`distui logs -f {place.run}` prints its lines, `distui --readonly wait {place.run}` its end"
@@ -125,15 +125,15 @@ def adopt(
 
 def reader_of(told: Settings, place: runs.Place) -> StoredReader:
     """Reads on from where the run's files here are now, if there are any yet."""
-    from distui.run.beside import StoredReader
-    from distui.run.store import StoredRun
+    from distui.runs.control.beside import StoredReader
+    from distui.runs.store.runs import StoredRun
 
     return StoredReader(place.stored or StoredRun(wiring.store(told).root / place.run))
 
 
 def owned_plan(stored: StoredRun | None) -> RunPlan | None:
     """The plan of a run that another process of this machine follows; None when none does."""
-    from distui.run.recorded import stored_plan
+    from distui.runs.store.recorded import stored_plan
 
     return stored_plan(stored) if stored is not None and stored.is_followed else None
 
@@ -141,7 +141,7 @@ def owned_plan(stored: StoredRun | None) -> RunPlan | None:
 def beside(told: Settings, place: runs.Place, plan: RunPlan, reader: StoredReader, connect: Connect) -> Beside:
     """The run as its owner on this machine writes it down; taken over when that one leaves, but for `--readonly`."""
     from distui.cli.beside import Beside
-    from distui.run.masking import Mask
+    from distui.runs.store.masking import Mask
 
     @contextlib.asynccontextmanager
     async def own() -> AsyncIterator[RunController]:
@@ -157,8 +157,8 @@ def beside(told: Settings, place: runs.Place, plan: RunPlan, reader: StoredReade
 
 def _began(stored: StoredRun, live: Live) -> float | None:
     """When the run began, in our clock: as it is recorded here, else by the first start of a task on its host."""
-    from distui.run.end_record import launch_here
-    from distui.run.history import stored_row
+    from distui.runs.report.history import stored_row
+    from distui.runs.store.end_record import launch_here
 
     if launch_here(stored) == live.token:
         began = stored_row(stored).started
@@ -177,7 +177,7 @@ def _folder(told: Settings, place: runs.Place, live: Live) -> StoredRun:
 
     Raises CheckFailed for a full disk.
     """
-    from distui.run.older import launch_of, set_aside
+    from distui.runs.report.older import launch_of, set_aside
 
     store = wiring.store(told)
     try:
@@ -193,7 +193,7 @@ def _folder(told: Settings, place: runs.Place, live: Live) -> StoredRun:
 def _made(stored: StoredRun, place: runs.Place, live: Live) -> StoredRun:
     """The folder with what it lacks. Raises OSError."""
     from distui.plan.serialize import to_json
-    from distui.run.recorded import stored_plan
+    from distui.runs.store.recorded import stored_plan
 
     before = stored_plan(stored)
     if before is not None and before.attempt < live.plan.attempt:

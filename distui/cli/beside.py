@@ -12,15 +12,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from distui.errors import CheckFailed, ExitCode
-from distui.run.beside import StoredReader
-from distui.run.events import Event, LogLines, Notice, RunEnded, StopReason
-from distui.run.masking import NOTHING, Mask
-from distui.run.state import RunState, apply
-from distui.run.store import AlreadyFollowed
+from distui.runs.control.beside import StoredReader
+from distui.runs.lines.events import Event, LogLines, Notice, RunEnded, StopReason
+from distui.runs.state.reducer import RunState, apply
+from distui.runs.store.masking import NOTHING, Mask
+from distui.runs.store.runs import AlreadyFollowed
 
 if TYPE_CHECKING:
     from distui.plan.model import RunPlan
-    from distui.run.controller import RunController
+    from distui.runs.control.controller import RunController
 
     Own = Callable[[], AbstractAsyncContextManager[RunController]]
     """Takes the run up: the controller lives while the block runs."""

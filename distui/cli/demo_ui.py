@@ -15,7 +15,7 @@ from distui.cli import opening
 from distui.cli.demo_job import demo_inventory, digits
 from distui.cli.jobfiles import read_draft
 from distui.cli.settings import Settings
-from distui.run.reuse import reusing
+from distui.runs.hosts.reuse import reusing
 
 if TYPE_CHECKING:
     from distui.session import Connector

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from distui.doctor.smoke import PairResult
     from distui.facts.host import ProbeResult
     from distui.plan.model import NoPlan, RunPlan
-    from distui.run.controller import RunController
-    from distui.run.gpu_users import GpuUser
-    from distui.run.preflight import Preflight
+    from distui.runs.control.controller import RunController
+    from distui.runs.launch.gpu_users import GpuUser
+    from distui.runs.launch.preflight import Preflight
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
     from distui.spec.job import Job
@@ -147,7 +147,7 @@ class CliDesk(HostDesk, RunDesk):
     async def reach(self) -> ReachReport | None:
         """See tui.desk."""
         from distui.doctor.reach_check import endpoints
-        from distui.run.preflight import prove_on
+        from distui.runs.launch.preflight import prove_on
 
         up = self._up()
         return await prove_on(await self.connector(), endpoints(up, self._facts), up)
@@ -155,7 +155,7 @@ class CliDesk(HostDesk, RunDesk):
     async def smoke(self, job: Job, on_pair: Callable[[PairResult], None]) -> tuple[PairResult, ...]:
         """See tui.desk. Owned here: it is awaited to its clean end when the desk is closed."""
         from distui import __version__
-        from distui.run.smoke import smoke
+        from distui.runs.control.smoke import smoke
 
         facts = {host.name: self._facts[host.name] for host in self._up()}
         work = smoke(
@@ -168,7 +168,7 @@ class CliDesk(HostDesk, RunDesk):
 
     async def preflight(self, plan: RunPlan) -> Preflight:
         """See tui.desk."""
-        from distui.run.preflight import preflight
+        from distui.runs.launch.preflight import preflight
 
         found = await preflight(await self.connector(), plan, self.hosts, parallel=self.told["parallel"])
         self._facts.update(found.results)
@@ -176,7 +176,7 @@ class CliDesk(HostDesk, RunDesk):
 
     async def news(self) -> AsyncIterator[HostNews]:
         """See tui.desk."""
-        from distui.run.figures import figures
+        from distui.monitor.figures import figures
         from tui.desk import HostNews
 
         stream = figures(await self.connector(), [host.name for host in self.hosts])
@@ -235,7 +235,7 @@ class CliDesk(HostDesk, RunDesk):
 
     async def gpu_users(self, plan: RunPlan) -> tuple[GpuUser, ...]:
         """See tui.desk."""
-        from distui.run.gpu_users import gpu_users
+        from distui.runs.launch.gpu_users import gpu_users
 
         return await gpu_users(await self.connector(), plan, self.hosts)
 

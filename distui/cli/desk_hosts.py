@@ -12,8 +12,8 @@ from distui.cli.settings import Settings
 
 if TYPE_CHECKING:
     from distui.facts.host import GpuProcess
-    from distui.run.containers import HostContainer
-    from distui.run.processes import Outcome, SeenProcess
+    from distui.monitor.containers import HostContainer
+    from distui.monitor.processes import Outcome, SeenProcess
     from distui.session import Connector, Session
     from distui.spec.inventory import Host
 
@@ -57,15 +57,15 @@ class HostDesk(ABC):
 
     async def containers(self, host: str) -> tuple[HostContainer, ...]:
         """See tui.desk."""
-        from distui.run.containers import list_containers
+        from distui.monitor.containers import list_containers
 
         async with self._session(host) as session:
             return await list_containers(session.run, self._host(host))
 
     async def container_log(self, container: HostContainer) -> AsyncGenerator[bytes, None]:
         """See tui.desk."""
-        from distui.run.containers import follow_log, log_argv
-        from distui.run.masking import Mask, MaskedStream
+        from distui.monitor.containers import follow_log, log_argv
+        from distui.runs.store.masking import Mask, MaskedStream
 
         names = container.task.secrets if container.task is not None else ()
         hidden = MaskedStream(Mask.of(names, self.told.environ))
@@ -85,21 +85,21 @@ class HostDesk(ABC):
 
     async def process(self, host: str, pid: int) -> SeenProcess:
         """See tui.desk."""
-        from distui.run.processes import look
+        from distui.monitor.processes import look
 
         async with self._session(host) as session:
             return await look(session.run, host, pid)
 
     async def signal(self, seen: SeenProcess, *, kill: bool = False) -> Outcome:
         """See tui.desk."""
-        from distui.run.processes import signal
+        from distui.monitor.processes import signal
 
         async with self._session(seen.host) as session:
             return await signal(session.run, seen, kill=kill)
 
     def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
         """See tui.desk."""
-        from distui.run.containers import shell_argv
+        from distui.monitor.containers import shell_argv
 
         spec = self._host(host)
         return self.login(spec, shell_argv(spec, container) if container is not None else ())

@@ -17,18 +17,18 @@ from distui.cli.keeper import FollowedRun, Keeper, RecordedRun
 from distui.cli.planview import recorded_plan
 from distui.cli.settings import Settings
 from distui.errors import CheckFailed, UsageError
-from distui.run import history
-from distui.run.masking import Mask, stored_secrets
-from distui.run.saved_hosts import saved_hosts
-from distui.run.store import AlreadyFollowed
+from distui.runs.report import history
+from distui.runs.store.masking import Mask, stored_secrets
+from distui.runs.store.runs import AlreadyFollowed
+from distui.runs.store.saved_hosts import saved_hosts
 
 if TYPE_CHECKING:
     from distui.cli.attaching import Asked
-    from distui.run.discover import Found
-    from distui.run.history import RunRow
-    from distui.run.job_record import JobRecord
-    from distui.run.remains import Remains
-    from distui.run.store import StoredRun
+    from distui.runs.hosts.discover import Found
+    from distui.runs.hosts.remains import Remains
+    from distui.runs.launch.job_record import JobRecord
+    from distui.runs.report.history import RunRow
+    from distui.runs.store.runs import StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host
     from tui.desk import LiveRun
@@ -58,7 +58,7 @@ class RunDesk(ABC):
 
     def recorded_job(self, run: str) -> JobRecord | None:
         """See tui.desk."""
-        from distui.run.job_record import recorded_job
+        from distui.runs.launch.job_record import recorded_job
 
         stored = wiring.store(self.told).get(run)
         return recorded_job(stored) if stored is not None else None
@@ -125,7 +125,7 @@ class RunDesk(ABC):
 
     async def runs(self) -> tuple[tuple[RunRow, ...], Found]:
         """See tui.desk."""
-        from distui.run.discover import find_runs
+        from distui.runs.hosts.discover import find_runs
 
         found = await find_runs(await self.connector(), self.hosts)
         recorded = await asyncio.to_thread(self._recorded)
@@ -147,7 +147,7 @@ class RunDesk(ABC):
         return await self._at(run, lambda place: self._stop(place, grace))
 
     async def _stop(self, place: listing.Place, grace: float | None) -> tuple[str, ...]:
-        from distui.run.adopt import stop_found
+        from distui.runs.control.adopt import stop_found
 
         async with self._connect(place.hosts) as connector:
             live = await attaching.take_up(self.told, connector, place)
@@ -174,7 +174,7 @@ class RunDesk(ABC):
     async def remains(self, run: str) -> Remains:
         """See tui.desk."""
         from distui.cli.verbs.logs import is_complete_here
-        from distui.run.remains import Remain, remains
+        from distui.runs.hosts.remains import Remain, remains
 
         place = self._locate(run)
         async with self._connect(place.hosts) as connector:
@@ -192,9 +192,9 @@ class RunDesk(ABC):
         await self._at(run, self._prune)
 
     async def _prune(self, place: listing.Place) -> None:
-        from distui.run.adopt import stop_found
-        from distui.run.end_record import launch_here
-        from distui.run.sweep import sweep
+        from distui.runs.control.adopt import stop_found
+        from distui.runs.launch.sweep import sweep
+        from distui.runs.store.end_record import launch_here
 
         run = place.run
         if run in self._keeper.living or (place.stored is not None and place.stored.is_followed):

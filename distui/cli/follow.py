@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from distui.cli.console import Console
 from distui.cli.printer import Sink
 from distui.errors import ExitCode
-from distui.run.events import RunEnded
+from distui.runs.lines.events import RunEnded
 
 if TYPE_CHECKING:
     from distui.cli.beside import Beside
-    from distui.run.controller import RunController
+    from distui.runs.control.controller import RunController
 
 
 class Signals:

@@ -15,7 +15,7 @@ from distui.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from distui.run.image_push import Pushed
+    from distui.runs.images.push import Pushed
     from distui.spec.inventory import Host, Inventory
     from distui.spec.job import Job
 
@@ -61,7 +61,7 @@ def read_wanted(
     """
     from distui.cli import wiring
     from distui.cli.verbs.ssh import host_named
-    from distui.run.local_engine import LOCAL
+    from distui.runs.images.local_engine import LOCAL
     from distui.spec.choose import choose_hosts, hosts_of_job
 
     job = _job(told, what)
@@ -92,7 +92,7 @@ def _with_engine(hosts: Sequence[Host]) -> tuple[Host, ...]:
 
 def _image_of(told: Settings, job: Job) -> str | None:
     from distui.cli.permit import permit
-    from distui.run.build.context import image_of
+    from distui.runs.images.context import image_of
 
     permit(told, job)
     return image_of(job)
@@ -123,7 +123,7 @@ def _job(told: Settings, what: str) -> Job | None:
 
 def _local_engine(source: str | None) -> tuple[str, ...]:
     """docker here, else podman. Raises UsageError when it is asked for and there is none."""
-    from distui.run.local_engine import LOCAL
+    from distui.runs.images.local_engine import LOCAL
 
     found = next((name for name in ("docker", "podman") if shutil.which(name)), None)
     if found is None and source == LOCAL:
@@ -179,7 +179,7 @@ class PushLines:
 def words(pushed: Pushed) -> str:
     """How far a host is, in words."""
     from distui.facts.values import size_words
-    from distui.run.lines import safe
+    from distui.runs.lines.text import safe
 
     layers = f"{pushed.layers} of {pushed.of_layers} layers"
     match pushed.state:

@@ -81,8 +81,8 @@ def job_faults(job: Job, path: str, text: str, inventory: Inventory | None) -> I
 
 def _folders(job: Job) -> Iterator[tuple[str, Path]]:
     """The folders of this machine that a job needs, by their key."""
-    from distui.run.build.context import build_path
-    from distui.run.code.source import code_path
+    from distui.runs.code.source import code_path
+    from distui.runs.images.context import build_path
 
     if job.code is not None and job.code.path is not None:
         yield "code", code_path(job)

@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, TypeVar
 
-from distui.run.events import Event, RunEnded, StopReason
-from distui.run.fanout import Fanout
-from distui.run.masking import NOTHING, Mask
-from distui.run.recorded import stored_events, stored_samples
+from distui.runs.follow.fanout import Fanout
+from distui.runs.lines.events import Event, RunEnded, StopReason
+from distui.runs.store.masking import NOTHING, Mask
+from distui.runs.store.recorded import stored_events, stored_samples
 
 if TYPE_CHECKING:
     from distui.cli.beside import Beside
     from distui.plan.model import RunPlan
-    from distui.run.controller import RunController
-    from distui.run.state import RunState
-    from distui.run.store import StoredRun
+    from distui.runs.control.controller import RunController
+    from distui.runs.state.reducer import RunState
+    from distui.runs.store.runs import StoredRun
 
 
 T = TypeVar("T")

@@ -13,12 +13,12 @@ from distui.cli.printer import LogView, printer
 from distui.cli.ranks import refuse_unknown
 from distui.cli.settings import Settings
 from distui.errors import ExitCode
-from distui.run.events import RunEnded
+from distui.runs.lines.events import RunEnded
 
 if TYPE_CHECKING:
     from distui.cluster.planning import PlannedRun
     from distui.cluster.request import RunRequest
-    from distui.run.code.source import CodeReader
+    from distui.runs.code.source import CodeReader
     from distui.session import Connector
     from distui.spec.inventory import Host
 
@@ -37,7 +37,7 @@ class How:
 
 def code_reader(told: Settings) -> CodeReader:
     """What reads the code of jobs on this machine."""
-    from distui.run.code.source import CodeReader
+    from distui.runs.code.source import CodeReader
 
     return CodeReader(told.paths.cache, told.environ)
 

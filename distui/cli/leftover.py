@@ -14,9 +14,9 @@ from distui.cli.settings import Settings
 if TYPE_CHECKING:
     from distui.cli.attaching import Asked
     from distui.cli.console import Console
-    from distui.run.end_record import EndRecord
-    from distui.run.events import RunEnded
-    from distui.run.launches import Launch
+    from distui.runs.hosts.launches import Launch
+    from distui.runs.lines.events import RunEnded
+    from distui.runs.store.end_record import EndRecord
     from distui.session import Connector
 
 POLL_SECONDS = 1.0
@@ -36,7 +36,7 @@ def hidden(told: Settings, launches: Iterable[Launch]) -> tuple[Launch, ...]:
 
 
 def _hidden(told: Settings, record: EndRecord) -> EndRecord:
-    from distui.run.masking import Mask
+    from distui.runs.store.masking import Mask
 
     mask = Mask.of(record.secrets, told.environ)
     return replace(record, ended=mask.event(record.ended), ranks=tuple(mask.event(rank) for rank in record.ranks))
@@ -45,9 +45,9 @@ def _hidden(told: Settings, record: EndRecord) -> EndRecord:
 def chosen(told: Settings, place: runs.Place, launches: Iterable[Launch]) -> Launch | None:
     """The folder that tells how the run ended: of the launch recorded here while that is not over, else of our own."""
     from distui.identity import owner
-    from distui.run.end_record import launch_here
-    from distui.run.history import stored_row
-    from distui.run.launches import ended
+    from distui.runs.hosts.launches import ended
+    from distui.runs.report.history import stored_row
+    from distui.runs.store.end_record import launch_here
 
     stored = place.stored
     token = launch_here(stored) if stored is not None and not stored_row(stored).over else ""
@@ -57,7 +57,7 @@ def chosen(told: Settings, place: runs.Place, launches: Iterable[Launch]) -> Lau
 async def look(told: Settings, connector: Connector, place: runs.Place, unreachable: Collection[str]) -> Launch | None:
     """A folder that tells how a run without tasks ended; None where what is recorded here tells more."""
     from distui.cli.attaching import open_here
-    from distui.run.launches import find_launches
+    from distui.runs.hosts.launches import find_launches
 
     if open_here(place.stored, unreachable) is not None:
         return None
@@ -125,9 +125,9 @@ async def tell_record(
 ) -> RunEnded:
     """Show how a run ended, with its ranks and first failure, as whoever follows it to its end is shown it."""
     from distui.cli.printer import LogView, printer
-    from distui.run.events import Event, FailureFound, RunOpened
-    from distui.run.lines import safe
-    from distui.run.state import RunState, apply
+    from distui.runs.lines.events import Event, FailureFound, RunOpened
+    from distui.runs.lines.text import safe
+    from distui.runs.state.reducer import RunState, apply
 
     record = _hidden(told, record)
     by = f", as recorded by {safe(record.by)[:100]}" if record.by else ""

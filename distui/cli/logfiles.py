@@ -19,12 +19,12 @@ from distui.cli.loglines import LogOut, Wanted
 from distui.facts.values import as_object, as_objects
 from distui.files import open_to_read, reason
 from distui.fits import fits
-from distui.run.docker_frames import stamp_at
-from distui.run.events import LogLine
-from distui.run.lines import WholeLines, text_of
-from distui.run.store import StoredRun
-from distui.run.timeline import Timeline
-from distui.run.times import Stamps, times_in, times_of
+from distui.runs.lines.docker_frames import stamp_at
+from distui.runs.lines.events import LogLine
+from distui.runs.lines.text import WholeLines, text_of
+from distui.runs.lines.times import Stamps, times_in, times_of
+from distui.runs.report.timeline import Timeline
+from distui.runs.store.runs import StoredRun
 from distui.whole import whole
 
 CHUNK = 1 << 20

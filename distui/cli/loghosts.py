@@ -20,13 +20,13 @@ from distui.errors import HostCommandError, HostError, UsageError
 from distui.plan import docker, process
 from distui.plan.labels import format_ranks
 from distui.plan.torchrun import split_pieces
-from distui.run.docker_frames import STDERR, Batch, stamp_ns
-from distui.run.events import LogLine
-from distui.run.feed import EngineAccess
-from distui.run.follow import HostFollower
-from distui.run.followed import Drained, FollowEvent, FollowTarget, Lost, Note, Records, Removed
-from distui.run.host_run import HostRun
-from distui.run.lines import LineAssembler, Stream, WholeLines, text_of
+from distui.runs.follow.feed import EngineAccess
+from distui.runs.follow.followed import Drained, FollowEvent, FollowTarget, Lost, Note, Records, Removed
+from distui.runs.follow.follower import HostFollower
+from distui.runs.lines.docker_frames import STDERR, Batch, stamp_ns
+from distui.runs.lines.events import LogLine
+from distui.runs.lines.text import LineAssembler, Stream, WholeLines, text_of
+from distui.runs.task.host_run import HostRun
 from distui.whole import whole
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from distui.cli.printer import LineWriter, LogView
 from distui.config import seconds
 from distui.errors import UsageError
 from distui.patterns import BadPattern, Searches, compiled, given_up, matching
-from distui.run.events import LogLine
-from distui.run.masking import NOTHING, Mask
+from distui.runs.lines.events import LogLine
+from distui.runs.store.masking import NOTHING, Mask
 
 
 def parse_moment(flag: str, text: str, now: datetime) -> str:

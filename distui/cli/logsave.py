@@ -13,8 +13,8 @@ from distui.cli.logfiles import RankFile
 from distui.cli.loglines import LogOut, Wanted, log_out
 from distui.cli.printer import LogView
 from distui.errors import UsageError
-from distui.run.events import LogLine
-from distui.run.times import Stamps, pack, times_of
+from distui.runs.lines.events import LogLine
+from distui.runs.lines.times import Stamps, pack, times_of
 
 
 @dataclass(slots=True)

@@ -152,7 +152,7 @@ def _problems(error: DistuiError) -> str:
 
 def _tell(text: str) -> None:
     """Words on stderr, without anything that could steer a terminal."""
-    from distui.run.lines import safe
+    from distui.runs.lines.text import safe
 
     try:
         sys.stderr.write("".join(safe(line) + "\n" for line in text.split("\n")))

@@ -33,7 +33,7 @@ def permit(told: Settings, job: Job, typed: Collection[str] = ()) -> None:
 
 
 def _yes(question: str) -> bool:
-    from distui.run.lines import safe
+    from distui.runs.lines.text import safe
 
     sys.stderr.write(safe(question))
     sys.stderr.flush()

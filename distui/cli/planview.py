@@ -65,7 +65,7 @@ def text_width(out: Console) -> int:
 async def tell_images(connector: Connector, out: Console, hosts: Sequence[Host], plan: RunPlan) -> None:
     """Say on stderr where the plan's image is missing or another one, and what the start does about it."""
     from distui.doctor.images import image_facts, image_words
-    from distui.run.lines import safe
+    from distui.runs.lines.text import safe
 
     chosen = [host for host in hosts if host.name in plan.hosts]
     if plan.image is not None:
@@ -103,7 +103,7 @@ async def confirm_plan(
 
 async def _tell_users(connector: Connector, out: Console, hosts: Sequence[Host], plan: RunPlan) -> bool:
     """Say which runs have the plan's GPUs; whether there are any."""
-    from distui.run.gpu_users import gpu_users, told
+    from distui.runs.launch.gpu_users import gpu_users, told
 
     users = await gpu_users(connector, plan, hosts)
     for words in told(users):

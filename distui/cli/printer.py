@@ -12,7 +12,7 @@ from distui.cli import words
 from distui.cli.console import Console
 from distui.cli.outlet import Outlet
 from distui.cli.ranks import Prefixes
-from distui.run.events import (
+from distui.runs.lines.events import (
     AttemptEnded,
     Event,
     FailureFound,
@@ -24,9 +24,9 @@ from distui.run.events import (
     iso,
     to_json,
 )
-from distui.run.line_block import LineBlock
-from distui.run.lines import safe
-from distui.run.state import RunState
+from distui.runs.lines.line_block import LineBlock
+from distui.runs.lines.text import safe
+from distui.runs.state.reducer import RunState
 
 _PLAIN = bytes(range(0x20, 0x7F)) + b"\t\n"
 """ASCII without what steers a terminal."""

@@ -14,8 +14,8 @@ from distui.errors import DistuiError, ExitCode
 if TYPE_CHECKING:
     from distui.cli.console import Console
     from distui.cli.settings import Settings
-    from distui.run.events import RunOutcome
-    from distui.run.store import StoredRun
+    from distui.runs.lines.events import RunOutcome
+    from distui.runs.store.runs import StoredRun
 
 
 class Terminated(DistuiError):
@@ -63,14 +63,14 @@ class Promise:
         self._out.result(result)
 
     def _made(self, code: int) -> dict[str, Any]:
-        from distui.run.events import RunEnded, to_json
+        from distui.runs.lines.events import RunEnded, to_json
 
         log_dir = str(self.stored.log_dir) if self.stored is not None else ""
         (result,) = to_json(RunEnded(time.time(), self._outcome(code), code, log_dir=log_dir), self.run)
         return result
 
     def _notice(self, text: str) -> dict[str, Any]:
-        from distui.run.events import Notice, to_json
+        from distui.runs.lines.events import Notice, to_json
 
         (notice,) = to_json(Notice(time.time(), "error", text), self.run)
         return notice

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from distui.cli import wiring
 from distui.cli.settings import Settings
 from distui.errors import CheckFailed, ContactLost, DistuiError, NotFound, UsageError
-from distui.run.saved_hosts import saved_hosts
+from distui.runs.store.saved_hosts import saved_hosts
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
     from distui.facts.host import Trouble
-    from distui.run.discover import FoundRun
-    from distui.run.history import RunRow
-    from distui.run.store import StoredRun
+    from distui.runs.hosts.discover import FoundRun
+    from distui.runs.report.history import RunRow
+    from distui.runs.store.runs import StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host
 
 T = TypeVar("T")
 
 _OLDER = re.compile(r"~[0-9]{1,4}\Z")
-"""What an older run's name ends with here (`run/older.py`)."""
+"""What an older run's name ends with here (`runs/report/older.py`)."""
 
 LEAVING_SECONDS = 5.0
 """How long a distui that was told to leave may still hold its run: connections are closed and files written out."""
@@ -33,7 +33,7 @@ LEAVING_SECONDS = 5.0
 
 def row_json(row: RunRow) -> dict[str, Any]:
     """A run as an object of `distui/ps/v1`; keys are only ever added."""
-    from distui.run.events import failure_json
+    from distui.runs.lines.events import failure_json
 
     return {
         "run": row.run,
@@ -132,7 +132,7 @@ class NameTaken(UsageError):
     """What is recorded here of a run is older than the run that has its name on the hosts now."""
 
     def __init__(self, run: str, found: FoundRun) -> None:
-        from distui.run.lines import safe
+        from distui.runs.lines.text import safe
 
         super().__init__(f"{run} is now a run of {safe(found.owner)[:100] or 'nobody known'}", hint="try again")
         self.launch = (found.launch, found.owner)
@@ -153,8 +153,8 @@ def at(told: Settings, say: Callable[[str], None], run: str, work: Callable[[Pla
 def renamed(told: Settings, say: Callable[[str], None], place: Place, taken: NameTaken) -> Place:
     """Where the run is that has the name now. The older one is kept under a name of its own, but for `--readonly`, and
     that is said."""
-    from distui.run.history import stored_row
-    from distui.run.older import is_recorded, set_aside
+    from distui.runs.report.history import stored_row
+    from distui.runs.report.older import is_recorded, set_aside
 
     assert place.stored is not None
     row, store = stored_row(place.stored), wiring.store(told)
@@ -202,8 +202,8 @@ async def find_again(
 
 async def _look(connector: Connector, place: Place) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
     from distui.identity import owner
-    from distui.run.adopt import choose
-    from distui.run.discover import find_runs
+    from distui.runs.control.adopt import choose
+    from distui.runs.hosts.discover import find_runs
 
     asked = await find_runs(connector, place.hosts, run=place.run)
     answered = {host.name for host in place.hosts} - set(asked.unreachable)
@@ -211,7 +211,7 @@ async def _look(connector: Connector, place: Place) -> tuple[FoundRun | None, Ma
 
 
 def _is_recorded(place: Place, found: FoundRun) -> bool:
-    from distui.run.older import is_recorded
+    from distui.runs.report.older import is_recorded
 
     return place.stored is None or is_recorded((found.launch, found.owner), place.stored)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from distui.cli.console import Console
 
 if TYPE_CHECKING:
-    from distui.run.launches import Launch
-    from distui.run.store import StoredRun
+    from distui.runs.hosts.launches import Launch
+    from distui.runs.store.runs import StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host
 
@@ -28,7 +28,7 @@ async def sweep_run(
 
     Returns whether there was something, and whether all of it is gone; what is not is said.
     """
-    from distui.run.sweep import sweep
+    from distui.runs.launch.sweep import sweep
 
     swept: list[str] = []
     whole = True
@@ -50,8 +50,8 @@ async def sweep_run(
 
 def _files(stored: StoredRun | None, token: str) -> tuple[tuple[str, str], ...]:
     """The rendezvous file of the launch that is recorded here, and its host."""
-    from distui.run.end_record import launch_here
-    from distui.run.recorded import stored_plan
+    from distui.runs.store.end_record import launch_here
+    from distui.runs.store.recorded import stored_plan
 
     plan = stored_plan(stored) if stored is not None else None
     if plan is None or not plan.rendezvous_host_path or not plan.tasks or launch_here(stored) != token:
@@ -66,6 +66,6 @@ def under_way(launches: Iterable[Launch], dead: str) -> tuple[Launch, ...]:
 
 def whose(launch: Launch) -> str:
     """Whose launch it is and since when, in words."""
-    from distui.run.lines import safe
+    from distui.runs.lines.text import safe
 
     return f"{safe(launch.owner)[:100] or 'somebody unknown'} since {safe(launch.since)[:40] or '?'}"

@@ -10,9 +10,9 @@ from distui.cli.hostrows import gpu_name, size
 from distui.facts import throttle
 from distui.facts.host import GpuProcess
 from distui.facts.render_json import trouble_json
+from distui.monitor.board import GpuLane, HostBoard
+from distui.monitor.remarks import remarks
 from distui.plan.labels import format_ranks
-from distui.run.board import GpuLane, HostBoard
-from distui.run.remarks import remarks
 
 SCHEMA = "distui/top/v1"
 """Keys are only ever added to it. Rates are bytes per second, sizes MiB; null is unknown, never 0."""

@@ -12,8 +12,8 @@ from distui.errors import DistuiError, ExitCode, Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
-    from distui.run.attempt import Limits
-    from distui.run.store import RunStore
+    from distui.runs.attempt.attempt import Limits
+    from distui.runs.store.runs import RunStore
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
 
@@ -31,7 +31,7 @@ def run_async(work: Coroutine[Any, Any, T], *, limit: float | None = None) -> T:
 
     import asyncio  # dear, and not needed to print help
 
-    from distui.run.open_files import raise_limit
+    from distui.runs.store.open_files import raise_limit
 
     raise_limit()
     return asyncio.run(within(limit, work))
@@ -53,7 +53,7 @@ async def within(limit: float | None, work: Coroutine[Any, Any, T]) -> T:
 
 def limits(told: Settings, *, adopted: bool = False) -> Limits:
     """How long a run may take and waits for lost hosts; whoever takes up another's run does not end it by a limit."""
-    from distui.run.attempt import Limits
+    from distui.runs.attempt.attempt import Limits
 
     return Limits(run=None if adopted else told.timeout, lost=told["lost_after"])
 
@@ -130,7 +130,7 @@ def make_connector(told: Settings, hosts: Sequence[Host]) -> Connector:
 
 def connected(told: Settings, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
     """See `distui.cluster.connecting.connected`."""
-    from distui.run.reuse import reusing
+    from distui.runs.hosts.reuse import reusing
 
     return reusing(make_connector(told, hosts))
 
@@ -167,6 +167,6 @@ def tell_problems(out: Console, told: Settings, problems: tuple[Problem, ...]) -
 
 def store(told: Settings) -> RunStore:
     """The runs recorded on this machine."""
-    from distui.run.store import RunStore
+    from distui.runs.store.runs import RunStore
 
     return RunStore(told.paths.state)

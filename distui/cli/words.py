@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from distui.cli.phrases import duration, span
-from distui.run.diagnose import exit_words
-from distui.run.events import (
+from distui.runs.lines.events import (
     AttemptEnded,
     Event,
     Failure,
@@ -25,8 +24,9 @@ from distui.run.events import (
     StopAsked,
     rank_words,
 )
-from distui.run.lines import safe
-from distui.run.state import RunState
+from distui.runs.lines.text import safe
+from distui.runs.state.reducer import RunState
+from distui.runs.verdict.diagnose import exit_words
 
 Line = tuple[str, str]
 """A line of text and its style (see `console.Console.paint`)."""

@@ -22,9 +22,9 @@ from distui.errors import UsageError
 from distui.facts.host import ProbeResult
 from distui.facts.probe import probe_all
 from distui.plan.model import NoPlan
-from distui.run.attempt import Limits
-from distui.run.code.source import CodeReader
-from distui.run.store import RunStore
+from distui.runs.attempt.attempt import Limits
+from distui.runs.code.source import CodeReader
+from distui.runs.store.runs import RunStore
 from distui.session import Connector
 from distui.spec.choose import choose_hosts, hosts_of_job
 from distui.spec.inventory import Host, HostPick, Inventory

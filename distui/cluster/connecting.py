@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 from distui.cluster.settings import ClusterSettings
-from distui.run.reuse import reusing
+from distui.runs.hosts.reuse import reusing
 from distui.session import Connector
 from distui.spec.inventory import Host
 

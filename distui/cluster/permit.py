@@ -8,8 +8,8 @@ from pathlib import Path
 from distui.cluster.settings import ClusterSettings
 from distui.consent import Ask, Consents, own_repository, refuse_secret
 from distui.errors import UsageError
-from distui.run.build.context import build_path
-from distui.run.code.source import code_path
+from distui.runs.code.source import code_path
+from distui.runs.images.context import build_path
 from distui.spec.code_keys import git_host, local_repository
 from distui.spec.job import Job
 

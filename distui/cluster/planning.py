@@ -16,10 +16,10 @@ from distui.facts.probe import probe_all
 from distui.identity import identity
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
-from distui.run.build.context import BuildSource, read_build
-from distui.run.code.source import CodeReader, CodeSource
-from distui.run.port_users import with_holders
-from distui.run.replan import Again, Replan
+from distui.runs.attempt.replan import Again, Replan
+from distui.runs.code.source import CodeReader, CodeSource
+from distui.runs.images.context import BuildSource, read_build
+from distui.runs.launch.port_users import with_holders
 from distui.session import Connector
 from distui.spec.inventory import Host
 from distui.spec.job import Job

@@ -8,9 +8,9 @@ from types import TracebackType
 
 from distui.cluster.starting import forget_if_never_started
 from distui.plan.model import RunPlan
-from distui.run.controller import RunController
-from distui.run.events import Event, RunEnded
-from distui.run.state import RunState
+from distui.runs.control.controller import RunController
+from distui.runs.lines.events import Event, RunEnded
+from distui.runs.state.reducer import RunState
 
 
 class Run:

@@ -7,14 +7,14 @@ import shutil
 from distui.cluster.planning import PlannedRun
 from distui.errors import CheckFailed
 from distui.plan.serialize import to_json
-from distui.run.attempt import NO_LIMITS, Limits
-from distui.run.controller import RunController
-from distui.run.events import RunEnded
-from distui.run.job_record import record_job
-from distui.run.launch_steps import LaunchOptions
-from distui.run.open_files import refuse_too_few
-from distui.run.saved_hosts import save_hosts
-from distui.run.store import RunStore, StoredRun
+from distui.runs.attempt.attempt import NO_LIMITS, Limits
+from distui.runs.attempt.steps import LaunchOptions
+from distui.runs.control.controller import RunController
+from distui.runs.launch.job_record import record_job
+from distui.runs.lines.events import RunEnded
+from distui.runs.store.open_files import refuse_too_few
+from distui.runs.store.runs import RunStore, StoredRun
+from distui.runs.store.saved_hosts import save_hosts
 from distui.session import Connector
 
 

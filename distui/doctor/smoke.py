@@ -1,5 +1,5 @@
 """The all-reduce smoke: two ranks on each pair of neighbours sum 8 MB, in the image a job names. What is run, between
-whom, and what its answers say; the running is done by `run/smoke.py`.
+whom, and what its answers say; the running is done by `runs/control/smoke.py`.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def test_another_user_of_a_host_finds_nothing(lab: Any, home: Path, run: Callabl
 BUG = """
 import os, sys
 from distui.cli.main import main
-from distui.run.logs import TaskLog
+from distui.runs.store.logs import TaskLog
 
 def broken(self, *lines, **more):
     raise RuntimeError("can't go on", os.environ["DATABASE"], {"env": dict(os.environ)})

@@ -16,23 +16,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from distui.run import helper
-from distui.run.containers import follow_log, list_containers, log_argv
-from distui.run.feed import EngineAccess
-from distui.run.follow import HostFollower
-from distui.run.followed import (
-    Back,
-    Exited,
-    FollowEvent,
-    FollowTarget,
-    Lost,
-    Note,
-    Records,
-    Sampled,
-)
-from distui.run.link import HostLink
-from distui.run.processes import look, signal
-from distui.run.resume import ResumePoint
+from distui.agent import bundle as helper
+from distui.monitor.containers import follow_log, list_containers, log_argv
+from distui.monitor.processes import look, signal
+from distui.runs.follow.feed import EngineAccess
+from distui.runs.follow.followed import Back, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
+from distui.runs.follow.follower import HostFollower
+from distui.runs.follow.resume import ResumePoint
+from distui.runs.hosts.link import HostLink
 from distui.session import Session
 from distui.spec.inventory import Host as InventoryHost
 from remote.pool import SshConnector

@@ -16,15 +16,15 @@ from distui.errors import HostError
 from distui.facts.host import Address, Engine, HostFacts, Nic
 from distui.plan.model import RunPlan
 from distui.plan.plan import plan
-from distui.run import watch as watch_module
-from distui.run.controller import RunController
-from distui.run.docker_frames import Batch
-from distui.run.events import Event, RunEnded
-from distui.run.followed import Drained, Exited, FollowEvent, FollowTarget, Note, Records, Removed
-from distui.run.launch_steps import LaunchOptions
-from distui.run.link import HostLink
-from distui.run.resume import ResumePoint
-from distui.run.store import RunStore
+from distui.runs.attempt.steps import LaunchOptions
+from distui.runs.control.controller import RunController
+from distui.runs.follow.followed import Drained, Exited, FollowEvent, FollowTarget, Note, Records, Removed
+from distui.runs.follow.resume import ResumePoint
+from distui.runs.hosts.link import HostLink
+from distui.runs.lines.docker_frames import Batch
+from distui.runs.lines.events import Event, RunEnded
+from distui.runs.store.runs import RunStore
+from distui.runs.watch import watch as watch_module
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job
 from fakehosts.hosts import FakeConnector, FakeHost

@@ -11,8 +11,8 @@ from typing import Any
 from every_key import Case, a_run
 from fakes import FakeDesk, failing, launching, sample, settle
 
+from distui.monitor.containers import HostContainer
 from distui.plan.labels import TaskLabels
-from distui.run.containers import HostContainer
 from tui.desk import HostNews
 from tui.screens.container_log import ContainerLogScreen
 from tui.widgets.rows import RowList

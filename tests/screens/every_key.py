@@ -21,7 +21,7 @@ from typing import Any
 from fakes import FakeDesk, FakeLive, failing, launching, screen_text, settle
 from textual.widgets import Button
 
-from distui.run.times import pack, times_of
+from distui.runs.lines.times import pack, times_of
 from tui.app import DistuiApp
 from tui.bars import FilterBar
 from tui.screens.confirm import Dialog

@@ -31,12 +31,18 @@ from distui.facts.host import (
     ProbeResult,
     Trouble,
 )
+from distui.monitor.containers import HostContainer
+from distui.monitor.processes import Outcome, SeenProcess
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
 from distui.plan.serialize import to_json
-from distui.run.containers import HostContainer
-from distui.run.discover import Found
-from distui.run.events import (
+from distui.runs.follow.fanout import Fanout
+from distui.runs.hosts.discover import Found
+from distui.runs.hosts.remains import Remains
+from distui.runs.launch.gpu_users import GpuUser
+from distui.runs.launch.job_record import JobRecord, recorded_job
+from distui.runs.launch.preflight import Preflight, name_row
+from distui.runs.lines.events import (
     Event,
     Failure,
     GpuReading,
@@ -51,17 +57,11 @@ from distui.run.events import (
     StopReason,
     TaskStarted,
 )
-from distui.run.fanout import Fanout
-from distui.run.gpu_users import GpuUser
-from distui.run.history import RunRow
-from distui.run.job_record import JobRecord, recorded_job
-from distui.run.journal import Journal
-from distui.run.masking import NOTHING, Mask
-from distui.run.preflight import Preflight, name_row
-from distui.run.processes import Outcome, SeenProcess
-from distui.run.remains import Remains
-from distui.run.state import RunState
-from distui.run.store import RunStore, StoredRun
+from distui.runs.report.history import RunRow
+from distui.runs.state.reducer import RunState
+from distui.runs.store.journal import Journal
+from distui.runs.store.masking import NOTHING, Mask
+from distui.runs.store.runs import RunStore, StoredRun
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job
 from distui.spec.read_job import read_job

@@ -12,8 +12,8 @@ from fakes import FakeDesk, facts, gpu, sample, screen_text, settle, shot
 
 from distui.errors import HostCommandError
 from distui.facts.host import Gpus
+from distui.monitor.containers import HostContainer
 from distui.plan.labels import TaskLabels
-from distui.run.containers import HostContainer
 from tui.desk import HostNews
 from tui.screens import host_detail
 from tui.screens.container_log import KEPT

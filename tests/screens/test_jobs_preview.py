@@ -6,8 +6,8 @@ from typing import Any
 
 from fakes import NOW, FakeDesk, screen_text, settle
 
-from distui.run.events import Failure
-from distui.run.history import RunRow
+from distui.runs.lines.events import Failure
+from distui.runs.report.history import RunRow
 from tui.paint import cut_left
 
 TF = """\

@@ -14,7 +14,7 @@ from textual.widgets import Button, Input
 from distui.errors import UsageError
 from distui.facts.host import Gpus
 from distui.plan.model import RunPlan
-from distui.run.gpu_users import GpuUser
+from distui.runs.launch.gpu_users import GpuUser
 from distui.spec.inventory import Host, Inventory
 from tui.screens.launch import LaunchScreen
 from tui.widgets.form_confirm import LaunchConfirm

@@ -8,8 +8,8 @@ from typing import Any
 from fakes import JOB, NOW, FakeDesk, FakeLive, launching, screen_text, settle, shot
 from training import failing_loudly, opened, settled
 
-from distui.run.gpu_users import GpuUser
-from distui.run.job_record import record_job
+from distui.runs.launch.gpu_users import GpuUser
+from distui.runs.launch.job_record import record_job
 from distui.spec.inventory import HostPick
 from tui.screens.run import RunScreen
 

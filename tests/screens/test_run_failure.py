@@ -7,7 +7,7 @@ from typing import Any
 from fakes import NOW, FakeLive, launching, screen_text, shot
 from training import LONG, TRACEBACK, body, failing_loudly, opened, say, settled, train, until
 
-from distui.run.events import Notice, RankChanged, RunEnded
+from distui.runs.lines.events import Notice, RankChanged, RunEnded
 from tui.widgets.log_pane import LogPane
 
 

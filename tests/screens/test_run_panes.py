@@ -13,8 +13,8 @@ from textual.events import MouseScrollDown, MouseScrollUp
 from training import TRACEBACK, body, hint, opened, saved, say, settled, train
 
 from distui.plan.model import RunPlan
-from distui.run.events import RunEnded
-from distui.run.times import pack, times_of
+from distui.runs.lines.events import RunEnded
+from distui.runs.lines.times import pack, times_of
 from distui.spec.inventory import HostPick
 
 

@@ -11,7 +11,7 @@ import pytest
 from fakes import NOW, FakeDesk, FakeLive, launching, sample, screen_text, shot
 from training import body, failing_loudly, opened, say, settled, train
 
-from distui.run.events import Notice, RankChanged, RunEnded
+from distui.runs.lines.events import Notice, RankChanged, RunEnded
 from tui.logs.feed import RunFeed
 
 
@@ -141,7 +141,7 @@ async def test_a_launch_that_is_refused_says_why(open_app: Any, live: FakeLive) 
 
 async def test_a_lost_host(open_app: Any, live: FakeLive) -> None:
     """A host out of reach says why, its ranks are lost, not dead."""
-    from distui.run.events import HostChanged
+    from distui.runs.lines.events import HostChanged
 
     await live.feed(*launching(live.plan, time.time() - 60))
     await live.feed(HostChanged(time.time(), "node02", "lost", "no answer for 30 s"))

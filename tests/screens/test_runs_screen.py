@@ -9,8 +9,8 @@ from fakes import FakeDesk, failing, launching, screen_text, settle, shot
 
 from distui.facts.host import Trouble
 from distui.plan.labels import TaskLabels
-from distui.run.discover import Found, FoundRun, FoundTask
-from distui.run.remains import Remain, Remains
+from distui.runs.hosts.discover import Found, FoundRun, FoundTask
+from distui.runs.hosts.remains import Remain, Remains
 from tui.screens.confirm import Confirm
 from tui.screens.text import TextScreen
 

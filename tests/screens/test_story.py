@@ -10,7 +10,7 @@ import pytest
 from every_key import Case, write_log
 from fakes import FakeDesk, FakeLive, failing, launching, sample, settle
 
-from distui.run.events import Failure, RankChanged, RunEnded
+from distui.runs.lines.events import Failure, RankChanged, RunEnded
 from tui.desk import HostNews
 
 

@@ -26,9 +26,9 @@ from distui.cli.settings import Settings
 from distui.cluster.request import RunRequest
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.plan.model import NoPlan, RunPlan
-from distui.run.events import Notice, PhaseBegun
-from distui.run.reuse import reusing
-from distui.run.store import StoredRun
+from distui.runs.hosts.reuse import reusing
+from distui.runs.lines.events import Notice, PhaseBegun
+from distui.runs.store.runs import StoredRun
 from distui.session import Connector
 from distui.spec.inventory import Host, Inventory
 from distui.spec.job import Job

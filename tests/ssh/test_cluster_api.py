@@ -17,10 +17,10 @@ from distui.cluster.request import RunRequest
 from distui.cluster.settings import ClusterSettings
 from distui.errors import PlanError, SpecError, UsageError
 from distui.facts.host import HostFacts
-from distui.run.adopt import stop_found
-from distui.run.discover import find_runs
-from distui.run.events import LogLines, PhaseBegun, RunEnded, RunOpened
-from distui.run.reuse import reusing
+from distui.runs.control.adopt import stop_found
+from distui.runs.hosts.discover import find_runs
+from distui.runs.hosts.reuse import reusing
+from distui.runs.lines.events import LogLines, PhaseBegun, RunEnded, RunOpened
 from distui.session import Connector
 from distui.spec.inventory import Host, Inventory
 from distui.spec.job import Job

@@ -17,12 +17,12 @@ import pytest
 from distui.errors import CheckFailed, HostCommandError
 from distui.plan.code import STORE
 from distui.plan.model import CodePlan
-from distui.run.code import send as sending
-from distui.run.code.ignore import Ignored
-from distui.run.code.scan import scan
-from distui.run.code.send import CodeSender, Sent, clean
-from distui.run.code.source import CodeSource
-from distui.run.link import HostLink
+from distui.runs.code import send as sending
+from distui.runs.code.ignore import Ignored
+from distui.runs.code.scan import scan
+from distui.runs.code.send import CodeSender, Sent, clean
+from distui.runs.code.source import CodeSource
+from distui.runs.hosts.link import HostLink
 
 
 def source_of(root: Path, mode: Any = "ro") -> CodeSource:

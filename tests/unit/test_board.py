@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.facts.host import Address, Gpu, GpuProcess, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
+from distui.monitor.board import HISTORY, Board, Ring
+from distui.monitor.links import grouped, links
+from distui.monitor.remarks import Remark, remarks
 from distui.plan.labels import TaskLabels
 from distui.plan.model import RunPlan, Task
-from distui.run.board import HISTORY, Board, Ring
-from distui.run.discover import Found, FoundRun, FoundTask
-from distui.run.events import GpuReading, HostSampled
-from distui.run.links import grouped, links
-from distui.run.remarks import Remark, remarks
-from distui.run.uses import Use, dealt, uses_of
+from distui.runs.hosts.discover import Found, FoundRun, FoundTask
+from distui.runs.hosts.uses import Use, dealt, uses_of
+from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.inventory import Host
 
 

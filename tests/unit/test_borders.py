@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FLOORS = ("spec", "facts", "plan", "doctor", "run", "cluster", "cli")
+FLOORS = ("spec", "facts", "plan", "agent", "doctor", "runs", "monitor", "cluster", "cli")
 """Rooms of distui/, lowest first: each may import those before it, errors, session, config and patterns."""
 HEAVY = ("asyncssh", "textual", "torch", "tensorflow", "pydantic", "rich")
 GROUND = ("distui.errors", "distui.session", "distui.config", "distui.files", "distui.framing", "distui.patterns",
@@ -94,8 +94,8 @@ def test_options_of_a_few_words_suggest_the_nearest() -> None:
     [
         "distui.plan.plan",
         "distui.facts.probe",
-        "distui.run.controller",
-        "distui.run.state",
+        "distui.runs.control.controller",
+        "distui.runs.state.reducer",
         "distui.cluster.cluster",
         "distui.cli.app",
     ],
@@ -112,7 +112,7 @@ def test_only_whole_reads_digits() -> None:
     What travels to hosts imports nothing of distui, and reads what their kernel and nvidia-smi write.
     """
     for path in [*files("distui"), *files("remote"), *files("tui")]:
-        if path == ROOT / "distui/whole.py" or path.parent == ROOT / "distui/run/onhost":
+        if path == ROOT / "distui/whole.py" or path.parent == ROOT / "distui/agent":
             continue
         wrong = [
             node.lineno

@@ -11,8 +11,8 @@ import pytest
 from distui.errors import CheckFailed, UsageError
 from distui.plan.build import build_argv, built_name
 from distui.plan.model import BuildPlan
-from distui.run.build.context import image_of, read_build
-from distui.run.build.ignore import DockerIgnore
+from distui.runs.images.context import image_of, read_build
+from distui.runs.images.dockerignore import DockerIgnore
 from distui.spec.job import Build, Job
 
 

@@ -11,7 +11,7 @@ from typing import IO, Any
 import pytest
 
 from distui.errors import SessionLost
-from distui.run.build.on_host import BuildFailed, Told, build_image
+from distui.runs.images.build import BuildFailed, Told, build_image
 from distui.session import Completed
 
 CLASSIC = b"""Sending build context to Docker daemon  10.24kB\r\r

@@ -18,7 +18,7 @@ from distui.cli.verbs import exec as exec_verb
 from distui.cli.verbs.ssh import become, host_named, login
 from distui.errors import DistuiError, NotFound, UsageError
 from distui.plan.labels import TaskLabels
-from distui.run.discover import FoundRun, FoundTask
+from distui.runs.hosts.discover import FoundRun, FoundTask
 from distui.spec.inventory import Host, Inventory
 
 

@@ -14,8 +14,8 @@ import pytest
 from distui.cli.console import Console
 from distui.cli.follow import follow
 from distui.errors import ExitCode
-from distui.run.events import Event, RunEnded
-from distui.run.state import RunState
+from distui.runs.lines.events import Event, RunEnded
+from distui.runs.state.reducer import RunState
 
 
 class Script:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from distui.errors import OutputFailed
-from distui.run.events import RankChanged, RunEnded, RunOpened
-from distui.run.journal import Journal
-from distui.run.store import RunStore
+from distui.runs.lines.events import RankChanged, RunEnded, RunOpened
+from distui.runs.store.journal import Journal
+from distui.runs.store.runs import RunStore
 
 LOST = "distui: can't write the output: No space left on device"
 
@@ -166,7 +166,7 @@ async def test_logs_that_are_followed_on_hosts_end(monkeypatch: pytest.MonkeyPat
     from distui.cli import loghosts
     from distui.cli.loglines import Wanted, log_out
     from distui.cli.printer import LogView
-    from distui.run.events import LogLine
+    from distui.runs.lines.events import LogLine
 
     class Viewer:
         def __init__(self, host: object, live: object, out: Any, console: object) -> None:

@@ -16,14 +16,14 @@ from distui.cli import logfiles, loghosts
 from distui.cli.loglines import LogOut, Wanted
 from distui.cli.outlet import Outlet
 from distui.cli.printer import LineWriter, LogView
-from distui.run.docker_frames import Batch
-from distui.run.events import LogLine, RunEnded, RunOpened
-from distui.run.followed import Records, Removed
-from distui.run.journal import Journal
-from distui.run.lines import LONGEST, WholeLines
-from distui.run.resume import ResumePoint
-from distui.run.store import RunStore, StoredRun
-from distui.run.times import pack, times_of
+from distui.runs.follow.followed import Records, Removed
+from distui.runs.follow.resume import ResumePoint
+from distui.runs.lines.docker_frames import Batch
+from distui.runs.lines.events import LogLine, RunEnded, RunOpened
+from distui.runs.lines.text import LONGEST, WholeLines
+from distui.runs.lines.times import pack, times_of
+from distui.runs.store.journal import Journal
+from distui.runs.store.runs import RunStore, StoredRun
 from distui.session import Completed
 from fakehosts.runs import facts_of, plan_for
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from distui.run.store import RunStore
+from distui.runs.store.runs import RunStore
 
 On = Callable[[str], contextlib.AbstractContextManager[None]]
 

@@ -19,7 +19,7 @@ from distui.cli.outlet import Outlet
 from distui.cli.phrases import duration, span
 from distui.cli.printer import HeadlessPrinter, LineWriter, LogView, NdjsonPrinter, ResultPrinter
 from distui.cli.ranks import Prefixes
-from distui.run.events import (
+from distui.runs.lines.events import (
     AttemptEnded,
     Failure,
     FailureFound,
@@ -33,7 +33,7 @@ from distui.run.events import (
     RunOpened,
     StopAsked,
 )
-from distui.run.state import RunState, apply
+from distui.runs.state.reducer import RunState, apply
 
 OPENED = RunOpened(1.0, "llm-7f3", "llm", "env", "img", {0: "a", 13: "node02"}, {0: (0,), 1: (13,)}, log_dir="/runs/x")
 FAILURE = Failure(13, "node02", 1, "exit 1", "the GPU ran out of memory", "smaller batch", ("Traceback", "boom"))

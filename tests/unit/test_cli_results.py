@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from distui.run.events import RankChanged, RunEnded, RunOpened
-from distui.run.journal import Journal
-from distui.run.store import RunStore
+from distui.runs.lines.events import RankChanged, RunEnded, RunOpened
+from distui.runs.store.journal import Journal
+from distui.runs.store.runs import RunStore
 
 JOB = {"version": 1, "name": "j", "image": "img:1", "command": ["true"]}
 

@@ -27,13 +27,14 @@ from distui.cli.verbs import stop
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.facts.host import Trouble
 from distui.plan.serialize import to_json
-from distui.run import adopt, history
-from distui.run import store as store_module
-from distui.run.adopt import StopReport
-from distui.run.discover import Found, FoundState
-from distui.run.events import AttemptEnded, Failure, LogLine, RankChanged, RunEnded, RunOpened, RunOutcome
-from distui.run.journal import Journal
-from distui.run.store import RunStore, StoredRun
+from distui.runs.control import adopt
+from distui.runs.control.adopt import StopReport
+from distui.runs.hosts.discover import Found, FoundState
+from distui.runs.lines.events import AttemptEnded, Failure, LogLine, RankChanged, RunEnded, RunOpened, RunOutcome
+from distui.runs.report import history
+from distui.runs.store import runs as store_module
+from distui.runs.store.journal import Journal
+from distui.runs.store.runs import RunStore, StoredRun
 from fakehosts.runs import plan_for
 
 

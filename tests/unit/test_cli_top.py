@@ -12,9 +12,9 @@ import pytest
 
 from distui.cli import toprows
 from distui.facts.host import Gpu, GpuProcess, Gpus, HostDown, HostFacts, Trouble
-from distui.run.board import Board, HostBoard
-from distui.run.events import GpuReading, HostSampled
-from distui.run.uses import Use
+from distui.monitor.board import Board, HostBoard
+from distui.runs.hosts.uses import Use
+from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.inventory import Host
 
 

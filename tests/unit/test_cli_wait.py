@@ -10,7 +10,7 @@ import pytest
 from distui.cli.console import Console
 from distui.cli.verbs.wait import _as_found
 from distui.plan.labels import TaskLabels
-from distui.run.discover import FoundRun, FoundTask
+from distui.runs.hosts.discover import FoundRun, FoundTask
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from distui.errors import CheckFailed, UsageError
-from distui.run.code import git as git_module
-from distui.run.code import source as source_module
-from distui.run.code.git import Repository
-from distui.run.code.ignore import Ignored
-from distui.run.code.scan import scan
-from distui.run.code.source import CodeReader
-from distui.run.code.state import State, state_of
+from distui.runs.code import git as git_module
+from distui.runs.code import source as source_module
+from distui.runs.code.changes import State, state_of
+from distui.runs.code.git import Repository
+from distui.runs.code.ignore import Ignored
+from distui.runs.code.scan import scan
+from distui.runs.code.source import CodeReader
 from distui.spec.job import Code, Job
 
 ENV = {

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from distui.errors import DistuiError
-from distui.run.code.git import Repository
-from distui.run.code.source import CodeReader
+from distui.runs.code.git import Repository
+from distui.runs.code.source import CodeReader
 from distui.spec.job import Code, Job
 
 ENV = {

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from distui.errors import UsageError
 from distui.plan.tree import Entry, Tree
-from distui.run.code.ignore import Ignored
-from distui.run.code.scan import Limits, scan
+from distui.runs.code.ignore import Ignored
+from distui.runs.code.scan import Limits, scan
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

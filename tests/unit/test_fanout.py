@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from distui.run.events import (
+from distui.runs.follow.fanout import MOST_BYTES, MOST_WAITING, Fanout
+from distui.runs.lines.events import (
     Event,
     Failure,
     FailureFound,
@@ -22,11 +23,10 @@ from distui.run.events import (
     StopAsked,
     TaskStarted,
 )
-from distui.run.fanout import MOST_BYTES, MOST_WAITING, Fanout
-from distui.run.journal import Journal
-from distui.run.recorded import stored_events, stored_samples
-from distui.run.state import RunState, apply
-from distui.run.store import RunStore
+from distui.runs.state.reducer import RunState, apply
+from distui.runs.store.journal import Journal
+from distui.runs.store.recorded import stored_events, stored_samples
+from distui.runs.store.runs import RunStore
 
 FAILURE = Failure(1, "h2", 3, "exit 3", "CUDA error", "look", ("a", "b"), 4.5)
 STORY: tuple[Event, ...] = (

@@ -12,12 +12,15 @@ import pytest
 
 from distui import config, files
 from distui.errors import SpecError, UsageError
-from distui.run import recorded, report, summary, times
-from distui.run.job_record import recorded_job
-from distui.run.journal import Journal
-from distui.run.logs import TaskLog
-from distui.run.saved_hosts import saved_hosts
-from distui.run.store import RunStore, StoredRun
+from distui.runs.launch.job_record import recorded_job
+from distui.runs.lines import times
+from distui.runs.report import summary
+from distui.runs.report import text as report
+from distui.runs.store import recorded
+from distui.runs.store.journal import Journal
+from distui.runs.store.logs import TaskLog
+from distui.runs.store.runs import RunStore, StoredRun
+from distui.runs.store.saved_hosts import saved_hosts
 from distui.spec.files import read_text
 
 NAMES = ("plan.json", "job.json", "events.ndjson", "metrics.ndjson", "summary.json", "hosts.json", "lock", "stop")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from distui.errors import HostAuthError, HostError, HostUnreachable, SessionLost
-from distui.run import follow
-from distui.run import link as link_module
-from distui.run.feed import EngineAccess
-from distui.run.followed import FollowEvent, Lost
-from distui.run.link import HostLink
+from distui.runs.follow import follower as follow
+from distui.runs.follow.feed import EngineAccess
+from distui.runs.follow.followed import FollowEvent, Lost
+from distui.runs.hosts import link as link_module
+from distui.runs.hosts.link import HostLink
 from distui.session import Completed
 
 

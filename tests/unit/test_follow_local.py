@@ -17,16 +17,19 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from distui.agent import bundle as helper
 from distui.errors import HostCommandError, SessionLost
-from distui.run import feed_channels, follow_container, follow_file, helper
-from distui.run.docker_frames import since, stamp_at
-from distui.run.feed import EngineAccess, EngineDown, Feed, get_json
-from distui.run.feed_helper import open_helper
-from distui.run.follow import HostFollower
-from distui.run.followed import Back, Drained, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
-from distui.run.frames import NoHelper
-from distui.run.link import HostLink
-from distui.run.resume import ResumePoint
+from distui.runs.follow import channels as feed_channels
+from distui.runs.follow import containers as follow_container
+from distui.runs.follow import files as follow_file
+from distui.runs.follow.feed import EngineAccess, EngineDown, Feed, get_json
+from distui.runs.follow.followed import Back, Drained, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
+from distui.runs.follow.follower import HostFollower
+from distui.runs.follow.helper import open_helper
+from distui.runs.follow.resume import ResumePoint
+from distui.runs.hosts.link import HostLink
+from distui.runs.lines.docker_frames import since, stamp_at
+from distui.runs.lines.frames import NoHelper
 from distui.session import Completed
 
 START = 1_795_226_874_000_000_000

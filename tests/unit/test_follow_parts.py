@@ -16,16 +16,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from distui.run import helper
-from distui.run.container import container_state
-from distui.run.cri import CriParser
-from distui.run.feed import EngineAccess
-from distui.run.feed_helper import HelperFeed, HelperStream
-from distui.run.follow_file import process_exit
-from distui.run.frames import Frame, FrameReader, NoHelper
-from distui.run.onhost.files import Wait
-from distui.run.onhost.wire import GREETING
-from distui.run.samples import Sampler
+from distui.agent import bundle as helper
+from distui.agent.files import Wait
+from distui.agent.wire import GREETING
+from distui.runs.follow.feed import EngineAccess
+from distui.runs.follow.files import process_exit
+from distui.runs.follow.helper import HelperFeed, HelperStream
+from distui.runs.follow.inspect import container_state
+from distui.runs.lines.cri import CriParser
+from distui.runs.lines.frames import Frame, FrameReader, NoHelper
+from distui.runs.state.samples import Sampler
 from distui.whole import whole
 
 
@@ -64,7 +64,7 @@ def test_a_frame_beyond_what_a_helper_sends_is_refused() -> None:
 def test_the_helper_is_written_in_python_3_6() -> None:
     """Old hosts have old Pythons; annotations there are text."""
     for name in ("wire", "pack", "sources", "files", "gpus", "metrics", "main", "code_store", "code"):
-        text = resources.files("distui.run.onhost").joinpath(f"{name}.py").read_text()
+        text = resources.files("distui.agent").joinpath(f"{name}.py").read_text()
         ast.parse(text, feature_version=(3, 6))
         assert "from __future__" not in text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distui.framing import Behind
-from distui.run.frames import FrameReader, NoHelper
+from distui.runs.lines.frames import FrameReader, NoHelper
 from remote.framing import Unframe
 
 

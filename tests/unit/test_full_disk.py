@@ -12,15 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.run import growing, room
-from distui.run.docker_frames import STDOUT, Batch
-from distui.run.events import HostSampled, Notice, RankChanged
-from distui.run.followed import Records
-from distui.run.growing import GrowingFile
-from distui.run.journal import Journal
-from distui.run.logs import TaskLog
-from distui.run.resume import ResumePoint
-from distui.run.store import RunStore, StoredRun
+from distui.runs.follow.followed import Records
+from distui.runs.follow.resume import ResumePoint
+from distui.runs.lines.docker_frames import STDOUT, Batch
+from distui.runs.lines.events import HostSampled, Notice, RankChanged
+from distui.runs.store import growing
+from distui.runs.store.growing import GrowingFile
+from distui.runs.store.journal import Journal
+from distui.runs.store.logs import TaskLog
+from distui.runs.store.runs import RunStore, StoredRun
+from distui.runs.watch import full_disk as room
 from fakehosts.runs import Cluster, use_fake_follower
 
 REAL = growing.open_private
@@ -115,7 +116,7 @@ def test_a_checkpoint_that_does_not_fit_is_stored_later(stored: StoredRun, monke
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("distui.run.logs.write_private", full)
+        patched.setattr("distui.runs.store.logs.write_private", full)
         assert not log.checkpoint({"at": 1})
         assert log.error is not None
         assert not log.retry()
@@ -154,7 +155,7 @@ def test_events_wait_for_room_and_figures_do_not(
     assert not journal.lost
     assert len((stored.path / "metrics.ndjson").read_bytes().splitlines()) == 1
     disk.room = 0
-    monkeypatch.setattr("distui.run.journal.HELD", 10)
+    monkeypatch.setattr("distui.runs.store.journal.HELD", 10)
     for n in range(3):
         with pytest.raises(OSError, match="No space"):
             journal.write([Notice(n, "info", "x" * 20)])

@@ -22,24 +22,30 @@ from hypothesis import strategies as st
 
 import distui
 from distui import config
+from distui.agent.wire import GREETING
 from distui.doctor import mounts, smoke
 from distui.errors import HostCommandError, NotFound, UsageError
 from distui.facts.image import read_image, read_images
 from distui.facts.values import load_json, loads, loads_own
+from distui.monitor.containers import _container as host_container
 from distui.plan import docker, labels, process, serialize
 from distui.plan.labels import PREFIX
-from distui.run import container, marks, recorded, resume, samples, stop_word, summary, times
-from distui.run.containers import _container as host_container
-from distui.run.cri import CriParser
-from distui.run.discover import _container as found_task
-from distui.run.discover import _json_list, rfc3339
-from distui.run.docker_frames import BadFrame, FrameParser, stamp_ns
-from distui.run.frames import FrameReader, NoHelper
-from distui.run.job_record import recorded_job
-from distui.run.lines import excerpt, safe, text_of
-from distui.run.onhost.wire import GREETING
-from distui.run.store import RunStore, StoredRun
-from distui.run.traceback import folds
+from distui.runs.follow import inspect as container
+from distui.runs.follow import resume
+from distui.runs.hosts import marks, stop_word
+from distui.runs.hosts.discover import _container as found_task
+from distui.runs.hosts.discover import _json_list, rfc3339
+from distui.runs.launch.job_record import recorded_job
+from distui.runs.lines import times
+from distui.runs.lines.cri import CriParser
+from distui.runs.lines.docker_frames import BadFrame, FrameParser, stamp_ns
+from distui.runs.lines.frames import FrameReader, NoHelper
+from distui.runs.lines.text import excerpt, safe, text_of
+from distui.runs.lines.traceback import folds
+from distui.runs.report import summary
+from distui.runs.state import samples
+from distui.runs.store import recorded
+from distui.runs.store.runs import RunStore, StoredRun
 from distui.session import Completed
 from distui.spec import (
     ansible_ranges,
@@ -157,7 +163,7 @@ ELSEWHERE = {
     "run.load.load": "a figure of a value",
     "run.load.readings": "a figure of a value",
     "run.times.read_times": "below, with the other stored files",
-    "run.onhost.metrics.read": "of the kernel's files, on the host",
+    "agent.metrics.read": "of the kernel's files, on the host",
     "spec.read_job.load_job": "read_job after a file",
     "spec.read_inventory.load_inventory": "read_inventory after a file",
     "spec.hostfile.load_hostfile": "read_hostfile after a file",

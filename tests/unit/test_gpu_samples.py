@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from distui.agent import gpus
+from distui.agent.gpus import FIELDS, KernelLog, Pcie, Query
 from distui.facts import throttle
-from distui.run.events import GpuReading
-from distui.run.onhost import gpus
-from distui.run.onhost.gpus import FIELDS, KernelLog, Pcie, Query
-from distui.run.sampled import host_sampled
-from distui.run.samples import Sample, Sampler
+from distui.runs.lines.events import GpuReading
+from distui.runs.state.sampled import host_sampled
+from distui.runs.state.samples import Sample, Sampler
 
 ROW = "0, GPU-a, 97, 77900, 81559, 84, 641.20, 00000000:0B:00.0, 1320, 700.00, 3, 0x0000000000000020, 2"
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.facts.image import ImageFacts, legacy_folders, read_image, shared_layers
-from distui.run.image_archive import ImageReader, wanted
-from distui.run.image_manifest import full_name, tagged
-from distui.run.image_tar import BadArchive
+from distui.runs.images.archive import ImageReader, wanted
+from distui.runs.images.manifest import full_name, tagged
+from distui.runs.images.tar import BadArchive
 
 BASE = "sha256:1d8d072e044ab2e8e8d7afd8e13c44b8608dcd6a68e0ac736fd124b0983f2849"
 MIDDLE = "sha256:2f5c500a15d041479459e5a338d67998032a6486cd25f01ff6f434badbeb1262"

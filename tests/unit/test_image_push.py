@@ -13,9 +13,9 @@ import pytest
 
 from distui.errors import HostCommandError, SessionLost
 from distui.facts.image import ImageFacts
-from distui.run import image_push
-from distui.run.image_push import Engine, Pushed, push_image
-from distui.run.local_engine import LocalSession
+from distui.runs.images import push as image_push
+from distui.runs.images.local_engine import LocalSession
+from distui.runs.images.push import Engine, Pushed, push_image
 from distui.session import ByteChannel, Completed
 
 BASE, TOP = "sha256:" + "b" * 64, "sha256:" + "c" * 64

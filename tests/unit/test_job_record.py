@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from distui.run.job_record import record_job, recorded_job
-from distui.run.store import RunStore, StoredRun
+from distui.runs.launch.job_record import record_job, recorded_job
+from distui.runs.store.runs import RunStore, StoredRun
 from distui.spec.inventory import HostPick
 from distui.spec.job import Code, Job
 from distui.spec.read_job import load_job

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
+from distui.agent.code_store import Store
 from distui.cli import console as consoles
 from distui.cli import runs, wiring
 from distui.cli.runs import Place
 from distui.cli.verbs import rm, stop
 from distui.errors import UsageError
-from distui.run import history
-from distui.run.events import RunEnded, RunOpened
-from distui.run.journal import Journal
-from distui.run.onhost.code_store import Store
-from distui.run.store import RunStore
+from distui.runs.lines.events import RunEnded, RunOpened
+from distui.runs.report import history
+from distui.runs.store.journal import Journal
+from distui.runs.store.runs import RunStore
 from fakehosts.runs import plan_for
 
 

@@ -17,11 +17,11 @@ from distui.cli import attaching, leftover, opening, runs
 from distui.cli.desk import CliDesk
 from distui.errors import ContactLost, NotFound
 from distui.identity import owner
-from distui.run import discover, launches
-from distui.run.end_record import EndRecord, read_record
-from distui.run.events import Failure, RankChanged, RunEnded, RunOpened
-from distui.run.journal import Journal
-from distui.run.store import RunStore
+from distui.runs.hosts import discover, launches
+from distui.runs.lines.events import Failure, RankChanged, RunEnded, RunOpened
+from distui.runs.store.end_record import EndRecord, read_record
+from distui.runs.store.journal import Journal
+from distui.runs.store.runs import RunStore
 
 SECRET = "hunter2-hunter2"
 FAILURE = Failure(1, "demo2", 3, "exit 3", excerpt=("boom",))

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.cli.printer import LineWriter, LogView
-from distui.run.docker_frames import STDERR, STDOUT, Batch
-from distui.run.events import LogLine, LogLines, Notice
-from distui.run.fanout import MOST_LINES, Fanout
-from distui.run.line_block import LineBlock
-from distui.run.logs import TaskLog
-from distui.run.store import RunStore
-from distui.run.times import Stamps, read_times, times_of
+from distui.runs.follow.fanout import MOST_LINES, Fanout
+from distui.runs.lines.docker_frames import STDERR, STDOUT, Batch
+from distui.runs.lines.events import LogLine, LogLines, Notice
+from distui.runs.lines.line_block import LineBlock
+from distui.runs.lines.times import Stamps, read_times, times_of
+from distui.runs.store.logs import TaskLog
+from distui.runs.store.runs import RunStore
 
 HOSTILE = st.text(alphabet="ab \t\r\x1b[31m\x07é\u202e\x9b\ufffd", max_size=12).map(str.encode)
 BYTES = HOSTILE | st.binary(max_size=6).map(lambda data: data.replace(b"\n", b""))

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.run.columns import LineColumn
-from distui.run.docker_frames import BadFrame, Batch, FrameParser, stamp_at
-from distui.run.logs import TaskLog
-from distui.run.onhost.pack import FEWEST, HEAD, LINES, Packer
-from distui.run.store import RunStore
-from distui.run.times import times_of
+from distui.agent.pack import FEWEST, HEAD, LINES, Packer
+from distui.runs.lines.columns import LineColumn
+from distui.runs.lines.docker_frames import BadFrame, Batch, FrameParser, stamp_at
+from distui.runs.lines.times import times_of
+from distui.runs.store.logs import TaskLog
+from distui.runs.store.runs import RunStore
 
 START = 1_795_226_874_000_000_000
 

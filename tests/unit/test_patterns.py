@@ -13,8 +13,8 @@ from distui import patterns
 from distui.cli.loglines import Wanted, parse_grep
 from distui.errors import UsageError
 from distui.patterns import BadPattern, LimitedPattern, compiled, given_up, matching
-from distui.run.events import LogLine
-from distui.run.progress import ProgressTeller
+from distui.runs.lines.events import LogLine
+from distui.runs.state.progress import ProgressTeller
 from tui.logs.buffer import LogBuffer
 from tui.logs.search import LogView, pattern_of
 

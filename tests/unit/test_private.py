@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from distui import files
-from distui.run.saved_hosts import saved_hosts
-from distui.run.store import RunStore, StoredRun
+from distui.runs.store.runs import RunStore, StoredRun
+from distui.runs.store.saved_hosts import saved_hosts
 from distui.spec.host_keys import is_engine_command
 
 ROOT = Path(__file__).resolve().parents[2]

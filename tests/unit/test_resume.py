@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distui.run.docker_frames import BadFrame, Batch, FrameParser, since, stamp_at, stamp_ns
-from distui.run.onhost import pack
-from distui.run.onhost.pack import Packer
-from distui.run.resume import Cursor, ReplayMismatch, ResumePoint
+from distui.agent import pack
+from distui.agent.pack import Packer
+from distui.runs.follow.resume import Cursor, ReplayMismatch, ResumePoint
+from distui.runs.lines.docker_frames import BadFrame, Batch, FrameParser, since, stamp_at, stamp_ns
 
 START = 1_795_226_874_000_000_000
 SECOND = 1_000_000_000

@@ -14,17 +14,18 @@ from distui.facts.host import HostDown, HostFacts, ProbeResult, Trouble
 from distui.plan.model import RunPlan
 from distui.plan.plan import NoPlan, PlanProblem
 from distui.plan.serialize import to_json
-from distui.run import next_attempt, replan, requests
-from distui.run.attempt import Limits
-from distui.run.discover import find_runs
-from distui.run.end_record import FILE
-from distui.run.events import AttemptEnded, PhaseBegun, RankChanged, RunOpened
-from distui.run.history import stored_row
-from distui.run.next_attempt import pause_before
-from distui.run.recorded import stored_events
-from distui.run.replan import NextAttempt
-from distui.run.state import RunState, apply
-from distui.run.store import StoredRun
+from distui.runs.attempt import replan, requests
+from distui.runs.attempt.attempt import Limits
+from distui.runs.attempt.replan import NextAttempt
+from distui.runs.ending import next_attempt
+from distui.runs.ending.next_attempt import pause_before
+from distui.runs.hosts.discover import find_runs
+from distui.runs.lines.events import AttemptEnded, PhaseBegun, RankChanged, RunOpened
+from distui.runs.report.history import stored_row
+from distui.runs.state.reducer import RunState, apply
+from distui.runs.store.end_record import FILE
+from distui.runs.store.recorded import stored_events
+from distui.runs.store.runs import StoredRun
 from distui.session import Completed, Connector
 from distui.spec.inventory import Host
 from fakehosts.runs import Cluster, facts_of, plan_for, use_fake_follower

@@ -15,11 +15,11 @@ from distui.cli import beside
 from distui.cli.beside import Beside
 from distui.cli.words import report
 from distui.plan.serialize import to_json
-from distui.run import store
-from distui.run.beside import StoredReader
-from distui.run.controller import RunController
-from distui.run.events import Event, LogLines, Notice, PhaseBegun, RunEnded, RunOpened
-from distui.run.store import StoredRun
+from distui.runs.control.beside import StoredReader
+from distui.runs.control.controller import RunController
+from distui.runs.lines.events import Event, LogLines, Notice, PhaseBegun, RunEnded, RunOpened
+from distui.runs.store import runs as store
+from distui.runs.store.runs import StoredRun
 from fakehosts.runs import Cluster, use_fake_follower
 
 

@@ -13,11 +13,11 @@ from distui.errors import HostCommandError
 from distui.facts.image import ImageFacts
 from distui.plan.model import BuildPlan, RunPlan
 from distui.plan.tree import Tree
-from distui.run import launch_images
-from distui.run.build.context import BuildSource
-from distui.run.build.on_host import BuildFailed, Told
-from distui.run.host_image import HostImage
-from distui.run.image_push import Engine, Pushed
+from distui.runs.images.build import BuildFailed, Told
+from distui.runs.images.context import BuildSource
+from distui.runs.images.push import Engine, Pushed
+from distui.runs.launch import images as launch_images
+from distui.runs.task.host_image import HostImage
 from fakehosts.runs import Cluster, use_fake_follower
 
 BUILD = BuildPlan("./docker", "c" * 32, 0, 0)

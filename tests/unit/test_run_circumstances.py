@@ -10,15 +10,16 @@ import pytest
 
 from distui.doctor.reach import Endpoint, Reached, ReachProblem, ReachReport
 from distui.plan.model import HostNetwork
-from distui.run import ask_network, circumstances, supervise
-from distui.run.attempt import Attempt
-from distui.run.circumstances import Turns
-from distui.run.events import LogLine, LogLines, RankChanged
-from distui.run.silence import Ledger
-from distui.run.state import RunState, apply
-from distui.run.verdict.evidence import Silence
-from distui.run.verdict.network import FINE, NetworkFound, network_found
-from distui.run.verdict.silences import silence_words
+from distui.runs.attempt.attempt import Attempt
+from distui.runs.control import supervise
+from distui.runs.ending import ask_network, circumstances
+from distui.runs.ending.circumstances import Turns
+from distui.runs.lines.events import LogLine, LogLines, RankChanged
+from distui.runs.state.reducer import RunState, apply
+from distui.runs.verdict.evidence import Silence
+from distui.runs.verdict.network import FINE, NetworkFound, network_found
+from distui.runs.verdict.silences import silence_words
+from distui.runs.watch.silence import Ledger
 from fakehosts.runs import Cluster, plan_for, use_fake_follower
 
 

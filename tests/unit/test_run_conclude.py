@@ -16,17 +16,18 @@ import pytest
 from distui.errors import ExitCode, HostUnreachable, SessionLost
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
-from distui.run import cleanup, conclude, history
-from distui.run.adopt import plan_of
-from distui.run.controller import RunController
-from distui.run.discover import find_runs
-from distui.run.end_record import FILE, end_here, keep_here, record_of
-from distui.run.events import HostChanged, RankChanged, RunEnded, RunOpened
-from distui.run.folder import Claim, take
-from distui.run.followed import Back, FollowEvent
-from distui.run.readers import Act, Visit, visit
-from distui.run.review import _COPIED
-from distui.run.store import StoredRun
+from distui.runs.control.adopt import plan_of
+from distui.runs.control.controller import RunController
+from distui.runs.ending import cleanup, conclude
+from distui.runs.ending.review import _COPIED
+from distui.runs.follow.followed import Back, FollowEvent
+from distui.runs.hosts.discover import find_runs
+from distui.runs.hosts.folder import Claim, take
+from distui.runs.hosts.readers import Act, Visit, visit
+from distui.runs.lines.events import HostChanged, RankChanged, RunEnded, RunOpened
+from distui.runs.report import history
+from distui.runs.store.end_record import FILE, end_here, keep_here, record_of
+from distui.runs.store.runs import StoredRun
 from distui.session import Completed
 from distui.spec.inventory import Host
 from distui.spec.job import Success

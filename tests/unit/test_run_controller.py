@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 
 from distui.errors import ExitCode, HostCommandError, HostUnreachable
-from distui.run import outbox
-from distui.run.attempt import Limits
-from distui.run.controller import RunController
-from distui.run.events import (
+from distui.runs.attempt import outbox
+from distui.runs.attempt.attempt import Limits
+from distui.runs.control.controller import RunController
+from distui.runs.follow.followed import Back, Drained, Exited, Lost, Note, Removed
+from distui.runs.follow.resume import ResumePoint
+from distui.runs.hosts.stop_word import StopWord
+from distui.runs.lines.events import (
     FailureFound,
     HostChanged,
     LogLines,
@@ -29,10 +32,7 @@ from distui.run.events import (
     RunOpened,
     StopAsked,
 )
-from distui.run.followed import Back, Drained, Exited, Lost, Note, Removed
-from distui.run.resume import ResumePoint
-from distui.run.stop_word import StopWord
-from distui.run.store import AlreadyFollowed
+from distui.runs.store.runs import AlreadyFollowed
 from distui.session import Completed
 from distui.spec.job import Success
 from fakehosts.runs import Cluster, facts_of, use_fake_follower
@@ -370,7 +370,7 @@ async def test_a_lost_host_comes_back(cluster: Cluster) -> None:
 
 async def test_a_host_that_stays_lost_leaves_the_run_unknown(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit 6, with the host named in what may be left; the others are cleaned up."""
-    monkeypatch.setattr("distui.run.host_access.GIVE_UP", 0.0)
+    monkeypatch.setattr("distui.runs.task.host_access.GIVE_UP", 0.0)
     host = cluster.hosts[1]
 
     async def cut() -> None:
@@ -390,7 +390,7 @@ async def test_ranks_elsewhere_are_stopped_before_a_host_is_given_up(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With their grace, and their last words read; who stops the run once the host is back finds no end unseen."""
-    monkeypatch.setattr("distui.run.host_access.GIVE_UP", 0.0)
+    monkeypatch.setattr("distui.runs.task.host_access.GIVE_UP", 0.0)
     host = cluster.hosts[1]
     gone = dict.fromkeys(("ps", "cat", "stop"), HostUnreachable("h2", "h2 does not answer"))
 
@@ -614,7 +614,7 @@ async def test_a_full_disk_here_stops_the_journal_and_not_the_run(
     def full(self: object, events: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("distui.run.journal.Journal.write", full)
+    monkeypatch.setattr("distui.runs.store.journal.Journal.write", full)
     ended = await cluster.run(cluster.plan())
     assert (ended.outcome, ended.exit) == ("succeeded", 0)
     errors = [e.text for e in cluster.of(Notice) if e.level == "error"]
@@ -695,7 +695,7 @@ async def test_a_run_found_in_part_is_not_called_a_success(cluster: Cluster) -> 
 
 async def test_adopting_gives_a_dead_host_up(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that never answers is given up after the same time as one that is lost later."""
-    monkeypatch.setattr("distui.run.host_access.GIVE_UP", 0.0)
+    monkeypatch.setattr("distui.runs.task.host_access.GIVE_UP", 0.0)
     plan = cluster.plan()
     await cluster.run(plan, detach=True)
     cluster.events.clear()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from distui.run.diagnose import cause_of, cause_of_exit, exit_words
+from distui.runs.verdict.diagnose import cause_of, cause_of_exit, exit_words
 
 
 @pytest.mark.parametrize(

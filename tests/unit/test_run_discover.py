@@ -12,8 +12,8 @@ import pytest
 from distui.errors import HostCommandError, HostUnreachable
 from distui.plan import process
 from distui.plan.labels import TaskLabels, task_from_labels
-from distui.run.discover import FoundRun, FoundTask, find_runs, list_tasks, rfc3339, run_folder
-from distui.run.history import found_row
+from distui.runs.hosts.discover import FoundRun, FoundTask, find_runs, list_tasks, rfc3339, run_folder
+from distui.runs.report.history import found_row
 from distui.session import Completed
 from distui.spec.inventory import Host
 from fakehosts.engine import Container

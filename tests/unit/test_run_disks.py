@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distui.facts.host import Disk
-from distui.run.disks import DiskWatch, worth_watching
+from distui.runs.watch.disks import DiskWatch, worth_watching
 
 GB = 10**9
 

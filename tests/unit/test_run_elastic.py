@@ -10,11 +10,11 @@ import pytest
 
 from distui.errors import HostUnreachable
 from distui.plan.model import RunPlan
-from distui.run import elastic
-from distui.run.attempt import Limits
-from distui.run.events import FailureFound, HostChanged, PhaseBegun, RankChanged, RanksRestarted
-from distui.run.followed import Lost
-from distui.run.recorded import stored_events
+from distui.runs.attempt.attempt import Limits
+from distui.runs.follow.followed import Lost
+from distui.runs.lines.events import FailureFound, HostChanged, PhaseBegun, RankChanged, RanksRestarted
+from distui.runs.state import elastic
+from distui.runs.store.recorded import stored_events
 from distui.spec.job import RankLayout, Torchrun
 from fakehosts.runs import Cluster, use_fake_follower
 

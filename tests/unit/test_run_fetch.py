@@ -27,8 +27,8 @@ from distui.errors import HostError, HostUnreachable, UsageError
 from distui.plan.fetch import client_argv, contained, fetch_of
 from distui.plan.model import Fetch
 from distui.plan.mounts import mounts_of
-from distui.run.fetch import There, look, script, secret_lines
-from distui.run.preflight import fetch_row
+from distui.runs.launch.preflight import fetch_row
+from distui.runs.task.fetch import There, look, script, secret_lines
 from distui.session import Completed
 from distui.spec.job import DataMount, Job
 from fakehosts.web import Web

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from distui.errors import HostCommandError
-from distui.run.folder import TOKEN_IN, Claim, Take, take
+from distui.runs.hosts.folder import TOKEN_IN, Claim, Take, take
 from distui.session import Completed
 
 ANN, BOB = Claim("ann@desk", 0.0), Claim("bob@desk", 60.0)

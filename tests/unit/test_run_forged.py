@@ -9,12 +9,12 @@ import pytest
 
 from distui.plan.labels import task_from_labels
 from distui.plan.serialize import to_json
-from distui.run import history
-from distui.run.adopt import choose, plan_of
-from distui.run.discover import Found, find_runs
-from distui.run.older import launch_of, set_aside
-from distui.run.recorded import stored_plan
-from distui.run.store import AlreadyFollowed
+from distui.runs.control.adopt import choose, plan_of
+from distui.runs.hosts.discover import Found, find_runs
+from distui.runs.report import history
+from distui.runs.report.older import launch_of, set_aside
+from distui.runs.store.recorded import stored_plan
+from distui.runs.store.runs import AlreadyFollowed
 from distui.spec.inventory import Host
 from fakehosts.runs import Cluster, use_fake_follower
 

@@ -9,13 +9,13 @@ import pytest
 
 from distui.errors import HostAuthError, HostCommandError, HostUnreachable, SessionLost
 from distui.plan.model import RunPlan
-from distui.run import controller as controller_module
-from distui.run.attempt import Attempt
-from distui.run.events import PhaseBegun, RankChanged, StopAsked, TaskStarted
-from distui.run.folder import Claim
-from distui.run.launch_leases import PortsTaken
-from distui.run.launch_steps import LaunchOptions
-from distui.run.replan import NextAttempt
+from distui.runs.attempt.attempt import Attempt
+from distui.runs.attempt.replan import NextAttempt
+from distui.runs.attempt.steps import LaunchOptions
+from distui.runs.control import controller as controller_module
+from distui.runs.hosts.folder import Claim
+from distui.runs.launch.leases import PortsTaken
+from distui.runs.lines.events import PhaseBegun, RankChanged, StopAsked, TaskStarted
 from distui.session import Completed
 from fakehosts.hosts import FakeHost
 from fakehosts.runs import Cluster, facts_of, use_fake_follower

@@ -22,14 +22,14 @@ from distui.plan.labels import task_from_labels
 from distui.plan.model import NoPlan, PlanProblem, RunPlan
 from distui.plan.serialize import from_json
 from distui.plan.tf import own_ports
-from distui.run.discover import FoundTask, Runner, find_runs
-from distui.run.events import RunEnded
-from distui.run.folder import Claim
-from distui.run.gpu_users import gpu_users, launches, told
-from distui.run.lease import Lease, Share, Thing, free, lease, sharers, things_on, words_of
-from distui.run.port_users import with_holders
-from distui.run.preflight import shared_row
-from distui.run.replan import Again, NextAttempt
+from distui.runs.attempt.replan import Again, NextAttempt
+from distui.runs.hosts.discover import FoundTask, Runner, find_runs
+from distui.runs.hosts.folder import Claim
+from distui.runs.hosts.lease import Lease, Share, Thing, free, lease, sharers, things_on, words_of
+from distui.runs.launch.gpu_users import gpu_users, launches, told
+from distui.runs.launch.port_users import with_holders
+from distui.runs.launch.preflight import shared_row
+from distui.runs.lines.events import RunEnded
 from distui.session import Completed
 from distui.spec.inventory import Host
 from fakehosts.runs import Cluster, facts_of, plan_for, use_fake_follower

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.run.lines import MAX_OPEN, LineAssembler, excerpt, last_segment, safe, text_of
+from distui.runs.lines.text import MAX_OPEN, LineAssembler, excerpt, last_segment, safe, text_of
 
 
 def test_pieces_of_a_line_are_joined() -> None:

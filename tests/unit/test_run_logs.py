@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from distui.errors import NotFound, UsageError
-from distui.run.docker_frames import STDOUT, Batch
-from distui.run.events import HostSampled, LogLine, LogLines, Notice
-from distui.run.journal import Journal
-from distui.run.logs import TaskLog
-from distui.run.masking import Mask
-from distui.run.store import RunStore, StoredRun, state_root
-from distui.run.times import times_of
+from distui.runs.lines.docker_frames import STDOUT, Batch
+from distui.runs.lines.events import HostSampled, LogLine, LogLines, Notice
+from distui.runs.lines.times import times_of
+from distui.runs.store.journal import Journal
+from distui.runs.store.logs import TaskLog
+from distui.runs.store.masking import Mask
+from distui.runs.store.runs import RunStore, StoredRun, state_root
 
 STAMP = "2026-11-21T01:02:03.000000001Z"
 
@@ -300,7 +300,7 @@ def test_a_file_that_is_changed_when_its_task_is_over_is_found_by_its_length(sto
 
 def test_more_logs_than_may_be_open(stored: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest is closed and opened again when it is written to; no line is lost, and none comes twice."""
-    monkeypatch.setattr("distui.run.growing.most_logs", lambda: 2)
+    monkeypatch.setattr("distui.runs.store.growing.most_logs", lambda: 2)
     open_before = len(list(Path("/proc/self/fd").iterdir()))
     logs = [TaskLog(stored, n, [n]) for n in range(5)]
     for line in (b"one\n", b"two\n"):

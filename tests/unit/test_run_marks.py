@@ -15,7 +15,7 @@ import pytest
 
 from distui.errors import HostCommandError
 from distui.plan.labels import TaskLabels, to_labels
-from distui.run import marks
+from distui.runs.hosts import marks
 from distui.session import Completed
 
 LABELS = TaskLabels("r", 3, (3,), "h1", "j", owner="ann@desk", launch="aa", gpus=(0, 1), ports=(29500,), progress="x")

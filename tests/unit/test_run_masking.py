@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.plan.labels import TaskLabels, task_from_labels, to_labels
-from distui.run.docker_frames import Batch
-from distui.run.events import Failure, FailureFound, LogLine, Notice
-from distui.run.lines import MAX_OPEN, WholeLines
-from distui.run.logs import TaskLog
-from distui.run.masking import Mask, MaskedStream
-from distui.run.store import RunStore
+from distui.runs.lines.docker_frames import Batch
+from distui.runs.lines.events import Failure, FailureFound, LogLine, Notice
+from distui.runs.lines.text import MAX_OPEN, WholeLines
+from distui.runs.store.logs import TaskLog
+from distui.runs.store.masking import Mask, MaskedStream
+from distui.runs.store.runs import RunStore
 from tui.logs.buffer import SHOWN_BYTES, LogBuffer
 
 VALUE = "hunter2-hunter2"
@@ -50,7 +50,7 @@ def test_reads_of_any_size_give_the_same_as_one(secrets: list[str], reads: list[
 
 def test_a_line_that_is_printed_in_part_ends_before_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a value at the end of the longest part is not shown."""
-    monkeypatch.setattr("distui.run.lines.LONGEST", 100)
+    monkeypatch.setattr("distui.runs.lines.text.LONGEST", 100)
     lines = WholeLines(MASK.cut)
     (line,) = lines.feed(b"x" * 95 + VALUE.encode() + b"\n")
     assert line == b"x" * 95 + b" ... and 15 bytes more in the log file"

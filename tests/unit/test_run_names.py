@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from distui.run.events import LogLines
-from distui.run.host_run import HostRun
+from distui.runs.lines.events import LogLines
+from distui.runs.task.host_run import HostRun
 from fakehosts.runs import Cluster, use_fake_follower
 
 

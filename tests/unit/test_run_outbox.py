@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from distui.run.columns import LineColumn
-from distui.run.docker_frames import STDOUT
-from distui.run.events import LogLines, Notice
-from distui.run.line_block import LineBlock
-from distui.run.outbox import QUEUE_BYTES, QUEUE_LINES, Outbox
+from distui.runs.attempt.outbox import QUEUE_BYTES, QUEUE_LINES, Outbox
+from distui.runs.lines.columns import LineColumn
+from distui.runs.lines.docker_frames import STDOUT
+from distui.runs.lines.events import LogLines, Notice
+from distui.runs.lines.line_block import LineBlock
 
 
 async def test_lines_that_wait_for_a_slow_reader_are_counted() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.run.pages import Pages
+from distui.runs.state.pages import Pages
 
 NUMBERS = st.integers(min_value=-100, max_value=5000)
 

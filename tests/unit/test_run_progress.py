@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from distui.cli.words import progress_words
-from distui.run.events import LogLine, Progressed, RunEnded, progress_json
-from distui.run.journal import Journal
-from distui.run.progress import ProgressTeller, figure_name, number
-from distui.run.recorded import progress_of, stored_progress
-from distui.run.store import RunStore
+from distui.runs.lines.events import LogLine, Progressed, RunEnded, progress_json
+from distui.runs.state.progress import ProgressTeller, figure_name, number
+from distui.runs.store.journal import Journal
+from distui.runs.store.recorded import progress_of, stored_progress
+from distui.runs.store.runs import RunStore
 
 
 @pytest.mark.parametrize(

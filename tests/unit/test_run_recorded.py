@@ -20,7 +20,7 @@ from distui.cli.runs import Place, row_json
 from distui.cli.verbs import show, wait
 from distui.fits import check, fits
 from distui.plan import serialize
-from distui.run.events import (
+from distui.runs.lines.events import (
     AttemptEnded,
     Event,
     Failure,
@@ -40,13 +40,13 @@ from distui.run.events import (
     TaskStarted,
     to_json,
 )
-from distui.run.history import stored_row
-from distui.run.journal import Journal
-from distui.run.recorded import Recorded, stored_events, stored_progress, stored_samples
-from distui.run.report import evidence
-from distui.run.state import RunState, apply
-from distui.run.store import RunStore, StoredRun
-from distui.run.summary import FILE, summary
+from distui.runs.report.history import stored_row
+from distui.runs.report.summary import FILE, summary
+from distui.runs.report.text import evidence
+from distui.runs.state.reducer import RunState, apply
+from distui.runs.store.journal import Journal
+from distui.runs.store.recorded import Recorded, stored_events, stored_progress, stored_samples
+from distui.runs.store.runs import RunStore, StoredRun
 from fakehosts.runs import plan_for
 
 FAILURE = Failure(1, "h1", 3, "exit 3", "a cause", "a hint", ("boom",), 5.0, "worker/1")

@@ -8,9 +8,9 @@ from typing import Any
 from distui.errors import HostUnreachable
 from distui.facts.host import Trouble
 from distui.plan.labels import TaskLabels
-from distui.run.discover import FoundRun, FoundTask
-from distui.run.found_text import found_text
-from distui.run.remains import Remain, remains
+from distui.runs.hosts.discover import FoundRun, FoundTask
+from distui.runs.hosts.found_text import found_text
+from distui.runs.hosts.remains import Remain, remains
 from distui.session import Completed
 from distui.spec.inventory import Host
 

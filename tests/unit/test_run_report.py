@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.run.events import Event, Failure, RankChanged, RunEnded, RunOpened, StopAsked
-from distui.run.report import evidence, failed_ranks, last_lines, report
-from distui.run.severity import headline_of
-from distui.run.state import RunState, apply
-from distui.run.store import RunStore
-from distui.run.traceback import Fold, around, folds
+from distui.runs.lines.events import Event, Failure, RankChanged, RunEnded, RunOpened, StopAsked
+from distui.runs.lines.severity import headline_of
+from distui.runs.lines.traceback import Fold, around, folds
+from distui.runs.report.text import evidence, failed_ranks, last_lines, report
+from distui.runs.state.reducer import RunState, apply
+from distui.runs.store.runs import RunStore
 from fakehosts.runs import plan_for
 
 TORCH = "/usr/lib/python3.11/site-packages/torch"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distui.errors import HostCommandError, HostUnreachable, SessionLost
-from distui.run.reuse import ReusingConnector
+from distui.runs.hosts.reuse import ReusingConnector
 from distui.session import Completed
 from fakehosts.hosts import FakeConnector, FakeHost
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.plan.model import HostNetwork, Task
-from distui.run.aftermath import aftermath, troubles
-from distui.run.events import (
+from distui.runs.lines.events import (
     Event,
     Failure,
     GpuReading,
@@ -21,10 +20,11 @@ from distui.run.events import (
     RunOpened,
     StopAsked,
 )
-from distui.run.load import load
-from distui.run.rank_rows import RankRow, Tone, data_rate, network_name, numbers, rank_row, remark
-from distui.run.severity import severity
-from distui.run.state import RunState, apply
+from distui.runs.lines.severity import severity
+from distui.runs.report.aftermath import aftermath, troubles
+from distui.runs.report.rank_rows import RankRow, Tone, data_rate, network_name, numbers, rank_row, remark
+from distui.runs.state.load import load
+from distui.runs.state.reducer import RunState, apply
 
 TASK = Task(0, "t0", "h1", "docker", ("docker",), "", 0, (0, 1), (0, 1), None, {}, (), "", "", {}, ())
 

@@ -7,9 +7,18 @@ from dataclasses import replace
 import pytest
 
 from distui.cli.words import of_batch
-from distui.run.events import Event, GpuReading, HostSampled, LogLine, LogLines, RankChanged, RankSilent, RunOpened
-from distui.run.silence import Silences, is_quiet
-from distui.run.state import RankState, RunState, apply
+from distui.runs.lines.events import (
+    Event,
+    GpuReading,
+    HostSampled,
+    LogLine,
+    LogLines,
+    RankChanged,
+    RankSilent,
+    RunOpened,
+)
+from distui.runs.state.reducer import RankState, RunState, apply
+from distui.runs.watch.silence import Silences, is_quiet
 from fakehosts.runs import plan_for
 
 PLAN = replace(plan_for("h1", "h2"), stall_after=60.0)

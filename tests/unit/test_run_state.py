@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from distui.run.events import (
+from distui.runs.lines.events import (
     Event,
     Failure,
     FailureFound,
@@ -19,7 +19,7 @@ from distui.run.events import (
     TaskStarted,
     to_json,
 )
-from distui.run.state import RunState, apply
+from distui.runs.state.reducer import RunState, apply
 
 OPENED = RunOpened(
     at=100.0,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from distui.run.stop_word import ASK, SAY, StopWord, looks_stopped, read_word, stop_by
-from distui.run.verdict.evidence import End, Stop
+from distui.runs.hosts.stop_word import ASK, SAY, StopWord, looks_stopped, read_word, stop_by
+from distui.runs.verdict.evidence import End, Stop
 
 BOB = StopWord("bob@laptop", "user", 130, 5.0)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from distui.run.verdict import success
-from distui.run.verdict.drift import Drift, Said, compared
-from distui.run.verdict.success import LastWords, Looked, suspicions, suspicious, unmet
+from distui.runs.verdict import success
+from distui.runs.verdict.drift import Drift, Said, compared
+from distui.runs.verdict.success import LastWords, Looked, suspicions, suspicious, unmet
 from distui.spec.job import Success
 
 TRACEBACK = ("Traceback (most recent call last):", '  File "t.py", line 3, in <module>', "    raise ValueError(7)")

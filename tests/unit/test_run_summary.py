@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from distui.run.events import RunEnded, RunOpened
-from distui.run.journal import Journal
-from distui.run.store import RunStore, StoredRun
-from distui.run.summary import FILE, summary
+from distui.runs.lines.events import RunEnded, RunOpened
+from distui.runs.report.summary import FILE, summary
+from distui.runs.store.journal import Journal
+from distui.runs.store.runs import RunStore, StoredRun
 
 
 @pytest.fixture
@@ -83,6 +83,6 @@ def test_a_summary_that_can_not_be_kept_is_told_all_the_same(
     def refuse(path: Path, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("distui.run.summary.write_private", refuse)
+    monkeypatch.setattr("distui.runs.report.summary.write_private", refuse)
     assert summary(stored)["result"]["state"] == "failed"
     assert not (stored.path / FILE).exists()

@@ -15,15 +15,16 @@ import pytest
 
 import distui
 from distui.errors import HostCommandError
-from distui.run import history, lease, marks
-from distui.run.discover import FoundTask
-from distui.run.end_record import MOST_BYTES, EndRecord
-from distui.run.events import RankChanged, RunEnded
-from distui.run.folder import Claim, holds, take
-from distui.run.host_run import HostRun
-from distui.run.launches import Launch, ended, find_launches, list_launches
-from distui.run.readers import visit
-from distui.run.sweep import Swept, sweep
+from distui.runs.hosts import lease, marks
+from distui.runs.hosts.discover import FoundTask
+from distui.runs.hosts.folder import Claim, holds, take
+from distui.runs.hosts.launches import Launch, ended, find_launches, list_launches
+from distui.runs.hosts.readers import visit
+from distui.runs.launch.sweep import Swept, sweep
+from distui.runs.lines.events import RankChanged, RunEnded
+from distui.runs.report import history
+from distui.runs.store.end_record import MOST_BYTES, EndRecord
+from distui.runs.task.host_run import HostRun
 from distui.session import ByteChannel, Completed
 from distui.spec.inventory import Host
 from fakehosts.runs import facts_of, plan_for

@@ -10,10 +10,10 @@ import pytest
 
 from distui.cli.words import of_batch
 from distui.plan.model import RunPlan
-from distui.run.aftermath import aftermath
-from distui.run.events import Failure, FailureFound, RankChanged, RunOpened, StopAsked
-from distui.run.rank_rows import short_name
-from distui.run.state import RunState, apply
+from distui.runs.lines.events import Failure, FailureFound, RankChanged, RunOpened, StopAsked
+from distui.runs.report.aftermath import aftermath
+from distui.runs.report.rank_rows import short_name
+from distui.runs.state.reducer import RunState, apply
 from distui.spec.job import Role
 from fakehosts.runs import Cluster, use_fake_follower
 

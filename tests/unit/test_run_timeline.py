@@ -7,7 +7,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.run.timeline import WINDOW_S, Timeline
+from distui.runs.report.timeline import WINDOW_S, Timeline
 
 moments = st.lists(st.integers(1, 40).map(float), max_size=12)
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.run.docker_frames import STDOUT, Batch
-from distui.run.logs import TaskLog
-from distui.run.store import RunStore, StoredRun
-from distui.run.times import Stamps, pack, read_times, times_of
+from distui.runs.lines.docker_frames import STDOUT, Batch
+from distui.runs.lines.times import Stamps, pack, read_times, times_of
+from distui.runs.store.logs import TaskLog
+from distui.runs.store.runs import RunStore, StoredRun
 
 NOON = 1_795_176_000.0  # 2026-11-20T12:00:00Z
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.run.verdict.evidence import End, Evidence, HostSeen, Line, Lines, Rules, Silence, Stop, TaskSeen, corrected
-from distui.run.verdict.judge import judge
-from distui.run.verdict.outcome import Verdict
-from distui.run.verdict.stops import caused
-from distui.run.verdict.torchrun import agent_words
+from distui.runs.verdict.evidence import End, Evidence, HostSeen, Line, Lines, Rules, Silence, Stop, TaskSeen, corrected
+from distui.runs.verdict.judge import judge
+from distui.runs.verdict.outcome import Verdict
+from distui.runs.verdict.stops import caused
+from distui.runs.verdict.torchrun import agent_words
 
 ECHO = "RuntimeError: Connection closed by peer [10.0.0.11]:4711"
 ROOT = "torch.OutOfMemoryError: CUDA out of memory."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from distui.run.verdict.plain import bare, heard, plain
-from distui.run.verdict.success import suspicious
+from distui.runs.verdict.plain import bare, heard, plain
+from distui.runs.verdict.success import suspicious
 
 
 @pytest.mark.parametrize(

@@ -12,19 +12,29 @@ import pytest
 
 from distui.facts.host import HostFacts
 from distui.plan.model import RunPlan
-from distui.run import growing, room
-from distui.run.docker_frames import Batch
-from distui.run.events import Event, FailureFound, GpuReading, HostChanged, HostSampled, LogLines, Notice, RankChanged
-from distui.run.followed import Back, Drained, Exited, FollowEvent, Lost, Note, Records, Removed, Sampled
-from distui.run.host_run import HostRun
-from distui.run.masking import Mask
-from distui.run.resume import ResumePoint
-from distui.run.samples import Sample, Traffic
-from distui.run.stop_word import StopWord
-from distui.run.store import RunStore, StoredRun
-from distui.run.verdict import judge
-from distui.run.verdict.evidence import Stop
-from distui.run.watch import Watch
+from distui.runs.follow.followed import Back, Drained, Exited, FollowEvent, Lost, Note, Records, Removed, Sampled
+from distui.runs.follow.resume import ResumePoint
+from distui.runs.hosts.stop_word import StopWord
+from distui.runs.lines.docker_frames import Batch
+from distui.runs.lines.events import (
+    Event,
+    FailureFound,
+    GpuReading,
+    HostChanged,
+    HostSampled,
+    LogLines,
+    Notice,
+    RankChanged,
+)
+from distui.runs.state.samples import Sample, Traffic
+from distui.runs.store import growing
+from distui.runs.store.masking import Mask
+from distui.runs.store.runs import RunStore, StoredRun
+from distui.runs.task.host_run import HostRun
+from distui.runs.verdict import judge
+from distui.runs.verdict.evidence import Stop
+from distui.runs.watch import full_disk as room
+from distui.runs.watch.watch import Watch
 from fakehosts.hosts import FakeConnector, FakeHost
 from fakehosts.runs import facts_of, plan_for, use_fake_follower
 

@@ -23,7 +23,7 @@ def calls() -> Iterator[tuple[str, ast.Call]]:
     """Every call in what runs on the user's machine, with its place."""
     for room in ("distui", "remote", "tui"):
         for path in (ROOT / room).rglob("*.py"):
-            if "onhost" in path.parts:
+            if "agent" in path.parts:
                 continue
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Call):

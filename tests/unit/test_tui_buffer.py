@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distui.run.times import pack, times_of
+from distui.runs.lines.times import pack, times_of
 from tui.logs import buffer as module
 from tui.logs.buffer import LogBuffer
 from tui.logs.search import TROUBLE, LineFilter, LogView, find, pattern_of

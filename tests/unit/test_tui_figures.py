@@ -6,9 +6,9 @@ import pytest
 
 from distui.errors import Problem
 from distui.facts.host import Gpu, HostDown, Trouble
-from distui.run.board import Board, HostBoard, Totals
-from distui.run.events import GpuReading, HostSampled
-from distui.run.uses import Use
+from distui.monitor.board import Board, HostBoard, Totals
+from distui.runs.hosts.uses import Use
+from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.inventory import Host
 from distui.spec.job import HostChoice, Job
 from tui import figures, host_rows, plan_lines, select, theme

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.run.traceback import Fold
+from distui.runs.lines.traceback import Fold
 from tui.logs.folds import Folds
 
 

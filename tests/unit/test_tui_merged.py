@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distui.run.times import pack, times_of
+from distui.runs.lines.times import pack, times_of
 from tui.logs import merged as module
 from tui.logs.buffer import LogBuffer
 from tui.logs.merged import FOLD_S, Group, MergedLog, fold_key, unranked

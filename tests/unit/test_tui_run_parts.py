@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.run.times import pack, times_of
+from distui.runs.lines.times import pack, times_of
 from tui.logs.buffer import LogBuffer
 from tui.logs.highlight import spans
 from tui.logs.progress import ProgressLog

@@ -7,8 +7,8 @@ from array import array
 import pytest
 
 from distui.plan.model import HostNetwork
-from distui.run.aftermath import Moment
-from distui.run.events import Failure, GpuReading, HostSampled
+from distui.runs.lines.events import Failure, GpuReading, HostSampled
+from distui.runs.report.aftermath import Moment
 from tui.glyphs import ASCII, UNICODE
 from tui.logs.merged import Group
 from tui.theme import DARK, Palette, palette, variables

@@ -18,11 +18,13 @@ from distui.cli import console, logfiles
 from distui.cli.loghosts import _Viewer
 from distui.errors import HostCommandError
 from distui.plan.checks import _gpus_out_of_reach
-from distui.run import ending, readers, remains, samples
-from distui.run.fetch import HostFetch
-from distui.run.image_tar import BadArchive, TarReader
-from distui.run.rank_rows import network_name
-from distui.run.store import RunStore
+from distui.runs.ending import finish as ending
+from distui.runs.hosts import readers, remains
+from distui.runs.images.tar import BadArchive, TarReader
+from distui.runs.report.rank_rows import network_name
+from distui.runs.state import samples
+from distui.runs.store.runs import RunStore
+from distui.runs.task.fetch import HostFetch
 from distui.session import Completed
 from distui.spec.inventory import Host
 from distui.whole import whole

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from distui.plan.serialize import from_json
-from distui.run.times import times_of
+from distui.runs.lines.times import times_of
 
 RAISED = re.compile(r"Traceback \(most recent|Exception raised from|terminate called")
 LOST = 255

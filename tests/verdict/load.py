@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from distui.run.verdict.evidence import (
+from distui.runs.verdict.evidence import (
     End,
     Evidence,
     HostSeen,

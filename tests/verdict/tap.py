@@ -16,8 +16,8 @@ from typing import Any
 
 from distui.cli.main import main
 from distui.facts.host import HostFacts
-from distui.run.follow import HostFollower
-from distui.run.followed import Back, Exited, FollowEvent, Lost, Removed
+from distui.runs.follow.followed import Back, Exited, FollowEvent, Lost, Removed
+from distui.runs.follow.follower import HostFollower
 
 TOLD = (Exited, Removed, Lost, Back)
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from distui.run.events import failure_json
-from distui.run.verdict.evidence import Evidence
-from distui.run.verdict.judge import judge
-from distui.run.verdict.outcome import RankEnd, Verdict
+from distui.runs.lines.events import failure_json
+from distui.runs.verdict.evidence import Evidence
+from distui.runs.verdict.judge import judge
+from distui.runs.verdict.outcome import RankEnd, Verdict
 from verdict.load import evidence_of
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.json"))

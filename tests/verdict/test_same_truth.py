@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from distui.run.verdict.judge import judge
+from distui.runs.verdict.judge import judge
 from verdict.load import evidence_of
 
 CASES = sorted(Path(__file__).parent.glob("cases/*.json"))

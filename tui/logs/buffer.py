@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from distui.files import open_to_read
-from distui.run.masking import NOTHING, Mask, MaskedStream
-from distui.run.times import read_times, times_of
+from distui.runs.lines.times import read_times, times_of
+from distui.runs.store.masking import NOTHING, Mask, MaskedStream
 
 SLICE = 1 << 18
 """Bytes indexed at once: about half a millisecond."""

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from distui.plan.model import Task
-from distui.run.events import Event, HostSampled, LogLines, RunEnded, RunOpened
-from distui.run.load import placed
-from distui.run.rank_rows import RankRow, digits, rank_rows, short_name
-from distui.run.state import RunState
+from distui.runs.lines.events import Event, HostSampled, LogLines, RunEnded, RunOpened
+from distui.runs.report.rank_rows import RankRow, digits, rank_rows, short_name
+from distui.runs.state.load import placed
+from distui.runs.state.reducer import RunState
 from tui.desk import LiveRun
 from tui.logs.buffer import LogBuffer
 from tui.logs.merged import MergedLog

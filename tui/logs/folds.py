@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from distui.run.traceback import Fold
+from distui.runs.lines.traceback import Fold
 
 
 class Folds:

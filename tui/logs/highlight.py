@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from distui.run.severity import WARN, severity
-from distui.run.traceback import FRAME, is_library
+from distui.runs.lines.severity import WARN, severity
+from distui.runs.lines.traceback import FRAME, is_library
 
 Kind = Literal["error", "warn", "strong", "path", "muted", "faint"]
 Span = tuple[int, int, Kind]

@@ -20,9 +20,9 @@ from operator import itemgetter
 
 from distui import patterns
 from distui.patterns import Searches
-from distui.run.lines import safe
-from distui.run.severity import severity
-from distui.run.timeline import Placed, Source, Timeline
+from distui.runs.lines.severity import severity
+from distui.runs.lines.text import safe
+from distui.runs.report.timeline import Placed, Source, Timeline
 from tui.logs.buffer import LogBuffer
 
 FOLD_S = 2.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from distui.run.lines import text_of
-from distui.run.progress import READ_CHARS, Point, Progress
+from distui.runs.lines.text import text_of
+from distui.runs.state.progress import READ_CHARS, Point, Progress
 from tui.logs.buffer import LogBuffer
 
 

@@ -10,8 +10,8 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from distui.patterns import BadPattern, Searches, compiled
-from distui.run.lines import safe
-from distui.run.traceback import Fold, around
+from distui.runs.lines.text import safe
+from distui.runs.lines.traceback import Fold, around
 from tui.logs.buffer import SLICE, LogBuffer
 from tui.logs.folds import Folds
 

@@ -15,9 +15,9 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
-from distui.run import gpu_users
-from distui.run.gpu_users import GpuUser
-from distui.run.lines import safe
+from distui.runs.launch import gpu_users
+from distui.runs.launch.gpu_users import GpuUser
+from distui.runs.lines.text import safe
 from tui.context import look_of
 from tui.theme import Palette
 

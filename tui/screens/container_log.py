@@ -10,8 +10,8 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from distui.run.containers import HostContainer
-from distui.run.lines import LineAssembler, safe, text_of
+from distui.monitor.containers import HostContainer
+from distui.runs.lines.text import LineAssembler, safe, text_of
 from tui import host_containers
 from tui.actions import Action, bindings
 from tui.base import FILTER, View

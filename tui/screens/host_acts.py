@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from distui.run.board import GpuLane, HostBoard
-from distui.run.containers import HostContainer
+from distui.monitor.board import GpuLane, HostBoard
+from distui.monitor.containers import HostContainer
 from tui import host_containers, shell
 from tui.base import View
 from tui.context import app_of

@@ -10,10 +10,10 @@ from textual.binding import BindingType
 from textual.events import Resize
 
 from distui.errors import HostError
-from distui.run.board import GpuLane
-from distui.run.containers import HostContainer
-from distui.run.links import Link, links
-from distui.run.notes import Note
+from distui.monitor.board import GpuLane
+from distui.monitor.containers import HostContainer
+from distui.monitor.links import Link, links
+from distui.monitor.notes import Note
 from tui import figures, host_containers, host_rows, host_tabs, select
 from tui.actions import Action, bindings
 from tui.base import FILTER

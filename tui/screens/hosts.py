@@ -11,9 +11,9 @@ from textual.binding import BindingType
 from textual.containers import Container
 from textual.events import Resize
 
-from distui.run import groups
-from distui.run.board import HostBoard
-from distui.run.groups import GroupBoard
+from distui.monitor import groups
+from distui.monitor.board import HostBoard
+from distui.monitor.groups import GroupBoard
 from tui import group_rows, host_lines, host_rows, select, shell
 from tui.actions import Action, bindings
 from tui.base import FILTER, View

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from distui.monitor.board import HostBoard
+from distui.monitor.processes import Outcome, SeenProcess
 from distui.plan.labels import format_ranks
-from distui.run.board import HostBoard
-from distui.run.processes import Outcome, SeenProcess
 from tui.base import View
 from tui.context import app_of
 from tui.host_tabs import Process, use_at

@@ -10,8 +10,8 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import Resize
 
-from distui.run.aftermath import aftermath, troubles
-from distui.run.events import Event, HostSampled, LogLines
+from distui.runs.lines.events import Event, HostSampled, LogLines
+from distui.runs.report.aftermath import aftermath, troubles
 from tui.actions import Action, bindings
 from tui.context import app_of
 from tui.desk import LiveRun

@@ -11,9 +11,9 @@ from distui.facts.values import size_words
 from distui.files import read_text, reason
 from distui.plan.code import code_words
 from distui.plan.model import NoPlan, RunPlan
-from distui.run.gpu_users import GpuUser
-from distui.run.rank_rows import numbers
-from distui.run.remains import Remain
+from distui.runs.hosts.remains import Remain
+from distui.runs.launch.gpu_users import GpuUser
+from distui.runs.report.rank_rows import numbers
 from distui.spec.inventory import HostPick
 from distui.spec.job import Job
 from distui.spec.names import fold

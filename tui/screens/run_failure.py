@@ -9,8 +9,8 @@ from typing import ClassVar
 from textual import on
 from textual.events import Click
 
-from distui.run.report import evidence, failed_ranks, last_lines, report
-from distui.run.severity import headline_of
+from distui.runs.lines.severity import headline_of
+from distui.runs.report.text import evidence, failed_ranks, last_lines, report
 from tui.actions import Action
 from tui.context import app_of
 from tui.logs.search import TROUBLE, LogView, find, pattern_of, read_on

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.style import Style
 
-from distui.run.aftermath import Moment
-from distui.run.progress import figure_name
-from distui.run.rank_rows import digits, failed_at, numbers, remark, started
+from distui.runs.report.aftermath import Moment
+from distui.runs.report.rank_rows import digits, failed_at, numbers, remark, started
+from distui.runs.state.progress import figure_name
 from tui.desk import LiveRun
 from tui.figures import size as size_words
 from tui.figures import span

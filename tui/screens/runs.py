@@ -14,8 +14,8 @@ from distui.facts.troubles import SharedTrouble, shared
 from distui.facts.values import size_words
 from distui.plan.compare import compare
 from distui.plan.render import render_text
-from distui.run.found_text import found_text
-from distui.run.history import RunRow
+from distui.runs.hosts.found_text import found_text
+from distui.runs.report.history import RunRow
 from distui.spec.names import fold
 from tui.actions import Action, bindings
 from tui.base import FILTER, View

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from distui.facts.values import size_words
-from distui.run.discover import Found
-from distui.run.history import RunRow
+from distui.runs.hosts.discover import Found
+from distui.runs.report.history import RunRow
 from distui.spec.names import fold
 from tui.glyphs import Glyphs
 from tui.paint import Line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distui.run.rank_rows import digits
+from distui.runs.report.rank_rows import digits
 from tui.figures import level
 from tui.glyphs import Glyphs
 from tui.logs.merged import Group

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from distui.run.events import Failure
-from distui.run.severity import headline_of, severity
+from distui.runs.lines.events import Failure
+from distui.runs.lines.severity import headline_of, severity
 from tui.glyphs import Glyphs
 from tui.paint import Line
 from tui.theme import Palette

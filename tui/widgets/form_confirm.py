@@ -13,7 +13,7 @@ from distui.plan.code import code_words
 from distui.plan.labels import format_ranks
 from distui.plan.model import RunPlan
 from distui.plan.render import visible
-from distui.run.gpu_users import GpuUser
+from distui.runs.launch.gpu_users import GpuUser
 from distui.spec.job import Job
 from distui.spec.names import fold
 from tui.plan_lines import Preview, folded_warnings

@@ -12,8 +12,8 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
-from distui.run.lines import safe
-from distui.run.traceback import Fold
+from distui.runs.lines.text import safe
+from distui.runs.lines.traceback import Fold
 from tui.context import glyphs_of, look_of
 from tui.figures import size as size_words
 from tui.logs.buffer import LogBuffer

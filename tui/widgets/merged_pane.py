@@ -10,8 +10,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from distui.run.lines import safe
-from distui.run.rank_rows import digits
+from distui.runs.lines.text import safe
+from distui.runs.report.rank_rows import digits
 from tui.context import glyphs_of, look_of
 from tui.logs.buffer import LogBuffer
 from tui.logs.merged import Group, MergedLog, matching

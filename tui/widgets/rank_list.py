@@ -15,9 +15,9 @@ from textual.containers import Vertical
 from textual.events import Click
 from textual.message import Message
 
-from distui.run.events import HostSampled
-from distui.run.load import readings
-from distui.run.rank_rows import RankRow, Tone, digits
+from distui.runs.lines.events import HostSampled
+from distui.runs.report.rank_rows import RankRow, Tone, digits
+from distui.runs.state.load import readings
 from tui.actions import Action, bindings
 from tui.context import glyphs_of, look_of
 from tui.figures import level, percent, tank

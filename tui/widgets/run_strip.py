@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distui.plan.model import HostNetwork
-from distui.run.events import HostSampled
-from distui.run.load import readings
-from distui.run.rank_rows import data_rate, network_name
+from distui.runs.lines.events import HostSampled
+from distui.runs.report.rank_rows import data_rate, network_name
+from distui.runs.state.load import readings
 from tui.figures import gib, heat, percent, rates, spark, tank
 from tui.glyphs import Glyphs
 from tui.paint import Line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distui.run.aftermath import Moment
+from distui.runs.report.aftermath import Moment
 from tui.glyphs import Glyphs
 from tui.paint import Line
 from tui.theme import Palette

@@ -16,7 +16,7 @@ from distui.cli.phrases import duration
 from distui.cli.ranks import refuse_unknown
 from distui.cli.results import Promise
 from distui.errors import ContactLost, NotFound
-from distui.run import history
+from distui.runs.report import history
 
 if TYPE_CHECKING:
     from distui.cli.attaching import Asked, Live
@@ -81,7 +81,7 @@ async def _attach(
     from distui.cli.leftover import Rest, clean_up, tell
     from distui.cli.printer import printer
     from distui.facts.troubles import shared
-    from distui.run.store import AlreadyFollowed
+    from distui.runs.store.runs import AlreadyFollowed
 
     reader = reader_of(told, place)
     ends = place.stored is not None and place.stored.is_followed

@@ -61,7 +61,7 @@ def command(ctx: click.Context, docker: bool, image: str, epochs: int, count: in
 async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int, *, docker: bool) -> int:
     from distui.cluster.names import run_name
     from distui.cluster.request import RunRequest
-    from distui.run.reuse import reusing
+    from distui.runs.hosts.reuse import reusing
     from distui.spec.inventory import HostPick
     from remote.demo import DemoHosts
 

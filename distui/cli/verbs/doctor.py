@@ -136,8 +136,8 @@ async def _check(
     from distui.doctor.reach_check import REACH, endpoints
     from distui.facts.host import HostFacts
     from distui.facts.probe import probe_all
-    from distui.run.discover import find_runs
-    from distui.run.preflight import prove_on
+    from distui.runs.hosts.discover import find_runs
+    from distui.runs.launch.preflight import prove_on
 
     async with wiring.connected(told, hosts) as connector:
         results = await probe_all(connector, hosts, parallel=told["parallel"])
@@ -167,7 +167,7 @@ async def _smoke(
     from distui.doctor.smoke import rounds, smoke_row
     from distui.facts.host import HostFacts
     from distui.identity import owner
-    from distui.run.smoke import smoke
+    from distui.runs.control.smoke import smoke
 
     up = [name for name, result in results.items() if isinstance(result, HostFacts)]
     pairs = sum(len(r) for r in rounds(up))
@@ -187,7 +187,7 @@ async def _smoke(
 def _show(told: Settings, out: Console, rows: tuple[CheckRow, ...], *, all_: bool) -> None:
     from distui.doctor.checks import counts
     from distui.doctor.finding import report_text, to_json
-    from distui.run.lines import safe
+    from distui.runs.lines.text import safe
 
     if told.output in ("json", "ndjson"):
         out.json(to_json(rows))

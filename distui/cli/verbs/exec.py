@@ -17,7 +17,7 @@ from distui.errors import ContactLost, NotFound, SessionLost, UsageError
 
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
-    from distui.run.discover import FoundRun, FoundTask
+    from distui.runs.hosts.discover import FoundRun, FoundTask
     from distui.spec.inventory import Host
 
 SHELL = ("sh", "-c", "exec bash 2>/dev/null || exec sh")

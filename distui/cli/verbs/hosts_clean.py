@@ -67,9 +67,9 @@ async def _clean_all(told: Settings, hosts: tuple[Host, ...]) -> dict[str, Mappi
 
 
 async def _clean(connector: Connector, host: str) -> Mapping[str, int] | DistuiError:
-    from distui.run.code.send import clean
-    from distui.run.discover import home_of
-    from distui.run.link import HostLink
+    from distui.runs.code.send import clean
+    from distui.runs.hosts.discover import home_of
+    from distui.runs.hosts.link import HostLink
 
     try:
         session = await connector.connect(host)

@@ -21,7 +21,7 @@ from distui.errors import CheckFailed, ExitCode, HostError
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
     from distui.facts.image import ImageFacts
-    from distui.run.image_push import Engine, Pushed
+    from distui.runs.images.push import Engine, Pushed
     from distui.session import Connector
 
 
@@ -79,7 +79,7 @@ def _value(found: ImageFacts | HostError | None) -> dict[str, Any]:
 def _cells(found: ImageFacts | HostError | None) -> tuple[str, str, str]:
     from distui.doctor.images import short_id
     from distui.facts.values import size_words
-    from distui.run.lines import safe
+    from distui.runs.lines.text import safe
 
     if isinstance(found, HostError):
         return ("unknown: " + safe(found.message), "", "")
@@ -109,7 +109,7 @@ def push(ctx: click.Context, what: str, source: str | None, sets: tuple[str, ...
 
 
 async def _push(told: Settings, out: Console, wanted: Wanted) -> int:
-    from distui.run.image_push import Pushed, push_image
+    from distui.runs.images.push import Pushed, push_image
 
     async with wiring.connected(told, wanted.contacted) as connector:
         engines, lost = await _engines(connector, wanted)
@@ -129,8 +129,8 @@ async def _push(told: Settings, out: Console, wanted: Wanted) -> int:
 
 async def _engines(connector: Connector, wanted: Wanted) -> tuple[list[Engine], dict[str, HostError]]:
     """The engines that can be asked, and why the others can't."""
-    from distui.run.image_push import Engine
-    from distui.run.local_engine import LOCAL, LocalSession
+    from distui.runs.images.local_engine import LOCAL, LocalSession
+    from distui.runs.images.push import Engine
 
     async def one(name: str, argv: tuple[str, ...]) -> Engine | HostError:
         try:
@@ -147,7 +147,7 @@ async def _engines(connector: Connector, wanted: Wanted) -> tuple[list[Engine], 
 
 
 async def _ask(engines: Sequence[Engine], image: str) -> dict[str, ImageFacts | HostError | None]:
-    from distui.run.image_push import image_on
+    from distui.runs.images.push import image_on
 
     async def one(engine: Engine) -> ImageFacts | HostError | None:
         try:
@@ -166,7 +166,7 @@ def _source(engines: Sequence[Engine], found: Found, wanted: Wanted) -> tuple[En
     from collections import Counter
 
     from distui.facts.image import ImageFacts
-    from distui.run.local_engine import LOCAL
+    from distui.runs.images.local_engine import LOCAL
 
     if wanted.source is not None:
         there = found.get(wanted.source)

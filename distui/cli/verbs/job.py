@@ -136,7 +136,7 @@ def show(ctx: click.Context, job: str) -> int:
     if told.json:
         out.json({"schema": "distui/job/v1", "job": values})
         return 0
-    from distui.run.lines import safe
+    from distui.runs.lines.text import safe
 
     rows = [(key, _shown(value)) for key, value in values.items() if value not in (None, (), {}, [], "")]
     width = max(len(key) for key, _ in rows)

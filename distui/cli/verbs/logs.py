@@ -14,8 +14,8 @@ from distui.cli.options import RANKS, RUN, verb
 from distui.cli.ranks import refuse_unknown
 from distui.errors import ExitCode, NotFound, UsageError
 from distui.plan.labels import format_ranks
-from distui.run import history
-from distui.run.masking import Mask, stored_secrets
+from distui.runs.report import history
+from distui.runs.store.masking import Mask, stored_secrets
 
 if TYPE_CHECKING:
     from distui.cli.attaching import Live
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from distui.cli.loglines import LogOut, Wanted
     from distui.cli.printer import LogView
     from distui.cli.settings import Settings
-    from distui.run.store import StoredRun
+    from distui.runs.store.runs import StoredRun
 
 
 @verb("logs")
@@ -203,7 +203,7 @@ def _hide(told: Settings, out: Console, lines: LogOut, names: Iterable[str], *, 
 
 def is_complete_here(place: runs.Place) -> bool:
     """Whether the files here hold, or are just getting, all that the run printed."""
-    from distui.run.summary import summary
+    from distui.runs.report.summary import summary
 
     if place.stored is None:
         return False

@@ -152,7 +152,7 @@ class _LiveRows:
 
 def paint(out: Console, lines: Sequence[str]) -> list[str]:
     """A host's lines, safe to show and with their colours: red for a dead host, yellow for what is wrong."""
-    from distui.run.lines import safe
+    from distui.runs.lines.text import safe
 
     head, *more = [safe(line) for line in lines]
     down = head.split()[1:2] == ["down"]

@@ -13,13 +13,13 @@ from distui.cli import runs, settings, wiring
 from distui.cli.options import Choice, verb
 from distui.cli.phrases import duration
 from distui.errors import ExitCode
-from distui.run import history
-from distui.run.saved_hosts import saved_hosts
+from distui.runs.report import history
+from distui.runs.store.saved_hosts import saved_hosts
 
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
-    from distui.run.discover import Found
-    from distui.run.launches import Launch
+    from distui.runs.hosts.discover import Found
+    from distui.runs.hosts.launches import Launch
     from distui.spec.inventory import Host
 
 HEADER = ("RUN", "JOB", "STATE", "HOSTS", "RANKS", "STARTED", "TOOK", "FIRST FAILURE")
@@ -39,8 +39,8 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     from distui.cli.leftover import hidden
     from distui.facts.troubles import shared
     from distui.identity import owner
-    from distui.run.end_record import launch_here
-    from distui.run.lines import safe
+    from distui.runs.lines.text import safe
+    from distui.runs.store.end_record import launch_here
 
     told = settings.of(ctx)
     out = consoles.of(told)
@@ -103,8 +103,8 @@ def _hosts(told: Settings, recorded: Sequence[history.RunRow]) -> tuple[Host, ..
 
 
 async def _find(told: Settings, hosts: Sequence[Host]) -> tuple[Found, tuple[Launch, ...]]:
-    from distui.run.discover import Found, find_runs
-    from distui.run.launches import find_launches
+    from distui.runs.hosts.discover import Found, find_runs
+    from distui.runs.hosts.launches import find_launches
 
     if not hosts:
         return Found((), {}), ()
@@ -130,7 +130,7 @@ def show(out: consoles.Console, told: Settings, rows: Sequence[history.RunRow], 
 
 
 def _cells(row: history.RunRow) -> tuple[str, ...]:
-    from distui.run.lines import safe
+    from distui.runs.lines.text import safe
     from distui.spec.names import fold
 
     state = row.state + (f" {row.exit}" if row.exit else "") + attempt(row)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from distui.cli.attaching import Live
     from distui.cli.settings import Settings
     from distui.facts.host import Trouble
-    from distui.run.store import StoredRun
+    from distui.runs.store.runs import StoredRun
     from distui.session import Connector
 
 
@@ -65,9 +65,9 @@ def _note_cleaned(out: Console, stored: StoredRun, asked: Collection[str]) -> No
     import time
     from dataclasses import replace
 
-    from distui.run.end_record import end_here
-    from distui.run.history import stored_row
-    from distui.run.journal import Journal
+    from distui.runs.report.history import stored_row
+    from distui.runs.store.end_record import end_here
+    from distui.runs.store.journal import Journal
 
     row, record = stored_row(stored), end_here(stored)
     if record is None or row.over or not set(row.hosts) <= set(asked):
@@ -83,7 +83,7 @@ async def _remove_remote(told: Settings, out: Console, place: runs.Place) -> int
     from distui.cli.attaching import take_up
     from distui.cli.sweeping import sweep_run
     from distui.identity import owner
-    from distui.run.adopt import stop_found
+    from distui.runs.control.adopt import stop_found
 
     async with wiring.connected(told, place.hosts) as connector:
         found, unreachable = await runs.find(told, connector, place)
@@ -136,8 +136,8 @@ async def _remove_launch(
     host that did not answer.
     """
     from distui.cli.sweeping import sweep_run, under_way, whose
-    from distui.run.end_record import launch_here
-    from distui.run.launches import find_launches
+    from distui.runs.hosts.launches import find_launches
+    from distui.runs.store.end_record import launch_here
 
     up = [host for host in place.hosts if host.name not in unreachable]
     launches = (await find_launches(connector, up, place.run)).all

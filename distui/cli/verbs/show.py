@@ -18,15 +18,15 @@ from distui.cli.settings import Settings
 from distui.cli.verbs.ps import attempt, took, when
 from distui.cli.words import progress_words
 from distui.errors import NotFound, UsageError
-from distui.run import history
-from distui.run.events import Progressed, RankChanged, RunOpened, progress_json
-from distui.run.masking import Mask, stored_secrets
-from distui.run.recorded import Recorded, stored_events, stored_progress
-from distui.run.state import RankState
+from distui.runs.lines.events import Progressed, RankChanged, RunOpened, progress_json
+from distui.runs.report import history
+from distui.runs.state.reducer import RankState
+from distui.runs.store.masking import Mask, stored_secrets
+from distui.runs.store.recorded import Recorded, stored_events, stored_progress
 
 if TYPE_CHECKING:
-    from distui.run.discover import FoundRun
-    from distui.run.launches import Launch
+    from distui.runs.hosts.discover import FoundRun
+    from distui.runs.hosts.launches import Launch
 
 
 REMOVED = "it is not on its host any more, and nobody saw how it ended"
@@ -135,9 +135,9 @@ def _mask(told: Settings, place: runs.Place) -> Mask:
 def _report(place: runs.Place) -> str:
     """The run's report from what is recorded here. Raises NotFound when that is too little."""
     from distui.plan.serialize import from_json
-    from distui.run.recorded import stored_events
-    from distui.run.report import evidence, last_lines
-    from distui.run.state import RunState, apply
+    from distui.runs.report.text import evidence, last_lines
+    from distui.runs.state.reducer import RunState, apply
+    from distui.runs.store.recorded import stored_events
 
     value = place.stored.read_plan() if place.stored is not None else None
     if place.stored is None or value is None:
@@ -231,7 +231,7 @@ def _rank_json(row: RankRow) -> dict[str, Any]:
 
 
 def _show(out: Console, row: history.RunRow, ranks: Sequence[RankRow], progress: Progressed | None) -> None:
-    from distui.run.lines import safe
+    from distui.runs.lines.text import safe
     from distui.spec.names import fold
 
     facts = {

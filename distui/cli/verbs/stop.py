@@ -16,7 +16,7 @@ from distui.cli.options import DURATION, RANKS, RUN, verb
 from distui.cli.phrases import counted
 from distui.cli.ranks import refuse_unknown
 from distui.errors import CheckFailed, ExitCode, UsageError
-from distui.run import history
+from distui.runs.report import history
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from distui.cli.attaching import Live
     from distui.cli.settings import Settings
     from distui.facts.host import Trouble
-    from distui.run.discover import FoundTask
-    from distui.run.launches import Launch
-    from distui.run.store import StoredRun
+    from distui.runs.hosts.discover import FoundTask
+    from distui.runs.hosts.launches import Launch
+    from distui.runs.store.runs import StoredRun
     from distui.session import Connector
 
 DRAIN_SECONDS = 60.0
@@ -113,8 +113,8 @@ async def _verify(connector: Connector, out: Console, place: runs.Place, live: L
     """
     from distui.identity import owner
     from distui.plan.labels import task_from_labels
-    from distui.run.discover import find_runs
-    from distui.run.lines import safe
+    from distui.runs.hosts.discover import find_runs
+    from distui.runs.lines.text import safe
 
     ours = task_from_labels(live.plan.tasks[0].labels)
     code: int = ExitCode.OK
@@ -133,8 +133,8 @@ async def _verify(connector: Connector, out: Console, place: runs.Place, live: L
 async def _stop_task(connector: Connector, out: Console, place: runs.Place, task: FoundTask, grace: float) -> int:
     """A task that still runs after its run was stopped."""
     from distui.identity import owner
-    from distui.run.adopt import plan_of, stop_found
-    from distui.run.discover import FoundRun
+    from distui.runs.control.adopt import plan_of, stop_found
+    from distui.runs.hosts.discover import FoundRun
 
     rest = FoundRun(place.run, (task,))
     report = await stop_found(connector, rest, plan_of(rest, None, place.hosts), who=owner(), grace=grace)
@@ -148,7 +148,7 @@ async def _stop(
     told: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None
 ) -> int:
     """By the distui here that follows it; by ourselves when none does, or that one leaves before the end."""
-    from distui.run.store import AlreadyFollowed
+    from distui.runs.store.runs import AlreadyFollowed
 
     while True:
         stored = wiring.store(told).get(place.run)
@@ -181,7 +181,7 @@ async def _some(
     from distui.cli.attaching import take_up
     from distui.identity import owner
     from distui.plan.labels import format_ranks
-    from distui.run.adopt import stop_ranks
+    from distui.runs.control.adopt import stop_ranks
 
     async with wiring.connected(told, place.hosts) as connector:
         live = await take_up(told, connector, place)
@@ -218,8 +218,8 @@ async def _end_launch(
     from distui.cli import leftover
     from distui.cli.sweeping import sweep_run, under_way, whose
     from distui.identity import owner
-    from distui.run.end_record import launch_here
-    from distui.run.launches import find_launches
+    from distui.runs.hosts.launches import find_launches
+    from distui.runs.store.end_record import launch_here
 
     if place.stored is not None and place.stored.is_followed:
         place.stored.ask_stop()
@@ -266,7 +266,7 @@ async def _asked_here(out: Console, stored: StoredRun) -> int:
 async def _agreed(told: Settings, out: Console, live: Live, word: str) -> bool:
     """Somebody else's run is only ended when that is said twice."""
     from distui.identity import owner
-    from distui.run.lines import safe
+    from distui.runs.lines.text import safe
 
     plan = live.plan
     if plan.owner == owner():
@@ -281,7 +281,7 @@ async def _own(
     """Nobody here follows it: follow it ourselves, so that its logs are read to the end before it is removed."""
     from distui.cli.attaching import adopt
     from distui.cli.printer import LogView, printer
-    from distui.run.events import RunEnded
+    from distui.runs.lines.events import RunEnded
 
     controller = adopt(told, connector, place, live, keep=False)
     sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)
@@ -300,7 +300,7 @@ async def _own(
 async def _beside(connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None) -> int:
     """Another distui here follows it: stop the ranks and let that one drain and clean up."""
     from distui.identity import owner
-    from distui.run.adopt import stop_found
+    from distui.runs.control.adopt import stop_found
 
     seconds = live.plan.stop_grace if grace is None else grace
     out.say(f"distui: stopping {place.run}; the distui that follows it here cleans up")

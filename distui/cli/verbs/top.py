@@ -19,8 +19,8 @@ from distui.errors import ExitCode
 
 if TYPE_CHECKING:
     from distui.facts.host import ProbeResult
-    from distui.run.board import Board, HostBoard
-    from distui.run.figures import Figure
+    from distui.monitor.board import Board, HostBoard
+    from distui.monitor.figures import Figure
     from distui.session import Connector
     from distui.spec.inventory import Host
 
@@ -54,7 +54,7 @@ def command(ctx: click.Context, sets: tuple[str, ...], once: bool, interval: flo
 async def _top(told: Settings, hosts: Sequence[Host], shower: _Shower, interval: float, *, once: bool) -> int:
     import asyncio
 
-    from distui.run.board import Board
+    from distui.monitor.board import Board
 
     board = Board(hosts)
     async with wiring.connected(told, hosts) as connector, _fed(told, connector, hosts, board) as whole:
@@ -121,8 +121,8 @@ async def _probe(
     import asyncio
 
     from distui.facts.probe import probe_all
-    from distui.run.discover import find_runs
-    from distui.run.uses import uses_of
+    from distui.runs.hosts.discover import find_runs
+    from distui.runs.hosts.uses import uses_of
 
     def answered(result: ProbeResult) -> None:
         board.probed(result.host, result, time.time())
@@ -137,7 +137,7 @@ async def _probe(
 
 
 async def _sample(connector: Connector, hosts: Sequence[Host], board: Board, look: Callable[[], None]) -> None:
-    from distui.run.figures import figures
+    from distui.monitor.figures import figures
 
     async with contextlib.aclosing(figures(connector, [host.name for host in hosts])) as stream:
         async for told in stream:
@@ -189,7 +189,7 @@ class _Shower:
 
     def _table(self, hosts: Sequence[HostBoard]) -> None:
         from distui.cli import toprows
-        from distui.run.lines import safe
+        from distui.runs.lines.text import safe
 
         rows = [tuple(map(safe, row)) for row in toprows.rows(hosts)]
         lines = table(toprows.HEADER, rows, width=self._out.width) if rows else []

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from distui.cli.attaching import Live
     from distui.cli.console import Console
     from distui.cli.settings import Settings
-    from distui.run.discover import FoundRun
-    from distui.run.end_record import EndRecord
-    from distui.run.onlooker import Onlooker
-    from distui.run.store import StoredRun
+    from distui.runs.control.onlooker import Onlooker
+    from distui.runs.hosts.discover import FoundRun
+    from distui.runs.store.end_record import EndRecord
+    from distui.runs.store.runs import StoredRun
     from distui.session import Connector
 
 POLL_SECONDS = 1.0
@@ -61,7 +61,7 @@ async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> i
     from distui.cli.follow import follow
     from distui.cli.printer import LogView, printer
     from distui.identity import owner
-    from distui.run.store import AlreadyFollowed
+    from distui.runs.store.runs import AlreadyFollowed
 
     rest, find = leftover.Rest(), runs.find
     while True:
@@ -101,8 +101,8 @@ async def _beside(stored: StoredRun, goal: str) -> bool:
 
 
 def _all_running(stored: StoredRun) -> bool:
-    from distui.run.events import RankChanged, RunOpened
-    from distui.run.recorded import stored_events
+    from distui.runs.lines.events import RankChanged, RunOpened
+    from distui.runs.store.recorded import stored_events
 
     states: dict[int, str] = {}
     ranks = 0
@@ -118,8 +118,8 @@ def _all_running(stored: StoredRun) -> bool:
 async def _watch(told: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, goal: str) -> int:
     """Ask the hosts again and again, and touch nothing but the mark of somebody who wants to know how it ends."""
     from distui.cli.attaching import reader_of
-    from distui.run.adopt import plan_of
-    from distui.run.onlooker import looking
+    from distui.runs.control.adopt import plan_of
+    from distui.runs.control.onlooker import looking
 
     plan = live.plan
     while True:

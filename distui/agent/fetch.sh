@@ -1,0 +1,175 @@
+# Fetches data into a cache folder of this host, once, whole or not at all. Sent by runs/task/fetch.py.
+# $1 folder  $2 token of this fetch  $3 url  $4 file or folder  $5 sha256  $6 name of the file of sums  $7 client's argv ...
+# stdin: NAME=VALUE lines for the client. Says a dot now and then, and at last `fetched` or `had`.
+#
+# $1.part   what is there so far; a fetch that was cut off goes on with it where a checksum can tell whether it is right
+# $1.lock   of fetches of the same data one works, the others wait; it is touched while its owner lives
+# $1        appears by rename when everything is there and right
+while IFS= read -r line; do [ -z "$line" ] || export "$line"; done  # first: no name among them changes what follows
+dir=$1 token=$2 url=$3 kind=$4 sha=$5 sums=$6; shift 6
+case $dir in "~/"*) dir=$HOME/${dir#??};; esac
+part=$dir.part lock=$dir.lock beat= child=
+
+fail() { printf '%s\n' "$1" >&2; exit 1; }
+mine() { [ "$(cat "$lock/owner" 2>/dev/null)" = "$token" ]; }
+leave() {
+  [ -z "$child" ] || kill "$child" 2>/dev/null
+  [ -z "$beat" ] || kill -KILL "$beat" 2>/dev/null  # a shell that has just been forked may lose any other signal
+  if mine; then cd /; rmdir -- "$part/data" "$part" 2>/dev/null; rm -rf -- "$lock"; fi
+}
+trap leave EXIT
+trap 'exit 143' HUP INT TERM PIPE
+
+had() { if [ -d "$dir" ]; then echo "had $(tail -n 1 "$dir/about" 2>/dev/null)"; exit 0; fi; }
+had
+umask 077
+said=$(mkdir -p -- "${dir%/*}" 2>&1) || fail "$said"
+umask 022
+n=$#
+while [ "$n" -gt 0 ]; do
+  word=$1; shift
+  [ "$word" != @user@ ] || word=$(id -u):$(id -g)
+  set -- "$@" "$word"; n=$((n - 1))
+done
+
+# the lock
+
+tries=0
+until said=$(mkdir -- "$lock" 2>&1); do
+  if [ -n "$(find "$lock" -maxdepth 0 -mmin +2 2>/dev/null)" ]; then
+    mv -- "$lock" "$lock.old-$$" 2>/dev/null && rm -rf -- "$lock.old-$$"
+  elif [ -d "$lock" ]; then tries=0; echo .; sleep 1
+  else tries=$((tries + 1)); [ "$tries" -lt 5 ] || fail "$said"
+  fi
+done
+said=$({ printf '%s\n' "$token" | cat >"$lock/owner"; } 2>&1) || { rm -rf -- "$lock"; fail "$said"; }
+had
+
+# Without anybody who listens the fetch ends: what is there waits for the next one.
+( trap '' PIPE
+  while sleep 3 </dev/null >/dev/null 2>&1; do
+    kill -0 $$ 2>/dev/null || exit
+    mine || { kill -TERM $$; exit; }  # this machine slept, and another took the lock over
+    touch -- "$lock"
+    echo . 2>/dev/null || { kill -TERM $$; exit; }
+  done ) 2>/dev/null &
+beat=$!
+
+# what is fetched, and checked
+
+[ -n "$sha$sums" ] || rm -rf -- "$part"
+said=$(mkdir -p -- "$part" 2>&1) && cd "$part" || fail "$said"
+free() { df -Pk . | awk 'NR == 2 { print $4 }'; }
+size() { if [ -f "$1" ]; then wc -c <"$1"; else echo 0; fi; }
+sum() {
+  if command -v sha256sum >/dev/null; then sha256sum <"$1"; else shasum -a 256 <"$1"; fi | cut -d ' ' -f 1
+}
+no_room() {
+  left=$(free)
+  if [ "${left:-1024}" -lt 1024 ]; then
+    cd / && rm -rf -- "$part"
+    fail "no space is left in ${dir%/*}; what was fetched so far is removed again"
+  fi
+}
+work() {
+  "$@" 2>"$lock/said" >&2 </dev/null &
+  child=$!
+  wait "$child"; status=$?
+  child=
+  return $status
+}
+last_words() { grep -v '^[[:space:]]*$' "$lock/said" 2>/dev/null | tail -n 1 | cut -c 1-400; }
+
+# By which protocols $1 may be fetched, whatever it redirects to: what is asked for over https never goes on without.
+protocols() { case $1 in [Hh][Tt][Tt][Pp][Ss]:*) echo =https;; *) echo =http,https;; esac; }
+
+# $1 url  $2 file  $3 its sum, or nothing. Goes on where a broken connection ended, as long as that gets it further.
+download() {
+  fresh= idle=0 only=$(protocols "$1")
+  while :; do
+    before=$(size "$2")
+    enough "$1" "$before"
+    work curl -gfsSL --proto "$only" --proto-redir "$only" --connect-timeout 20 --speed-limit 1 --speed-time 60 \
+      -C - -o "$2" "$1" && return 0
+    case $status in
+      1) fail "can't fetch $1: it leads to an address that is not https, which is not followed";;
+      22|33|36)  # no such range: all of it is there already, or the server can't go on in the middle
+        [ "$before" -gt 0 ] && [ -z "$fresh" ] || break
+        [ -z "$3" ] || [ "$(sum "$2")" != "$3" ] || return 0
+        fresh=yes; rm -f -- "$2" ;;
+      *) no_room
+        if [ "$(size "$2")" -gt "$before" ]; then idle=0; else idle=$((idle + 1)); fi
+        [ "$idle" -lt 3 ] || break
+        sleep 1 ;;
+    esac
+  done
+  no_room
+  fail "can't fetch $1: $(last_words)"
+}
+# The rest of $1, of which $2 bytes are there, must fit.
+enough() {
+  whole=$(curl -gfsSLI --proto "$only" --proto-redir "$only" --connect-timeout 20 "$1" 2>/dev/null | tr -d '\r' |
+    awk 'tolower($1) == "content-length:" { n = $2 } END { print n }')
+  case $whole in ''|*[!0-9]*) return;; esac
+  room=$(free)
+  [ $(((whole - $2) / 1024)) -lt "${room:-0}" ] ||
+    fail "$1 has $whole bytes, $(((whole - $2) / 1048576)) MiB more than are here, and only $((room / 1024)) MiB are free in ${dir%/*}"
+}
+# $1 url, $2 file, $3 its sum. What an earlier fetch began may be of other data by now: then once from the beginning.
+right_file() {
+  begun=$(size "$2")
+  [ "$begun" = 0 ] || [ "$(sum "$2")" != "$3" ] || return 0
+  download "$1" "$2" "$3"
+  if [ "$begun" != 0 ] && [ "$(sum "$2")" != "$3" ]; then rm -f -- "$2"; download "$1" "$2" "$3"; fi
+}
+# $1 file, $2 expected sum, $3 what to call it; a wrong file is removed, so that the next fetch gets it anew
+check() {
+  [ -f "$1" ] || { wrong="$wrong; $3 is missing"; return; }
+  got=$(sum "$1")
+  [ "$got" = "$2" ] && return
+  rm -f -- "$1"
+  wrong="$wrong; $3 has sha256 $got, expected $2"
+}
+named() {  # the lines of the sums file: SUM, two characters, NAME
+  while IFS= read -r line <&3; do
+    line=$(printf '%s' "$line" | tr -d '\r')
+    case $line in ''|'#'*) continue;; esac
+    want=${line%% *} name=${line#* }; name=${name#[ *]}; name=${name#./}
+    case $want in *[!0-9a-fA-F]*) want=;; esac
+    case /$name/ in */../*|//*|*//*) want=;; esac
+    [ "${#want}" = 64 ] || fail "$sums: not a line of sha256sum: $(printf '%s' "$line" | cut -c 1-100)"
+    want=$(printf '%s' "$want" | tr A-F a-f)
+    "$@" "$want" "$name"
+  done 3<"data/$sums"
+}
+one() {
+  case $2 in */*) mkdir -p -- "data/${2%/*}";; esac
+  right_file "$url$(printf '%s' "$2" | sed 's/%/%25/g; s/ /%20/g; s/#/%23/g; s/?/%3F/g')" "data/$2" "$1"
+}
+look() { check "data/$2" "$1" "$2"; }
+
+wrong=
+if [ "$kind" = folder ]; then
+  mkdir -p data
+  if [ "$1" = curl ]; then
+    rm -f -- "data/$sums"; download "$url$sums" "data/$sums" ""
+  else work "$@" || { no_room; fail "$url: $(last_words)"; }
+  fi
+  if [ -n "$sums" ]; then
+    [ -f "data/$sums" ] || fail "$url has no file $sums"
+    [ -z "$sha" ] || check "data/$sums" "$sha" "$sums"
+    [ -n "$wrong" ] || { [ "$1" != curl ] || named one; named look; }
+  fi
+elif [ "$1" = curl ]; then
+  if [ -n "$sha" ]; then right_file "$url" data "$sha"; else download "$url" data ""; fi
+else
+  work "$@" || { no_room; fail "$url: $(last_words)"; }
+fi
+[ "$kind" = folder ] || [ -z "$sha" ] || check data "$sha" "$url"
+if [ -n "$wrong" ]; then
+  [ "$kind" = folder ] || { cd / && rm -rf -- "$part"; }
+  fail "the checksum is wrong: $(printf '%s' "${wrong#; }" | cut -c 1-600); what is wrong is removed, nothing was put in place"
+fi
+said=$({ printf '%s\n' "$url" "$(date -u '+%Y-%m-%d %H:%M UTC')" | cat >about; } 2>&1) || { no_room; fail "$said"; }
+cd / && said=$(mv -- "$part" "$dir" 2>&1) || fail "$said"
+echo fetched

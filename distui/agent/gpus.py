@@ -1,0 +1,237 @@
+# ruff: noqa: UP031, UP037, UP045
+# Python 3.6 runs this, and every import costs a start on the host.
+"""NVIDIA GPUs once a second, from programs that stay: a new nvidia-smi each second would cost more than all the rest.
+
+`nvidia-smi --query-gpu` tells load, memory, heat, clocks and ECC, `nvidia-smi dmon` tells what crosses PCIe (no query
+does), and the kernel's log tells XIDs where this login may read it.
+"""
+
+import os
+import re
+import time
+from abc import ABC, abstractmethod
+
+from distui.agent.sources import Child
+from distui.agent.wire import READ
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the annotations below are text, which Python 3.6 never evaluates
+    from typing import Any, Optional
+
+FIELDS = (
+    "index", "uuid", "utilization.gpu", "memory.used", "memory.total", "temperature.gpu", "power.draw",
+    "pci.bus_id", "clocks.sm", "power.limit", "temperature.gpu.tlimit", "clocks_event_reasons.active",
+    "ecc.errors.uncorrected.volatile.total",
+)  # fmt: skip
+"""What is asked for. A driver that does not know one is asked again without it."""
+OLDER = {"clocks_event_reasons.active": "clocks_throttle_reasons.active"}
+"""Names that fields had before driver 535."""
+UNKNOWN = re.compile(r'Field "([^"]*)" is not a valid field')
+PLACES = os.pathsep.join([os.environ.get("PATH", ""), "/usr/bin", "/usr/local/bin", "/usr/lib/wsl/lib", "/opt/bin"])
+STALE = 3
+"""Seconds after which a row is too old to be true."""
+
+
+class Loop(ABC):
+    """A program of NVIDIA's that prints for as long as it lives; started again, after longer and longer pauses."""
+
+    def __init__(self) -> None:
+        self.child: "Optional[Child]" = None
+        self.rest = b""
+        self.again = 0.0
+        self.pause = 5.0
+        self.at = 0.0
+        self.said = ""
+
+    @abstractmethod
+    def argv(self, program: str) -> "list[str]":
+        """The command, once the program is found."""
+
+    @abstractmethod
+    def keep(self, line: str) -> None:
+        """Take in one line."""
+
+    def start(self, now: float) -> "Optional[Child]":
+        """A new child when none runs and it is time for one."""
+        program = which("nvidia-smi") if self.child is None and now >= self.again else ""
+        if not program:
+            return None
+        self.again, self.pause = now + self.pause, min(self.pause * 2, 60)
+        try:
+            self.child = Child(self.argv(program))
+        except OSError as error:
+            self.said = str(error)
+        return self.child
+
+    def ready(self) -> int:
+        """Take in whole lines; -1 at the end."""
+        assert self.child is not None
+        try:
+            data = os.read(self.child.out, READ)
+        except BlockingIOError:
+            return 0
+        lines = (self.rest + data).split(b"\n")
+        self.rest = lines.pop()
+        for line in lines:
+            self.keep(line.decode("utf-8", "replace").strip())
+        return 0 if data else -1
+
+    def told(self) -> None:
+        """A good line came."""
+        self.at, self.pause, self.said = time.monotonic(), 5.0, ""
+
+    def ended(self, told: "dict[str, Any]") -> None:
+        """The child is gone."""
+        self.said = self.said or told["stderr"] or "nvidia-smi ended with status %s" % told["status"]
+        self.child, self.rest = None, b""
+
+
+class Query(Loop):
+    """The newest row of each GPU, of the fields that this driver knows."""
+
+    def __init__(self) -> None:
+        Loop.__init__(self)
+        self.fields = list(FIELDS)
+        self.rows: "dict[str, str]" = {}
+        self.asks_again = False
+
+    def argv(self, program: str) -> "list[str]":
+        """See Loop."""
+        return [program, "--query-gpu=" + ",".join(self.fields), "--format=csv,noheader,nounits", "-lms", "1000"]
+
+    def keep(self, line: str) -> None:
+        """A row begins with the GPU's number; anything else is an error, which nvidia-smi prints to stdout."""
+        unknown = UNKNOWN.search(line)
+        if unknown:
+            self.do_without(unknown.group(1))
+        elif line.split(",")[0].strip().isdigit():
+            self.rows[line.split(",")[0]] = line
+            self.told()
+        elif line:
+            self.said = line
+
+    def do_without(self, field: str) -> None:
+        """Ask for the older name of a field, or not at all."""
+        if field not in self.fields:
+            return
+        at = self.fields.index(field)
+        self.fields[at : at + 1] = [OLDER[field]] if field in OLDER else []
+        self.rows, self.asks_again = {}, True
+
+    def ended(self, told: "dict[str, Any]") -> None:
+        """The child is gone; when it only asked for an unknown field the next one may follow at once."""
+        unknown = UNKNOWN.search(told["stderr"])
+        if unknown:
+            self.do_without(unknown.group(1))
+        Loop.ended(self, told)
+        if self.asks_again:
+            self.asks_again, self.again, self.pause, self.said = False, 0.0, 5.0, ""
+
+    def report(self) -> "dict[str, Any]":
+        """The rows, unless they are too old to be true."""
+        if time.monotonic() - self.at > STALE:
+            self.rows = {}
+        return {"fields": self.fields, "rows": list(self.rows.values()), "error": self.said}
+
+
+class Pcie(Loop):
+    """What each GPU receives and sends over PCIe, in MB/s."""
+
+    def __init__(self) -> None:
+        Loop.__init__(self)
+        self.heads: "list[str]" = []
+        self.rates: "dict[str, list[str]]" = {}
+
+    def argv(self, program: str) -> "list[str]":
+        """See Loop."""
+        return [program, "dmon", "-s", "t", "-d", "1"]
+
+    def keep(self, line: str) -> None:
+        """Heads are `# gpu rxpci txpci`, then `# Idx MB/s MB/s`; both come again after some rows."""
+        cells = line.lstrip("#").split()
+        if line.startswith("#"):
+            self.heads = cells if "rxpci" in cells else self.heads
+        elif cells and cells[0].isdigit() and len(cells) == len(self.heads):
+            row = dict(zip(self.heads, cells))  # noqa: B905  # Python 3.10
+            self.rates[cells[0]] = [row.get("rxpci", "-"), row.get("txpci", "-")]
+            self.told()
+
+    def report(self) -> "dict[str, list[str]]":
+        """GPU -> received, sent."""
+        if time.monotonic() - self.at > STALE:
+            self.rates = {}
+        return self.rates
+
+
+XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)\): (\d+)")
+
+
+class KernelLog:
+    """XIDs: the driver's own numbers for what went wrong, which it writes only into the kernel's log."""
+
+    def __init__(self, path: str = "/dev/kmsg") -> None:
+        self.path = path
+        self.fd: "Optional[int]" = None
+        self.refused = False
+        self.found: "dict[str, list[Any]]" = {}
+
+    def look(self) -> None:
+        """Read what is new since the last look, from the boot on at the first."""
+        if self.refused:
+            return
+        try:
+            if self.fd is None:
+                self.fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+            while self.take(os.read(self.fd, READ)):
+                pass
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            pass  # records were overwritten before we read them; the next look goes on behind them
+        except OSError:
+            self.refused = True
+
+    def take(self, data: bytes) -> bool:
+        """Keep the newest XID of each GPU: number, and the second since the boot."""
+        for line in data.decode("utf-8", "replace").split("\n"):
+            match = XID.search(line)
+            if match:
+                stamp = line.split(";")[0].split(",")
+                seconds = int(stamp[2]) / 1e6 if len(stamp) > 2 and stamp[2].isdigit() else 0.0
+                self.found[match.group(1).lower()] = [int(match.group(2)), seconds]
+        return bool(data)
+
+    def report(self) -> "Optional[dict[str, list[Any]]]":
+        """PCI address -> XID and when; None when this login may not read the log."""
+        return None if self.refused else self.found
+
+
+class Gpus:
+    """All that is known of the NVIDIA GPUs."""
+
+    def __init__(self) -> None:
+        self.query = Query()
+        self.pcie = Pcie()
+        self.log = KernelLog()
+
+    def start(self, now: float) -> "list[Loop]":
+        """The programs that were started now."""
+        if self.query.rows:  # no XIDs where no GPU answers
+            self.log.look()
+        loops: "list[Loop]" = [self.query, self.pcie]
+        return [loop for loop in loops if loop.start(now) is not None]
+
+    def report(self) -> "dict[str, Any]":
+        """Everything as it was printed."""
+        told = self.query.report()
+        told["pcie"], told["xid"] = self.pcie.report(), self.log.report()
+        return told
+
+
+def which(name: str) -> str:
+    """Where a program is, on PATH or in the usual places that a login without a terminal may lack."""
+    for folder in PLACES.split(os.pathsep):
+        path = os.path.join(folder, name)  # noqa: PTH118
+        if folder and os.access(path, os.X_OK):
+            return path
+    return ""

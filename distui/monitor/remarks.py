@@ -1,0 +1,148 @@
+"""What is worth a look at a host, in sentences: value, threshold, how long, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from distui.facts import throttle, xid
+from distui.facts.host import GpuProcess, HostFacts
+from distui.monitor.board import HOT_C, WARM_C, GpuLane, HostBoard
+from distui.monitor.links import links
+from distui.monitor.notes import ecc_words
+from distui.plan.labels import format_ranks
+from distui.whole import whole
+
+IDLE_S = 900.0
+"""Seconds a GPU of a run may do nothing before it is remarked (all-smi's 15 minutes)."""
+CLOCK_MS = 50.0
+"""Clocks further off than this are remarked (UX 2.6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing to look at: `watch` or `wrong`, what, and what to do about it or what it means."""
+
+    level: Literal["watch", "wrong"]
+    text: str
+    hint: str = ""
+
+
+def remarks(host: HostBoard, now: float) -> list[Remark]:
+    """Everything worth a look at this host, what is wrong first."""
+    if host.status not in ("up", "lost"):
+        return []
+    found = [*_gpus(host, now), *_links(host), *_engine(host), *(_machine(host.facts) if host.facts else ())]
+    return sorted(found, key=lambda r: r.level != "wrong")
+
+
+def _gpus(host: HostBoard, now: float) -> Iterator[Remark]:
+    if host.facts and host.facts.gpu.problem:
+        problem = host.facts.gpu.problem
+        yield Remark("wrong", f"GPUs: {problem.message}", problem.hint)
+    for lane in host.lanes():
+        yield from _gpu(host, lane, now)
+    yield from _strangers(host)
+
+
+def _gpu(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
+    if lane.facts and lane.facts.problem:
+        yield Remark("wrong", f"GPU {lane.index}: {lane.facts.problem.message}", lane.facts.problem.hint)
+    yield from _heat(host, lane, now)
+    yield from _health(lane, now)
+    owner = host.owner(lane)
+    if owner.use and lane.idle_since is not None and now - lane.idle_since > IDLE_S:
+        words = f"GPU {lane.index} idle for {_minutes(now - lane.idle_since)} while {owner.use.run} has it"
+        yield Remark("watch", words)
+
+
+def _heat(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
+    """Value, threshold, how long; what comes next is the hint."""
+    heat = lane.temperature
+    if heat is None or heat <= WARM_C:
+        return
+    limit = HOT_C if heat > HOT_C else WARM_C
+    known = lane.warm_since is not None and now - lane.warm_since >= 60
+    since = f" for {_minutes(now - lane.warm_since)}" if known and lane.warm_since is not None else ""
+    slowdown = lane.reading.slowdown_c if lane.reading else None
+    begins = "began" if slowdown is not None and heat >= slowdown else "starts"
+    hints = [] if slowdown is None else [f"slowdown {begins} at {slowdown:.0f} °C"]
+    others = [t for x in host.lanes() if x is not lane and (t := x.temperature) is not None]
+    if others and max(others) <= WARM_C:
+        low, high = round(min(others)), round(max(others))
+        hints.append(f"the others are at {low if low == high else f'{low}-{high}'} °C")
+    words = f"GPU {lane.index} at {heat:.0f} °C, above {limit:.0f} °C{since}"
+    yield Remark("wrong" if heat > HOT_C else "watch", words, ", ".join(hints))
+
+
+def _health(lane: GpuLane, now: float) -> Iterator[Remark]:
+    """What the driver holds down, and what it counted or logged since it was loaded."""
+    live = lane.reading
+    if live is None:
+        return
+    if live.throttle and live.throttle & throttle.SLOWED:
+        clock = f" to {live.sm_mhz} MHz" if live.sm_mhz is not None else ""
+        why = " and ".join(throttle.words(live.throttle & throttle.SLOWED))
+        yield Remark("watch", f"GPU {lane.index} is slowed down{clock}: {why}", "look at fans, inlet air and supply")
+    if live.ecc:
+        yield Remark("wrong", f"GPU {lane.index} counts {ecc_words(live.ecc)}", _RESET)
+    if live.xid is not None:
+        at = f" {_minutes(now - live.xid_at)} ago" if live.xid_at is not None else ""
+        words, hint = xid.words(live.xid), "" if xid.of_program(live.xid) else _RESET
+        yield Remark("watch", f"GPU {lane.index}: XID {live.xid}{at}" + (f", {words}" if words else ""), hint)
+
+
+_RESET = "leave it out of runs, or reset it with `nvidia-smi -r`"
+
+
+def _strangers(host: HostBoard) -> Iterator[Remark]:
+    """Processes of no run: those of one person and program as one sentence."""
+    found: dict[str, list[tuple[int, GpuProcess]]] = {}
+    for lane in host.lanes():
+        for process in host.owner(lane).foreign:
+            program = process.name.split()[0].rpartition("/")[2] if process.name.split() else "a process"
+            found.setdefault(f"{process.user} {program}" if process.user else program, []).append((lane.index, process))
+    for who, members in found.items():
+        gpus = format_ranks(dict.fromkeys(gpu for gpu, _ in members))
+        held = sum(p.memory_mib or 0 for _, p in members) / 1024
+        size = f", {held:.0f} GB" if held else ""
+        what = f"pid {members[0][1].pid}" if len(members) == 1 else f"{len(members)} processes"
+        where = "GPU" if whole(gpus) is not None else "GPUs"
+        yield Remark("watch", f"{where} {gpus}: {who} ({what}{size}) is of no run")
+
+
+def _minutes(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _links(host: HostBoard) -> Iterator[Remark]:
+    counted = any((lane.errors or 0) > lane.errors_before for lane in host.links.values())
+    if not counted and all(port.active for port in host.ib_ports()):
+        return  # hundreds of hosts are looked at for one picture, and links are dear
+    found = links(host, seconds=0)
+    rails = [x for x in found if x.infiniband]
+    for link in rails:
+        if not link.up:
+            left = f"{sum(x.up for x in rails)} of {len(rails)} rails are left"
+            yield Remark("watch", f"{link.device or link.name} is {link.state}", f"{left}; check cable and switch port")
+    for link in found:
+        if link.new_errors:
+            yield Remark("watch", f"{link.name} counts errors: {link.new_errors} more since we look")
+
+
+def _engine(host: HostBoard) -> Iterator[Remark]:
+    if trouble := host.engine_trouble:
+        yield Remark("wrong", f"{host.spec.engine}: {trouble.message}", trouble.hint)
+
+
+def _machine(facts: HostFacts) -> Iterator[Remark]:
+    offset = facts.clock_offset_ms
+    if offset is not None and abs(offset) > CLOCK_MS + (facts.rtt_ms or 0):
+        side = "ahead" if offset > 0 else "behind"
+        yield Remark("watch", f"its clock is {abs(offset) / 1000:.2f} s {side}", "run ntp or chrony there")
+    if facts.name_is_loopback:
+        words = "its own name resolves to 127.0.x.1, which breaks gloo"
+        yield Remark("watch", words, "distui names an interface instead")
+    yield from (Remark("watch", text) for text in facts.warnings)

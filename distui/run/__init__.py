@@ -1,1 +1,0 @@
-"""What happens: the controller of a run, its events and the state folded from them."""

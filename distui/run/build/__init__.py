@@ -1,1 +1,0 @@
-"""The job's image on its way: from a folder with a Dockerfile here to an image on every host."""

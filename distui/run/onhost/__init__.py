@@ -1,1 +1,0 @@
-"""Runs on the hosts, not here: Python 3.6, standard library only."""

@@ -1,0 +1,117 @@
+"""What a run is worked on with: what all its attempts share, and one attempt with its plan, its hosts and all that is
+known of it. Launching, watching, judging and cleaning up are done on an attempt; `controller.py` owns the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from distui.facts.host import HostFacts
+from distui.plan.labels import task_from_labels, token_of
+from distui.plan.model import RunPlan
+from distui.runs.attempt.emitter import Emitter
+from distui.runs.attempt.replan import Again, NextAttempt
+from distui.runs.attempt.requests import Requests
+from distui.runs.lines.events import Event, Notice
+from distui.runs.state.reducer import RunState
+from distui.runs.store.end_record import EndRecord
+from distui.runs.store.masking import Mask
+from distui.runs.store.runs import StoredRun
+from distui.runs.task.host_run import HostRun
+from distui.runs.verdict.network import NetworkFound
+from distui.runs.watch.silence import Silences
+from distui.runs.watch.watch import Watch
+from distui.session import Connector
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long things may take, in seconds."""
+
+    run: float | None = None
+    """`--timeout`: the run is stopped after this long."""
+    lost: float = 600.0
+    """A host that stays unreachable this long is given up: the run ends with its state unknown."""
+
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What all attempts of a run share."""
+
+    connector: Connector
+    stored: StoredRun
+    events: Emitter
+    requests: Requests
+    secrets: Mapping[str, str] = field(repr=False)
+    mask: Mask
+    clock: Callable[[], float]
+    limits: Limits
+    began: float
+    """When the run began, in our clock."""
+    deadline: float | None
+    """When the run is stopped, in our clock."""
+    reader: str
+    """What tells this follower from others of the run, on its hosts."""
+    adopted: bool
+    """Whether it was running already when we came."""
+    keep: bool
+    """Whether ended containers stay."""
+    removes_all: bool
+    """Whether nothing is spared that somebody else may want."""
+    stopped_as: str
+    """Who stops the run from here, in words, left on the hosts for others."""
+    planner: Again | None
+    """Plans an attempt anew; None where the job and the values of its secrets are not known."""
+
+
+class Attempt:
+    """One attempt of a run."""
+
+    def __init__(self, run: RunContext, plan: RunPlan, facts: Mapping[str, HostFacts]) -> None:
+        self.run = run
+        self.plan = plan
+        self.facts = facts
+        self.began = run.clock()
+        self.stops_before = run.requests.count
+        """How many stops were asked for before it: they are not its own."""
+        self.silences = Silences(plan)
+        self.network = NetworkFound()
+        """What was found of the network when ranks were silent."""
+        self.watch = Watch(plan, emit=run.events.emit, stored=run.stored, facts=facts, clock=run.clock, mask=run.mask)
+        self.known = self.watch.known
+        self.recorded: EndRecord | None = None
+        """How the attempt ended, once that is recorded: from then on nothing changes it."""
+        self.token = token_of(task_from_labels(plan.tasks[0].labels))
+        self.hosts = {host: HostRun(host, plan, run.connector) for host in plan.hosts}
+
+    @property
+    def state(self) -> RunState:
+        """What the run's events add up to so far."""
+        return self.run.events.state
+
+    def clock(self) -> float:
+        """Now, in seconds since the epoch."""
+        return self.run.clock()
+
+    async def emit(self, event: Event) -> None:
+        """See `Emitter.emit`."""
+        await self.run.events.emit(event)
+
+    async def notice(self, level: Literal["info", "warning", "error"], text: str, host: str | None = None) -> None:
+        """Emit words that change no state."""
+        await self.emit(Notice(self.clock(), level, text, host))
+
+    async def close(self) -> None:
+        """Let go of the hosts."""
+        await asyncio.gather(*(host.link.close() for host in self.hosts.values()))
+
+    async def followed_by(self, following: NextAttempt) -> Attempt:
+        """Let go of this one's hosts; another that begins now, with a plan of its own."""
+        await self.close()
+        return Attempt(self.run, following.plan, following.facts)

@@ -1,0 +1,78 @@
+"""Where a run's events go: folded into its state, written to its folder, handed to its one reader."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+
+from distui.errors import CheckFailed
+from distui.runs.attempt.outbox import Outbox
+from distui.runs.lines.events import Event, Notice, RunEnded
+from distui.runs.state.reducer import RunState, apply
+from distui.runs.store.journal import Journal
+from distui.runs.store.masking import Mask
+from distui.runs.store.runs import StoredRun
+
+
+class Emitter:
+    """Takes the events of a run. Its reader reads `batches`; who reads slowly makes `emit` wait."""
+
+    def __init__(self, stored: StoredRun, mask: Mask, clock: Callable[[], float]) -> None:
+        self.state = RunState()
+        self._stored = stored
+        self._mask = mask
+        self._clock = clock
+        self._outbox = Outbox()
+        self._journal: Journal | None = None
+        self._unwritten = False
+        """Whether events wait for space on the disk here."""
+
+    def batches(self) -> AsyncIterator[tuple[Event, ...]]:
+        """Events as they come, some 20 ms of them at a time; ends after the batch that holds RunEnded."""
+        return self._outbox.batches()
+
+    async def discard(self) -> None:
+        """Take what nobody reads any more, until cancelled."""
+        await self._outbox.discard()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """While the block runs, events are written to the run's folder, too. Raises CheckFailed where they can't be."""
+        try:
+            self._journal = journal = Journal(self._stored)
+        except OSError as exc:
+            raise cannot_write(self._stored, exc) from exc
+        try:
+            yield
+        finally:
+            self._journal = None
+            journal.close()
+
+    async def emit(self, event: Event) -> None:
+        """Fold, store and hand on one event, without values of secrets; waits while the reader is behind."""
+        event = self._mask.event(event)
+        self.state = apply(self.state, event)
+        news = self._write(self._journal, event) if self._journal is not None else None
+        await self._outbox.put(event)
+        if news is not None and not isinstance(event, RunEnded):
+            await self.emit(news)
+
+    def _write(self, journal: Journal, event: Event) -> Notice | None:
+        """Write it to the journal; what is to be said when that can't be done, and when it can be again."""
+        before = self._unwritten
+        try:
+            journal.write((event,))
+        except OSError as exc:
+            self._unwritten = True
+            words = f"can't write {self._stored.path}: {exc.strerror}; the run goes on"
+            return None if before else Notice(self._clock(), "error", words)
+        self._unwritten = False
+        missing = "events and figures" if journal.lost else "only figures"
+        words = f"{self._stored.path} is written on; {missing} of that time are missing there"
+        return Notice(self._clock(), "info", words) if before else None
+
+
+def cannot_write(stored: StoredRun, error: OSError) -> CheckFailed:
+    """The error of a run's folder that can't be written."""
+    hint = "free some space there, or set XDG_STATE_HOME to a folder on another disk"
+    return CheckFailed(f"can't write {stored.path}: {error.strerror}", hint=hint)

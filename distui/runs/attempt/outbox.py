@@ -1,0 +1,61 @@
+"""Events of a run on their way to its one reader, in batches. A slow reader makes the run's hosts wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from distui.runs.lines.events import Event, LogLines, RunEnded
+from distui.runs.lines.line_block import bytes_of
+
+BATCH_SECONDS = 0.02
+QUEUE_EVENTS = 2000
+QUEUE_LINES = 100_000
+"""Log lines that may wait for a slow reader, some 25 MB; beyond that the hosts wait."""
+QUEUE_BYTES = 32 << 20
+"""The same for lines of any length."""
+
+
+class Outbox(asyncio.Queue[Event]):
+    """Full with so many events, or so many lines or bytes in them: one at full speed holds thousands."""
+
+    def __init__(self) -> None:
+        super().__init__(QUEUE_EVENTS)
+        self.lines = 0
+        self.bytes = 0
+
+    def full(self) -> bool:
+        """Whether the next event has to wait."""
+        return self.lines >= QUEUE_LINES or self.bytes >= QUEUE_BYTES or super().full()
+
+    async def batches(self) -> AsyncIterator[tuple[Event, ...]]:
+        """Events as they come, some 20 ms of them at a time; ends after the batch that holds RunEnded."""
+        while True:
+            batch = [await self.get()]
+            if self.empty() and not isinstance(batch[-1], RunEnded):
+                await asyncio.sleep(BATCH_SECONDS)
+            while not self.empty():
+                batch.append(self.get_nowait())
+            yield tuple(batch)
+            if isinstance(batch[-1], RunEnded):
+                return
+
+    async def discard(self) -> None:
+        """Take what nobody reads any more: a full queue would hold the followers up, which must end by themselves."""
+        while True:
+            await self.get()
+
+    def _put(self, item: Event) -> None:
+        self.lines += _lines(item)
+        self.bytes += bytes_of(item)
+        super()._put(item)
+
+    def _get(self) -> Event:
+        item = super()._get()
+        self.lines -= _lines(item)
+        self.bytes -= bytes_of(item)
+        return item
+
+
+def _lines(event: Event) -> int:
+    return len(event.lines) if isinstance(event, LogLines) else 0

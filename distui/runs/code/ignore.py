@@ -1,0 +1,94 @@
+"""What of a folder is left out, by git's own rules: `.gitignore` and `.distuiignore` in every folder, and the job's.
+
+`.dockerignore` is not read: its patterns are anchored and mean other things than gitignore's, and it says what an image
+is built from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from distui.runs.code.wildcards import Wildcard
+
+ALWAYS = ("__pycache__/",)
+"""Left out unless something says otherwise. `.git` never goes along."""
+FILES = (".gitignore", ".distuiignore")
+"""The later wins within a folder; a deeper folder's wins over those above it."""
+
+
+class Ignored:
+    """The rules that hold in one folder. `git_files` off: a repository's files were chosen by git already."""
+
+    def __init__(self, patterns: Sequence[str] = (), *, git_files: bool = True) -> None:
+        self._files = FILES if git_files else FILES[1:]
+        self._own = _Rules("", patterns)
+        self._layers: tuple[_Rules, ...] = (_Rules("", ALWAYS),)
+
+    def below(self, folder: Path, path: str) -> Ignored:
+        """The rules in `folder`, which is `path` in the tree. Raises OSError, ValueError for what is no pattern."""
+        more = [_Rules(path, found) for name in self._files if (found := _lines(folder / name)) is not None]
+        if not more:
+            return self
+        deeper = Ignored.__new__(Ignored)
+        deeper._files, deeper._own, deeper._layers = self._files, self._own, (*self._layers, *more)
+        return deeper
+
+    def has(self, path: str, *, folder: bool) -> bool:
+        """Whether `path` is left out. Of a folder that is, nothing is looked at."""
+        for rules in (self._own, *reversed(self._layers)):
+            said = rules.say(path, folder=folder)
+            if said is not None:
+                return said
+        return False
+
+
+class _Rules:
+    """Patterns of one file, relative to its folder."""
+
+    def __init__(self, base: str, patterns: Iterable[str]) -> None:
+        from pathspec import GitIgnoreSpec  # only for jobs with code
+
+        self._skip = len(base) + 1 if base else 0
+        found = GitIgnoreSpec.from_lines(map(_for_pathspec, patterns)).patterns
+        self._patterns = [
+            (bool(p.include), Wildcard(str(p.pattern), _at_its_end(p.regex)))
+            for p in reversed(found)
+            if p.include is not None and p.regex
+        ]
+
+    def say(self, path: str, *, folder: bool) -> bool | None:
+        """True to leave it out, False to keep it, None when no pattern names it. The last one that does decides."""
+        name = path[self._skip :]
+        return next((include for include, pattern in self._patterns if _names(pattern, name, folder=folder)), None)
+
+
+def _names(wildcard: Wildcard, name: str, *, folder: bool) -> bool:
+    """Whether a pattern names this very thing.
+
+    pathspec's patterns also match what is below a folder they name, and mark its slash as `ps_d`. Folders are looked
+    at by themselves here, and asking for both would let `!folder/` take back what another pattern says of a file in it.
+    """
+    match = wildcard.search(name)
+    if match and match.groupdict().get("ps_d") is None:
+        return True
+    match = wildcard.search(f"{name}/") if folder else None
+    return match is not None and match.groupdict().get("ps_d") is not None and match.end() == len(name) + 1
+
+
+def _at_its_end(regex: re.Pattern[str]) -> re.Pattern[str]:
+    """pathspec finds the first slash of a path for `*/`, any folder: that of the folder asked about is meant."""
+    return re.compile("(?P<ps_d>/)$") if regex.pattern == "(?P<ps_d>/)" else regex
+
+
+def _for_pathspec(pattern: str) -> str:
+    """pathspec takes `a/**/` for `a/`; to git it is the folders in it."""
+    return f"{pattern}*/" if pattern.endswith("/**/") else pattern
+
+
+def _lines(path: Path) -> list[str] | None:
+    try:
+        return path.read_text("utf-8", "surrogateescape").splitlines()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None

@@ -1,0 +1,206 @@
+"""Reads a folder of this machine into a Tree: what goes along, what does not and why, and whether it is too much."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from distui.errors import UsageError
+from distui.facts.values import size_words
+from distui.plan.tree import Entry, Tree, readable
+from distui.runs.code.ignore import Ignored
+from distui.runs.code.wildcards import TooSlow
+
+MAX_FILES = 100_000
+"""More are surely not code: an environment, a data set."""
+BIGGEST = 5
+_FRESH_SECONDS = 2.0
+"""A file changed less than this ago may change again without a new time stamp, so its hash is not kept."""
+
+_hashes: dict[tuple[int, ...], str] = {}
+"""Hashes of files by device, inode, size and times: a plan that is made anew at each key must not read all again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much may be sent, in bytes."""
+
+    total: int = 1 << 30
+    file: int = 100 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A folder as it was read. `left_out` are sentences."""
+
+    tree: Tree
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Found:
+    files: list[tuple[str, os.stat_result]] = field(default_factory=list)
+    others: list[Entry] = field(default_factory=list)
+    special: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+
+
+def scan(root: Path, ignored: Ignored, limits: Limits = Limits()) -> Scan:
+    """The content of `root`. Raises UsageError for what can't or should not be sent, before anything big is read."""
+    found = _Found()
+    try:
+        _walk(root, "", ignored, found)
+    except OSError as exc:
+        raise UsageError(f"code: can't read {readable(str(exc.filename or root))}: {exc.strerror}") from exc
+    except TooSlow as exc:
+        raise UsageError(f"code: an ignore file has a pattern that is too slow: {exc}") from exc
+    except ValueError as exc:
+        raise UsageError(f"code: an ignore file has a pattern that is none: {exc}") from exc
+    _refuse(root, found, limits)
+    files = [hashed(root, path, status) for path, status in found.files]
+    left_out = (f"left out, since it leads out of the folder: link {readable(path)}" for path in sorted(found.links))
+    return Scan(Tree.of([*files, *found.others]), tuple(left_out))
+
+
+def _walk(root: Path, path: str, above: Ignored, found: _Found) -> bool:
+    """Look at one folder; whether anything in it goes along."""
+    folder = root / path if path else root
+    ignored = above.below(folder, path)
+    kept = False
+    with os.scandir(folder) as items:
+        for item in sorted(items, key=lambda i: i.name):
+            name = f"{path}/{item.name}" if path else item.name
+            status = item.stat(follow_symlinks=False)
+            is_folder = stat.S_ISDIR(status.st_mode)
+            if item.name == ".git" or ignored.has(name, folder=is_folder):
+                continue
+            kept = _take(root, name, status, ignored, found) or kept
+            if len(found.files) > MAX_FILES:
+                return True
+    if path and not kept:
+        found.others.append(Entry(path, "folder"))
+    return True
+
+
+def _take(root: Path, name: str, status: os.stat_result, ignored: Ignored, found: _Found) -> bool:
+    kind = stat.S_IFMT(status.st_mode)
+    if kind == stat.S_IFDIR:
+        return _walk(root, name, ignored, found)
+    if kind == stat.S_IFREG:
+        found.files.append((name, status))
+        return True
+    if kind != stat.S_IFLNK:
+        found.special.append(name)
+        return True
+    target = os.readlink(root / name)  # noqa: PTH115  # a Path would tidy it up
+    if _leads_out(root, name, target):
+        found.links.append(f"{name} -> {target}")
+        return False
+    found.others.append(Entry(name, "link", target=target))
+    return True
+
+
+def _leads_out(root: Path, name: str, target: str) -> bool:
+    """Whether a link leaves the tree, as it is written or as this machine follows it."""
+    if target.startswith("/"):
+        return True
+    written = os.path.normpath(os.path.join(os.path.dirname(name), target))  # noqa: PTH118, PTH120  # may be no UTF-8
+    if written == ".." or written.startswith("../"):
+        return True
+    real, top = os.path.realpath(root / name), os.path.realpath(root)
+    return real != top and not real.startswith(top.rstrip("/") + "/")
+
+
+# refusing
+
+
+def _refuse(root: Path, found: _Found, limits: Limits) -> None:
+    shown = readable(str(root))
+    if found.special:
+        names = ", ".join(map(readable, found.special[:BIGGEST]))
+        raise UsageError(
+            f"code: {shown} holds what is neither file, folder nor link: {names}", hint=_leave_out(found.special[0])
+        )
+    if len(found.files) > MAX_FILES:
+        top = Counter(path.partition("/")[0] for path, _ in found.files).most_common(1)[0][0]
+        raise UsageError(f"code: {shown} holds more than {MAX_FILES} files", hint=_leave_out(f"{top}/"))
+    ranked = sorted(found.files, key=lambda f: -f[1].st_size)
+    large = [f for f in ranked if f[1].st_size > limits.file]
+    if large:
+        raise UsageError(
+            f"code: larger than {_limit(limits.file)} (max_file): {_named(large)}",
+            hint=f"{_leave_out(large[0][0])}, or raise max_file; for data there are `volumes`",
+        )
+    total = sum(status.st_size for _, status in found.files)
+    if total > limits.total:
+        folders: Counter[str] = Counter()
+        for path, status in found.files:
+            folders[path.partition("/")[0] + "/" * ("/" in path)] += status.st_size
+        most = folders.most_common(1)[0][0]
+        heavy = ", ".join(f"{readable(name)} {size_words(count)}" for name, count in folders.most_common(BIGGEST))
+        raise UsageError(
+            f"code: {shown} is {size_words(total)} in {len(found.files)} files, more than {_limit(limits.total)} "
+            f"(max_size): {heavy}; the largest files: {_named(ranked)}",
+            hint=f"{_leave_out(most)}, or raise max_size",
+        )
+
+
+def _limit(count: int) -> str:
+    """A limit as it is written in the job: units by 1024."""
+    for unit, one in (("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10)):
+        if count % one == 0:
+            return f"{count // one}{unit}"
+    return str(count)
+
+
+def _named(files: Sequence[tuple[str, os.stat_result]]) -> str:
+    more = f" and {len(files) - BIGGEST} more" if len(files) > BIGGEST else ""
+    return ", ".join(f"{readable(path)} {size_words(status.st_size)}" for path, status in files[:BIGGEST]) + more
+
+
+def _leave_out(path: str) -> str:
+    """How to leave a path out, as it is written in an ignore file."""
+    pattern = "".join(f"\\{c}" if c in "*?[]\\ " else c for c in f"/{path}")
+    return f"leave it out: write {readable(pattern)} into .distuiignore, or into `ignore` of the job's code"
+
+
+# reading
+
+
+def hashed(root: Path, path: str, status: os.stat_result, *, what: str = "code") -> Entry:
+    """A file as an entry. Raises UsageError, which begins with `what`, when it can't be read or changes meanwhile."""
+    key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    known = _hashes.get(key)
+    if known is None:
+        known = _hash(root / path, status, what)
+        if time.time() - max(status.st_mtime, status.st_ctime) > _FRESH_SECONDS:
+            _hashes[key] = known
+    return Entry(path, "file", status.st_size, bool(status.st_mode & 0o111), known)
+
+
+def _hash(path: Path, status: os.stat_result, what: str) -> str:
+    digest, read = hashlib.sha256(), 0
+    try:
+        for piece in pieces(path):
+            digest.update(piece)
+            read += len(piece)
+    except OSError as exc:
+        raise UsageError(f"{what}: can't read {readable(str(path))}: {exc.strerror}") from exc
+    if read != status.st_size:
+        raise UsageError(
+            f"{what}: {readable(str(path))} changed while it was read", hint="try again once it is written"
+        )
+    return digest.hexdigest()
+
+
+def pieces(path: Path, amount: int = 1 << 20) -> Iterator[bytes]:
+    """A file's content; never that of what a link put in its place leads to. Raises OSError."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        while piece := file.read(amount):
+            yield piece

@@ -1,0 +1,279 @@
+"""Gives one host the run's code: asks what it lacks, sends that and no more, and waits until the host has checked it.
+
+Asking and sending are two steps, so that all hosts have said that it fits before the first byte is sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from distui.agent import bundle as helper
+from distui.errors import CheckFailed, DistuiError, HostCommandError, SessionLost
+from distui.facts.values import loads, size_words
+from distui.plan.code import COPY, is_copied, store
+from distui.plan.tree import Entry, readable
+from distui.runs.code.scan import pieces
+from distui.runs.code.source import CodeSource
+from distui.runs.hosts.link import HostLink
+from distui.session import ByteChannel, Session
+
+KEEP = 4
+"""Trees that no run uses and that stay on a host, so that the next run is sent changed files only."""
+ANSWER_SECONDS = 600.0
+"""How long a host may be busy with hashing or copying before it counts as hanging."""
+BATCH = 1 << 20
+"""Bytes read at a time, off the loop."""
+_TRIES = 3
+_LINE = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What came of it on one host."""
+
+    files: int = 0
+    bytes: int = 0
+
+
+class CodeSender:
+    """One host's part: `ask`, then `send`, and `close` in any case. `progress` hears of every byte sent."""
+
+    def __init__(
+        self,
+        link: HostLink,
+        source: CodeSource,
+        *,
+        home: str,
+        run_dir: str,
+        contained: bool,
+        give_up: float,
+        progress: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        self._link = link
+        self._source = source
+        self._give_up = give_up
+        self._progress = progress
+        copied = is_copied(source.plan, contained=contained)
+        self._request = {
+            "do": "make",
+            "root": store(home),
+            "tree": source.tree.id,
+            "run_dir": run_dir,
+            "copy": f"{run_dir}/{COPY}" if copied else "",
+            "keep": KEEP,
+            "entries": [_plain(entry) for entry in source.tree.entries],
+        }
+        self._call: _Call | None = None
+        self._want: tuple[str, ...] = ()
+
+    async def ask(self) -> int:
+        """How many bytes the host lacks. Raises HostCommandError when it can't take them, SessionLost."""
+        for left in reversed(range(_TRIES)):
+            try:
+                await self._ask()
+            except SessionLost as lost:
+                await self._drop(lost)
+                if not left:
+                    raise
+            else:
+                break
+        by_hash = self._source.tree.by_hash
+        return sum(by_hash[sha].size for sha in self._want)
+
+    async def _ask(self) -> None:
+        self._call = await _Call.open(self._link, self._give_up)
+        answer = await self._call.ask(self._request)
+        want = answer.get("want")
+        known = self._source.tree.by_hash
+        if not isinstance(want, list) or not all(isinstance(sha, str) and sha in known for sha in want):
+            raise HostCommandError(self._link.host, f"{self._link.host}: it asks for files that are not in the code")
+        self._want = tuple(want)
+
+    async def send(self) -> Sent:
+        """Send what is lacking; returns when the tree is there, checked. Raises as `ask`, and CheckFailed."""
+        for left in reversed(range(_TRIES)):
+            try:
+                if self._call is None:
+                    await self._ask()
+                return await self._send()
+            except SessionLost as lost:
+                await self._drop(lost)
+                if not left:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _send(self) -> Sent:
+        call = self._call
+        assert call is not None
+        try:
+            await call.write(b"go\n")
+            reading = self._contents()
+            while data := await asyncio.to_thread(next, reading, b""):
+                await call.write(data)
+                self._progress(len(data))
+        except SessionLost as lost:
+            if lost.code != "channel_ended":
+                raise
+        answer = await call.answer()  # where the host gave up early, its reason
+        return Sent(int(answer["sent"]), int(answer["bytes"]))
+
+    def _contents(self) -> Iterator[bytes]:
+        """What is wanted, one content after the other, small files together. Raises CheckFailed for a changed one."""
+        waiting = bytearray()
+        for sha in self._want:
+            entry = self._source.tree.by_hash[sha]
+            left = entry.size
+            try:
+                for piece in pieces(self._source.root / entry.path):
+                    left -= len(piece)
+                    if left < 0:
+                        break
+                    waiting += piece
+                    if len(waiting) >= BATCH:
+                        yield bytes(waiting)
+                        waiting.clear()
+            except OSError as exc:
+                raise _changed(entry.path) from exc
+            if left:
+                raise _changed(entry.path)
+        if waiting:
+            yield bytes(waiting)
+
+    async def _drop(self, lost: SessionLost) -> None:
+        """Give up a conversation whose connection broke; the next one gets another."""
+        if self._call is not None:
+            self._call.lost(lost)
+        await self.close()
+
+    async def close(self) -> None:
+        """Let the host know that nothing more comes, and wait until it has tidied up."""
+        if self._call is not None:
+            await self._call.close()
+            self._call = None
+
+
+async def clean(link: HostLink, home: str, *, keep: int = 0) -> Mapping[str, int]:
+    """Remove what was sent in part, and the trees on a host that no run uses but for the newest `keep`.
+
+    `trees` and `bytes` removed, `used` still there.
+    """
+    call = await _Call.open(link, None)
+    try:
+        told = await call.ask({"do": "clean", "root": store(home), "keep": keep})
+        return {name: int(told[name]) for name in ("trees", "bytes", "used")}
+    finally:
+        await call.close()
+
+
+class _Call:
+    """One conversation with the program on a host."""
+
+    def __init__(self, link: HostLink, session: Session, channel: ByteChannel) -> None:
+        self._link = link
+        self._session = session
+        self._channel = channel
+        self._rest = b""
+
+    @classmethod
+    async def open(cls, link: HostLink, give_up: float | None) -> _Call:
+        session = await link.session(give_up=give_up)
+        try:
+            return cls(link, session, await session.open(helper.take(_program())))
+        except SessionLost as exc:
+            link.lost(session, exc)
+            raise
+
+    async def ask(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        with suppress(SessionLost):  # what it says, or that it says nothing, is told below
+            await self._channel.write(_program() + json.dumps(request).encode() + b"\n")
+        return await self.answer()
+
+    async def write(self, data: bytes) -> None:
+        await self._channel.write(data)
+
+    async def answer(self) -> Mapping[str, Any]:
+        """The next answer. Raises HostCommandError for an error in it, CheckFailed when a file changed under way."""
+        host = self._link.host
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                line = await self._line()
+        except TimeoutError as exc:
+            raise HostCommandError(host, f"{host}: the code was not taken within {ANSWER_SECONDS:g} s") from exc
+        try:
+            value = loads(line)
+            state = value["state"]
+        except (ValueError, KeyError, TypeError) as exc:
+            raise _silent(host, await self._last_words()) from exc
+        if state == "error":
+            raise _refused(host, value)
+        return dict(value)
+
+    def lost(self, error: SessionLost) -> None:
+        self._link.lost(self._session, error)
+
+    async def _line(self) -> bytes:
+        while b"\n" not in self._rest and len(self._rest) < _LINE:
+            data = await self._channel.read()
+            if not data:
+                break
+            self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line
+
+    async def _last_words(self) -> str:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(5):
+                await self._channel.wait()
+        lines = self._channel.stderr_tail().decode("utf-8", "replace").strip().splitlines()
+        return readable(lines[-1])[:300] if lines else ""
+
+    async def close(self) -> None:
+        """End it: the program sees the end of its input, removes what is half made, and ends."""
+        with suppress(DistuiError):
+            await self._channel.write_eof()
+        with suppress(TimeoutError, DistuiError):
+            async with asyncio.timeout(20):
+                await self._channel.wait()
+        await self._channel.close()
+
+
+def _plain(entry: Entry) -> list[Any]:
+    return [entry.path, entry.kind, entry.executable, entry.size, entry.sha256, entry.target]
+
+
+@cache
+def _program() -> bytes:
+    """It comes on stdin, and the same buffered stdin goes on to its `main`."""
+    return helper.bundle("code_store", "code")
+
+
+def _silent(host: str, said: str) -> HostCommandError:
+    hint = "`code:` needs python3 on the host; without it have the code there and mount it with `volumes`"
+    words = f"{host}: the code can't be put there: {said or 'python3 said nothing'}"
+    return HostCommandError(host, words, hint=hint if "python3" in words else "")
+
+
+def _refused(host: str, value: Mapping[str, Any]) -> DistuiError:
+    path = readable(str(value.get("path", "")))
+    if value["code"] == "changed":
+        return _changed(path)
+    if value["code"] == "silent":  # we slept, or our bytes went nowhere
+        return SessionLost(host, f"{host}: it heard nothing of the code for a while")
+    if value["code"] == "disk_full":
+        room = f": {size_words(value['need'])} needed, {size_words(value['free'])} free" if "need" in value else ""
+        words = f"{host}: no space for the code in {path}{room}"
+        hint = f"`distui hosts clean {host}` removes code that no run uses; or free some space there"
+        return HostCommandError(host, words, hint=hint, code="disk_full")
+    return HostCommandError(host, f"{host}: can't put the code there: {path}: {value.get('words') or value['code']}")
+
+
+def _changed(path: str) -> CheckFailed:
+    return CheckFailed(
+        f"code: {readable(path)} changed since the plan was made; nothing was switched", hint="start again"
+    )

@@ -1,0 +1,130 @@
+"""From the job's `code:` to one tree: read here, once, for all hosts and attempts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from distui.errors import CheckFailed, DistuiError, UsageError
+from distui.plan.model import CodePlan
+from distui.plan.tree import Tree, readable
+from distui.runs.code.changes import state_of
+from distui.runs.code.git import Repository
+from distui.runs.code.ignore import Ignored
+from distui.runs.code.scan import Limits, scan
+from distui.spec.job import Code, Job, destination
+
+GIT_SECONDS = 60.0
+"""How long a repository's answer holds for a plan that is made anew at each key."""
+
+
+STILL_SECONDS = 1.0
+
+_Key = tuple[Code, str, str | None]
+"""A job's code, where it is seen, and the token."""
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSource:
+    """The code of a run: what the plan says of it, its tree, and the folder to read it from."""
+
+    plan: CodePlan
+    tree: Tree
+    root: Path
+
+
+class CodeReader:
+    """Resolves the code of jobs. Blocking: reads folders, asks git. `cache` is where repositories are kept."""
+
+    def __init__(self, cache: Path, environ: Mapping[str, str]) -> None:
+        self._cache = cache
+        self._environ = environ
+        self._known: dict[_Key, tuple[float, CodeSource | DistuiError]] = {}
+        self._asking = threading.Lock()
+        self._newest: _Key | None = None
+
+    def read(self, job: Job, token: str | None = None, *, typing: bool = False) -> CodeSource | None:
+        """The job's code; None when it has none. Raises UsageError or CheckFailed, with nothing contacted but git.
+
+        `typing`: the job is being written, so a repository is only asked once its URL has stood still for a moment.
+        """
+        if job.code is None:
+            return None
+        to = destination(job.code, job.workdir)
+        if job.code.git is None:
+            return self._folder(job.code, code_path(job), to)
+        return self._asked((job.code, to, token), typing=typing)
+
+    def _asked(self, key: _Key, *, typing: bool) -> CodeSource:
+        """What is known of a repository, or what it answers now: one question at a time."""
+        self._newest = key
+        if typing and not self._fresh(key):
+            time.sleep(STILL_SECONDS)
+        with self._asking:
+            if typing and self._newest != key:
+                raise CheckFailed("another repository is asked for by now")
+            if not self._fresh(key):
+                self._known[key] = (time.monotonic(), self._answer(key))
+            found = self._known[key][1]
+        if isinstance(found, DistuiError):
+            raise found
+        return found
+
+    def _fresh(self, key: _Key) -> bool:
+        known = self._known.get(key)
+        return known is not None and time.monotonic() - known[0] < GIT_SECONDS
+
+    def _answer(self, key: _Key) -> CodeSource | DistuiError:
+        try:
+            return self._repository(*key)
+        except DistuiError as error:
+            return error
+
+    def _folder(self, code: Code, root: Path, to: str) -> CodeSource:
+        if not root.is_dir():
+            what = "is not a folder" if root.exists() else "does not exist"
+            raise UsageError(f"code: {readable(str(root))} {what}", hint="paths are relative to the job file's folder")
+        found = scan(root, Ignored(code.ignore), Limits(code.max_size, code.max_file))
+        state = state_of(root, found.tree, self._environ)
+        plan = CodePlan(
+            source=code.path or "",
+            tree=found.tree.id,
+            files=len(found.tree.files),
+            bytes=found.tree.size,
+            to=to,
+            mode=code.mode,
+            commit=state.commit if state else "",
+            dirty=bool(state and state.stat),
+            stat=state.stat if state else "",
+            diff=state.diff if state else "",
+            left_out=found.left_out,
+        )
+        return CodeSource(plan, found.tree, root)
+
+    def _repository(self, code: Code, to: str, token: str | None) -> CodeSource:
+        assert code.git is not None
+        made = Repository(code.git, self._cache, self._environ, token).checkout(code.ref, code.subdir)
+        found = scan(made.folder, Ignored(code.ignore, git_files=False), Limits(code.max_size, code.max_file))
+        plan = CodePlan(
+            source=code.git + (f" {code.subdir}" if code.subdir else ""),
+            tree=found.tree.id,
+            files=len(found.tree.files),
+            bytes=found.tree.size,
+            to=to,
+            mode=code.mode,
+            commit=made.commit,
+            ref=code.ref or "HEAD",
+            left_out=(*made.left_out, *found.left_out),
+        )
+        return CodeSource(plan, found.tree, made.folder)
+
+
+def code_path(job: Job) -> Path:
+    """The folder that `code` names, made absolute: relative to the job file's, else to where distui was started."""
+    assert job.code is not None
+    written = Path(job.code.path or ".").expanduser()
+    beside = Path(job.path).parent if job.path and job.path != "-" else Path()
+    return (beside / written).absolute()

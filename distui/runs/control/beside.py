@@ -1,0 +1,163 @@
+"""A run that another process of this machine follows, read from what that one writes: its events and its logs.
+
+What was there before is folded into the state; from then on every event and every line comes once, in order, also
+when one owner leaves and another goes on: that one cuts the logs to its checkpoint and writes the same bytes again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from distui.facts.values import loads
+from distui.files import open_to_read
+from distui.runs.lines.events import AttemptEnded, Event, LogLine, LogLines, RunEnded, RunOpened
+from distui.runs.lines.text import WholeLines, text_of
+from distui.runs.store.recorded import UNREADABLE, event_of, tasks_of
+from distui.runs.store.runs import StoredRun
+
+CHUNK = 1 << 20
+"""Bytes of a file that are read at once."""
+
+
+@dataclass(slots=True)
+class _Growing:
+    """A file that grows, read from a position on."""
+
+    path: Path
+    at: int = 0
+    lines: WholeLines = field(default_factory=WholeLines)
+    inode: int = 0
+    """Of the file that is read: another one in its place is the next attempt's."""
+
+    def read(self, until: int | None = None) -> list[bytes]:
+        """Lines completed since the last call, of at most CHUNK bytes. A shorter file is being written anew."""
+        try:
+            now = self.path.stat()
+            self.inode = self.inode or now.st_ino
+            if now.st_ino != self.inode or now.st_size <= self.at:
+                return []
+            with open_to_read(self.path) as file:
+                file.seek(self.at)
+                data = file.read(CHUNK if until is None else min(CHUNK, until - self.at))
+        except OSError:
+            return []
+        self.at += len(data)
+        return self.lines.feed(data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """The log of one rank; rank None is a launcher's own."""
+
+    task: int
+    rank: int | None
+    host: str
+    file: _Growing
+
+    def news(self, now: float, lines: list[bytes]) -> LogLines:
+        return LogLines(now, self.task, self.rank, self.host, [LogLine("stdout", text_of(line)) for line in lines])
+
+
+class StoredReader:
+    """Reads on from where the files are when it is made; logs of a run that has no folder yet from their beginning."""
+
+    def __init__(self, stored: StoredRun) -> None:
+        self.stored = stored
+        self._events = _Growing(stored.path / "events.ndjson")
+        self._begin = _size(self._events.path)
+        self._old = {path.name: _size(path) for path in stored.log_dir.glob("*.log")}
+        self._logs: dict[Path, _Log] = {}
+        self._attempt = 0
+        self._waiting: list[Event] = []
+
+    def before(self) -> list[Event]:
+        """What was there when it was made: the events of the newest session, but for its end."""
+        found: list[Event] = []
+        while self._events.at < self._begin and _size(self._events.path) > self._events.at:
+            for event in self._read_events(self._begin):
+                if isinstance(event, RunOpened):
+                    found.clear()
+                if not isinstance(event, RunEnded):
+                    found.append(event)
+        for event in found:
+            if isinstance(event, RunOpened):
+                self._open(event)
+        return found
+
+    def read(self, now: float) -> list[Event]:
+        """What came since the last call; the end comes when all that was said before it has come."""
+        self._waiting += self._read_events()
+        lines: list[Event] = [*self._read_lines(now)]
+        if lines and any(isinstance(event, AttemptEnded | RunEnded) for event in self._waiting):
+            return lines
+        waiting, self._waiting = self._waiting, []
+        return lines + [event for one in waiting for event in self._take(one, now)]
+
+    def _read_events(self, until: int | None = None) -> list[Event]:
+        """Stored events. That a session has left the run is no end of the run."""
+        tasks = tasks_of(self.stored.read_plan()) if (lines := self._events.read(until)) else {}
+        found: list[Event] = []
+        for line in lines:
+            with contextlib.suppress(*UNREADABLE):
+                event = event_of(loads(line), tasks)
+                if event is not None and not (isinstance(event, RunEnded) and event.outcome == "detached"):
+                    found.append(event)
+        return found
+
+    def _take(self, event: Event, now: float) -> Iterator[Event]:
+        match event:
+            case RunOpened():
+                if event.attempt == self._attempt:  # another owner goes on with it
+                    return
+                self._open(event)
+            case AttemptEnded():
+                kept = self.stored.attempt(event.attempt).log_dir
+                yield from self._last_lines(now, kept if kept.exists() else self.stored.log_dir)
+                self._old, self._logs = {}, {}
+            case RunEnded():
+                yield from self._last_lines(now, self.stored.log_dir)
+            case _:
+                pass
+        yield event
+
+    def _open(self, event: RunOpened) -> None:
+        """An attempt that is new here: its logs."""
+        self._attempt = event.attempt
+        for task, ranks in event.tasks.items():
+            for rank in (*ranks, None):
+                path = self.stored.node_log(task) if rank is None else self.stored.rank_log(rank)
+                host = event.ranks.get(ranks[0], "") if ranks else ""
+                file = _Growing(path, self._old.get(path.name, 0), inode=_inode(path))
+                self._logs[path] = _Log(task, rank, host, file)
+
+    def _read_lines(self, now: float) -> Iterator[Event]:
+        for log in self._logs.values():
+            if lines := log.file.read():
+                yield log.news(now, lines)
+
+    def _last_lines(self, now: float, folder: Path) -> Iterator[Event]:
+        """The rest of logs that are complete, in `folder` by now, and their last lines without a newline."""
+        for path, log in self._logs.items():
+            log.file.path = folder / path.name
+            while lines := log.file.read():
+                yield log.news(now, lines)
+            if lines := log.file.lines.rest():
+                yield log.news(now, lines)
+
+
+def _inode(path: Path) -> int:
+    """0 for a file that is not there yet."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return 0
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,330 @@
+"""The owner of a run: launches it, follows it, decides when to stop it, drains it and cleans up.
+
+Printers and the TUI only read its batches of events; they ask for a stop or a detach by method call. A run that is
+not ended when its controller goes away lives on: the hosts remember it, and another controller can adopt it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from types import TracebackType
+
+from distui.errors import DistuiError, ExitCode, HostCommandError, HostError
+from distui.facts.host import HostFacts, Trouble
+from distui.plan.labels import task_from_labels
+from distui.plan.model import RunPlan
+from distui.runs.attempt.attempt import NO_LIMITS, Attempt, Limits, RunContext
+from distui.runs.attempt.emitter import Emitter, cannot_write
+from distui.runs.attempt.replan import Again
+from distui.runs.attempt.requests import Requests
+from distui.runs.attempt.steps import DEFAULTS, LaunchOptions, LaunchRefused
+from distui.runs.control.supervise import STOP_CAUSES, supervise
+from distui.runs.ending.conclude import reading, recall
+from distui.runs.ending.finish import ended, finish, left, refused
+from distui.runs.ending.next_attempt import next_attempt
+from distui.runs.hosts.readers import reader_id
+from distui.runs.launch.launch import launch, without_taken_ports
+from distui.runs.launch.leases import PLANS, PortsTaken
+from distui.runs.lines.events import (
+    Event,
+    HostChanged,
+    PhaseBegun,
+    RankChanged,
+    RunEnded,
+    RunOpened,
+    RunOutcome,
+    StopReason,
+)
+from distui.runs.state.reducer import RunState
+from distui.runs.store.end_record import EndRecord, started_here
+from distui.runs.store.masking import Mask
+from distui.runs.store.runs import StoredRun
+from distui.runs.task.host_run import HostRun
+from distui.runs.verdict.evidence import Stop
+from distui.runs.watch.known import Known
+from distui.session import Connector
+
+
+class RunController:
+    """Runs one plan, or follows one that is already running (`adopted`).
+
+    Use as an async context manager and read `batches()` to the end. Reading slowly slows the hosts' log streams
+    down (back-pressure) and loses nothing.
+    """
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        *,
+        connector: Connector,
+        stored: StoredRun,
+        facts: Mapping[str, HostFacts] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        adopted: bool = False,
+        keep: bool | None = None,
+        options: LaunchOptions = DEFAULTS,
+        planner: Again | None = None,
+        limits: Limits = NO_LIMITS,
+        began: float | None = None,
+        stopped_as: str = "",
+        found: frozenset[int] = frozenset(),
+        silent: Mapping[str, Trouble] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`found` are tasks that the hosts had when an adopted run was looked for, `silent` why hosts did not answer
+        then. `keep` is what was asked for when the run was started, where nothing else is said.
+        """
+        mask = Mask(secrets or {}, plan.secret_names)
+        self._run = RunContext(
+            connector=connector,
+            stored=stored,
+            events=Emitter(stored, mask, clock),
+            requests=Requests(plan.stop_grace),
+            secrets=secrets or {},
+            mask=mask,
+            clock=clock,
+            limits=limits,
+            began=clock() if began is None else began,
+            deadline=None if limits.run is None else clock() + limits.run,
+            reader=reader_id(stored),
+            adopted=adopted,
+            keep=_asked_to_keep(plan) if keep is None else keep,
+            removes_all=keep is False,
+            stopped_as=stopped_as or plan.owner,
+            planner=planner,
+        )
+        self._options = options
+        self._found = found
+        self.attempt = Attempt(self._run, plan, facts or {})
+        """The newest attempt."""
+        for host, trouble in (silent or {}).items():
+            if host in self.hosts:
+                self.hosts[host].silent = trouble
+        self._lock = contextlib.ExitStack()
+        """The run's lock, while it is in our hands."""
+        self._no_lock: OSError | None = None
+        self._driver: asyncio.Task[None] | None = None
+
+    @property
+    def plan(self) -> RunPlan:
+        """The plan of the newest attempt."""
+        return self.attempt.plan
+
+    @property
+    def state(self) -> RunState:
+        """What the run's events add up to so far."""
+        return self._run.events.state
+
+    @property
+    def stored(self) -> StoredRun:
+        """The run's folder on this machine."""
+        return self._run.stored
+
+    @property
+    def mask(self) -> Mask:
+        """Hides values of the run's secrets."""
+        return self._run.mask
+
+    @property
+    def hosts(self) -> Mapping[str, HostRun]:
+        """The hosts of the newest attempt."""
+        return self.attempt.hosts
+
+    @property
+    def known(self) -> Known:
+        """What is known of the newest attempt."""
+        return self.attempt.known
+
+    @property
+    def recorded(self) -> EndRecord | None:
+        """How the newest attempt ended, once that is recorded."""
+        return self.attempt.recorded
+
+    async def __aenter__(self) -> RunController:
+        """Begin to launch, or to follow. Raises AlreadyFollowed when another process of this machine does."""
+        try:
+            self._lock.enter_context(self.stored.followed())
+        except OSError as exc:
+            self._no_lock = exc
+        self._driver = asyncio.create_task(self._drive(), name=f"run {self.plan.run_id}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let go of the hosts. A run that did not end lives on there."""
+        assert self._driver is not None
+        unread = asyncio.create_task(self._run.events.discard())
+        if not self._driver.done():
+            self.request_detach()
+            self._driver.cancel()
+        try:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._driver
+        finally:
+            unread.cancel()
+            await self.attempt.close()
+
+    def batches(self) -> AsyncIterator[tuple[Event, ...]]:
+        """See `Emitter.batches`."""
+        return self._run.events.batches()
+
+    def request_stop(
+        self, reason: StopReason, *, grace: float | None = None, exit: ExitCode = ExitCode.INTERRUPTED
+    ) -> None:
+        """See `Requests.ask_stop`."""
+        self._run.requests.ask_stop(reason, grace=grace, exit=exit)
+
+    def request_detach(self) -> None:
+        """Leave the run alone; it lives on."""
+        self._run.requests.ask_detach()
+
+    async def _drive(self) -> None:
+        """The whole run, from the first event to the last."""
+        with self._lock:
+            try:
+                if self._no_lock is not None:
+                    raise cannot_write(self.stored, self._no_lock)
+                with self._run.events.writing():
+                    await self._write_down()
+            except DistuiError as exc:
+                await self._give_up(exc, "unknown" if self._run.adopted else "launch_failed")
+
+    async def _write_down(self) -> None:
+        """The run while its events are written here."""
+        try:
+            await self._run.events.emit(await self._attempts())
+        except DistuiError as exc:
+            await self._give_up(exc, "unknown")
+        except Exception:
+            await self.attempt.notice("error", "a bug in distui ended the controller; the run may live on")
+            await self.attempt.emit(ended(self.attempt, "unknown", ExitCode.BUG))
+            raise
+
+    async def _attempts(self) -> RunEnded:
+        """One attempt after the other, until one does not fail or none is left."""
+        while True:
+            await self.attempt.emit(self._opened())
+            following = await next_attempt(self.attempt, await self._one_attempt())
+            if isinstance(following, RunEnded):
+                return following
+            self.attempt = following
+
+    async def _give_up(self, error: DistuiError, outcome: RunOutcome) -> None:
+        await self.attempt.notice("error", error.message + (f" ({error.hint})" if error.hint else ""))
+        code = ExitCode.CONTACT_LOST if isinstance(error, HostError) else error.exit_code
+        await self.attempt.emit(ended(self.attempt, outcome, code))
+
+    def _opened(self) -> RunOpened:
+        run, plan = self._run, self.plan
+        return RunOpened(
+            at=run.clock(),
+            run=plan.run_id,
+            job=plan.job,
+            launcher=plan.launcher,
+            image=plan.image,
+            ranks={rank: task.host for task in plan.tasks for rank in task.ranks},
+            tasks={task.index: task.ranks for task in plan.tasks},
+            attempt=plan.attempt,
+            attempts=plan.attempts,
+            adopted=run.adopted,
+            log_dir=str(run.stored.log_dir),
+            names=plan.rank_names,
+            began=run.began if run.adopted else None,
+            lines=self.attempt.watch.lines_before() if run.adopted else {},
+        )
+
+    async def _say_unmasked(self) -> None:
+        """What can't be hidden in the logs: its value was given to another distui, or is too short."""
+        for words in self.mask.warnings:
+            await self.attempt.notice("warning", words)
+
+    async def _say_unread(self) -> None:
+        """Progress that a job has a regex for, which only the machine that started the run is believed."""
+        label = task_from_labels(self.plan.tasks[0].labels)
+        if self.plan.progress is None and label is not None and label.progress:
+            words = "progress is not shown here: its regex counts only where the run was started"
+            await self.attempt.notice("info", words)
+
+    async def _one_attempt(self) -> RunEnded:
+        """Launch or find the attempt's tasks, follow them to their end, or to a detach, and clean up."""
+        requests = self._run.requests
+        await self._say_unmasked()
+        if self._run.adopted:
+            await self._find_all()
+        else:
+            try:
+                await self._launch()
+            except LaunchRefused as exc:
+                return await self._refused(exc)
+        attempt = self.attempt
+        if self._options.detach or requests.detach:
+            return left(attempt)
+        if self._run.adopted and requests.stop is not None:
+            # what an earlier stop removed did not disappear
+            attempt.known.stopped(Stop(attempt.clock(), STOP_CAUSES[requests.stop], exit=int(requests.exit)))
+        await attempt.emit(PhaseBegun(attempt.clock(), "follow"))
+        following = attempt.watch.following(attempt.hosts, adopted=self._run.adopted)
+        async with requests.watching(self.stored), reading(attempt), following:
+            await supervise(attempt)
+        if requests.detach and not attempt.known.settled:
+            return left(attempt)
+        return await finish(attempt)
+
+    async def _launch(self) -> None:
+        """A port that the plan chose and that another run has by now is no reason: it is planned again without it."""
+        taken: dict[str, set[int]] = {}
+        async with self._run.requests.watching(self.stored):
+            for _ in range(PLANS - 1):
+                try:
+                    await launch(self.attempt, self._options)
+                    return
+                except PortsTaken as refusal:
+                    self.attempt = await without_taken_ports(self.attempt, refusal, taken)
+            await launch(self.attempt, self._options)
+
+    async def _find_all(self) -> None:
+        """Find an adopted run's tasks and what is recorded of its end."""
+        attempt, requests = self.attempt, self._run.requests
+        await self._say_unread()
+        started = started_here(self.stored) | self._found
+        running = await asyncio.gather(*(self._find(host, started) for host in attempt.hosts.values()))
+        await recall(attempt)
+        if not any(running) and not attempt.known.unmet:
+            if requests.stop == "user":  # all had ended before: it stops nothing, and is not why the run ended
+                requests.withdraw_stop()
+        elif attempt.recorded is not None and any(running) and requests.stop is None:
+            self.request_stop("done", exit=ExitCode.OK)  # on a host that was out of reach when the run ended
+
+    async def _find(self, host: HostRun, started: frozenset[int]) -> bool:
+        """Meet an adopted run's tasks on one host; a host out of reach is followed once it is back.
+
+        Whether any of them runs.
+        """
+        attempt = self.attempt
+        try:
+            await host.connect()
+            running = await host.find()
+        except HostError as exc:
+            engine = isinstance(exc, HostCommandError) and host.first.engine == "docker"
+            await attempt.watch.hosts.unmet(host.host, exc.message, engine=engine)
+            return False
+        await attempt.emit(HostChanged(attempt.clock(), host.host, "up"))
+        for task in host.tasks:
+            attempt.known.tracks[task.index].unseen = task.index not in host.ids and task.index in started
+            for rank in task.ranks if task.index in running else ():
+                await attempt.emit(RankChanged(attempt.clock(), rank, host.host, "running"))
+        return bool(running)
+
+    async def _refused(self, refusal: LaunchRefused) -> RunEnded:
+        for text in refusal.reasons:
+            await self.attempt.notice("error", text)
+        return refused(self.attempt, refusal)
+
+
+def _asked_to_keep(plan: RunPlan) -> bool:
+    labels = task_from_labels(plan.tasks[0].labels)
+    return labels is not None and labels.keep

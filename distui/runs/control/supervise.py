@@ -1,0 +1,159 @@
+"""While a run is followed: when to stop it, stopping it, and how long to wait for hosts out of reach."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping
+
+from distui.errors import DistuiError, ExitCode
+from distui.plan.model import Task
+from distui.runs.attempt.attempt import Attempt
+from distui.runs.ending.circumstances import Turns, tell_network
+from distui.runs.hosts.stop_word import TO_END, StopWord
+from distui.runs.lines.events import StopAsked, StopReason
+from distui.runs.state import elastic
+from distui.runs.task.host_run import HostRun
+from distui.runs.verdict.evidence import Stop, StopCause
+
+STOP_CAUSES: Mapping[StopReason, StopCause] = {
+    "user": "user", "failure": "failure", "timeout": "timeout", "done": "done", "max_duration": "limit",
+    "launch_failed": "failure", "lost": "timeout",
+}  # fmt: skip
+"""A stop's reason, as the verdict knows it."""
+
+SAID: frozenset[StopReason] = frozenset({"user", "timeout", "lost"})
+"""Stops that nobody elsewhere could know of from the ends of ranks."""
+
+NEVER_MET = 10.0
+"""Seconds that a stop waits for a host which did not answer from its beginning on."""
+
+SAY_SECONDS = 5.0
+"""How long a stop waits until it is said on a host."""
+
+AFTER_ROOM = 15.0
+"""Seconds after which logs that waited for room on the disk here are read up to now."""
+
+
+async def supervise(attempt: Attempt) -> None:
+    """Until every task is read to its end, a detach is asked for, or lost hosts are given up."""
+    stops: list[asyncio.Task[None]] = []
+    try:
+        await _until_over(attempt, stops)
+    finally:
+        for task in stops:
+            task.cancel()
+        await asyncio.gather(*stops, return_exceptions=True)
+    _raise_bugs(stops)
+
+
+async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None:
+    """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
+    known, requests, turns, begun = attempt.known, attempt.run.requests, Turns(), attempt.stops_before
+    while not (known.settled or attempt.watch.broken or requests.detach):
+        if known.lost_longer_than(_patience(attempt)) and not _others_end(attempt):
+            for host in known.lost_hosts:
+                attempt.hosts[host].patience = 0.0
+            break
+        if attempt.run.deadline is not None and attempt.clock() >= attempt.run.deadline and known.stop_began is None:
+            attempt.run.requests.ask_stop("timeout", exit=ExitCode.TIMEOUT)
+        if requests.stop is None:
+            _stop_by_itself(attempt)
+        if requests.count > begun and requests.stop is not None:
+            begun = requests.count
+            stops.append(asyncio.create_task(_stop(attempt, requests.stop, requests.grace)))
+        await _wait_for_change(attempt)
+        if known.stop_began is None and attempt.clock() - known.waited_at > AFTER_ROOM:
+            for silence in attempt.silences.news(attempt.state, attempt.clock()):
+                await attempt.emit(silence)
+            if turns.due(attempt.clock(), quiet=any(rank.quiet for rank in attempt.state.ranks.values())):
+                stops.append(asyncio.create_task(tell_network(attempt)))
+        _raise_bugs(stops)
+
+
+def _others_end(attempt: Attempt) -> bool:
+    """Whether hosts out of reach are not given up yet, since ranks elsewhere are to end first: stopped with their grace
+    like by any other stop, and read to their end, before anything of them is removed.
+    """
+    known = attempt.known
+    if all(t.over or t.task.host in known.lost_hosts for t in known.tracks.values()):
+        return False
+    if known.stop_began is not None:
+        return attempt.clock() < known.stop_began + attempt.run.requests.grace + TO_END
+    if attempt.recorded is not None:
+        return not known.lost_longer_than(attempt.run.limits.lost)  # their logs are being read
+    if attempt.run.requests.stop is None:
+        attempt.run.requests.ask_stop("lost", exit=ExitCode.CONTACT_LOST)
+    return True
+
+
+def _stop_by_itself(attempt: Attempt) -> None:
+    """Ask for the stops that the plan asks for: at a failure, and once nothing is waited for any more."""
+    known = attempt.known
+    if attempt.recorded is not None:
+        return
+    if known.verdict().over_limit:
+        if known.live_tasks():
+            attempt.run.requests.ask_stop("max_duration", exit=ExitCode.TIMEOUT)
+    elif known.failed and attempt.plan.on_fail == "stop":
+        attempt.run.requests.ask_stop("failure", exit=ExitCode.RANK_FAILED)
+    elif known.done_at is not None and known.live_tasks():
+        attempt.run.requests.ask_stop("done", exit=ExitCode.OK)
+
+
+def _patience(attempt: Attempt) -> float:
+    """How long a lost host is waited for: less once the run is being stopped anyway."""
+    if attempt.recorded is not None:
+        return min(attempt.run.limits.lost, NEVER_MET)
+    if attempt.known.done_without:
+        return min(attempt.run.limits.lost, elastic.WAIT_FOR_LOST)
+    if attempt.known.stop_began is None:
+        return attempt.run.limits.lost
+    if attempt.known.only_unmet:  # a stop from elsewhere is pending there, and is said to be
+        return min(attempt.run.limits.lost, NEVER_MET)
+    return min(attempt.run.limits.lost, attempt.run.requests.grace + TO_END)
+
+
+async def _wait_for_change(attempt: Attempt) -> None:
+    waits = [asyncio.create_task(wait) for wait in (attempt.known.changed.wait(), attempt.run.requests.next())]
+    try:
+        await asyncio.wait(waits, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    attempt.known.changed.clear()
+
+
+async def _stop(attempt: Attempt, reason: StopReason, grace: float) -> None:
+    """Stop what still lives, on all hosts at once."""
+    if attempt.known.stop_began is None and not attempt.known.verdict().over_limit:
+        attempt.silences.ledger.look(attempt.state, attempt.clock())
+    attempt.known.stopped(Stop(attempt.clock(), STOP_CAUSES[reason], exit=int(attempt.run.requests.exit)))
+    await attempt.emit(StopAsked(attempt.clock(), reason, grace))
+    live = attempt.known.live_tasks()
+    word = StopWord(attempt.run.stopped_as, STOP_CAUSES[reason], int(attempt.run.requests.exit), grace)
+    said = word if reason in SAID else None
+    results = await asyncio.gather(
+        *(_stop_on(h, [t for t in h.tasks if t.index in live], grace, said) for h in attempt.hosts.values()),
+        return_exceptions=True,
+    )
+    for host, result in zip(attempt.hosts, results, strict=True):
+        if isinstance(result, DistuiError):
+            await attempt.notice("warning", f"can't stop: {result.message}", host)
+        elif isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
+            raise result
+
+
+async def _stop_on(host: HostRun, tasks: list[Task], grace: float, said: StopWord | None) -> None:
+    if said is not None and tasks:
+        with contextlib.suppress(DistuiError, TimeoutError):
+            async with asyncio.timeout(SAY_SECONDS):
+                await host.notes.say_stopped(said)
+    await host.stop(tasks, grace)
+
+
+def _raise_bugs(stops: Iterable[asyncio.Task[None]]) -> None:
+    """Raise what made a stop fail: hosts' errors are told by the stop itself, so this is a bug."""
+    for task in stops:
+        if task.done() and not task.cancelled():
+            task.result()

@@ -1,0 +1,176 @@
+"""Leaving nothing: containers by label, env files and the run's folder, the rendezvous file; then a second look."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+
+from distui.errors import DistuiError
+from distui.plan.labels import format_ranks
+from distui.plan.model import Task
+from distui.runs.attempt.attempt import Attempt
+from distui.runs.ending.conclude import Others, last_look
+from distui.runs.lines.events import PhaseBegun
+from distui.runs.task.host_run import HostRun
+
+LastLook = Callable[[HostRun, frozenset[int]], Awaitable[tuple[frozenset[int], tuple[str, ...]]]]
+"""Which tasks of a host are kept beside those that are known, and that in words."""
+
+REMOVE_SECONDS = 120.0
+"""How long one host may take to remove what it has of a run."""
+
+
+async def look(attempt: Attempt) -> None:
+    """See on all hosts which started tasks are gone before anything was removed from here."""
+
+    async def one(host: HostRun) -> None:
+        with contextlib.suppress(DistuiError, TimeoutError):
+            async with asyncio.timeout(REMOVE_SECONDS):
+                await host.look()
+
+    await asyncio.gather(*(one(host) for host in attempt.hosts.values()))
+
+
+async def clean_up(attempt: Attempt, elsewhere: Others, *, keep: bool) -> tuple[str, ...]:
+    """Remove what the run left on its hosts, but for its containers with `keep`, and but for those of tasks whose log
+    is not complete here, or `elsewhere`, or of which that is not known; returns what may still be there, in words.
+
+    Who stops a run that is recorded waits for no other reader's log.
+    """
+    unread = attempt.known.unread_tasks()
+    gone = {index for index in unread if attempt.known.tracks[index].phase == "removed"}
+    kept = [task for task in attempt.plan.tasks if task.index in unread - gone]
+    for task in attempt.plan.tasks:
+        if task.index in unread:
+            await attempt.notice("warning", _lost(task) if task.index in gone else _kept(attempt, task))
+    spared = await _keep_elsewhere(attempt, elsewhere.unread - unread)
+    unread |= spared
+    if keep:
+        unread = frozenset(t.index for t in attempt.plan.tasks)
+    await attempt.emit(PhaseBegun(attempt.clock(), "cleanup"))
+    await _remove_rendezvous(attempt)
+    unasked = frozenset() if keep or (attempt.run.adopted and attempt.run.removes_all) else elsewhere.unasked
+    left = await _on_all(attempt.hosts.values(), keep=unread, last=partial(_ask_again, attempt, unasked))
+    others = [task for task in attempt.plan.tasks if task.index in spared]
+    return (
+        *left,
+        *(f"{t.host}: {t.container}, kept for its log, which is not complete here" for t in kept),
+        *(f"{t.host}: {t.container}, kept for its log, which somebody else has not got" for t in others),
+    )
+
+
+async def _ask_again(
+    attempt: Attempt, unasked: frozenset[str], host: HostRun, keep: frozenset[int]
+) -> tuple[frozenset[int], tuple[str, ...]]:
+    """Before something is removed on a host that did not say who else reads the run: which other tasks are kept there,
+    and that in words. All of them, where it does not say now either, or somebody goes on reading.
+    """
+    if host.host not in unasked:
+        return frozenset(), ()
+    await host.link.session(give_up=host.patience)
+    seen, here = await last_look(attempt, host), frozenset(task.index for task in host.tasks)
+    here -= keep | {index for index in here if attempt.known.tracks[index].phase == "removed"}
+    spared = here & seen.unread if seen.known and not seen.others else here
+    for task in host.tasks:
+        if task.index in spared:
+            words = f"{_log_of(task)} may not be complete where somebody else reads it, so its container is kept"
+            await attempt.notice("warning", f"{words}: `distui stop {attempt.plan.run_id}` removes it")
+    tasks = [task for task in attempt.plan.tasks if task.index in spared]
+    return spared, tuple(
+        f"{t.host}: {t.container}, kept for its log, which somebody else may not have got" for t in tasks
+    )
+
+
+async def _keep_elsewhere(attempt: Attempt, tasks: frozenset[int]) -> frozenset[int]:
+    """Which of these, whose logs another reader has not got, are kept for that one; says so."""
+    if attempt.run.adopted and attempt.run.removes_all:
+        return frozenset()
+    for task in attempt.plan.tasks:
+        if task.index in tasks:
+            words = "is not complete where somebody else reads it, so its container is kept"
+            name = attempt.plan.run_id
+            text = f"{_log_of(task)} {words}: `distui stop {name}` there reads it again, here removes it"
+            await attempt.notice("warning", text)
+    return tasks
+
+
+def _log_of(task: Task) -> str:
+    ranks = f"rank{'s' * (len(task.ranks) != 1)} {format_ranks(task.ranks)}"
+    return f"the log of {ranks} on {task.host}"
+
+
+def _incomplete(task: Task) -> str:
+    return f"{_log_of(task)} is not complete here"
+
+
+def _lost(task: Task) -> str:
+    """The same for a task that somebody removed by then."""
+    return f"{_incomplete(task)}, and the rest of it is lost: its container was removed before it could be read"
+
+
+def _kept(attempt: Attempt, task: Task) -> str:
+    """What became of a task whose log could not be written or read to its end here, and how to get the log."""
+    name = task.labels["distui.run"]
+    log = attempt.known.tracks[task.index].log
+    what = f"`distui stop {name}` reads the rest"
+    if log.changed or log.lost_bytes:
+        what = f"`distui stop {name}` reads it again from its start"
+    elif log.error is not None:
+        what = f"free some space here, then {what}"
+    return (
+        f"{_incomplete(task)}, so its container is kept: {what} and removes it "
+        f"(`distui logs -t {name}` prints it from the host)"
+    )
+
+
+async def roll_back(attempt: Attempt) -> tuple[str, ...]:
+    """Undo a launch that failed part way: stop and remove every task that it may have started.
+
+    Only on hosts where it has the run's folder: on the others there is nothing of it, maybe another's run.
+    """
+    hosts = [host for host in attempt.hosts.values() if host.claim.taken]
+    if not hosts:
+        return ()
+    await attempt.emit(PhaseBegun(attempt.clock(), "cleanup", "undoing the start"))
+    await asyncio.gather(*(_kill_found(h) for h in hosts), return_exceptions=True)
+    if len(hosts) == len(attempt.hosts):  # else no rank of ours was started, and the file is another launch's
+        await _remove_rendezvous(attempt)
+    return await _on_all(hosts, keep=frozenset())
+
+
+async def _kill_found(host: HostRun) -> None:
+    found = {task.labels.task for task in await host.found()}
+    await host.stop([task for task in host.tasks if task.index in found], grace=0)
+
+
+async def _on_all(hosts: Iterable[HostRun], *, keep: frozenset[int], last: LastLook | None = None) -> tuple[str, ...]:
+    """Remove on every host at once; a host that can't be reached is named with what may be on it."""
+    results = await asyncio.gather(*(_remove(h, keep, last) for h in hosts))
+    return tuple(words for left in results for words in left)
+
+
+async def _remove(host: HostRun, keep: frozenset[int], last: LastLook | None) -> tuple[str, ...]:
+    try:
+        async with asyncio.timeout(REMOVE_SECONDS):
+            more, words = await last(host, keep) if last is not None else (frozenset(), ())
+            return (*await host.remove(keep=keep | more), *words)
+    except DistuiError as exc:
+        names = ", ".join(t.name for t in host.tasks)
+        return (f"{host.host}: may still have {names} ({exc.message})",)
+    except TimeoutError:
+        names = ", ".join(t.name for t in host.tasks)
+        return (f"{host.host}: may still have {names} (removing took more than {REMOVE_SECONDS:.0f} s)",)
+
+
+async def _remove_rendezvous(attempt: Attempt) -> None:
+    """The `file` rendezvous stays behind when ranks are killed, and would break the next run that met it (LAB 3)."""
+    path = attempt.plan.rendezvous_host_path
+    if path is None:
+        return
+    first = attempt.hosts[attempt.plan.tasks[0].host]
+    try:
+        await first.remove_file(path)
+    except DistuiError as exc:
+        await attempt.notice("warning", f"can't remove {path}: {exc.message}", first.host)

@@ -1,0 +1,264 @@
+"""One verdict for all who follow a run: the first who is done with it records how it ended, everybody else gives that.
+
+It is on the disk here and on the run's hosts before anything is removed there, so that a clean-up which is killed is
+finished by whoever comes next, here or on another machine, and its verdict is the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from distui.errors import DistuiError
+from distui.runs.attempt.attempt import Attempt
+from distui.runs.hosts.readers import Act, Visit
+from distui.runs.lines.events import FailureFound, RunEnded
+from distui.runs.store.end_record import FINAL, EndRecord, keep_here, read_record, record_of, recorded_here
+from distui.runs.task.host_run import HostRun
+
+MARK_SECONDS = 20.0
+"""How often the mark of a reader is touched; one that is a minute old counts for nothing."""
+
+VISIT_SECONDS = 10.0
+"""How long one host is waited for when all are visited: on the others marks would grow old meanwhile."""
+
+RECORD_SECONDS = 20.0
+"""How long one host is waited for that writes the verdict: its disk may be slow to sync."""
+
+OFFER_SECONDS = 3 * RECORD_SECONDS
+"""How long hosts that answered are offered the verdict one after another, until one has taken it."""
+
+OTHERS_SECONDS = 15.0
+"""How long those who still read the logs elsewhere are waited for, before the containers are removed."""
+
+LEAVE_SECONDS = 2.0
+"""How long hosts are waited for by somebody who was asked to leave."""
+
+LOOK_SECONDS = 0.3
+
+
+async def recall(attempt: Attempt) -> None:
+    """For a run that is taken up: learn whether it has ended already, and how; then its logs are read on, no more."""
+    record = recorded_here(attempt.run.stored, attempt.token) or await _on_hosts(attempt)
+    if record is None:
+        return
+    attempt.recorded = record
+    attempt.watch.ended_before()
+    await _say(attempt, record)
+    for host in attempt.hosts.values():
+        for task in host.tasks if host.host not in attempt.known.unmet else ():
+            track = attempt.known.tracks[task.index]
+            if track.unseen:
+                await attempt.watch.ends.removed(track)
+            elif task.index not in host.ids:
+                track.phase = "removed"
+    keep_here(attempt.run.stored, record)
+
+
+async def _say(attempt: Attempt, record: EndRecord) -> None:
+    """The ranks and the failure as they were when the run ended."""
+    for rank in record.ranks:
+        await attempt.emit(replace(rank, at=attempt.clock()))
+    if record.ended.failure is not None:
+        await attempt.emit(FailureFound(attempt.clock(), record.ended.failure))
+
+
+async def conclude(attempt: Attempt, ended: RunEnded) -> RunEnded | None:
+    """Record that the run ended so, here and on its hosts; returns how it did: as who was first recorded it.
+
+    What may yet become known is not recorded. None when we are asked to leave before somebody who knows more than we do
+    has said whether it succeeded.
+    """
+    record = None
+    if ended.outcome == "succeeded" and attempt.plan.unchecked:
+        await _checked_elsewhere(attempt)
+        if attempt.run.requests.detach:
+            await _leave(attempt)
+            return None
+    if ended.outcome in FINAL or (ended.outcome == "unknown" and _nothing_more(attempt)):
+        names = attempt.plan.secret_names
+        record = record_of(attempt.token, attempt.plan.owner, attempt.run.mask.event(ended), attempt.state, names)
+        record = await _write_on_hosts(attempt, record) or record
+    else:
+        record = await _on_hosts(attempt)
+    if record is None:
+        await _visits(attempt, "leave")
+        return ended
+    attempt.recorded = record
+    if not keep_here(attempt.run.stored, record):
+        text = f"can't write {attempt.run.stored.path}: how the run ended is not recorded here"
+        await attempt.notice("warning", text)
+    return replace(record.ended, log_dir=ended.log_dir)
+
+
+def _nothing_more(attempt: Attempt) -> bool:
+    """Whether all there is of the run is read or was removed: who comes later can't know more."""
+    known = attempt.known
+    return not known.unmet and not known.unfound and all(track.over for track in known.tracks.values())
+
+
+async def concluded(attempt: Attempt, record: EndRecord) -> RunEnded:
+    """The end of a run that had ended before it was taken up: nobody is kept from its containers by us any more."""
+    await _visits(attempt, "leave")
+    return replace(record.ended, log_dir=str(attempt.run.stored.log_dir))
+
+
+async def _write_on_hosts(attempt: Attempt, record: EndRecord) -> EndRecord | None:
+    """Offer it to the hosts: the first that answers decides whose it is, and the others are given that one.
+
+    Hosts that hang cost the same as one that does: all are asked first, side by side, and those that don't answer are
+    offered nothing; for those that hang only afterwards there is a time in all.
+    """
+    visits = await _visits(attempt, "look")
+    hosts = [host for host, seen in zip(attempt.hosts.values(), visits, strict=True) if seen.ours]
+    found: EndRecord | None = None
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(OFFER_SECONDS):
+            while hosts and found is None:
+                found = await _write(attempt, hosts.pop(0), record)
+    if found is None:
+        return None
+    others = await asyncio.gather(*(_write(attempt, host, found) for host in hosts))
+    return next((other for other in others if other is not None and other != found and other != record), found)
+
+
+async def _write(attempt: Attempt, host: HostRun, record: EndRecord) -> EndRecord | None:
+    with contextlib.suppress(DistuiError, TimeoutError):
+        async with asyncio.timeout(RECORD_SECONDS):
+            if host.link.is_up and _may_have(attempt, host):
+                return _read_on_host(
+                    attempt, await host.notes.record(attempt.run.reader, record.text(attempt.plan.run_id))
+                )
+    return None
+
+
+def _read_on_host(attempt: Attempt, text: str) -> EndRecord | None:
+    """What is written there, without values of secrets: whoever wrote it may not have known them."""
+    record = read_record(text, attempt.token)
+    return None if record is None else replace(attempt.run.mask.event(record), token=record.token)
+
+
+async def _on_hosts(attempt: Attempt) -> EndRecord | None:
+    """The verdict that somebody has written on a host."""
+    told = (_read_on_host(attempt, seen.verdict) for seen in await _visits(attempt, "look"))
+    return next((record for record in told if record is not None), None)
+
+
+def _may_have(attempt: Attempt, host: HostRun) -> bool:
+    """Whether the host may have a folder of this launch."""
+    return bool(attempt.token) and (attempt.run.adopted or host.claim.taken)
+
+
+async def visited(attempt: Attempt, host: HostRun, act: Act = "look", tasks: Iterable[int] = ()) -> Visit:
+    """Do this in the run's folder on a host, where that may be there."""
+    if not _may_have(attempt, host):
+        return Visit(ours=False)
+    with contextlib.suppress(DistuiError, TimeoutError):
+        async with asyncio.timeout(VISIT_SECONDS):
+            if host.link.is_up:
+                return await host.notes.visit(attempt.run.reader, act, tasks)
+    return Visit(ours=False, known=False)
+
+
+async def _visits(attempt: Attempt, act: Act, tasks: Mapping[str, Iterable[int]] | None = None) -> list[Visit]:
+    """Do this in the run's folder on every host that answers, or on those that have some of `tasks`."""
+    hosts = [host for host in attempt.hosts.values() if tasks is None or host.host in tasks]
+    return await asyncio.gather(*(visited(attempt, host, act, (tasks or {}).get(host.host, ())) for host in hosts))
+
+
+@contextlib.asynccontextmanager
+async def reading(attempt: Attempt) -> AsyncIterator[None]:
+    """While the block runs, others see on the hosts that the run is read here, and leave its containers."""
+    marking = asyncio.create_task(_mark(attempt))
+    try:
+        yield
+    finally:
+        marking.cancel()
+        await asyncio.gather(marking, return_exceptions=True)
+        if attempt.run.requests.detach and not attempt.known.settled:
+            await _leave(attempt)
+
+
+async def _leave(attempt: Attempt) -> None:
+    """Take our mark away where that is done in a moment; elsewhere it grows old."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LEAVE_SECONDS):
+            await _visits(attempt, "leave")
+
+
+async def _mark(attempt: Attempt) -> None:
+    while True:
+        await _visits(attempt, "mark")
+        await asyncio.sleep(MARK_SECONDS)
+
+
+async def say_unread(attempt: Attempt) -> None:
+    """Leave word of logs that are not complete here: whoever else cleans up leaves their containers.
+
+    Before our mark is taken away: until then they wait for us.
+    """
+    unread = attempt.known.unread_tasks()
+    tasks = {h.host: [task.index for task in h.tasks if task.index in unread] for h in attempt.hosts.values()}
+    await _visits(attempt, "unread", {host: found for host, found in tasks.items() if found})
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """What is known of those who read a run elsewhere, once they were waited for."""
+
+    unread: frozenset[int] = frozenset()
+    """Tasks whose logs they have not got all the same."""
+    unasked: frozenset[str] = frozenset()
+    """Hosts that did not say."""
+
+
+async def others_done(attempt: Attempt) -> Others | None:
+    """Wait for those who still read the run from elsewhere: what is removed they could not read.
+
+    None when we are asked to leave while they read, or while a host does not say.
+    """
+    visits = await _until(attempt, lambda visits: not _read(visits))
+    if visits is None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                visits = await _visits(attempt, "look")
+        if visits is None or _read(visits):
+            return None
+    known = {host for host, seen in zip(attempt.hosts, visits, strict=False) if seen.known}
+    return Others(frozenset(index for seen in visits for index in seen.unread), frozenset(attempt.hosts) - known)
+
+
+async def last_look(attempt: Attempt, host: HostRun) -> Visit:
+    """Who reads the run on a host that did not say before: they are waited for now, as those on the others were."""
+    seen = Visit(ours=False, known=False)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(OTHERS_SECONDS):
+            while (seen := await visited(attempt, host)).others:  # noqa: ASYNC110 - it waits for files elsewhere
+                await asyncio.sleep(LOOK_SECONDS)
+    return seen
+
+
+async def _checked_elsewhere(attempt: Attempt) -> None:
+    """Let whoever reads it too be first to say that it succeeded: here not all that its job asks for is known."""
+    await _until(attempt, lambda visits: not _read(visits) or any(seen.verdict for seen in visits))
+
+
+async def _until(attempt: Attempt, done: Callable[[Iterable[Visit]], bool]) -> list[Visit] | None:
+    requests = attempt.run.requests
+    return await requests.unless(lambda: requests.detach, _looks(attempt, done))
+
+
+async def _looks(attempt: Attempt, done: Callable[[Iterable[Visit]], bool]) -> list[Visit]:
+    """What was seen last: when it is `done`, or after OTHERS_SECONDS; nothing where one look took longer."""
+    visits: list[Visit] = []
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(OTHERS_SECONDS):
+            while not done(visits := await _visits(attempt, "look")):  # noqa: ASYNC110 - it waits for files elsewhere
+                await asyncio.sleep(LOOK_SECONDS)
+    return visits
+
+
+def _read(visits: Iterable[Visit]) -> bool:
+    return any(seen.others for seen in visits)

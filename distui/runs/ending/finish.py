@@ -1,0 +1,139 @@
+"""The end of a run that was followed, or of its newest attempt: clean up the hosts, then the outcome and exit code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from distui.errors import ExitCode
+from distui.runs.attempt.attempt import Attempt
+from distui.runs.attempt.steps import LaunchRefused
+from distui.runs.ending.circumstances import note_silences, with_network
+from distui.runs.ending.cleanup import clean_up, look
+from distui.runs.ending.conclude import conclude, concluded, others_done, say_unread
+from distui.runs.ending.next_attempt import why_last
+from distui.runs.ending.review import Review, review
+from distui.runs.hosts.stop_word import stop_by
+from distui.runs.lines.events import Failure, RunEnded, RunOutcome
+from distui.runs.verdict.evidence import Stop
+from distui.runs.verdict.outcome import Verdict
+from distui.whole import whole
+
+
+async def finish(attempt: Attempt) -> RunEnded:
+    """Everything is read: record the verdict, and only then clean up the hosts.
+
+    Who is asked to leave while others still read the run leaves the clean-up to them, or to whoever comes next.
+    """
+    end: RunEnded | None
+    if attempt.recorded is None:
+        judged = await _judged(attempt)
+        keep = _keeps(attempt) and not _retried(attempt, judged)
+        await say_unread(attempt)
+        end = await conclude(attempt, judged)
+        if end is None:
+            return left(attempt)
+    else:
+        await say_unread(attempt)
+        keep, end = _keeps(attempt), await concluded(attempt, attempt.recorded)
+    others = await others_done(attempt)
+    if others is None:
+        words = f"{attempt.plan.run_id} has ended; what it has on its hosts is left there: `distui stop` removes it"
+        await attempt.notice("warning", words)
+        return left(attempt)
+    keep = keep and attempt.run.stored.stop_asked() is None  # whoever stops it meanwhile wants nothing kept
+    return replace(end, at=attempt.clock(), leftovers=await clean_up(attempt, others, keep=keep))
+
+
+def _keeps(attempt: Attempt) -> bool:
+    """Whether ended containers stay: until `distui stop` asks for the end of the run."""
+    return attempt.run.keep and not attempt.run.requests.keep_over
+
+
+def _retried(attempt: Attempt, end: RunEnded) -> bool:
+    """Whether another attempt follows this one, which failed."""
+    return end.outcome == "failed" and why_last(attempt, end.failure) is None
+
+
+async def _judged(attempt: Attempt) -> RunEnded:
+    """How the run has ended, from all that is known of it."""
+    await _learn(attempt)
+    verdict = attempt.known.verdict()
+    looked = await review(attempt) if verdict.outcome == "succeeded" else Review()
+    failure = verdict.failure if verdict.failure is not None and _tells(verdict) else looked.failure
+    failure, around = await with_network(attempt, failure)
+    await attempt.watch.judged_ends.tell_all(verdict)
+    await attempt.watch.judged_ends.announce(failure)
+    if failure is not None and failure.unsure:
+        await attempt.notice("warning", f"who was first is uncertain: {failure.unsure}")
+    if missing := attempt.known.unfound:
+        why = "never started, removed, or on hosts that did not answer or are not known here"
+        text = f"{missing} of the run's tasks were not found: {why}"
+        await attempt.notice("warning", text)
+    outcome, code = verdict.outcome, verdict.exit
+    if outcome == "succeeded" and looked.failure is not None:
+        outcome, code = "failed", ExitCode.RANK_FAILED
+    return ended(attempt, outcome, code, failure=failure, warnings=(*looked.warnings, *verdict.odd, *around))
+
+
+def _tells(verdict: Verdict) -> bool:
+    """Whether the failure says something about the run: one may go on, and end well, without some of its nodes."""
+    return verdict.failed or verdict.outcome == "failed"
+
+
+async def _learn(attempt: Attempt) -> None:
+    """What is not known yet and can be asked now: who stopped the run, what was removed or restarted."""
+    known = attempt.known
+    known.all_in, known.unfound = True, _unfound(attempt)
+    asked_here = attempt.run.requests.stop is not None or known.stopped_by
+    if not asked_here and (word := await attempt.watch.hosts.stopped_elsewhere()):
+        ends = [track.end for track in known.tracks.values() if track.end is not None]
+        known.stopped(stop_by(word, ends) or Stop(attempt.clock(), "elsewhere", word.who))
+    await look(attempt)
+    known.missed(index for host in attempt.hosts.values() for index in host.missing)
+    await attempt.watch.judged_ends.ask_boots()
+    note_silences(attempt)
+
+
+def ended(
+    attempt: Attempt,
+    outcome: RunOutcome,
+    code: int,
+    *,
+    failure: Failure | None = None,
+    leftovers: tuple[str, ...] = (),
+    warnings: tuple[str, ...] = (),
+) -> RunEnded:
+    """The run's last event, as things stand now."""
+    return RunEnded(
+        at=attempt.clock(),
+        outcome=outcome,
+        exit=int(code),
+        failure=failure,
+        log_dir="" if outcome == "launch_failed" else str(attempt.run.stored.log_dir),
+        leftovers=leftovers,
+        took=max(0.0, (attempt.known.ended_at or attempt.clock()) - attempt.run.began),
+        progress=attempt.state.progress,
+        attempt=attempt.plan.attempt,
+        attempts=attempt.plan.attempts,
+        warnings=warnings,
+    )
+
+
+def left(attempt: Attempt) -> RunEnded:
+    """Nobody here waits for the run any longer; whoever asked for a stop before gets the exit code of that."""
+    return ended(attempt, "detached", attempt.run.requests.exit if attempt.run.requests.stop == "user" else ExitCode.OK)
+
+
+def refused(attempt: Attempt, refusal: LaunchRefused) -> RunEnded:
+    """The end of a launch that was refused and undone."""
+    stopped = refusal.exit_code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED)
+    if not stopped and attempt.state.past:  # the run did run, and failed
+        end = ended(attempt, "failed", ExitCode.RANK_FAILED, leftovers=refusal.leftovers)
+        return replace(end, failure=attempt.state.past[-1].failure)
+    return ended(attempt, "stopped" if stopped else "launch_failed", refusal.exit_code, leftovers=refusal.leftovers)
+
+
+def _unfound(attempt: Attempt) -> int:
+    """Tasks of an adopted run that no host which answered knows of, by the number its labels give."""
+    told = whole(attempt.plan.tasks[0].labels.get("distui.tasks", ""))
+    return max(0, (told or 0) - len(attempt.plan.tasks))

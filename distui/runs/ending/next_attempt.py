@@ -1,0 +1,120 @@
+"""Attempts of a run: whether one that failed is followed by another, and how the next one begins.
+
+Attempts are begun only by the controller that started the run: it alone has the job and the secrets' values. What
+is retried is a run that ran and failed. Not retried is what would fail the same way again (a command that can't be
+executed) and what somebody wanted (a stop, a limit).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from distui.plan.model import RunPlan
+from distui.plan.serialize import to_json
+from distui.runs.attempt.attempt import Attempt
+from distui.runs.attempt.replan import Again, NextAttempt
+from distui.runs.lines.events import AttemptEnded, Failure, RunEnded
+
+OWN_STOPS = frozenset({"failure", "done"})
+"""Stops that nobody asked for: at a failure, and of tasks that outlive the one whose end is the run's."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
+
+NEVER_RAN = frozenset({125, 126, 127})
+"""Exit statuses of an engine or shell that could not start the command: the next attempt would end the same way."""
+
+
+def pause_before(number: int) -> float:
+    """Seconds of rest before an attempt: 2, 4, 8 ... up to 60, so that a host in trouble is not hammered."""
+    return float(min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(number - 2, 10)))
+
+
+def why_last(attempt: Attempt, failure: Failure | None) -> str | None:
+    """Why the attempt that has just failed is the last one, in words; "" where no more were asked for.
+
+    None when another one is due.
+    """
+    plan, requests = attempt.plan, attempt.run.requests
+    if plan.attempt >= plan.attempts or requests.stop not in (None, *OWN_STOPS):
+        return ""
+    if attempt.run.planner is None:
+        return "only the distui that started the run begins the next attempt"
+    if requests.detach:
+        return "no further attempt is begun without a distui that stays"
+    if failure is not None and failure.exit in NEVER_RAN:
+        return "the command can't be executed, so no further attempt is made"
+    if _no_time_left(attempt, pause_before(plan.attempt + 1)):
+        return "the time limit leaves no room for another attempt"
+    return None
+
+
+def _no_time_left(attempt: Attempt, pause: float) -> bool:
+    """Whether a limit (`--timeout`, what is left of `max_duration`) falls into the pause before the next attempt."""
+    deadline, limit = attempt.run.deadline, attempt.plan.max_duration
+    if deadline is not None and attempt.clock() + pause >= deadline:
+        return True
+    return limit is not None and attempt.clock() - attempt.began + pause >= limit
+
+
+async def next_attempt(attempt: Attempt, ended: RunEnded) -> Attempt | RunEnded:
+    """The attempt that follows one which has `ended`, ready to be launched; otherwise the end of the run."""
+    planner = await _planner(attempt, ended)
+    if planner is None:
+        return ended
+    requests, number = attempt.run.requests, attempt.plan.attempt + 1
+    pause, kept_in = pause_before(number), str(attempt.run.stored.attempt(number - 1).log_dir)
+    await attempt.emit(AttemptEnded(attempt.clock(), number - 1, attempt.plan.attempts, ended.failure, pause, kept_in))
+    if requests.stop in OWN_STOPS:
+        requests.withdraw_stop()  # it was of the attempt that is over
+    async with requests.watching(attempt.run.stored):
+        following = await requests.unless(
+            lambda: requests.stop is not None or requests.detach, _planned(attempt, planner, pause)
+        )
+    if requests.stop is not None:
+        # How the attempt ended is recorded: a stop of what does not run changes no verdict.
+        words = f"attempt {number} is not begun: the run was stopped, and ends as attempt {number - 1} did"
+        await attempt.notice("warning", words)
+    elif requests.detach:
+        await attempt.notice("warning", f"attempt {number} is not begun without a distui that stays")
+    elif following is not None and await _set_aside(attempt, following.plan):
+        return await attempt.followed_by(following)
+    return replace(ended, at=attempt.clock())
+
+
+async def _planner(attempt: Attempt, ended: RunEnded) -> Again | None:
+    """What plans the next attempt; None when `ended` is how the run ends."""
+    why = why_last(attempt, ended.failure) if ended.outcome == "failed" else ""
+    if why is None and ended.leftovers:
+        why = "not everything could be removed, so no further attempt is made"
+    if why:
+        await attempt.notice("warning", f"attempt {attempt.plan.attempt} of {attempt.plan.attempts} failed; {why}")
+    return attempt.run.planner if why is None else None
+
+
+async def _planned(attempt: Attempt, planner: Again, pause: float) -> NextAttempt | None:
+    """The next attempt, planned after the pause: a host may be on its way back. None, said why, without a plan."""
+    await asyncio.sleep(pause)
+    number = attempt.plan.attempt + 1
+    found = await planner(number, attempt.clock() - attempt.run.began)
+    if isinstance(found, NextAttempt):
+        return found
+    reasons = "; ".join(map(str, found.problems))
+    await attempt.notice("error", f"there is no plan for attempt {number}: {reasons}")
+    return None
+
+
+async def _set_aside(attempt: Attempt, plan: RunPlan) -> bool:
+    """Move what is recorded of the attempt that has ended out of the way and record the next one's plan.
+
+    False, with the reason said, when that can't be written here.
+    """
+    stored = attempt.run.stored
+    try:
+        stored.set_aside(attempt.plan.attempt)
+        stored.write_plan(to_json(plan))
+    except OSError as exc:
+        text = f"can't write {stored.path}: {exc.strerror}; attempt {plan.attempt} is not begun"
+        await attempt.notice("error", text)
+        return False
+    return True

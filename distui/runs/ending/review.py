@@ -1,0 +1,200 @@
+"""The last look at a run that seems to have succeeded, while its logs are here and its containers still there.
+
+Exit status 0 is not yet success: what the job asks for (`success`, `same`) must be so, and what looks wrong is said.
+The rules are pure (`verdict/success.py`, `verdict/drift.py`); here is what they go by: the ends of the log files, and
+whether a file is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from distui.errors import DistuiError
+from distui.files import last_bytes
+from distui.patterns import LimitedPattern
+from distui.plan.model import RunPlan, Task
+from distui.runs.attempt.attempt import Attempt
+from distui.runs.lines.events import Failure
+from distui.runs.lines.text import safe, text_of
+from distui.runs.store.runs import StoredRun
+from distui.runs.task.host_run import HostRun
+from distui.runs.verdict.drift import Drift, Said, compared
+from distui.runs.verdict.success import LastWords, Looked, suspicions, unmet
+
+READ_BYTES = 16 << 20
+"""Of a longer log only its end is looked at."""
+READ_CHARS = 4096
+"""Of a longer line only this much."""
+TAIL_LINES = 200
+FILE_SECONDS = 30.0
+"""How long a host is asked for a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What came of it: words that belong to the result, and the failure when the run did not do what it was to do."""
+
+    warnings: tuple[str, ...] = ()
+    failure: Failure | None = None
+
+
+async def review(attempt: Attempt) -> Review:
+    """Look at the end of a run whose tasks all ended well. Its hosts are asked for `success.file` only."""
+    plan = attempt.plan
+    on, asked, errors = await _file_on(attempt) if plan.success and plan.success.file else (None, (), {})
+    well = [t.task for t in attempt.known.tracks.values() if t.end is not None and t.end.code == 0 and not t.end.oom]
+    read = await asyncio.to_thread(_read, plan, attempt.run.stored, well)
+    looked = Looked(read.regex, read.given_up, on, asked, errors, _seconds(attempt))
+    reasons = unmet(plan.success, looked) if plan.success is not None else ()
+    warnings = tuple(safe(words) for words in (*read.warnings, *_unchecked(plan)))
+    return Review(warnings, _failure(attempt, reasons, read.drift))
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What the log files say."""
+
+    regex: bool | None
+    given_up: str
+    drift: Drift
+    warnings: tuple[str, ...]
+
+
+def _read(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> _Read:
+    """In a thread of its own: logs are long. `well` are the tasks that ended with status 0, and were not stopped."""
+    ranks = [(rank, task) for task in plan.tasks for rank in task.ranks]
+    logs = [stored.rank_log(rank) for rank, _ in ranks] + [stored.node_log(task.index) for task in plan.tasks]
+    regex = plan.success.regex if plan.success is not None else None
+    pattern = LimitedPattern(regex) if regex else None
+    found = _matches(pattern, logs) if pattern is not None else None
+    drift, gave_up = _drift(plan, stored, well) if plan.same else (Drift(), "")
+    warnings = (
+        *suspicions([*_last_words(plan, stored, well)]),
+        *_no_progress(plan, stored),
+        *([drift.warning] if drift.warning else []),
+        *([gave_up] if gave_up else []),
+    )
+    return _Read(found, pattern.given_up if pattern is not None else "", drift, warnings)
+
+
+def _lines(path: Path, most: int = READ_BYTES) -> list[str]:
+    """The last lines of a log, without what steers a terminal; none where there is no log."""
+    try:
+        data, whole = last_bytes(path, most)
+    except OSError:
+        return []
+    lines = data.splitlines()
+    return [safe(text_of(line[:READ_CHARS])) for line in (lines if whole else lines[1:])]
+
+
+def _matches(pattern: LimitedPattern[str], logs: Iterable[Path]) -> bool:
+    return any(pattern.first(_lines(path)[::-1]) is not None for path in logs)
+
+
+def _last_words(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> Iterator[LastWords]:
+    for task in well:
+        for rank in task.ranks:
+            lines = _lines(stored.rank_log(rank), 1 << 16)[-TAIL_LINES:]
+            yield LastWords(rank, task.host, lines, plan.rank_names.get(rank, ""))
+        yield LastWords(None, task.host, _lines(stored.node_log(task.index), 1 << 16)[-TAIL_LINES:])
+
+
+def _no_progress(plan: RunPlan, stored: StoredRun) -> Iterator[str]:
+    """That the first rank printed lines, and none of them was progress."""
+    rank = min((rank for task in plan.tasks for rank in task.ranks), default=None)
+    if not plan.progress or rank is None:
+        return
+    pattern = LimitedPattern(plan.progress)
+    lines = _lines(stored.rank_log(rank))
+    if pattern.first(lines[::-1]) is None and not pattern.given_up:
+        said = f"none of the {len(lines)} lines of" if lines else "no line at all came from"
+        yield f"{said} rank {rank} matched `progress` {plan.progress!r}" if lines else f"{said} rank {rank}"
+
+
+def _drift(plan: RunPlan, stored: StoredRun, well: Sequence[Task]) -> tuple[Drift, str]:
+    """What the ranks must print alike, compared; and why that could not be done, in words."""
+    assert plan.same is not None
+    pattern = LimitedPattern(plan.same)
+    last = {rank: _last(pattern, stored.rank_log(rank)) for task in well for rank in _trains(plan, task)}
+    if pattern.given_up:
+        return Drift(), f"`same` could not be compared: {plan.same!r} {pattern.given_up}"
+    return compared(last), ""
+
+
+def _trains(plan: RunPlan, task: Task) -> Sequence[int]:
+    """The ranks of a task that is a replica: parameter servers and evaluators are none."""
+    return () if plan.done_when is not None and task.role in ("ps", "evaluator") else task.ranks
+
+
+def _last(pattern: LimitedPattern[str], log: Path) -> Said | None:
+    found = pattern.first(_lines(log)[::-1])
+    if found is None:
+        return None
+    words = found[1].group(0) or ""
+    try:
+        return Said(found[1].group(1) or "", words)
+    except IndexError:
+        return Said(words, words)
+
+
+async def _file_on(attempt: Attempt) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, str]]:
+    """Hosts that have the file `success` asks for, hosts that were asked, and why one could not tell."""
+    plan = attempt.plan
+    assert plan.success is not None and plan.success.file is not None
+    path = plan.success.file
+    answers = await asyncio.gather(*(_has_file(attempt.hosts[t.host], t, path) for t in plan.tasks))
+    pairs = list(zip(plan.tasks, answers, strict=True))
+    found = dict.fromkeys(t.host for t, answer in pairs if answer is True)
+    return tuple(found), plan.hosts, {t.host: answer for t, answer in pairs if isinstance(answer, str)}
+
+
+_COPIED = 'case "$("$@" 2>/dev/null | dd bs=1 skip=257 count=5 2>/dev/null)" in ustar) exit 0 ;; esac; exit 1'
+"""Whether the engine copies something out of a container that has ended: the head of a tar archive says so."""
+
+
+async def _has_file(host: HostRun, task: Task, path: str) -> bool | str:
+    """Whether a task that has ended sees this path; in words why that is not known."""
+    argv: tuple[str, ...] = ("test", "-e", path)
+    try:
+        if task.engine != "process":
+            argv = ("sh", "-c", _COPIED, "sh", *task.engine_command, "cp", f"{await host.ref(task)}:{path}", "-")
+        done = await host.link.run(argv, timeout=FILE_SECONDS, idempotent=True, give_up=FILE_SECONDS)
+    except DistuiError as exc:
+        return exc.message
+    return done.ok
+
+
+def _seconds(attempt: Attempt) -> float | None:
+    """From the start of the first task to the end of the last; None where nobody knows when that was."""
+    tracks = list(attempt.known.tracks.values())
+    begun = [t.started_at for t in tracks if t.started_at is not None] or [attempt.began] * (not attempt.run.adopted)
+    return max(t.exit_at for t in tracks) - min(begun) if begun else None
+
+
+def _unchecked(plan: RunPlan) -> Iterator[str]:
+    if plan.unchecked:
+        keys = " and ".join(f"`{key}`" for key in plan.unchecked)
+        yield f"{keys} of the job was not looked at: its regular expression is known where the run was started"
+
+
+def _failure(attempt: Attempt, reasons: Sequence[str], drift: Drift) -> Failure | None:
+    """Exit status 0 of all, and all the same no success: why, and where one rank is to blame, which."""
+    words = [f"`same`: {drift.words}"] if drift.words else []
+    if not reasons and not words:
+        return None
+    hint = "compare their logs; what differs most often are data, seeds or weights that were not broadcast"
+    rank = drift.odd[0] if drift.odd and not reasons else None
+    task = next((t for t in attempt.plan.tasks if rank in t.ranks), None) if rank is not None else None
+    return Failure(
+        rank=rank,
+        host=task.host if task is not None else "",
+        exit=0,
+        words=safe("ended with exit 0, but " + "; ".join([*reasons, *words])),
+        cause="the replicas do not hold the same" if drift.words and not reasons else "`success` of the job is not met",
+        hint=hint if drift.words and not reasons else "",
+        at=max(t.exit_at for t in attempt.known.tracks.values()),
+        name=attempt.plan.rank_names.get(rank, "") if rank is not None else "the run",
+    )

@@ -1,0 +1,298 @@
+"""One docker container's log and end, exactly once across lost connections and restarts of dockerd (FOLLOW §4-5)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import replace
+from urllib.parse import quote
+
+from distui.runs.follow.feed import EngineDown, Feed, Stream, get_json
+from distui.runs.follow.followed import Drained, Emit, Exited, FollowTarget, Note, Records, Removed
+from distui.runs.follow.inspect import ContainerState, container_state
+from distui.runs.follow.pause import Pause
+from distui.runs.follow.resume import Cursor, ReplayMismatch
+from distui.runs.lines.docker_frames import STDOUT, Batch, FrameParser
+
+IDLE, AFTER_EXIT = 15.0, 5.0
+"""Seconds without a byte of a log that is followed after which the engine is asked whether the container lives; the
+second once it was told to have ended, which ends the log as a rule."""
+NO_END = 30.0
+"""Seconds without a byte after which the log of a container that has ended counts as stuck."""
+TRIES = 3
+"""Reads of a log in a row that gave nothing of what they had to before that is taken for the truth."""
+
+KILL_TOLD = 0.2
+"""Seconds after which the engine tells of a signal at the latest: it sends it first."""
+ASK_SIGNAL = 5.0
+"""Seconds to wait for what it tells."""
+
+EngineTold = Callable[[str], Awaitable[None]]
+"""Told with a reason when the engine does not answer, with "" when it does."""
+
+
+class ContainerReader:
+    """Lives as long as its task; `read` is called anew with each feed and returns when the task is done."""
+
+    def __init__(self, target: FollowTarget, emit: Emit, engine: EngineTold) -> None:
+        self.task = target.task
+        self.ref = target.ref
+        self.cursor = Cursor(target.resume)
+        self.done = False
+        self.signalled = False
+        """Whether the engine told that it sent it a signal."""
+        self.target = target
+        self._emit = emit
+        self._engine = engine
+        self._exited = False
+        self._reporting = asyncio.Lock()
+        """What comes after an exit is emitted after it, too."""
+        self._full = False
+        self._said: set[str] = set()
+        self._empty = 0
+        """Reads in a row without anything of what was read before."""
+        self._stuck = 0
+        """Reads in a row of an ended container's log that did not end."""
+        self._unseen = target.adopted
+        """Whether it ran while nobody followed it, and was not seen running since."""
+
+    async def read(self, feed: Feed) -> None:
+        """Follow until everything was read. Raises FeedLost when the feed breaks; call again with the next one."""
+        pause = Pause(feed.lost)
+        while not self.done:
+            before = self.cursor.point.written
+            try:
+                await self._round(feed)
+            except EngineDown as error:
+                await self._engine(str(error))
+            except ReplayMismatch as error:
+                await self._mismatch(str(error))
+                continue
+            if self.cursor.point.written > before:
+                pause.reset()
+            if not self.done:
+                await pause.wait()
+
+    async def exit_seen(self, feed: Feed, code: int | None, at: float | None) -> None:
+        """`/events` said that it died: ask for the OOM flag and report it now, the log may take longer."""
+        try:
+            state = await self._inspect(feed)
+        except EngineDown:
+            return
+        if state is not None and state.ended:
+            await self._report(state.exited(self.task), feed)
+        elif state is None and code is not None:
+            await self._report(Exited(self.task, code, "exited", finished_at=at), feed)
+
+    async def _round(self, feed: Feed) -> None:
+        """Look, read what there is (following while it runs), and if it had ended before the read: done."""
+        state = await self._inspect(feed)
+        await self._engine("")
+        if state is None:
+            await self._gone()
+            return
+        if not state.begun:
+            return
+        if state.log_gaps:
+            await self._say(state.log_gaps)
+        if state.ended:
+            await self._report(state.exited(self.task), feed)
+        if state.ended and self.cursor.point.done:  # an earlier distui read it all; only its end was not known here
+            await self._drained()
+            return
+        if state.ended and self._stuck >= TRIES:
+            await self._say(f"the engine does not end its log: {self._missing}")
+            await self._drained()
+            return
+        self._unseen = self._unseen and state.ended
+        whole = await self._read_log(feed, state)
+        if whole and not state.ended:
+            await self._look_for_log(feed)
+        if whole and state.ended and await self._still_ended(feed):
+            if self._unseen and not self.cursor.point.written:  # the engine gives nothing of a file that is gone, too
+                await self._say(
+                    "its log is empty: it printed nothing, or its log was removed there and is missing here"
+                )
+            await self._drained()
+
+    async def _inspect(self, feed: Feed) -> ContainerState | None:
+        """None when there is no such container."""
+        status, told = await get_json(feed, f"/containers/{self.ref}/json")
+        if status == 404:
+            return None
+        try:
+            return container_state(told)
+        except ValueError as error:
+            words = told.get("message") if isinstance(told, dict) else error
+            raise EngineDown(f"inspect gave status {status}: {words}") from None
+
+    async def _still_ended(self, feed: Feed) -> bool:
+        """Asked after the last read: a daemon that died during it ends the stream just like the log's end does."""
+        state = await self._inspect(feed)
+        if state is None or not state.ended:
+            return state is None
+        if self.cursor.skipping:
+            raise ReplayMismatch("the log is shorter than what was read of it before")
+        return True
+
+    async def _look_for_log(self, feed: Feed) -> None:
+        """The engine ended the log of a container that may live. One that gives nothing of what was had, is gone."""
+        self._empty = self._empty + 1 if self.cursor.skipping else 0
+        if self._empty < TRIES:
+            return
+        state = await self._inspect(feed)
+        if state is not None and state.running:
+            self._empty = 0
+            raise ReplayMismatch("the engine gives nothing of it any more")
+
+    async def _read_log(self, feed: Feed, state: ContainerState) -> bool:
+        """Read it to the end of the stream; False when it was let go of before."""
+        if not self.target.has_room:
+            return False
+        follow = 0 if state.ended else 1
+        path = f"/containers/{self.ref}/logs?stdout=1&stderr=1&follow={follow}"
+        if not state.tty:
+            since = self.cursor.begin(full=self._full)
+            path += "&timestamps=1" + (f"&since={since}" if since else "")
+        stream = await feed.get(path, packed=not state.tty)
+        try:
+            async with asyncio.timeout(NO_END):
+                status = await stream.status()
+            if status == 200:
+                pump = self._pump_raw if state.tty else self._pump
+                return await pump(self._bytes(feed, stream, state))
+            async with asyncio.timeout(NO_END):
+                words = await stream.rest()
+            await self._unreadable(state, words)
+            return True
+        except TimeoutError:
+            self._stuck += state.ended
+            raise EngineDown(f"nothing of a log came within {NO_END:.0f} s") from None
+        finally:
+            await stream.close()
+
+    async def _bytes(self, feed: Feed, stream: Stream, state: ContainerState) -> AsyncIterator[bytes]:
+        """What comes. The stream of a container that ended meanwhile is left: the log is read once more then.
+
+        Raises TimeoutError when that of one which had ended before does not end.
+        """
+        while True:
+            limit = NO_END if state.ended else AFTER_EXIT if self._exited else IDLE
+            try:
+                async with asyncio.timeout(limit):
+                    data = await stream.read()
+            except TimeoutError:
+                if state.ended:
+                    raise
+                now = await self._inspect(feed)
+                if now is None or now.ended:
+                    return
+                continue
+            if not data:
+                self._stuck = 0
+                return
+            yield data
+
+    async def _pump(self, log: AsyncIterator[bytes]) -> bool:
+        parser = FrameParser()
+        async for data in log:
+            for batch in self._taken(parser, data):
+                await self._emit(Records(self.task, batch, self.cursor.point))
+            if not self.target.has_room:
+                return False
+            if parser.daemon_error:
+                await self._say(f"{_why_unread(parser.daemon_error)}: {self._missing}")
+        self._full = self._full and self.cursor.skipping  # a full read that did not give all says so itself
+        return True
+
+    def _taken(self, parser: FrameParser, data: bytes) -> Iterator[Batch]:
+        """What is new of these bytes, each batch counted just before it is given."""
+        try:
+            for batch in parser.feed(data):
+                if len(fresh := self.cursor.take(batch)):
+                    yield fresh
+        except ValueError as error:  # no frames, or no times in them
+            raise EngineDown(str(error)) from None
+
+    async def _pump_raw(self, log: AsyncIterator[bytes]) -> bool:
+        """A container with a tty: one raw stream without stamps. Read from the start, drop what was had."""
+        await self._say("this container has a tty: its log is read without stamps, stdout and stderr in one")
+        had = self.cursor.point.written
+        async for data in log:
+            fresh, had = data[had:], max(0, had - len(data))
+            if fresh:
+                self.cursor.count_raw(fresh)
+                await self._emit(Records(self.task, Batch((STDOUT,), (b"",), (fresh,)), self.cursor.point))
+            if not self.target.has_room:
+                return False
+        return True
+
+    async def _unreadable(self, state: ContainerState, body: bytes) -> None:
+        words = body.decode("utf-8", "replace").strip()
+        await self._say(f"the log can't be read (log driver {state.log_driver}): {words}; {self._missing}")
+
+    async def _mismatch(self, words: str) -> None:
+        """First read all and count from the start; if that differs too, the log was cut, and what is newer is taken."""
+        if not self._full:
+            self._full = True
+            return
+        self._full = False
+        self.cursor.restart_after_top()
+        text = f"its log was removed, cut, rotated or replaced on the host ({words}): {self._missing}"
+        await self._emit(Note(text, self.task))
+
+    async def _report(self, exited: Exited, feed: Feed) -> None:
+        async with self._reporting:
+            if self._exited:
+                return
+            asks = not self.signalled and (exited.code != 0 or self.target.adopted)
+            if asks and await self._was_signalled(exited, feed):  # else a live event may have come meanwhile
+                self.signalled = True
+            self._exited = True
+            await self._emit(replace(exited, signalled=self.signalled or (None if self._unseen else False)))
+
+    async def _was_signalled(self, exited: Exited, feed: Feed) -> bool:
+        """Whether the engine remembers that it sent a signal, perhaps before anybody listened to its events."""
+        if exited.finished_at is None:
+            return False
+        filters = {"type": ["container"], "container": [self.ref], "event": ["kill"]}
+        until = exited.finished_at + (KILL_TOLD if exited.code is None or exited.code > 128 else 0.0)
+        path = f"/events?since=0&until={until:.6f}&filters=" + quote(json.dumps(filters, separators=(",", ":")))
+        stream: Stream | None = None
+        try:
+            async with asyncio.timeout(ASK_SIGNAL):
+                stream = await feed.get(path)
+                return await stream.status() == 200 and bool((await stream.rest()).strip())
+        except (EngineDown, TimeoutError):
+            return False
+        finally:
+            if stream is not None:
+                await stream.close()
+
+    async def _drained(self) -> None:
+        self.cursor.finish()
+        self.done = True
+        await self._emit(Drained(self.task, self.cursor.point))
+
+    async def _gone(self) -> None:
+        async with self._reporting:
+            self.done = True
+            await self._emit(Removed(self.task))
+
+    @property
+    def _missing(self) -> str:
+        """Which lines are missing when no more can be read, in words."""
+        since = self.cursor.point.top.stamp.decode()
+        return f"what it printed after {since} may be missing here" if since else "what it printed may be missing here"
+
+    async def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            await self._emit(Note(text, self.task))
+
+
+def _why_unread(words: str) -> str:
+    """What the engine's error in the middle of a log means; moby says of a file that is gone what the system says."""
+    gone = "no such file" in words
+    return f"its log was removed on the host ({words})" if gone else f"the engine could not read the log on: {words}"

@@ -1,0 +1,404 @@
+"""Follows all tasks of one host through one feed: logs exactly once, exits at once, figures once a second.
+
+Survives lost connections, a killed helper and restarts of the engine; what is unknown meanwhile is said to be
+unknown, never ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from distui.errors import HostCommandError, HostError, SessionLost
+from distui.facts.values import as_object, loads
+from distui.runs.follow.channels import open_channels
+from distui.runs.follow.containers import ContainerReader
+from distui.runs.follow.feed import EngineAccess, EngineDown, Feed, FeedLost, get_json, whole_lines
+from distui.runs.follow.files import PodmanReader, ProcessReader
+from distui.runs.follow.followed import Back, Emit, FollowEvent, FollowTarget, Lost, Note, Removed, Sampled
+from distui.runs.follow.helper import open_helper
+from distui.runs.follow.pause import Pause, rest
+from distui.runs.hosts.link import ASK_BOOT, HostLink
+from distui.runs.lines.frames import NoHelper
+from distui.runs.state.samples import Sampler
+from distui.session import Session
+from distui.whole import whole
+
+Reader = ContainerReader | ProcessReader | PodmanReader
+
+_ASK_ENGINE_EVERY = 8.0
+_TELL_AFTER = 1.0
+"""Seconds without a connection before it is told; a reconnection on a good network takes less."""
+_SHORT_LIFE, _DEATHS = 10.0, 3
+"""A helper that ends within so many seconds, more often than that in a row, is not started again."""
+
+_CLOCK_STEP = 0.5
+"""Seconds by which the wall clock must fall behind the boot clock to count as set back (FOLLOW §4)."""
+
+
+class HostFollower:
+    """`run` it as a task; tell it what to follow by `follow`; `close` ends it.
+
+    `emit` takes the events one at a time; waiting in it slows the host's side down and loses nothing. An exception
+    from `emit` ends `run` with it. `run_id` is the value of the containers' label `distui.run`,
+    `boot_id` the host's boot as far as known: with another one it was restarted; `engine_down` says that the engine
+    was found not to answer.
+    """
+
+    def __init__(
+        self,
+        link: HostLink,
+        engine: EngineAccess,
+        emit: Emit,
+        *,
+        run_id: str,
+        targets: Sequence[FollowTarget] = (),
+        disks: Sequence[str] = (),
+        metrics: bool = True,
+        boot_id: str = "",
+        engine_down: bool = False,
+    ) -> None:
+        self._link = link
+        self._engine = engine
+        self._take = emit
+        self._run_id = run_id
+        self._disks = tuple(disks)
+        self._metrics = metrics
+        self._readers: list[Reader] = []
+        self._feed: Feed | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._emitting = asyncio.Lock()
+        self._finished = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._failure: BaseException | None = None
+        self._down: set[str] = {"engine"} if engine_down else set()
+        self._boot: float | None = None
+        self._boot_id = boot_id
+        self._rebooted = False
+        self._sampler = Sampler()
+        self._sample: Mapping[str, Any] | None = None
+        self._sampled = asyncio.Event()
+        self._said: set[str] = set()
+        self._deaths = 0
+        for target in targets:
+            self.follow(target)
+
+    @property
+    def feed(self) -> Feed | None:
+        """The feed in use now, None while there is no contact."""
+        return self._feed
+
+    def follow(self, target: FollowTarget) -> None:
+        """Follow one more task, from now on or from the connection's return."""
+        reader = self._reader(target)
+        self._readers.append(reader)
+        self._finished.clear()
+        if self._feed is not None and not self._feed.lost.done():
+            self._spawn(self._read(reader, self._feed))
+
+    async def drained(self) -> None:
+        """Wait until every task given so far is drained or removed, or `close`. Raises what made `run` fail."""
+        while not self._stop.is_set() and not all(reader.done for reader in self._readers):
+            if self._failure is not None:
+                raise self._failure
+            self._finished.clear()
+            await self._finished.wait()
+
+    async def run(self) -> None:
+        """Follow until closed. Raises HostError when the link gives up, and what `emit` raises."""
+        try:
+            while not self._stop.is_set():
+                await self._one_session()
+        except BaseException as error:
+            self._failure = error
+            raise
+        finally:
+            self._finished.set()
+            await self._end_life()
+
+    async def close(self) -> None:
+        """End `run` and the host's side of it; what was emitted stays counted. Idempotent."""
+        self._stop.set()
+        self._finished.set()
+        if self._feed is not None:
+            await self._feed.close()
+
+    # One connection.
+
+    async def _one_session(self) -> None:
+        session = await self._until_stopped(self._session())
+        if session is None:
+            return
+        try:
+            feed = await self._until_stopped(self._open(session))
+        except HostCommandError as error:
+            await self._say(f"the follower can't start: {error}")
+            await asyncio.sleep(1)
+            return
+        except SessionLost as error:
+            await self._lose(session, error)
+            return
+        if feed is not None:
+            await self._contact("host", "")
+            began = asyncio.get_running_loop().time()
+            await self._live(feed)
+            await self._after(session, feed, began)
+
+    async def _session(self) -> Session:
+        """The connection. While none can be made that is said, also when it broke before following began."""
+        made = asyncio.ensure_future(self._link.session())
+        try:
+            while not made.done():
+                await asyncio.wait((made,), timeout=_TELL_AFTER)
+                if (error := self._link.error) is not None:
+                    await self._contact("host", error.message)
+            return await made
+        finally:
+            made.cancel()
+
+    async def _after(self, session: Session, feed: Feed, began: float) -> None:
+        """The feed ended: with its connection, or only its helper."""
+        if self._stop.is_set():
+            return
+        error = feed.lost.result()
+        if isinstance(error, HostError):
+            await self._lose(session, error)
+            return
+        short = asyncio.get_running_loop().time() - began < _SHORT_LIFE
+        self._deaths = self._deaths + 1 if short else 1
+        await self._say(f"the helper on {self._link.host} ended and is started again: {error}")
+        await asyncio.sleep(0.5 * self._deaths)
+
+    async def _lose(self, session: Session, error: HostError) -> None:
+        self._link.lost(session, error)
+        await self._contact("host", error.message)
+
+    async def _open(self, session: Session) -> Feed:
+        try:
+            if self._deaths > _DEATHS:
+                raise NoHelper("the helper ended again and again")
+            return await open_helper(
+                session,
+                self._engine,
+                disks=self._disks,
+                metrics=self._metrics,
+                on_sample=self._keep_sample,
+                on_hello=self._hello,
+            )
+        except NoHelper as error:
+            feed = await open_channels(session, self._engine, str(error))
+            self._booted((await session.run(ASK_BOOT)).text.strip())
+            await self._say(f"{session.host} is followed without python3 and without figures: {feed.why}")
+            return feed
+
+    async def _live(self, feed: Feed) -> None:
+        """Everything that runs over this feed, until it breaks."""
+        self._feed = feed
+        if self._engine.kind == "docker":
+            self._spawn(self._events(feed))
+            self._spawn(self._watch_engine(feed))
+        self._spawn(self._samples(feed))
+        for reader in self._readers:
+            self._spawn(self._read(reader, feed))
+        try:
+            await asyncio.wait((feed.lost,))
+        finally:
+            await self._end_life()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _end_life(self) -> None:
+        """Break the feed and let every task end by itself: one cut off in `emit` would not know what was taken."""
+        feed, self._feed = self._feed, None
+        if feed is not None:
+            await feed.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(self._guard(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except FeedLost:
+            return
+        except Exception as error:
+            self._failure = self._failure or error
+            if self._feed is not None:
+                asyncio.ensure_future(self._feed.close())  # noqa: RUF006 - `_end_life` waits for the same end
+
+    async def _until_stopped(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """The result, or None when closed meanwhile."""
+        task, stop = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait((task, stop), return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            for one in (task, stop):
+                one.cancel()
+            await asyncio.gather(task, stop, return_exceptions=True)
+
+    # Tasks.
+
+    def _reader(self, target: FollowTarget) -> Reader:
+        match self._engine.kind:
+            case "docker":
+                return ContainerReader(target, self._emit, self._engine_told)
+            case "podman":
+                return PodmanReader(target, self._emit, self._engine.command)
+            case "process":
+                return ProcessReader(target, self._emit)
+
+    async def _read(self, reader: Reader, feed: Feed) -> None:
+        if not reader.done and await self._known(reader, feed):
+            await reader.read(feed)
+        self._finished.set()
+
+    async def _known(self, reader: Reader, feed: Feed) -> bool:
+        """Whether there is such a task, once that could be asked where it was not known. Raises FeedLost."""
+        pause, find = Pause(feed.lost), reader.target.find
+        while not reader.ref and find is not None:
+            asking = asyncio.ensure_future(find())
+            try:
+                await asyncio.wait((asking, feed.lost), return_when=asyncio.FIRST_COMPLETED)
+                if not asking.done():
+                    await pause.wait()
+                reader.ref = asking.result() or ""
+            except HostError as error:
+                if not isinstance(error, SessionLost):
+                    await self._contact("engine", error.message)
+                await pause.wait()
+                continue
+            finally:
+                asking.cancel()
+            await self._contact("engine", "")
+            if not reader.ref:
+                reader.done = True
+                await self._emit(Removed(reader.task))
+                return False
+        return True
+
+    # The engine.
+
+    async def _events(self, feed: Feed) -> None:
+        """Deaths as they happen. What is missed while the stream is down, the readers' inspect finds."""
+        filters = {"type": ["container"], "label": [f"distui.run={self._run_id}"], "event": ["die", "oom", "kill"]}
+        path = "/events?filters=" + quote(json.dumps(filters, separators=(",", ":")))
+        pause = Pause(feed.lost)
+        while True:
+            stream = await feed.get(path)
+            try:
+                if answers := await stream.status() == 200:
+                    await self._contact("engine", "")
+                async for line in whole_lines(stream):
+                    await self._event(feed, line)
+                if answers:
+                    pause.reset()
+            except EngineDown as error:
+                await self._contact("engine", str(error))
+            finally:
+                await stream.close()
+            await pause.wait()
+
+    async def _event(self, feed: Feed, line: bytes) -> None:
+        if not line.strip():
+            return
+        try:
+            told = as_object(loads(line))
+        except ValueError:
+            return  # what is missed here, the readers' inspect finds
+        actor = as_object(told.get("Actor"))
+        for reader in self._readers:
+            if not isinstance(reader, ContainerReader) or reader.ref != actor.get("ID"):
+                continue
+            if told.get("Action") == "kill":
+                reader.signalled = True
+                continue
+            if told.get("Action") == "oom":
+                await self._emit(Note("the kernel killed a process of it for lack of memory", reader.task))
+                continue
+            code = whole(str(as_object(actor.get("Attributes")).get("exitCode")), 10)
+            nanos = whole(str(told.get("timeNano")), 20)
+            at = nanos / 1e9 if nanos is not None else None
+            self._spawn(reader.exit_seen(feed, code, at))
+
+    async def _watch_engine(self, feed: Feed) -> None:
+        """A daemon that hangs closes nothing: ask it now and then."""
+        while True:
+            try:
+                await get_json(feed, "/version", timeout=_ASK_ENGINE_EVERY)
+                await self._contact("engine", "")
+            except EngineDown as error:
+                await self._contact("engine", str(error))
+            await rest(feed.lost, _ASK_ENGINE_EVERY)
+
+    async def _engine_told(self, reason: str) -> None:
+        await self._contact("engine", reason)
+
+    async def _contact(self, what: Any, reason: str) -> None:
+        """Say once that contact is lost (`reason`), once that it is back (""); a boot also when nobody noticed it."""
+        booted = what == "host" and self._rebooted and not reason
+        if bool(reason) == (what in self._down) and not booted:
+            return
+        if reason:
+            self._down.add(what)
+            await self._emit(Lost(what, reason))
+        else:
+            self._down.discard(what)
+            self._rebooted = self._rebooted and not booted
+            await self._emit(Back(what, rebooted=booted))
+
+    # Figures and clocks.
+
+    def _keep_sample(self, told: Mapping[str, Any]) -> None:
+        self._sample = told
+        self._sampled.set()
+
+    async def _samples(self, feed: Feed) -> None:
+        """The newest figures; older ones that nobody had time for are dropped."""
+        while True:
+            waiting = asyncio.ensure_future(self._sampled.wait())
+            await asyncio.wait((waiting, feed.lost), return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            if feed.lost.done():
+                return
+            self._sampled.clear()
+            if self._sample is not None:
+                with contextlib.suppress(ValueError):  # figures that can't be read are none
+                    await self._emit(Sampled(self._sampler.take(self._sample)))
+
+    def _hello(self, told: Mapping[str, Any]) -> None:
+        """A helper's first words, and its answers to pings."""
+        self._booted(str(told.get("boot_id", "")))
+        self._check_clock(told)
+
+    def _booted(self, boot_id: str) -> None:
+        """The host's boot, "" where it can't be read. Another one is told once, when contact is said to be there."""
+        if self._boot_id and boot_id not in ("", self._boot_id):
+            self._rebooted, self._boot = True, None
+        self._boot_id = boot_id or self._boot_id
+
+    def _check_clock(self, told: Mapping[str, Any]) -> None:
+        boot = float(told["wall"]) - float(told["boot"])
+        back = self._boot is not None and boot < self._boot - _CLOCK_STEP
+        self._boot = boot
+        if back:
+            for reader in self._readers:
+                if isinstance(reader, ContainerReader):
+                    reader.cursor.distrust_clock()
+            self._spawn(self._say("the host's clock was set back: logs are read from the start after a cut"))
+
+    async def _emit(self, event: FollowEvent) -> None:
+        async with self._emitting:
+            await self._take(event)
+
+    async def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            await self._emit(Note(text))

@@ -1,0 +1,344 @@
+"""Runs found on the hosts by their labels: any machine with ssh can list, follow and stop them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, Literal
+
+from distui.errors import HostCommandError, HostError
+from distui.facts.engine import classify
+from distui.facts.host import Trouble
+from distui.facts.values import as_object, integer, loads
+from distui.plan import docker, process
+from distui.plan.labels import MOST_RANKS, TaskLabels, task_from_labels
+from distui.plan.limit import reached
+from distui.plan.plan import run_folder as planned_folder
+from distui.runs.hosts.asking import asked
+from distui.runs.lines.text import safe
+from distui.session import Completed, Connector
+from distui.spec.inventory import EngineName, Host
+
+Runner = Callable[[Sequence[str]], Awaitable[Completed]]
+
+LIST_SECONDS = 15.0
+"""How long a host may take to list its tasks. An engine does it at once, or hangs; the rest is for slow logins."""
+
+FoundState = Literal["running", "failed", "succeeded", "partial", "ended", "unknown"]
+"""`partial`: some tasks run and others have ended; `ended`: stopped, or their exit status is unknown; `unknown`: those
+that were found have ended well, and others were not found.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTask:
+    """One container or process of some run, as its host tells it. Times are the host's clock in UTC seconds."""
+
+    host: str
+    id: str
+    labels: TaskLabels
+    raw_labels: Mapping[str, str]
+    running: bool
+    status: str
+    exit: int | None = None
+    oom: bool = False
+    started: float | None = None
+    finished: float | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed by itself: out of memory, or a status that neither a stop nor `max_duration` leaves."""
+        lasted = self.finished - self.started if self.finished is not None and self.started is not None else None
+        stopped = self.exit in (137, 143) or reached(self.exit, lasted, self.labels.max_duration or None)
+        return self.oom or not (self.exit in (0, None) or stopped)
+
+    @property
+    def words(self) -> str:
+        """The task in a few words, for lists of what is left: a container's id is cut as engines do, a path is not."""
+        name = self.id if "/" in self.id else self.id[:12]
+        return f"{self.labels.engine} {name} (run {self.labels.run}, task {self.labels.task}, {self.status})"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRun:
+    """All tasks of one launch's attempt that were found, on whatever hosts answered.
+
+    Another launch of that name, or one of somebody else, is another run, whatever its labels claim.
+    """
+
+    run: str
+    tasks: tuple[FoundTask, ...]
+    others: tuple[FoundTask, ...] = ()
+    """Tasks of the same launch and owner that say they are of another attempt."""
+
+    @property
+    def job(self) -> str:
+        """The job's name, from the labels."""
+        return self.tasks[0].labels.job
+
+    @property
+    def owner(self) -> str:
+        """Who started it, from the labels."""
+        return self.tasks[0].labels.owner
+
+    @property
+    def launch(self) -> str:
+        """What tells its launch from others of its name; "" where the labels do not say."""
+        return self.tasks[0].labels.launch
+
+    @property
+    def token(self) -> str:
+        """The same of its attempt, as in `RunRow.launch`."""
+        return f"{self.launch}-{self.attempt}" if self.launch else ""
+
+    @property
+    def world_size(self) -> int:
+        """How many ranks the run has, whether or not all were found."""
+        return max(t.labels.world_size for t in self.tasks)
+
+    @property
+    def unfound(self) -> tuple[int, ...]:
+        """Ranks of which nothing was found: removed, never started, or on a host that did not answer."""
+        known = {rank for task in self.tasks for rank in task.labels.ranks}
+        return tuple(rank for rank in range(min(self.world_size, MOST_RANKS)) if rank not in known)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Hosts with tasks of the run, in node order."""
+        return tuple(dict.fromkeys(t.host for t in self.tasks))
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt of the run its tasks are."""
+        return self.tasks[0].labels.attempt
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts the run has in all, as its job says."""
+        return self.tasks[0].labels.attempts
+
+    @property
+    def started(self) -> float | None:
+        """When its first task started."""
+        return min((t.started for t in self.tasks if t.started is not None), default=None)
+
+    @property
+    def ended_at(self) -> float | None:
+        """When its last task ended, None while one runs, or where a task or its time is not known."""
+        ends = [task.finished for task in self.tasks if task.finished is not None]
+        return max(ends) if len(ends) == len(self.tasks) and not self.unfound else None
+
+    @property
+    def bad(self) -> bool:
+        """Whether a task has ended with another exit status than 0."""
+        return any(task.exit for task in self.tasks)
+
+    @property
+    def state(self) -> FoundState:
+        """The run's state as far as its hosts tell."""
+        running = [t.running for t in self.tasks]
+        if all(running):
+            return "running"
+        if any(running):
+            return "partial"
+        codes = [t.exit for t in self.tasks]
+        if any(t.failed for t in self.tasks):
+            return "failed"
+        if any(code != 0 for code in codes):
+            return "ended"
+        return "unknown" if self.unfound else "succeeded"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The runs found, newest first, and the hosts that could not be asked."""
+
+    runs: tuple[FoundRun, ...]
+    unreachable: Mapping[str, Trouble]
+
+    def named(self, run: str) -> tuple[FoundRun, ...]:
+        """The runs of that name, newest first: a name may be used twice, or forged."""
+        return tuple(r for r in self.runs if r.run == run)
+
+    def get(self, run: str, token: str = "") -> FoundRun | None:
+        """The run of that name, None when no host that answered knows it; the one with this token if any."""
+        named = self.named(run)
+        return next((r for r in named if token and r.token == token), next(iter(named), None))
+
+
+async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | None = None) -> Found:
+    """Ask all hosts at once for distui's tasks, of one run or of all."""
+    answers = await asyncio.gather(*(_ask(connector, host, run) for host in hosts))
+    tasks: dict[tuple[str, str, str], list[FoundTask]] = {}
+    unreachable: dict[str, Trouble] = {}
+    for host, answer in zip(hosts, answers, strict=True):
+        if isinstance(answer, Trouble):
+            unreachable[host.name] = answer
+            continue
+        for task in answer:
+            tasks.setdefault((task.labels.run, task.labels.launch, task.labels.owner), []).append(task)
+    runs = [_found_run(name, _each_once(found)) for (name, _, _), found in tasks.items()]
+    runs.sort(key=lambda r: r.started or 0, reverse=True)
+    return Found(tuple(runs), unreachable)
+
+
+def _each_once(found: Sequence[FoundTask]) -> list[FoundTask]:
+    """Tasks told by two names of one engine count once, under the name they were started on."""
+    by_id: dict[str, FoundTask] = {}
+    for task in found:
+        if task.id not in by_id or task.labels.host == task.host:
+            by_id[task.id] = task
+    return list(by_id.values())
+
+
+def _found_run(run: str, found: Sequence[FoundTask]) -> FoundRun:
+    """The tasks of one launch: those of the attempt with the most, of several the newest.
+
+    One before it may have left something on a host that was out of reach. What a stranger writes into labels of a few
+    containers hides nothing: it is among the others.
+    """
+    attempts: dict[tuple[str, ...], list[FoundTask]] = {}
+    for task in found:
+        attempts.setdefault(task.labels.attempt_key, []).append(task)
+    chosen = max(attempts.values(), key=lambda tasks: (len({t.labels.task for t in tasks}), tasks[0].labels.attempt))
+    others = (task for tasks in attempts.values() if tasks is not chosen for task in tasks)
+    return FoundRun(run, tuple(sorted(chosen, key=lambda t: t.labels.task)), tuple(others))
+
+
+async def _ask(connector: Connector, host: Host, run: str | None) -> tuple[FoundTask, ...] | Trouble:
+    try:
+        session = await connector.connect(host.name)
+        try:
+            ask = partial(session.run, timeout=LIST_SECONDS)
+            return await list_tasks(ask, host.name, host.engine, host.engine_command, run=run)
+        finally:
+            await session.close()
+    except HostError as exc:
+        return Trouble(exc.code, exc.message, exc.hint)
+
+
+async def list_tasks(
+    run_argv: Runner, host: str, engine: EngineName, engine_command: tuple[str, ...], *, run: str | None = None
+) -> tuple[FoundTask, ...]:
+    """The tasks one host knows of, in any state. Raises HostCommandError with the engine's words."""
+    if engine == "process":
+        return await _processes(run_argv, host, run)
+    listed = await asked(run_argv, docker.list_ids(engine_command, run))
+    if not listed.ok:
+        raise refused(host, listed)
+    ids = listed.text.split()
+    if not ids:
+        return ()
+    found = (_container(host, value) for value in await inspected(run_argv, host, engine_command, ids))
+    return tuple(task for task in found if task is not None)
+
+
+async def inspected(
+    run_argv: Runner, host: str, engine_command: tuple[str, ...], ids: Sequence[str]
+) -> list[dict[str, Any]]:
+    """What the engine knows of these containers; those that vanished meanwhile are left out."""
+    told = await asked(run_argv, docker.inspect(engine_command, ids))
+    if not told.ok and classify(told.error_text, told.status).code != "no_such_container":
+        raise refused(host, told)
+    return _json_list(host, told)
+
+
+def refused(host: str, done: Completed) -> HostCommandError:
+    """The engine's refusal in words."""
+    if done.truncated:
+        words = f"{host}: the engine prints without end, beginning with {safe(done.text.lstrip()[:60])!r}"
+        return HostCommandError(host, words, hint=f"see what `docker` is on {host}", code="rubbish")
+    trouble = classify(done.error_text, done.status)
+    return HostCommandError(host, trouble.message, hint=trouble.hint, code=trouble.code)
+
+
+def _json_list(host: str, told: Completed) -> list[dict[str, Any]]:
+    """What `inspect` found; it prints that also when a container vanished meanwhile (exit 1).
+
+    An answer that can't be read is an error: "no containers" would be believed, and the run with them.
+    """
+    try:
+        value = loads(told.text or "[]")
+    except ValueError as exc:
+        raise HostCommandError(host, f"{host}: the engine's answer can't be read", code="rubbish") from exc
+    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+
+
+def _container(host: str, value: Mapping[str, Any]) -> FoundTask | None:
+    raw = {str(k): str(v) for k, v in as_object(as_object(value.get("Config")).get("Labels")).items()}
+    labels = task_from_labels(raw)
+    state = as_object(value.get("State"))
+    if labels is None:
+        return None
+    running = bool(state.get("Running"))
+    ended = state.get("Status") not in ("created", "running", "paused", "restarting")
+    return FoundTask(
+        host=host,
+        id=str(value.get("Id", "")),
+        labels=labels,
+        raw_labels=raw,
+        running=running,
+        status=str(state.get("Status", "unknown")),
+        exit=integer(state.get("ExitCode", 0)) if ended or state.get("ExitCode") else None,
+        oom=bool(state.get("OOMKilled")),
+        started=rfc3339(str(state.get("StartedAt", ""))),
+        finished=None if running else rfc3339(str(state.get("FinishedAt", ""))),
+    )
+
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d+)?) ?(Z|[+-]\d\d:?\d\d)")
+
+
+def rfc3339(text: str) -> float | None:
+    """Docker's and podman's times in UTC seconds; None for the zero time of something that never happened."""
+    match = _TIME.match(text)
+    if match is None:
+        return None
+    try:
+        at = datetime.fromisoformat("{}T{}{}".format(*match.groups()))
+    except ValueError:
+        return None
+    return at.timestamp() if at.year > 1 else None
+
+
+async def _processes(run_argv: Runner, host: str, run: str | None) -> tuple[FoundTask, ...]:
+    home = await home_of(run_argv, host)
+    done = await run_argv(process.list_tasks(home, run_id=run))
+    if not done.ok:
+        raise HostCommandError(host, f"can't list processes: {done.error_text or done.status}")
+    found = (_process(host, home, told) for told in process.parse_states(done.stdout))
+    return tuple(task for task in found if task is not None)
+
+
+async def home_of(run_argv: Runner, host: str) -> str:
+    """The login's home folder. Raises HostCommandError when it has none."""
+    done = await run_argv(("sh", "-c", 'printf %s "$HOME"'))
+    if not done.ok or not done.text.startswith("/"):
+        raise HostCommandError(host, f"{host}: the login has no home folder")
+    return done.text
+
+
+def run_folder(home: str, labels: TaskLabels) -> str:
+    """The run's folder on the host: by the name the host had when the run was started."""
+    return planned_folder(home, labels.host, labels.run)
+
+
+def _process(host: str, home: str, told: process.ProcessState) -> FoundTask | None:
+    labels = task_from_labels(told.labels)
+    if labels is None:
+        return None
+    return FoundTask(
+        host=host,
+        id=process.task_folder(run_folder(home, labels), labels.task),
+        labels=labels,
+        raw_labels=told.labels,
+        running=told.state in ("created", "running"),
+        status=told.state,
+        exit=told.exit,
+        started=None if told.started_ns is None else told.started_ns / 1e9,
+        finished=None if told.finished_ns is None else told.finished_ns / 1e9,
+    )

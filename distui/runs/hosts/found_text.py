@@ -1,0 +1,33 @@
+"""A run whose plan is on another machine, as its labels tell it."""
+
+from __future__ import annotations
+
+from distui.plan.labels import format_ranks
+from distui.plan.render import visible
+from distui.runs.hosts.discover import FoundRun
+
+
+def found_text(found: FoundRun) -> str:
+    """Who started what where, rank by rank. What labels do not hold (env, addresses, exact commands) is said."""
+    first = found.tasks[0].labels
+    lines = [
+        f"Run {found.run}, job {found.job}, {found.world_size} ranks on {len(found.hosts)} hosts, "
+        f"launcher {first.launcher}, backend {first.backend or '?'}",
+        f"Started by {found.owner or '?'}"
+        + (f" at {first.started}" if first.started else "")
+        + f", distui {first.version}",
+        "",
+        "Its plan is on the machine it was started from: this is what the labels on its hosts tell.",
+        f"Variables, addresses and exact commands are not among them; there: `distui show --plan {found.run}`",
+        "",
+    ]
+    rows = [("TASK", "HOST", "ROLE", "RANKS", "GPUS", "STATE", "ID")]
+    for task in found.tasks:
+        told = task.labels
+        gpus, state = format_ranks(told.gpus) or "-", task.status + (f" {task.exit}" if task.exit else "")
+        rows.append((str(told.task), task.host, told.role, format_ranks(told.ranks) or "-", gpus, state, task.id[-12:]))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines += ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+    fails = "the others are stopped" if first.on_fail == "stop" else "the others go on"
+    lines += ["", f"If a rank fails {fails}; SIGKILL after {first.grace:g} s of grace. Plan {first.plan or '?'}."]
+    return "\n".join(visible(line) for line in lines)

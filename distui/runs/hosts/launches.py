@@ -1,0 +1,154 @@
+"""Launches that hold a run's folder on hosts: under way just now, killed before anything of them ran, or ended.
+
+No container tells of them, only the claim in the folder (`folder.py`), and the verdict where their run has one; so they
+are found by the login that made them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from distui.errors import HostCommandError, HostError
+from distui.facts.host import Trouble
+from distui.runs.hosts.claim_file import AGED
+from distui.runs.hosts.discover import Runner
+from distui.runs.hosts.folder import LAUNCH_FILE, LAUNCHED_FILE, STALE_MINUTES
+from distui.runs.lines.text import safe
+from distui.runs.store.end_record import VERDICT_IN, EndRecord, read_record
+from distui.session import Connector
+from distui.spec.inventory import Host
+from distui.whole import whole
+
+# $1 minutes, $2 a run's name or nothing for all. Each folder as seven fields, each of them ended by a NUL.
+_LIST = (
+    AGED
+    + VERDICT_IN
+    + rf"""
+line() {{
+  number=0 told=
+  while [ "$number" -lt "$2" ] && {{ IFS= read -r told || [ -n "$told" ]; }}; do number=$((number + 1)); done <"$1"
+  [ "$number" -lt "$2" ] || printf '%.300s' "$told"
+}}
+for d in "$HOME"/.local/state/distui/hosts/*/*; do
+  [ -z "$2" ] || [ "${{d##*/}}" = "$2" ] || continue
+  file=$d/{LAUNCH_FILE}; [ -e "$file" ] || file=$d/{LAUNCHED_FILE}; [ -e "$file" ] || continue
+  old=; ! aged "$d" "$1" || old=aged
+  host=${{d%/*}}
+  printf '%s\0' "${{d##*/}}" "${{host##*/}}" "${{file##*/}} $old"
+  for number in 1 2 3; do printf '%s\0' "$(line "$file" $number 2>/dev/null)"; done
+  verdict_in "$d" 2>/dev/null
+  printf '\0'
+done
+printf 'end\0'
+""".strip()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A run's folder on one host. `owner` and `since` are as the claim says them, in words."""
+
+    run: str
+    host: str
+    """The host's name when the run was started."""
+    token: str
+    owner: str
+    since: str
+    begun: bool
+    """Whether all tasks had started: then the folder is what is left of a run."""
+    aged: bool
+    """Whether nothing happened in it for so long that its launch must have been killed."""
+    record: EndRecord | None = None
+    """How its run ended, where that is written there with this launch's token."""
+
+    @property
+    def dead(self) -> bool:
+        """Whether it is certain that no launch is under way any more."""
+        return self.begun or self.aged or self.record is not None
+
+    @property
+    def attempt(self) -> tuple[str, int]:
+        """What all attempts of the launch have in common, and which of them it is."""
+        launch, _, number = self.token.rpartition("-")
+        return launch, whole(number, 8) or 0
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """What was found, and the hosts that could not be asked."""
+
+    all: tuple[Launch, ...]
+    unreachable: Mapping[str, Trouble]
+
+
+async def find_launches(connector: Connector, hosts: Sequence[Host], run: str = "") -> Launches:
+    """Ask all hosts at once for the folders of one run, or of all. A home that hosts share counts once."""
+    answers = await asyncio.gather(*(_ask(connector, host.name, run) for host in hosts))
+    found: dict[tuple[str, str, str], Launch] = {}
+    unreachable: dict[str, Trouble] = {}
+    for host, answer in zip(hosts, answers, strict=True):
+        if isinstance(answer, Trouble):
+            unreachable[host.name] = answer
+        else:
+            found |= {(one.run, one.host, one.token): one for one in answer}
+    return Launches(tuple(found.values()), unreachable)
+
+
+async def _ask(connector: Connector, host: str, run: str) -> tuple[Launch, ...] | Trouble:
+    try:
+        session = await connector.connect(host)
+        try:
+            return await list_launches(session.run, run, host=host)
+        finally:
+            await session.close()
+    except HostError as exc:
+        return Trouble(exc.code, exc.message, exc.hint)
+
+
+async def list_launches(run_argv: Runner, run: str = "", *, host: str = "") -> tuple[Launch, ...]:
+    """The folders of a run, or of all, that one host's login has. Raises HostError."""
+    done = await run_argv(("sh", "-c", _LIST, "distui-launches", str(STALE_MINUTES), run))
+    text, end, _ = done.text.rpartition("end\0")
+    if not end:
+        words = safe(done.error_text.strip()[:300]) or f"exit {done.status}"
+        raise HostCommandError(host, f"{host}: its folders of runs could not be listed: {words}")
+    fields = text.split("\0")
+    rows = zip(*[iter(fields)] * 7, strict=False)
+    return tuple(
+        Launch(
+            name,
+            host,
+            token,
+            owner,
+            since,
+            begun=LAUNCHED_FILE in state.split(),
+            aged="aged" in state.split(),
+            record=read_record(verdict, token) if verdict else None,
+        )
+        for name, host, state, owner, since, token, verdict in rows
+        if token
+    )
+
+
+def ended(launches: Iterable[Launch], *, token: str = "", owner: str = "") -> Launch | None:
+    """Of folders of one run's name the one that tells how the run ended; None where none does.
+
+    With `token` only that launch is meant, in whatever attempt; else `owner`'s before others', then the newest. One
+    that has a later attempt on the hosts has not ended, and one whose owner starts another just now is not meant.
+    """
+    launches = tuple(launches)
+    newest: dict[str, int] = {}
+    for one in launches:
+        launch, attempt = one.attempt
+        newest[launch] = max(attempt, newest.get(launch, 0))
+    meant = token.rpartition("-")[0]
+    told = [
+        one
+        for one in launches
+        if one.record is not None and one.attempt[1] == newest[one.attempt[0]] and meant in ("", one.attempt[0])
+    ]
+    best = max(told, key=lambda one: (one.owner == owner, one.since), default=None)
+    starts = best is not None and not meant and any(not one.dead and one.owner == best.owner for one in launches)
+    return None if starts else best

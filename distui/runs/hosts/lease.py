@@ -1,0 +1,211 @@
+"""What only one run may have of a host, GPUs and ports, as a lease: two launches at one moment never share one unseen.
+
+While a launch is under way it holds a directory for each in the host's /tmp, which all its users share: `mkdir` lets
+exactly one through. Afterwards its live tasks hold them, by their labels and marks (`marks.py`), and the directories
+go. A launch that was killed leaves directories that count for some minutes only: then the next launch takes them over,
+or goes on beside those of another login, which it can't remove, and says so. Ages are by the host's own clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from distui.plan.labels import TaskLabels, task_from_labels
+from distui.plan.model import RunPlan
+from distui.runs.hosts.claim_file import CLAIM
+from distui.runs.hosts.discover import FoundTask, Runner
+from distui.runs.hosts.folder import STALE_MINUTES, Claim, who_claims
+from distui.runs.lines.text import safe
+
+PLACE = "/tmp"
+"""The one place where every user of a host may make a directory."""
+
+# $1 place, $2 the claim, $3 minutes, $4 "force" to pass over what another login holds, then things in one order for
+# all: all of them or none. A stale directory is moved away before it is removed, and put back when it was not the
+# stale one after all (another launch was faster). One that can't be moved is another login's, since /tmp is sticky: it
+# is passed over and told, with who had it.
+_LEASE = (
+    CLAIM
+    + r"""
+place=$1 claim=$2 minutes=$3 force=$4 mine= passed=; shift 4
+umask 022
+own=$(printf '%s\n' "$claim" | line 3)
+undo() { for thing in $mine; do rm -rf -- "$place/distui-$thing"; done; }
+end() { undo; printf '%s\n' "$@"; exit 0; }
+for thing do
+  d=$place/distui-$thing
+  for try in 1 2; do
+    if said=$(mkdir -- "$d" 2>&1); then
+      mine="$mine $thing"
+      said=$({ printf '%s\n' "$claim" | cat >"$d/launch"; } 2>&1) || end failed "$thing" "$said"
+      continue 2
+    fi
+    [ -d "$d" ] || end failed "$thing" "$said"
+    had=$(claim "$d/launch")
+    if [ "$(claim_line "$d/launch" 3)" = "$own" ]; then touch -- "$d" 2>/dev/null; continue 2; fi
+    if ! aged "$d" "$minutes"; then
+      [ -n "$force" ] && [ ! -O "$d" ] || end held "$thing" "$had"
+      passed="$passed $thing"
+      continue 2
+    fi
+    if ! mv -- "$d" "$d.old-$$" 2>/dev/null; then
+      aged "$d" "$minutes" || continue
+      passed="$passed $thing"
+      continue 2
+    fi
+    if [ "$(claim "$d.old-$$/launch")" = "$had" ]; then
+      rm -rf -- "$d.old-$$"
+    else
+      mv -- "$d.old-$$" "$d"
+    fi
+  done
+  end held "$thing" "$(claim "$d/launch")"
+done
+echo leased
+for thing in $passed; do
+  d=$place/distui-$thing
+  aged "$d" "$minutes" && state=left || state=held
+  printf '%s\t%s\t%s\t%s\n' "$thing" "$state" "$(claim_line "$d/launch" 1)" "$(claim_line "$d/launch" 2)"
+done
+"""
+).strip()
+
+# Only what this login may remove is looked into.
+_FREE = (
+    CLAIM
+    + r"""
+for d in "$1"/distui-gpu-* "$1"/distui-port-*; do
+  [ -d "$d" ] && [ ! -L "$d" ] || continue
+  [ -O "$d" ] || [ "$(id -u)" = 0 ] || continue
+  [ "$(claim_line "$d/launch" 3)" != "$2" ] || rm -rf -- "$d"
+done
+:
+"""
+).strip()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Thing:
+    """Something of a host that only one run may have."""
+
+    kind: Literal["gpu", "port"]
+    number: int
+
+    @property
+    def name(self) -> str:
+        """As its directory is called."""
+        return f"{self.kind}-{self.number}"
+
+
+def things_of(labels: TaskLabels) -> frozenset[Thing]:
+    """What a task has of its host."""
+    return frozenset([*(Thing("gpu", gpu) for gpu in labels.gpus), *(Thing("port", port) for port in labels.ports)])
+
+
+def words_of(things: Iterable[Thing]) -> str:
+    """`GPU 0`, `GPUs 0, 2 and port 29500`."""
+    listed: dict[str, list[int]] = {}
+    for thing in sorted(things):
+        listed.setdefault("GPU" if thing.kind == "gpu" else "port", []).append(thing.number)
+    parts = (f"{kind}{'s' * (len(n) != 1)} {', '.join(map(str, n))}" for kind, n in listed.items())
+    return " and ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What came of it. `why` is empty when all is leased, else who has `things`, in words, or why it can't be.
+
+    `failed`: no directory can be made there (a full or read-only /tmp), so nothing is known of launches under way; or,
+    where it names `things`, only for these, which another login's killed launch has left: the others are leased.
+    """
+
+    state: Literal["leased", "held", "failed"]
+    why: str = ""
+    things: frozenset[Thing] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A run that has `things` which another wants, in words."""
+
+    words: str
+    things: frozenset[Thing]
+    marked: bool = False
+    """Whether only marks say so, which other logins leave, and no engine that was asked."""
+
+
+async def lease(
+    run_argv: Runner, claim: Claim, things: Iterable[Thing], *, force: bool = False, place: str = PLACE
+) -> Lease:
+    """Lease all of these or none. Safe to repeat, which makes the lease fresh again. With `force` what another login's
+    launch holds is passed over: nobody but that login and root can remove it.
+    """
+    by_name = {thing.name: thing for thing in sorted(things)}
+    done = await run_argv(
+        ("sh", "-c", _LEASE, "distui-lease", place, claim.text, str(STALE_MINUTES), "force" if force else "", *by_name)
+    )
+    state, _, told = done.text.partition("\n")
+    name, _, words = told.partition("\n")
+    if not done.ok or state not in ("leased", "held"):
+        return Lease("failed", safe((words or done.error_text).strip()[:300]) or f"exit {done.status}")
+    if state == "leased":
+        passed = [(by_name[n], who) for n, *who in (line.split("\t") for line in told.splitlines()) if n in by_name]
+        why = "; ".join(_left_words(f"{place}/distui-{thing.name}", who) for thing, who in passed)
+        return Lease("failed" if passed else "leased", why, frozenset(thing for thing, _ in passed))
+    held = frozenset(by_name[n] for n in (name,) if n in by_name)
+    return Lease("held", f"{words_of(held)} is being taken by a launch {who_claims(words)}", held)
+
+
+def _left_words(directory: str, told: Sequence[str]) -> str:
+    """What a launch of another login holds or, killed, has left, and who can remove it."""
+    state, *who = told
+    claim = who_claims("\n".join(who))
+    verb = "was left by" if state == "left" else "is held by"
+    return f"{directory} {verb} a launch {claim}: have it removed by its owner or root"
+
+
+async def free(run_argv: Runner, token: str, *, place: str = PLACE) -> None:
+    """Give back what the launch with this token holds on a host. Safe to repeat."""
+    await run_argv(("sh", "-c", _FREE, "distui-free", place, token))
+
+
+def things_on(plan: RunPlan, host: str) -> frozenset[Thing]:
+    """What a run has of one host."""
+    labels = (task_from_labels(task.labels) for task in plan.tasks_on(host))
+    return frozenset[Thing]().union(*(things_of(told) for told in labels if told is not None))
+
+
+def sharers(tasks: Sequence[FoundTask], plan: RunPlan, wanted: Iterable[Thing]) -> tuple[Share, ...]:
+    """Other launches than the plan's whose live tasks have one of these things, each in words."""
+    ours = _launch_of(task_from_labels(plan.tasks[0].labels))
+    return holders([task for task in tasks if _launch_of(task.labels) != ours], wanted)
+
+
+def holders(tasks: Sequence[FoundTask], wanted: Iterable[Thing]) -> tuple[Share, ...]:
+    """Launches whose live tasks have one of these things, each in words."""
+    asked = frozenset(wanted)
+    runs: dict[tuple[str, ...], list[FoundTask]] = {}
+    for task in tasks:
+        if task.running and asked & things_of(task.labels):
+            runs.setdefault(_launch_of(task.labels), []).append(task)
+    return tuple(_share(found, asked) for found in runs.values())
+
+
+def _share(tasks: Sequence[FoundTask], asked: frozenset[Thing]) -> Share:
+    """What these tasks of one launch have of what is asked for. A task that only a mark tells of has no id."""
+    shared = asked & frozenset[Thing]().union(*(things_of(task.labels) for task in tasks))
+    return Share(_words(tasks[-1].labels, shared), shared, marked=all(not task.id for task in tasks))
+
+
+def _launch_of(labels: TaskLabels | None) -> tuple[str, ...]:
+    """What tells one launch from another: two logins may have runs of one name."""
+    return (labels.run, labels.launch) if labels is not None else ()
+
+
+def _words(labels: TaskLabels, things: frozenset[Thing]) -> str:
+    verb = "are" if len(things) != 1 else "is"
+    since = f" since {safe(labels.started)}" if labels.started else ""
+    who = f"run {safe(labels.run)} of {safe(labels.owner) or '?'} (job {safe(labels.job)}{since})"
+    return f"{words_of(things)} {verb} used by {who}"

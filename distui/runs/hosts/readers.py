@@ -1,0 +1,104 @@
+"""What all who follow a run leave in its folder on the hosts: who still reads, and the verdict that the first wrote.
+
+Whoever is done first with a run writes how it ended; all others, on whatever machine, give that verdict. Before
+anything is removed those who still read are waited for: their marks are files that they touch while they do. Whoever
+has not got all of a log leaves word of that, and who cleans up leaves those containers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from distui.errors import HostCommandError
+from distui.runs.hosts.discover import Runner
+from distui.runs.hosts.folder import TOKEN_IN
+from distui.runs.lines.text import safe
+from distui.runs.store.end_record import VERDICT_IN
+from distui.runs.store.runs import StoredRun
+from distui.whole import whole
+
+Act = Literal["look", "mark", "leave", "record", "unread"]
+
+FRESH_MINUTES = 1
+"""A mark that was not touched for this long is of a reader that was killed, or is out of reach."""
+
+# $1 folder, $2 the launch's token, $3 the reader's id, $4 what to do, $5 minutes, then tasks. Says how many others
+# read, on the next line the tasks whose logs others have not got, and then what is in the verdict. A link is made once:
+# the first verdict stays. Older `sync` take no files, and sync all.
+_VISIT = (
+    TOKEN_IN
+    + VERDICT_IN
+    + r"""
+d=$1 token=$2 me=$3 act=$4 minutes=$5 ours=
+shift 5
+for name in launch launched; do
+  [ ! -e "$d/$name" ] || [ -r "$d/$name" ] || exit 4
+  [ "$(token_in "$d/$name")" != "$token" ] || ours=yes
+done
+[ -n "$ours" ] || { echo none; exit 0; }
+umask 077
+case $act in
+  mark) : >"$d/reader-$me" ;;
+  leave) rm -f -- "$d/reader-$me" ;;
+  unread) printf '%s ' "$@" >"$d/unread-$me" ;;
+  record)
+    ln -- "$d/.verdict-$me" "$d/verdict" 2>/dev/null
+    rm -f -- "$d/.verdict-$me" "$d/reader-$me"
+    sync "$d/verdict" "$d" 2>/dev/null || sync ;;
+esac
+find "$d" -maxdepth 1 -name 'reader-*' ! -name "reader-$me" -mmin "-$minutes" 2>/dev/null | wc -l
+for file in "$d"/unread-*; do
+  [ "$file" = "$d/unread-$me" ] || [ ! -f "$file" ] || dd if="$file" bs=1048576 count=1 2>/dev/null
+done
+echo
+verdict_in "$d" 2>/dev/null
+:
+"""
+).strip()
+
+
+def reader_id(stored: StoredRun) -> str:
+    """What tells who follows a run into this folder from all others: the same for whoever goes on after a kill."""
+    return hashlib.sha256(f"{socket.gethostname()}:{stored.path.resolve()}".encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What is in the run's folder on one host."""
+
+    ours: bool
+    """Whether the folder is there, and of this launch."""
+    others: int = 0
+    """How many others read the run just now."""
+    verdict: str = ""
+    """As somebody wrote it; "" when nobody did."""
+    unread: frozenset[int] = frozenset()
+    """Tasks whose logs others have not got completely."""
+    known: bool = True
+    """False where nobody could look: then nothing else of this counts."""
+
+
+async def visit(
+    run_argv: Runner, host: str, folder: str, token: str, reader: str, act: Act = "look", tasks: Iterable[int] = ()
+) -> Visit:
+    """Look into the folder, and leave or take a mark, let `.verdict-READER` be the verdict if there is none yet, or
+    leave word that the logs of `tasks` are unread.
+
+    Safe to repeat. Raises HostError.
+    """
+    given = (folder, token, reader, act, str(FRESH_MINUTES), *map(str, tasks))
+    done = await run_argv(("sh", "-c", _VISIT, "distui-visit", *given))
+    count, _, rest = done.text.partition("\n")
+    unread, _, verdict = rest.partition("\n")
+    if done.ok and count.strip() == "none":
+        return Visit(ours=False)
+    readers = whole(count.strip())
+    if readers is None:
+        words = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
+        raise HostCommandError(host, f"can't tell who reads {folder} on {host}: {words}")
+    found = (whole(word, 6) for word in unread.split())
+    return Visit(True, readers, verdict, frozenset(task for task in found if task is not None))

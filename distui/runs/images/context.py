@@ -1,0 +1,194 @@
+"""From the job's `build:` to one content: the folder read here, once, and written as one archive for all hosts."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import stat
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from distui.errors import CheckFailed, UsageError
+from distui.plan.build import built_name, content_hash
+from distui.plan.model import BuildPlan
+from distui.plan.tree import Entry, Tree, readable
+from distui.runs.code.scan import hashed, pieces
+from distui.runs.code.wildcards import TooSlow
+from distui.runs.images.dockerignore import DockerIgnore
+from distui.spec.job import Build, Job
+
+IGNORE = ".dockerignore"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSource:
+    """What an image is built from: what the plan says of it, its files, and the folder to read them from."""
+
+    plan: BuildPlan
+    tree: Tree
+    root: Path
+
+    def archive(self) -> IO[bytes]:
+        """The context as a tar archive in a file without a name, so that it is gone when it is closed. Blocking.
+
+        Raises CheckFailed when a file is not what was planned, or there is no room for it.
+        """
+        file = tempfile.TemporaryFile()  # noqa: SIM115  # the caller's
+        try:
+            with tarfile.open(fileobj=file, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+                for entry in self.tree.entries:
+                    _add(tar, self.root, entry)
+            file.flush()
+        except OSError as exc:
+            file.close()
+            raise CheckFailed(f"build: can't write the context into {tempfile.gettempdir()}: {exc}") from exc
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+
+def read_build(job: Job) -> BuildSource | None:
+    """What the job's image is built from; None when it is not built. Blocking.
+
+    Raises UsageError for a folder that can't be read, has no such Dockerfile, or holds what no archive can.
+    """
+    build = job.build
+    if build is None:
+        return None
+    root = build_path(job)
+    if not root.is_dir():
+        what = "is not a folder" if root.exists() else "does not exist"
+        raise UsageError(f"build: {readable(str(root))} {what}", hint="paths are relative to the job file's folder")
+    tree = _scan(root, build)
+    plan = BuildPlan(
+        context=build.context,
+        content=content_hash(tree.id, build),
+        files=len(tree.files),
+        bytes=tree.size,
+        dockerfile=build.dockerfile,
+        args=build.args,
+        target=build.target,
+        where=build.where,
+    )
+    return BuildSource(plan, tree, root)
+
+
+def image_of(job: Job) -> str | None:
+    """The job's image; of one that is built without a name, the name it gets. Blocking, raises as `read_build`."""
+    if job.image is not None:
+        return job.image
+    source = read_build(job)
+    return built_name(job.name, source.plan.content) if source is not None else None
+
+
+def build_path(job: Job) -> Path:
+    """The context's folder, made absolute: relative to the job file's, else to where distui was started."""
+    assert job.build is not None
+    written = Path(job.build.context).expanduser()
+    beside = Path(job.path).parent if job.path and job.path != "-" else Path()
+    return (beside / written).absolute()
+
+
+def _scan(root: Path, build: Build) -> Tree:
+    dockerfile = os.path.normpath(build.dockerfile)
+    try:
+        ignored = DockerIgnore(_rules(root, dockerfile))
+        entries = list(_walk(root, "", ignored, frozenset({dockerfile, IGNORE})))
+    except OSError as exc:
+        raise UsageError(f"build: can't read {readable(str(exc.filename or root))}: {exc.strerror}") from exc
+    except TooSlow as exc:
+        raise UsageError(f"build: {IGNORE} has a pattern that is too slow: {exc}") from exc
+    except ValueError as exc:
+        raise UsageError(f"build: {IGNORE} has a pattern that is none: {exc}") from exc
+    if not any(e.path == dockerfile and e.kind != "folder" for e in entries):
+        where = readable(str(root))
+        raise UsageError(
+            f"build: there is no {readable(build.dockerfile)} in {where}", hint="name it: dockerfile: PATH"
+        )
+    return Tree.of(entries)
+
+
+def _rules(root: Path, dockerfile: str) -> list[str]:
+    """The Dockerfile's own ignore file goes before the context's, as in BuildKit."""
+    for name in (f"{dockerfile}{IGNORE}", IGNORE):
+        with contextlib.suppress(FileNotFoundError):
+            return (root / name).read_text("utf-8", "surrogateescape").lstrip("\ufeff").splitlines()
+    return []
+
+
+def _walk(root: Path, path: str, ignored: DockerIgnore, always: frozenset[str]) -> Iterator[Entry]:
+    with os.scandir(root / path if path else root) as items:
+        for item in sorted(items, key=lambda i: i.name):
+            name = f"{path}/{item.name}" if path else item.name
+            out = ignored.has(name) and name not in always
+            status = item.stat(follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode):
+                if out and not ignored.takes_back and not any(a.startswith(f"{name}/") for a in always):
+                    continue
+                below = list(_walk(root, name, ignored, always))
+                yield from below or ([] if out else [Entry(name, "folder")])
+            elif not out:
+                yield _entry(root, name, status)
+
+
+def _entry(root: Path, name: str, status: os.stat_result) -> Entry:
+    if stat.S_ISREG(status.st_mode):
+        return hashed(root, name, status, what="build")
+    if stat.S_ISLNK(status.st_mode):
+        return Entry(name, "link", target=os.readlink(root / name))  # noqa: PTH115  # a Path would tidy it up
+    raise UsageError(
+        f"build: {readable(name)} is neither file, folder nor link", hint=f"leave it out: write it into {IGNORE}"
+    )
+
+
+def _add(tar: tarfile.TarFile, root: Path, entry: Entry) -> None:
+    """One entry, as nobody's, so that engines on all hosts take the same thing for the same."""
+    info = tarfile.TarInfo(entry.path)
+    info.mode = 0o755 if entry.executable or entry.kind == "folder" else 0o644
+    if entry.kind == "link":
+        info.type, info.linkname = tarfile.SYMTYPE, entry.target
+        tar.addfile(info)
+    elif entry.kind == "folder":
+        info.type = tarfile.DIRTYPE
+        tar.addfile(info)
+    else:
+        info.size = entry.size
+        tar.addfile(info, io.BufferedReader(_Checked(root / entry.path, entry)))
+
+
+class _Checked(io.RawIOBase):
+    """A file that must still be what was planned."""
+
+    def __init__(self, path: Path, entry: Entry) -> None:
+        import hashlib
+
+        self._pieces = pieces(path)
+        self._entry = entry
+        self._digest = hashlib.sha256()
+        self._rest = b""
+        self._left = entry.size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        target = memoryview(buffer)  # type: ignore[arg-type]
+        if not self._rest:
+            self._rest = next(self._pieces, b"")
+            self._digest.update(self._rest)
+        count = min(len(target), len(self._rest))
+        target[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        self._left -= count
+        if self._left < 0 or count == 0 or (self._left == 0 and self._digest.hexdigest() != self._entry.sha256):
+            raise CheckFailed(
+                f"build: {readable(self._entry.path)} changed since the plan was made; nothing was built",
+                hint="start again",
+            )
+        return count

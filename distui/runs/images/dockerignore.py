@@ -1,0 +1,93 @@
+"""`.dockerignore` as Docker reads it: patterns from the context's root, the last one that matches decides.
+
+The rules are moby's patternmatcher: `*` and `?` within a name, `**` over any folders, `!` takes back, what is below a
+folder that matches is left out with it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable
+from functools import cached_property
+
+from distui.runs.code.wildcards import Wildcard
+
+
+class DockerIgnore:
+    """The rules of one file. Raises ValueError for what is no pattern."""
+
+    def __init__(self, lines: Iterable[str] = ()) -> None:
+        self._rules = [rule for line in lines if (rule := _rule(line)) is not None]
+
+    @cached_property
+    def takes_back(self) -> bool:
+        """Whether something in a folder that is left out may have to be kept."""
+        return any(not out for out, _ in self._rules)
+
+    def has(self, path: str) -> bool:
+        """Whether `path`, relative to the context, is left out."""
+        left_out = False
+        for out, wildcard in self._rules:
+            if left_out != out and any(wildcard.search(part) for part in _with_parents(path)):
+                left_out = out
+        return left_out
+
+
+def _with_parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+def _rule(line: str) -> tuple[bool, Wildcard] | None:
+    """Whether it leaves out, and what; None for blanks and comments."""
+    text = line.strip()
+    if not text or line.startswith("#"):
+        return None
+    out = not text.startswith("!")
+    text = text if out else text[1:].strip()
+    if not text:
+        raise ValueError("'!' stands alone")
+    pattern = posixpath.normpath(text).lstrip("/")
+    if pattern in ("", "."):
+        return None
+    return out, Wildcard(text, re.compile(rf"\A{_regex(pattern)}\Z", re.DOTALL))
+
+
+def _regex(pattern: str) -> str:
+    made, at = "", 0
+    while at < len(pattern):
+        char = pattern[at]
+        if pattern.startswith("**", at):
+            at += 2
+            if pattern.startswith("/", at):
+                at += 1
+                made += "(.*/)?"
+            else:
+                made += ".*"
+            continue
+        at += 1
+        if char in "*?":
+            made += "[^/]*" if char == "*" else "[^/]"
+        elif char == "\\" and at < len(pattern):
+            made += re.escape(pattern[at])
+            at += 1
+        elif char == "[" and (end := _class_end(pattern, at)) > 0:
+            made += _class(pattern[at:end])
+            at = end + 1
+        else:
+            made += re.escape(char)
+    return made
+
+
+def _class_end(pattern: str, at: int) -> int:
+    end = pattern.find("]", at + 1 + pattern.startswith("^", at))
+    if end < 0:
+        raise ValueError(f"{pattern!r} has a '[' without ']'")
+    return end
+
+
+def _class(inside: str) -> str:
+    negated = inside.startswith("^")
+    body = re.sub(r"([\[\]&~|])", r"\\\1", inside[negated:])
+    return f"[{'^' if negated else ''}{body}]"

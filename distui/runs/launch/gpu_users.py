@@ -1,0 +1,86 @@
+"""Who has the GPUs of a plan now: runs that live, and launches that are under way. Asked before a start, so that
+somebody can decide to share them; the launch itself looks again (`runs/launch/leases.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from distui.errors import HostError
+from distui.plan.model import RunPlan
+from distui.runs.hosts import marks
+from distui.runs.hosts.claim_file import CLAIM
+from distui.runs.hosts.discover import Runner
+from distui.runs.hosts.folder import STALE_MINUTES, who_claims
+from distui.runs.hosts.lease import PLACE, Thing, sharers
+from distui.session import Connector
+from distui.spec.inventory import Host
+from distui.spec.names import fold
+
+# $1 place, $2 minutes, then GPUs. A directory that is stale holds nothing.
+_TAKEN = (
+    CLAIM
+    + r"""
+place=$1 minutes=$2; shift 2
+for gpu do
+  d=$place/distui-gpu-$gpu
+  [ -d "$d" ] || continue
+  ! aged "$d" "$minutes" || continue
+  printf '%s\t%s\t%s\n' "$gpu" "$(claim_line "$d/launch" 1)" "$(claim_line "$d/launch" 2)"
+done
+"""
+).strip()
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUser:
+    """Somebody who has GPUs of a plan on one host."""
+
+    host: str
+    words: str
+    """Which GPUs, and which run of whom has them."""
+
+
+def told(users: Sequence[GpuUser]) -> tuple[str, ...]:
+    """In words, equal ones of several hosts once: `node[01-02]: GPU 0 is used by run r1 of ann@desk (job j)`."""
+    hosts: dict[str, list[str]] = {}
+    for user in users:
+        hosts.setdefault(user.words, []).append(user.host)
+    return tuple(f"{fold(names)}: {words}" for words, names in hosts.items())
+
+
+async def gpu_users(connector: Connector, plan: RunPlan, hosts: Sequence[Host]) -> tuple[GpuUser, ...]:
+    """Who has GPUs of the plan, host by host. A host that can't be asked tells nobody: the launch says why."""
+    chosen = [host.name for host in hosts if plan.gpus_on(host.name)]
+    found = await asyncio.gather(*(_ask(connector, plan, host) for host in chosen))
+    return tuple(user for users in found for user in users)
+
+
+async def _ask(connector: Connector, plan: RunPlan, host: str) -> tuple[GpuUser, ...]:
+    first, gpus = plan.tasks_on(host)[0], plan.gpus_on(host)
+    try:
+        session = await connector.connect(host)
+        try:
+            tasks = await marks.tasks_on(session.run, host, first)
+            runs = sharers(tasks, plan, [Thing("gpu", gpu) for gpu in gpus])
+            told = (*(share.words for share in runs), *await launches(session.run, gpus))
+        finally:
+            await session.close()
+    except HostError:
+        return ()
+    return tuple(GpuUser(host, words) for words in told)
+
+
+async def launches(run_argv: Runner, gpus: Sequence[int], *, place: str = PLACE) -> tuple[str, ...]:
+    """Launches that hold one of these GPUs of a host while they are under way, each in words."""
+    done = await run_argv(("sh", "-c", _TAKEN, "distui-taken", place, str(STALE_MINUTES), *map(str, gpus)))
+    return tuple(_launches(done.text)) if done.ok else ()
+
+
+def _launches(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        gpu, *claim = line.split("\t")
+        who = who_claims("\n".join(claim))
+        yield f"GPU {gpu} is being taken by a launch {who}"

@@ -1,0 +1,176 @@
+"""The run's image on every host before anything starts: pulled, or built from the job's own Dockerfile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+from distui.errors import CheckFailed, ExitCode, HostError
+from distui.facts.image import ImageFacts
+from distui.files import open_private
+from distui.plan.model import BuildPlan
+from distui.runs.attempt.attempt import Attempt
+from distui.runs.attempt.steps import LaunchRefused, each, phase, raise_errors, sentence
+from distui.runs.images.build import BuildFailed, Told
+from distui.runs.images.context import BuildSource
+from distui.runs.images.push import Engine, push_image
+from distui.runs.lines.text import safe
+from distui.runs.task.host_run import HostRun
+
+
+async def give_images(attempt: Attempt, source: BuildSource | None) -> None:
+    """The image is on every host, by the job's pull policy, before anything starts."""
+    hosts = [h for h in attempt.hosts.values() if h.first.engine != "process"]
+    if not hosts or attempt.plan.image is None:
+        return
+    await phase(attempt, "image", attempt.plan.image)
+    if attempt.plan.build is not None:
+        await _build(attempt, hosts, attempt.plan.build, source)
+    else:
+        await _fetch(attempt, hosts)
+    if attempt.plan.max_duration is not None:
+        await _check_entrypoint(attempt, hosts[0])
+
+
+async def _facts(host: HostRun) -> ImageFacts | None:
+    return await host.image.facts()
+
+
+async def _fetch(attempt: Attempt, hosts: Sequence[HostRun]) -> None:
+    """Pull it where the policy says so, and say where it is another one."""
+    present = await each(hosts, _facts)
+    raise_errors(present, ExitCode.CHECK_FAILED)
+    missing = [h for h in hosts if present[h.host] is None]
+    if missing and attempt.plan.pull == "never":
+        names = ", ".join(h.host for h in missing)
+        reason = f"image {attempt.plan.image} is not on {names}, and the job says `pull: never`"
+        raise LaunchRefused([reason], ExitCode.CHECK_FAILED)
+    pulled = hosts if attempt.plan.pull == "always" else missing
+    await _pull(attempt, pulled)
+    ids = await each(pulled, _facts)
+    raise_errors(ids, ExitCode.CHECK_FAILED)
+    await _compare_ids(attempt, present | ids)
+    await _compare_processors(attempt, present | ids)
+
+
+async def _pull(attempt: Attempt, hosts: Sequence[HostRun]) -> None:
+    if not hosts:
+        return
+    await phase(attempt, "image", f"pulling {attempt.plan.image} on {', '.join(h.host for h in hosts)}")
+    raise_errors(await each(hosts, lambda host: host.image.pull()), ExitCode.CHECK_FAILED)
+
+
+async def _build(attempt: Attempt, hosts: Sequence[HostRun], build: BuildPlan, source: BuildSource | None) -> None:
+    """Every host has an image of the plan's content: built on those that lack it, or given by one that has it."""
+    found = await each(hosts, _facts)
+    raise_errors(found, ExitCode.CHECK_FAILED)
+    having = [h for h in hosts if isinstance(there := found[h.host], ImageFacts) and there.identity == build.identity]
+    lacking = [h for h in hosts if h not in having]
+    if not lacking:
+        await phase(attempt, "image", f"{attempt.plan.image} is built on all hosts already")
+        return
+    builders = lacking if build.where == "hosts" else [] if having else lacking[:1]
+    await _build_on(attempt, builders, source)
+    if build.where == "first" and (rest := [h for h in lacking if h not in builders]):
+        await _give_image(attempt, having[0] if having else builders[0], rest)
+    found = await each(lacking, _facts)
+    raise_errors(found, ExitCode.CHECK_FAILED)
+    wrong = [n for n, f in found.items() if not (isinstance(f, ImageFacts) and f.identity == build.identity)]
+    if wrong:
+        text = f"the image was built, but is not among the engine's images on {', '.join(wrong)}"
+        hint = "a builder of its own keeps it: `docker buildx use default`"
+        raise LaunchRefused([f"{text} ({hint})"], ExitCode.CHECK_FAILED)
+
+
+async def _build_on(attempt: Attempt, hosts: Sequence[HostRun], source: BuildSource | None) -> None:
+    """Build on these hosts at once, each with a log of its own in the run's folder."""
+    if not hosts:
+        return
+    build = attempt.plan.build
+    if source is None or build is None or source.plan.content != build.content:
+        words = "the build's context is not what it was when the plan was made: plan again"
+        raise LaunchRefused([words], ExitCode.CHECK_FAILED)
+    await phase(attempt, "image", f"building {attempt.plan.image} on {', '.join(h.host for h in hosts)}")
+    try:
+        with await asyncio.to_thread(source.archive) as context:
+            results = await each(hosts, lambda host: _build_one(attempt, host, context))
+    except CheckFailed as exc:
+        raise LaunchRefused([sentence(exc)], ExitCode.CHECK_FAILED) from exc
+    shown: set[str] = set()
+    for error in (r for r in results.values() if isinstance(r, BuildFailed)):
+        if error.step not in shown:  # equal builds fail alike: once is enough to read
+            await _tell_last(attempt, error)
+        shown.add(error.step)
+    raise_errors(results, ExitCode.CHECK_FAILED)
+
+
+async def _tell_last(attempt: Attempt, error: BuildFailed) -> None:
+    for line in error.lines:
+        await attempt.notice("info", f"{error.host} | {line}", error.host)
+
+
+async def _build_one(attempt: Attempt, host: HostRun, context: IO[bytes]) -> None:
+    """Build on one host; the log of a build that failed outlives the run's folder."""
+
+    async def on_step(step: str) -> None:
+        await phase(attempt, "image", f"{host.host} builds, {step}")
+
+    path = attempt.run.stored.build_log(host.host)
+    try:
+        with open_private(path, "wb") as log:
+            await host.image.build(context, Told(log, on_step))
+    except OSError as exc:
+        raise CheckFailed(f"{host.host}: can't keep what the build says in {path}: {exc.strerror}") from exc
+    except BuildFailed as exc:
+        exc.hint = f"all it said: {attempt.run.stored.keep_build_log(host.host)}"
+        raise
+
+
+async def _give_image(attempt: Attempt, giver: HostRun, hosts: Sequence[HostRun]) -> None:
+    """Copy the image from one host to others, so that it has one id on all of them."""
+    assert attempt.plan.image is not None
+    await phase(
+        attempt, "image", f"copying {attempt.plan.image} from {giver.host} to {', '.join(h.host for h in hosts)}"
+    )
+    facts = await giver.image.facts()
+    engines = await each(hosts, lambda host: host.image.engine())
+    raise_errors(engines, ExitCode.CHECK_FAILED)
+    if facts is None:
+        raise LaunchRefused([f"{giver.host}: {attempt.plan.image} is gone again"], ExitCode.CHECK_FAILED)
+    targets = [e for e in engines.values() if isinstance(e, Engine)]
+    try:
+        results = await push_image(attempt.plan.image, await giver.image.engine(), facts, targets, lambda pushed: None)
+    except HostError as exc:
+        raise LaunchRefused([sentence(exc)], ExitCode.CHECK_FAILED) from exc
+    failed = [f"{p.host}: the image could not be copied from {giver.host}: {p.words}" for p in results if not p.ok]
+    if failed:
+        raise LaunchRefused(failed, ExitCode.CHECK_FAILED)
+
+
+async def _compare_ids(attempt: Attempt, found: Mapping[str, object]) -> None:
+    ids = {host: image.identity for host, image in found.items() if isinstance(image, ImageFacts)}
+    if len(set(ids.values())) > 1:
+        shown = ", ".join(f"{host} {value.partition(':')[2][:12]}" for host, value in ids.items())
+        text = f"image {attempt.plan.image} is not the same on all hosts: {shown}"
+        await attempt.notice("warning", text)
+
+
+async def _compare_processors(attempt: Attempt, found: Mapping[str, object]) -> None:
+    """An image for another processor only starts where somebody has set up an emulation of it, which is slow."""
+    for host, image in found.items():
+        facts = attempt.facts.get(host)
+        if facts is not None and isinstance(image, ImageFacts) and image.is_for_another(facts.arch):
+            text = f"image {attempt.plan.image} is made for {safe(image.platform)}, and the host is {facts.arch}"
+            await attempt.notice("warning", text, host)
+
+
+async def _check_entrypoint(attempt: Attempt, host: HostRun) -> None:
+    """An image's own entry point gets `timeout` as its command: whether it runs it can't be known before."""
+    if "--entrypoint" in host.first.start:
+        return
+    with contextlib.suppress(HostError):
+        if words := await host.image.entrypoint():
+            text = f"the image's entry point ({words}) must run `timeout` for max_duration; or set `entrypoint:`"
+            await attempt.notice("warning", safe(text))

@@ -1,0 +1,160 @@
+"""Nothing of a host is used twice without a word: GPUs and ports, while a run is launched and by runs that live.
+
+GPUs can be shared, and are by `--force`; a port can't be, but what only marks and leases of another login claim stops
+no launch with `--force`. A port that the job names is refused when another has it, one that the plan chose is changed
+for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from distui.doctor.reach import ReachProblem
+from distui.errors import DistuiError, ExitCode
+from distui.plan.model import NoPlan
+from distui.plan.serialize import to_json
+from distui.plan.tf import own_ports
+from distui.runs.attempt.attempt import Attempt
+from distui.runs.attempt.replan import Again, NextAttempt
+from distui.runs.attempt.steps import LaunchRefused, each, finished, raise_errors
+from distui.runs.hosts.folder import Claim
+from distui.runs.hosts.lease import Lease, Share, Thing
+from distui.runs.task.host_run import HostRun
+
+PLANS = 5
+"""How many plans are tried while others have the ports that the plan chose: each time at least one is known more."""
+
+SHARE_HINT = "wait, take other GPUs (`-H host:1`) or other hosts, or share them: `distui run --force`, in the app `R`"
+PORT_HINT = "wait, or name another port, or none and let the plan choose: two programs can't share one, --force or not"
+
+Held = tuple[str, Share]
+"""A host, and who has what there."""
+
+
+class PortsTaken(LaunchRefused):
+    """Others have ports that the plan chose itself, and nothing else is in the way."""
+
+    def __init__(self, held: Sequence[Held]) -> None:
+        words = [f"{host}: {share.words}" for host, share in held]
+        super().__init__([*words, "start it again: the plan takes other ports then"], ExitCode.CHECK_FAILED)
+        self.held = tuple(held)
+
+
+async def hold(attempt: Attempt, claim: Claim, *, force: bool) -> None:
+    """Lease the GPUs and ports of the run on all hosts, before anything is tried on them."""
+    for host, told in (await _lease(attempt, claim, force=force)).items():
+        kinds = _kinds(told.things or _exclusive(attempt.hosts[host].claim.things, force=force))
+        text = f"can't hold {kinds} while starting ({told.why})"
+        await attempt.notice("warning", f"{text}: a launch at this moment would go unseen", host)
+
+
+async def hold_still(attempt: Attempt, claim: Claim, *, force: bool) -> None:
+    """See that the leases are still the run's, before it starts: images and data may have taken long to come. And that
+    no run that lives has any of these things."""
+    await _lease(attempt, claim, force=force)
+    unread: list[tuple[str, str]] = []
+    found = await each(
+        _with_things(attempt), lambda host: host.claim.sharers(lambda why: unread.append((host.host, why)))
+    )
+    for name, why in unread:
+        text = f"can't read what all tasks have ({why}): one of another login may go unseen"
+        await attempt.notice("warning", text, name)
+    raise_errors(found, ExitCode.CHECK_FAILED)
+    shared = [(host, share) for host, told in found.items() if isinstance(told, tuple) for share in told]
+    _refuse(attempt, shared, force=force)
+    for host, share in shared:
+        await attempt.notice("warning", f"{share.words}, and by this run too (--force)", host)
+
+
+async def refuse_taken(attempt: Attempt, problems: Sequence[ReachProblem], *, force: bool) -> None:
+    """Refuse ports on which somebody listens since the hosts were asked, when nothing else is wrong: one that the plan
+    chose is changed, of one that the job names it is said which run has it, where that can be told.
+    """
+    if not all(problem.port for problem in problems):
+        return
+    held = [(p.host, Share(p.message, frozenset([Thing("port", p.port)]))) for p in problems]
+    holders = await each((attempt.hosts[host] for host, _ in held), lambda host: host.claim.sharers())
+    known = [(host, share) for host, share in held for share in _who_has(share.things, holders[host])]
+    _refuse(attempt, known if len(known) == len(held) else held if _chosen(attempt, held) else [], force=force)
+
+
+def _who_has(things: frozenset[Thing], told: tuple[Share, ...] | DistuiError) -> list[Share]:
+    """The first of these holders that has one of the things."""
+    return [Share(s.words, things) for s in told if s.things & things][:1] if isinstance(told, tuple) else []
+
+
+async def _lease(attempt: Attempt, claim: Claim, *, force: bool) -> dict[str, Lease]:
+    """Lease what nobody else may have; returns what can't be, by host.
+
+    The first host by name decides between launches on the same hosts; nobody waits, so nothing can lock up.
+    """
+    failed: dict[str, Lease] = {}
+
+    async def lease(host: HostRun) -> Lease:
+        return await host.claim.lease(claim, _exclusive(host.claim.things, force=force), force=force)
+
+    hosts = [h for h in _with_things(attempt) if _exclusive(h.claim.things, force=force)]
+    for some in (hosts[:1], hosts[1:]):
+        leases = await finished(each(some, lease))
+        raise_errors(leases, ExitCode.LAUNCH_FAILED)
+        told = [(host, lease) for host, lease in leases.items() if isinstance(lease, Lease)]
+        failed |= {host: answer for host, answer in told if answer.state == "failed"}
+        held = [(host, Share(answer.why, answer.things)) for host, answer in told if answer.state == "held"]
+        _refuse(attempt, held, force=force)
+    return failed
+
+
+def _with_things(attempt: Attempt) -> list[HostRun]:
+    return sorted((h for h in attempt.hosts.values() if h.claim.things), key=lambda h: h.host)
+
+
+def _exclusive(things: frozenset[Thing], *, force: bool) -> frozenset[Thing]:
+    """What nobody else may have: with `force` GPUs may be shared."""
+    return frozenset(t for t in things if t.kind == "port" or not force)
+
+
+def _kinds(things: Iterable[Thing]) -> str:
+    kinds = {thing.kind for thing in things}
+    return "the GPUs" if kinds == {"gpu"} else "the ports" if kinds == {"port"} else "the GPUs and ports"
+
+
+def _refuse(attempt: Attempt, held: Sequence[Held], *, force: bool) -> None:
+    """Raise what these holders are a reason for. With `force` GPUs are none, nor is what only a mark claims."""
+    bad = [
+        (host, share) for host, share in held if _exclusive(share.things, force=force) and not (force and share.marked)
+    ]
+    kinds = {thing.kind for _, share in bad for thing in _exclusive(share.things, force=force)}
+    if not bad:
+        return
+    if kinds == {"port"} and _chosen(attempt, bad):
+        raise PortsTaken(bad)
+    hints = [hint for kind, hint in (("gpu", SHARE_HINT), ("port", PORT_HINT)) if kind in kinds]
+    raise LaunchRefused([*(f"{host}: {share.words}" for host, share in bad), *hints], ExitCode.CHECK_FAILED)
+
+
+def _chosen(attempt: Attempt, held: Sequence[Held]) -> bool:
+    """Whether the plan chose all ports of these by itself."""
+    chosen = own_ports(attempt.plan.reasons)
+    return all((host, thing.number) in chosen for host, share in held for thing in share.things if thing.kind == "port")
+
+
+async def with_other_ports(
+    attempt: Attempt, again: Again, refusal: PortsTaken, taken: dict[str, set[int]]
+) -> NextAttempt:
+    """The same attempt planned without the ports in `taken`, which gets those of the refusal; recorded here.
+
+    Raises LaunchRefused where there is no such plan.
+    """
+    for host, share in refusal.held:
+        taken.setdefault(host, set()).update(t.number for t in share.things if t.kind == "port")
+    spent = attempt.clock() - attempt.run.began if attempt.plan.attempt > 1 else 0.0
+    found = await again(attempt.plan.attempt, spent, taken)
+    if isinstance(found, NoPlan):
+        raise LaunchRefused([*map(str, found.problems)], ExitCode.CHECK_FAILED) from refusal
+    for host, share in refusal.held:
+        await attempt.notice("info", f"{share.words}: the plan takes another", host)
+    try:
+        attempt.run.stored.write_plan(to_json(found.plan))
+    except OSError as exc:
+        raise LaunchRefused([f"can't write {attempt.run.stored.path}: {exc.strerror}"], ExitCode.CHECK_FAILED) from exc
+    return found

@@ -1,0 +1,38 @@
+"""Whose the port is that keeps a job from being planned: the plan knows that somebody listens, the hosts know who."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from distui.errors import HostError
+from distui.plan.model import NoPlan, PlanProblem
+from distui.runs.hosts.lease import Thing, holders
+from distui.runs.hosts.marks import tasks_on
+from distui.session import Connector
+from distui.spec.inventory import Host
+
+
+async def with_holders(connector: Connector, found: NoPlan, hosts: Sequence[Host]) -> NoPlan:
+    """The same reasons; of a port that is taken it is said which run has it, where one does. Never raises HostError."""
+    by_name = {host.name: host for host in hosts}
+
+    async def named(problem: PlanProblem) -> PlanProblem:
+        host = by_name.get(problem.host or "")
+        return await _named(connector, problem, host) if problem.port and host is not None else problem
+
+    return NoPlan(tuple(await asyncio.gather(*map(named, found.problems))))
+
+
+async def _named(connector: Connector, problem: PlanProblem, host: Host) -> PlanProblem:
+    try:
+        session = await connector.connect(host.name)
+        try:
+            tasks = await tasks_on(session.run, host.name, host)
+        finally:
+            await session.close()
+    except HostError:
+        return problem
+    shares = holders(tasks, [Thing("port", problem.port)])
+    return replace(problem, message=shares[0].words) if shares else problem

@@ -1,0 +1,181 @@
+"""The checks that come before a start, made for a plan without starting it: Doctor's over fresh facts of its hosts,
+and what a launch asks before it touches anything - the run's name, the image, who reaches whom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from distui.doctor.checks import check_hosts
+from distui.doctor.finding import Check, CheckRow, Finding
+from distui.doctor.images import Images, as_planned, how_it_comes, images_present
+from distui.doctor.mount_check import mount_check, mount_rows
+from distui.doctor.mounts import prove_mounts
+from distui.doctor.reach import Endpoint, ReachReport, prove
+from distui.doctor.reach_check import endpoints_of_plan
+from distui.errors import HostError
+from distui.facts.host import HostFacts, ProbeResult
+from distui.facts.probe import probe_all
+from distui.plan.code import home_of_folder
+from distui.plan.model import Mount, RunPlan
+from distui.plan.tf import own_ports
+from distui.runs.hosts import marks
+from distui.runs.hosts.discover import Found, FoundTask, find_runs
+from distui.runs.hosts.lease import Thing, sharers, things_on
+from distui.runs.launch.leases import PORT_HINT, SHARE_HINT
+from distui.runs.task.fetch import look, without_client
+from distui.session import Connector, Session
+from distui.spec.inventory import Host
+
+SHARED = Check("gpus_shared", "GPUs", "no other run has these GPUs or ports", "docker ps --filter label=distui.run")
+NAME = Check("run_name", "Reach", "no run of this name", "docker ps -a --filter label=distui.run=NAME")
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What was found. `results` are the fresh probes it rests on."""
+
+    rows: tuple[CheckRow, ...]
+    results: Mapping[str, ProbeResult]
+    images: Images
+    reach: ReachReport | None
+
+    @property
+    def wrong(self) -> bool:
+        """Whether anything was found that should be looked at before a start."""
+        return any(row.verdict in ("warn", "fail") for row in self.rows)
+
+
+async def preflight(connector: Connector, plan: RunPlan, hosts: Sequence[Host], *, parallel: int = 64) -> Preflight:
+    """Check a plan against its hosts as they are now. Starts nothing; a host that fails is a finding, no error."""
+    chosen = [host for name in plan.hosts for host in hosts if host.name == name]
+    results = await probe_all(connector, chosen, parallel=parallel)
+    up = [host for host in chosen if isinstance(results[host.name], HostFacts)]
+    wanted = (plan.image,) if plan.image else ()
+    present = await images_present(connector, up, wanted)
+    images = {image: as_planned(plan, found) for image, found in present.items()}
+    found = await find_runs(connector, up)
+    marked = await _marked(connector, up)
+    reach = await prove_on(connector, endpoints_of_plan(plan), up)
+    data = await _mounts(connector, plan, up)
+    ours = [task.id for run in found.runs for task in run.tasks]
+    rows = check_hosts(results, images=images, ours=ours, reach=reach, more=data)
+    rows = tuple(_comes(row, plan, images) if row.check.id.startswith("image:") else row for row in rows)
+    first = (name_row(plan.run_id, tuple(results), found), shared_row(plan, tuple(results), found, marked))
+    return Preflight((*first, *rows), results, images, reach)
+
+
+async def _mounts(connector: Connector, plan: RunPlan, hosts: Sequence[Host]) -> tuple[CheckRow, ...]:
+    """The plan's mounts on the hosts that can be asked."""
+    if not plan.mounts:
+        return ()
+    async with AsyncExitStack() as stack:
+        sessions = await _sessions(connector, [host.name for host in hosts], stack)
+        rows = mount_rows(plan.mounts, tuple(sessions), await prove_mounts(sessions, plan.mounts))
+        return (*rows, *[await fetch_row(plan, mount, sessions) for mount in plan.mounts if mount.fetch is not None])
+
+
+async def fetch_row(plan: RunPlan, mount: Mount, sessions: Mapping[str, Session]) -> CheckRow:
+    """Whether what is fetched is there, or can be."""
+    check = mount_check(mount, "is there or can be fetched", "ls ~/.cache/distui/data; command -v of each client")
+
+    async def one(host: str, session: Session) -> Finding:
+        try:
+            there = await look(session.run, mount, home_of_folder(plan.tasks_on(host)[0].run_dir))
+        except HostError as exc:
+            return Finding(check.id, host, "skip", exc.message, do=exc.hint)
+        if there.when is not None:
+            return Finding(check.id, host, "ok", f"is there since {there.when}")
+        if there.client:
+            return Finding(check.id, host, "pull", "is not there", f"the start fetches it with {there.client}")
+        words, hint = without_client(mount)
+        return Finding(check.id, host, "fail", words, "the start is refused", hint)
+
+    return CheckRow(check, tuple(await asyncio.gather(*(one(h, s) for h, s in sessions.items()))))
+
+
+def _comes(row: CheckRow, plan: RunPlan, images: Images) -> CheckRow:
+    """How an image that is not there gets there; with `pull: never` it keeps the job from starting."""
+    there = images.get(plan.image or "", {})
+    present = [host for host, found in there.items() if isinstance(found, str) and found]
+    if plan.pull == "never":
+        more = {"verdict": "fail", "means": "the job says `pull: never`"}
+        more |= {"do": "distui image push copies it from a host that has it"} if present else {}
+    elif plan.build is not None:
+        more = {"means": how_it_comes(plan, present), "do": ""}
+    else:
+        return row
+    return CheckRow(row.check, tuple(replace(f, **more) if f.verdict == "pull" else f for f in row.findings))  # type: ignore[arg-type]
+
+
+def name_row(run: str, hosts: Sequence[str], found: Found) -> CheckRow:
+    """A run of the same name on a host is somebody's."""
+    there = found.get(run)
+    tasks = there.tasks if there is not None else ()
+    findings = []
+    for host in hosts:
+        own = [t for t in tasks if t.host == host]
+        if own:
+            saw = f"a run named {run} is there already (of {own[0].labels.owner or '?'}, {own[0].status})"
+            findings.append(Finding(NAME.id, host, "fail", saw, "the start is refused", "give the run another name"))
+        else:
+            findings.append(Finding(NAME.id, host, "skip" if host in found.unreachable else "ok"))
+    return CheckRow(NAME, tuple(findings))
+
+
+async def _marked(connector: Connector, hosts: Sequence[Host]) -> tuple[FoundTask, ...]:
+    """The tasks that left a mark on the hosts that can be asked."""
+    async with AsyncExitStack() as stack:
+        sessions = await _sessions(connector, [host.name for host in hosts], stack)
+        told = await asyncio.gather(*(_marks_on(host, session) for host, session in sessions.items()))
+        return tuple(chain(*told))
+
+
+async def _marks_on(host: str, session: Session) -> tuple[FoundTask, ...]:
+    with contextlib.suppress(HostError):
+        return await marks.read(session.run, host, tell=str)
+    return ()
+
+
+def shared_row(plan: RunPlan, hosts: Sequence[str], found: Found, marked: Sequence[FoundTask] = ()) -> CheckRow:
+    """GPUs of the plan that another run uses now, and ports that the job names; others the start changes by itself."""
+    findings = []
+    for host in hosts:
+        told = [task for run in found.runs for task in run.tasks if task.host == host]
+        tasks = marks.added(told, [task for task in marked if task.host == host])
+        chosen = {Thing("port", port) for at, port in own_ports(plan.reasons) if at == host}
+        if shares := sharers(tasks, plan, things_on(plan, host) - chosen):
+            gpus = any(thing.kind == "gpu" for share in shares for thing in share.things)
+            saw = "; ".join(share.words for share in shares)
+            do = SHARE_HINT if gpus else PORT_HINT
+            findings.append(Finding(SHARED.id, host, "fail", saw, "the start is refused", do))
+        else:
+            findings.append(Finding(SHARED.id, host, "skip" if host in found.unreachable else "ok"))
+    return CheckRow(SHARED, tuple(findings))
+
+
+async def prove_on(connector: Connector, ends: Sequence[Endpoint], hosts: Sequence[Host]) -> ReachReport | None:
+    """Prove that these hosts reach each other; None when fewer than one can be asked. Never raises HostError."""
+    asked = {host.name for host in hosts}
+    async with AsyncExitStack() as stack:
+        sessions = await _sessions(connector, [end.host for end in ends if end.host in asked], stack)
+        if not sessions:
+            return None
+        return await prove(sessions, [end for end in ends if end.host in sessions])
+
+
+async def _sessions(connector: Connector, hosts: Sequence[str], stack: AsyncExitStack) -> dict[str, Session]:
+    """Connections to the hosts that can be reached, closed with `stack`."""
+    sessions: dict[str, Session] = {}
+    for host in hosts:
+        try:
+            sessions[host] = await connector.connect(host)
+        except HostError:
+            continue
+        stack.push_async_callback(sessions[host].close)
+    return sessions

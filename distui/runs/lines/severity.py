@@ -1,0 +1,30 @@
+"""How bad a log line is by its words, and which line of a failure says what happened. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from distui.runs.lines.events import Failure
+from distui.runs.lines.text import safe
+from distui.runs.lines.traceback import RANK_PREFIX
+
+ERROR = re.compile(
+    r"^(?:\[rank\d+\]:? ?)?[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure)(?::|$)"
+    r"|\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|CUDA error|[Oo]ut of memory|Segmentation fault|core dumped|\bXid\b"
+)
+WARN = re.compile(r"\b(?:NCCL WARN|WARNING|WARN|[A-Za-z]*Warning|[Ww]atchdog|[Rr]etransmit)\b|[ =:](?:nan|NaN|-?inf)\b")
+
+
+def severity(text: str) -> Literal["error", "warn", ""]:
+    """How bad a line is by its words."""
+    if ERROR.search(text):
+        return "error"
+    return "warn" if WARN.search(text) else ""
+
+
+def headline_of(failure: Failure) -> str:
+    """The one line that says what happened: its last error, else the last thing it said; without `[rank3]: `."""
+    lines = [RANK_PREFIX.sub("", safe(text)).strip() for text in failure.excerpt if text.strip()]
+    errors = [line for line in lines if severity(line) == "error"]
+    return (errors or lines or [failure.words])[-1]

@@ -1,0 +1,122 @@
+"""What followed the first failure: who ended when and how, counted from it. Pure, from the run's state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from distui.runs.lines.severity import headline_of
+from distui.runs.report.rank_rows import Tone, digits, end_word, failed_at, numbers, short_name
+from distui.runs.state.reducer import RankState, RunState
+
+TOGETHER_S = 0.6
+"""Ranks that end alike within this time are one row."""
+NAMED = 3
+"""Names in one row; more of them are counted."""
+BEFORE_S = 120.0
+"""Warnings this long before the failure are evidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One row: seconds after the first failure, who, what, and in words why."""
+
+    after: float
+    who: str
+    what: str
+    words: str = ""
+    tone: Tone = "muted"
+
+
+def aftermath(state: RunState) -> list[Moment]:
+    """The rows in time; empty without a failure whose moment is known."""
+    zero = failed_at(state)
+    if state.failure is None or zero is None:
+        return []
+    rows = [*_before(state, zero), _first(state), *_others(state, zero), *_ours(state, zero)]
+    return sorted(rows, key=lambda row: row.after)
+
+
+def troubles(state: RunState, most: int = 6) -> list[Moment]:
+    """The last warnings and errors, from the start: a launch that was refused has no failure, but its reasons."""
+    zero = state.started or 0.0
+    loud = [notice for notice in state.notices if notice.level != "info"][-most:]
+    return [
+        Moment(n.at - zero, n.host or "", n.level, n.text, "wrong" if n.level == "error" else "watch") for n in loud
+    ]
+
+
+def _first(state: RunState) -> Moment:
+    failure = state.failure
+    assert failure is not None
+    width = digits(state.ranks)
+    who = failure.host or failure.name if failure.rank is None else failure.name or f"{failure.rank:0{width}d}"
+    known = state.ranks.get(failure.rank) if failure.rank is not None else None
+    what = end_word(known) if known is not None and not known.live else failure.words or "failed"
+    why = headline_of(failure) if any(line.strip() for line in failure.excerpt) else failure.cause
+    return Moment(0.0, who, what, why, "wrong")
+
+
+def _before(state: RunState, zero: float) -> Iterator[Moment]:
+    for notice in state.notices:
+        if notice.level != "info" and -BEFORE_S <= notice.at - zero <= 0:
+            yield Moment(notice.at - zero, notice.host or "", "warning", notice.text, "watch")
+
+
+def _others(state: RunState, zero: float) -> Iterator[Moment]:
+    assert state.failure is not None
+    ended = [r for r in state.ranks.values() if not r.live and r.since is not None and r.rank != state.failure.rank]
+    ended.sort(key=lambda r: (r.state, r.words, r.related, r.since or 0.0))
+    width, together = digits(state.ranks), list[RankState]()
+    for rank in ended:
+        if together and not _alike(together[0], rank):
+            yield _moment(together, zero, width)
+            together = []
+        together.append(rank)
+    if together:
+        yield _moment(together, zero, width)
+
+
+def _alike(a: RankState, b: RankState) -> bool:
+    return (a.state, a.words, a.related) == (b.state, b.words, b.related) and abs(
+        (a.since or 0.0) - (b.since or 0.0)
+    ) <= TOGETHER_S
+
+
+def _moment(ranks: list[RankState], zero: float, width: int) -> Moment:
+    first = min(r.since or 0.0 for r in ranks)
+    state, words = ranks[0].state, ranks[0].words
+    if state == "exited" and ranks[0].exit == 0:
+        words = ""
+    what = end_word(ranks[0])
+    said = ", ".join(part for part in ("" if words == what else words, ranks[0].related) if part)
+    return Moment(first - zero, _called(ranks, width), what, said)
+
+
+def _called(ranks: list[RankState], width: int) -> str:
+    """The ranks by number, or by name where they have one and are few."""
+    ordered = sorted(ranks, key=lambda r: r.rank)
+    if not ordered[0].name:
+        return numbers([r.rank for r in ordered], width)
+    return " ".join(short_name(r.name) for r in ordered) if len(ordered) <= NAMED else f"{len(ordered)} tasks"
+
+
+def _ours(state: RunState, zero: float) -> Iterator[Moment]:
+    """What distui did."""
+    if state.stopping is not None and state.stopping.at >= zero:
+        how = f"SIGTERM, {state.stopping.grace:.0f} s grace" if state.stopping.grace else "SIGKILL"
+        why = {
+            "failure": "on_fail: stop",
+            "user": "asked for",
+            "timeout": "--timeout",
+            "done": "the run is done",
+            "lost": "a host out of reach",
+        }.get(state.stopping.reason, "")
+        yield Moment(state.stopping.at - zero, "distui", "stop", ", ".join(part for part in (how, why) if part))
+    ended = state.ended
+    if ended is not None and ended.leftovers:
+        yield Moment(ended.at - zero, "distui", "left over", "; ".join(ended.leftovers), "watch")
+    elif ended is not None and ended.outcome not in ("detached", "unknown"):
+        hosts = len({r.host for r in state.ranks.values()})
+        where = {1: "the host", 2: "either host"}.get(hosts, f"any of {hosts} hosts")
+        yield Moment(ended.at - zero, "distui", "cleaned up", f"nothing of this run is left on {where}", "good")

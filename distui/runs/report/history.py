@@ -1,0 +1,290 @@
+"""Runs as rows of a list: what is recorded on this machine, joined with what the hosts tell."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from distui.plan.labels import format_ranks
+
+if TYPE_CHECKING:
+    from distui.facts.host import Trouble
+    from distui.runs.hosts.discover import Found, FoundRun
+    from distui.runs.hosts.launches import Launch
+    from distui.runs.lines.events import Failure
+    from distui.runs.store.runs import StoredRun
+
+ENDED = frozenset({"succeeded", "failed", "stopped", "launch_failed"})
+"""Outcomes after which nothing of a run lives."""
+
+STATES = (
+    "running", "partial", "starting", "left", "retrying", "ended", "succeeded", "failed", "stopped", "launch_failed",
+    "detached", "unknown", "gone",
+)  # fmt: skip
+"""Every word that may be a row's state."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run: recorded here, found on the hosts, or both. Times are UTC seconds, `took` is seconds."""
+
+    run: str
+    job: str
+    state: str
+    """One of STATES, or the `RunState.summary` of a run that this process follows."""
+    hosts: tuple[str, ...]
+    ranks: int
+    owner: str = ""
+    started: float | None = None
+    took: float | None = None
+    exit: int | None = None
+    failure: Failure | None = None
+    warnings: tuple[str, ...] = ()
+    """What belongs to its verdict, in words."""
+    live: bool = False
+    """Whether its tasks were just seen on a host, running or ended, or this process follows it."""
+    recorded: bool = False
+    """Whether this machine has its folder."""
+    log_dir: str = ""
+    size: int = 0
+    """Bytes of its folder here, where somebody counted them."""
+    attempt: int = 1
+    attempts: int = 1
+    collected: bool = False
+    """Whether its end is recorded here, with its logs."""
+    cleaned: bool = True
+    """Whether it was cleaned up after the end that is recorded here; a clean-up may have been killed."""
+    launch: str = ""
+    """What tells its launch, and the attempt, from others of its name."""
+    left: tuple[str, ...] = ()
+    """Hosts that have its folder and none of its tasks any more: it has ended, and was not cleaned up to the end."""
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, and nothing of it needs to be done any more."""
+        return self.state in ENDED and self.cleaned
+
+    @property
+    def may_live(self) -> bool:
+        """Whether something of it may still be on a host, for all that is known."""
+        return self.live or (self.state != "gone" and not self.over)
+
+
+def stored_row(stored: StoredRun) -> RunRow:
+    """A run as this machine recorded it."""
+    from distui.runs.report.summary import summary
+    from distui.runs.store.recorded import (  # here: `distui ps --help` needs only the words above
+        told_failure,
+        warnings_of,
+    )
+
+    told = summary(stored)
+    result = told["result"] or {}
+    resting = told.get("paused") and stored.is_followed
+    return RunRow(
+        run=stored.run_id,
+        job=told["job"],
+        state="retrying" if resting else str(result.get("state", "unknown")),
+        hosts=tuple(told["hosts"]),
+        ranks=told["ranks"],
+        owner=told["owner"],
+        started=_seconds(told["opened"]) if told["opened"] else None,
+        took=result.get("took_s"),
+        exit=result.get("exit"),
+        failure=told_failure(result.get("first_failure")),
+        warnings=warnings_of(result),
+        recorded=True,
+        log_dir=str(stored.log_dir),
+        attempt=told["attempt"],
+        attempts=told["attempts"],
+        cleaned=told["cleaned"],
+        launch=told["launch"],
+    )
+
+
+def _seconds(stamp: str) -> float | None:
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(stamp).timestamp()
+    return None
+
+
+def found_row(found: FoundRun, recorded: RunRow | None) -> RunRow:
+    """A run as its hosts tell it, with what is recorded here: an end that is recorded is how it ended."""
+    runs = found.state in ("running", "partial")
+    over = recorded is not None and recorded.state in ENDED and not runs
+    started = recorded.started if recorded is not None and recorded.started is not None else found.started
+    took = max(0.0, found.ended_at - started) if found.ended_at is not None and started is not None else None
+    return RunRow(
+        run=found.run,
+        job=found.job,
+        state=recorded.state if recorded is not None and over else found.state,
+        hosts=recorded.hosts if recorded is not None and recorded.hosts else found.hosts,
+        ranks=found.world_size,
+        owner=found.owner,
+        started=started,
+        took=None if runs else recorded.took if recorded is not None and over else took,
+        exit=None if runs else recorded.exit if recorded is not None and over else _exit(found),
+        failure=recorded.failure if recorded else None,
+        warnings=(*(recorded.warnings if recorded else ()), *(() if runs or over else _unfound(found))),
+        live=True,
+        recorded=recorded is not None,
+        log_dir=recorded.log_dir if recorded else "",
+        size=recorded.size if recorded else 0,
+        attempt=found.attempt,
+        attempts=found.attempts,
+        collected=recorded is not None and recorded.over,
+        cleaned=recorded is None or recorded.cleaned,
+        launch=found.token,
+    )
+
+
+def _exit(found: FoundRun) -> int | None:
+    """1 for a run with a task that ended badly; None where none did, as far as is known of them."""
+    return 1 if found.bad else None if found.unfound else 0
+
+
+def _unfound(found: FoundRun) -> tuple[str, ...]:
+    """That ranks of a run which has ended are on no host that answered, in words."""
+    if not found.unfound:
+        return ()
+    ranks, many = format_ranks(found.unfound), len(found.unfound) > 1
+    return (
+        f"nothing of rank{'s' * many} {ranks} is on the hosts that answered: how {'they' if many else 'it'} ended and "
+        "what is unread of the log is not known",
+    )
+
+
+def joined(found: Found, recorded: Sequence[RunRow]) -> list[RunRow]:
+    """All runs, those on the hosts first; what a host that is out of reach may hold stays `unknown`."""
+    pairs = [(run, next((r for r in recorded if is_of(run, r)), None)) for run in found.runs]
+    seen = {row.run for _, row in pairs if row is not None}
+    rest = [_settled(r, found.unreachable) for r in recorded if r.run not in seen]
+    return [*(found_row(run, row) for run, row in pairs), *rest]
+
+
+def is_of(found: FoundRun, recorded: RunRow) -> bool:
+    """Whether what was found is the launch that is recorded: others of its name, forged ones too, are other runs."""
+    if found.run != recorded.run:
+        return False
+    launch = _launch_of(recorded)
+    return not launch or (found.launch, found.owner) == (launch, recorded.owner)
+
+
+def with_launches(
+    rows: Sequence[RunRow],
+    launches: Sequence[Launch],
+    here: Mapping[str, bool],
+    *,
+    answered: Collection[str],
+    owner: str = "",
+) -> list[RunRow]:
+    """The same, those that have ended as their verdict has it, and first the runs that only a launch tells of:
+    `starting`, as its recorded end says where it has one, or `left` when it was killed.
+
+    A launch is told by a row of its own unless its tasks were found: what is found or recorded of another launch of its
+    name is no news of it. Of several that have only folders, and one name, that meant for `owner` is told, by the rule
+    of `launches.ended`, as everywhere. `here` says
+    of the tokens that are recorded on this machine whether a distui has their run in its hands. That a run which had
+    begun is over, only a host that `answered` can tell: a home that hosts share has the folders of them all. One whose
+    end is recorded here, and of which all its hosts answered that they have nothing, was cleaned up by somebody else.
+    """
+    there, launches = launches, [one for one in launches if _tells(one, here, answered)]
+    rows = [_as_written(row, launches) for row in rows]
+    known = {(row.run, _launch_of(row)) for row in rows if row.live}
+    by_run: dict[str, list[Launch]] = {}
+    for one in launches:
+        if not known & {(one.run, one.attempt[0]), (one.run, "")}:
+            by_run.setdefault(one.run, []).append(one)
+    recorded = {run: _recorded(run, found, rows) for run, found in by_run.items()}
+    more = [_launch_row(run, found, recorded[run], here, owner) for run, found in by_run.items()]
+    rest = [row for row in rows if row is not recorded.get(row.run)]
+    return [*more, *(replace(row, cleaned=True) if _is_nowhere(row, there, answered) else row for row in rest)]
+
+
+def _is_nowhere(row: RunRow, launches: Sequence[Launch], answered: Collection[str]) -> bool:
+    """Whether none of its hosts has a task or a folder of it any more: all of them said so."""
+    if row.live or row.state not in ENDED or not row.hosts or not set(row.hosts) <= set(answered):
+        return False
+    ours = _launch_of(row)
+    return not any(one.run == row.run and (not ours or one.attempt[0] in ("", ours)) for one in launches)
+
+
+def _launch_of(row: RunRow) -> str:
+    """What all attempts of a row's launch have in common; "" where that is not known."""
+    return row.launch.rpartition("-")[0]
+
+
+def _recorded(run: str, found: Sequence[Launch], rows: Sequence[RunRow]) -> RunRow | None:
+    """What is recorded here of one of these launches; what does not say of which it is may be of any."""
+    of = {"", *(one.attempt[0] for one in found)}
+    return next((row for row in rows if row.run == run and not row.live and _launch_of(row) in of), None)
+
+
+def _as_written(row: RunRow, launches: Sequence[Launch]) -> RunRow:
+    """A run whose tasks have ended, and are still there, as its verdict has it: here that may not be known."""
+    if row.state not in ("ended", "failed", "succeeded", "unknown") or not row.live or row.collected:
+        return row
+    told = next((one.record for one in launches if (one.run, one.token) == (row.run, row.launch) and one.record), None)
+    if told is None:
+        return row
+    end = told.ended
+    return replace(row, state=end.outcome, took=end.took, exit=end.exit, failure=end.failure, warnings=end.warnings)
+
+
+def _tells(one: Launch, here: Mapping[str, bool], answered: Collection[str]) -> bool:
+    if one.record is None and not one.begun:
+        return True
+    return (one.record is not None or one.host in answered) and not here.get(one.token)
+
+
+def _launch_row(
+    run: str, found: Sequence[Launch], recorded: RunRow | None, here: Mapping[str, bool], owner: str
+) -> RunRow:
+    if (end := _ended_row(run, found, recorded, owner)) is not None:
+        return end
+    dead = all(not here.get(one.token, not one.dead) for one in found)
+    row = recorded or RunRow(run, "", "", (), 0, owner=found[0].owner, started=_since(found[0].since))
+    hosts = row.hosts or tuple(one.host for one in found)
+    return replace(row, state="left" if dead else "starting", hosts=hosts, took=None, exit=None, live=True)
+
+
+def _ended_row(run: str, found: Sequence[Launch], recorded: RunRow | None, owner: str) -> RunRow | None:
+    """A run whose end is told by what is left of it; None where that does not tell."""
+    from distui.runs.hosts.launches import ended  # here: `distui ps --help` needs only the words above
+
+    told = ended(found, token=recorded.launch if recorded is not None and not recorded.over else "", owner=owner)
+    if told is None or told.record is None:
+        return None
+    end, ranks = told.record.ended, told.record.ranks
+    same = recorded is not None and _launch_of(recorded) == told.attempt[0]
+    row = recorded if recorded is not None and same else RunRow(run, "", "", (), 0, owner=told.owner)
+    return replace(
+        row,
+        state=end.outcome,
+        hosts=row.hosts or tuple(dict.fromkeys(rank.host for rank in ranks)),
+        ranks=row.ranks or len(ranks),
+        started=row.started or _since(told.since),
+        took=end.took,
+        exit=end.exit,
+        failure=end.failure,
+        warnings=end.warnings,
+        live=True,
+        attempt=end.attempt,
+        attempts=end.attempts,
+        launch=told.token,
+        left=tuple(dict.fromkeys(one.host for one in found if one.attempt[0] == told.attempt[0])),
+    )
+
+
+def _since(words: str) -> float | None:
+    """A claim's time in UTC seconds; None for words that are none."""
+    return _seconds(words.removesuffix(" UTC") + "+00:00")
+
+
+def _settled(row: RunRow, unreachable: Mapping[str, Trouble]) -> RunRow:
+    """A run without a result that none of its hosts knows any more is gone, unless a host did not answer."""
+    open_ended = row.state not in ENDED and row.state != "retrying"
+    return replace(row, state="gone") if open_ended and not set(row.hosts) & set(unreachable) else row

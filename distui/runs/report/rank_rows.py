@@ -1,0 +1,201 @@
+"""Ranks and hosts of a run as rows to read: state in a word, load, age of the last line, rates of the data network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from distui.plan.model import HostNetwork, RunPlan, Task
+from distui.runs.lines.events import HostSampled
+from distui.runs.state.load import load, placed
+from distui.runs.state.reducer import BEFORE_START, RankState, RunState
+from distui.runs.watch.silence import is_quiet, silent_for
+from distui.whole import whole
+
+Tone = Literal["", "muted", "watch", "wrong", "good"]
+
+PHASES = {"connect": "connect", "check": "check", "image": "pull", "push": "push", "start": "start", "follow": "start"}
+
+
+@dataclass(frozen=True, slots=True)
+class RankRow:
+    """One rank as the list shows it. `sign` is a state word that glyphs and colours know."""
+
+    rank: int
+    host: str
+    gpus: tuple[int, ...]
+    sign: str
+    word: str
+    tone: Tone = ""
+    util: float | None = None
+    age: float | None = None
+    """Seconds since its last line; None when it said none, or has ended."""
+    after: float | None = None
+    """Seconds from the first failure to its end."""
+    name: str = ""
+    """What it is called in few letters, where it is more than a number: `wrk/1`."""
+
+    @property
+    def trouble(self) -> bool:
+        """Whether a person should look at it."""
+        return self.tone in ("watch", "wrong")
+
+
+def failed_at(state: RunState) -> float | None:
+    """When the first failure happened, on our clock."""
+    failure = state.failure
+    if failure is None:
+        return None
+    if failure.at is not None or failure.rank is None:
+        return failure.at
+    rank = state.ranks.get(failure.rank)
+    return rank.since if rank is not None else None
+
+
+def rank_row(
+    rank: int, task: Task, gpus: tuple[int, ...], state: RunState, *, now: float, stall_after: float, spoke: bool
+) -> RankRow:
+    """One rank now. `spoke` tells that its log has lines, which a replayed run's events do not."""
+    known = state.ranks.get(rank) or RankState(rank, task.host, task.index)
+    host = state.hosts.get(task.host)
+    util = load(host.sample if host is not None else None, gpus) if known.live else None
+    zero, first = failed_at(state), state.failure is not None and state.failure.rank == rank
+    after = known.since - zero if zero is not None and known.since is not None and not known.live else None
+    heard = known.last_line_at is not None or not spoke  # a replayed run's events do not tell when it spoke
+    quiet = heard and is_quiet(known, util, now=now, stall_after=stall_after)
+    age = silent_for(known, now) if known.last_line_at is not None or quiet else None
+    sign, word, tone = _word(known, state, quiet=quiet, spoke=spoke)
+    if first:
+        sign, tone, after = "failed", "wrong", 0.0 if after is not None else None
+    return RankRow(rank, task.host, gpus, sign, word, tone, util, age, after)
+
+
+def _word(known: RankState, state: RunState, *, quiet: bool, spoke: bool) -> tuple[str, str, Tone]:
+    match known.state:
+        case "waiting" | "starting":
+            return "starting", PHASES.get(state.phase, "wait"), "muted"
+        case "running" if quiet:
+            return "quiet", "quiet", "watch"
+        case "running" if not spoke:
+            return "starting", "no line", "muted"
+        case "running":
+            return "running", "ok", ""
+        case "lost":
+            return "lost", "lost", "watch"
+        case "oom":
+            return "oom", "OOM", "wrong"
+        case "killed" | "exited" | "never_started" | "removed" | "stopped":
+            return "ended", end_word(known), "muted"
+
+
+def end_word(known: RankState) -> str:
+    """How a rank ended, in ten letters at most."""
+    match known.state:
+        case "exited" if known.exit == 0:
+            return "done"
+        case "exited":
+            return f"exit {known.exit}" if known.exit is not None else "ended"
+        case "killed":
+            return _signal(known)
+        case "oom":
+            return "OOM"
+        case "never_started":
+            return "no start"
+        case _:
+            return known.state
+
+
+def _signal(known: RankState) -> str:
+    words = [w.strip("(),") for w in known.words.split() if w.strip("(),").startswith("SIG")]
+    return words[0] if words else f"exit {known.exit}"
+
+
+def rank_rows(plan: RunPlan, state: RunState, *, now: float, spoke: frozenset[int]) -> list[RankRow]:
+    """Every rank of the plan, by number."""
+    names = plan.rank_names
+    return [
+        replace(
+            rank_row(
+                r,
+                task,
+                gpus,
+                state,
+                now=now,
+                stall_after=plan.stall_after_of(task),
+                spoke=r in spoke or _lines(state, r),
+            ),
+            name=short_name(names.get(r, "")),
+        )
+        for r, (task, gpus) in placed(plan).items()
+    ]
+
+
+def short_name(name: str) -> str:
+    """`worker/1` as `wrk/1`, and `chief` without a number: there is only one."""
+    role, slash, number = name.partition("/")
+    role = {"worker": "wrk", "evaluator": "eval"}.get(role, role)
+    return role if role in ("chief", "eval") else role + slash + number
+
+
+def _lines(state: RunState, rank: int) -> bool:
+    known = state.ranks.get(rank)
+    return known is not None and known.lines > 0
+
+
+def started(state: RunState) -> int:
+    """How many ranks run now."""
+    return sum(r.live and r.state not in BEFORE_START for r in state.ranks.values())
+
+
+def data_rate(network: HostNetwork | None, sample: HostSampled | None) -> tuple[float, float] | None:
+    """Bytes per second (received, sent) on what the ranks talk over: the RDMA ports, else the interface."""
+    if sample is None or network is None:
+        return None
+    ports = [sample.net[h] for h in network.hcas if h in sample.net] if not network.rdma_off else []
+    found = ports or ([sample.net[network.ifname]] if network.ifname in sample.net else [])
+    return (sum(r for r, _ in found), sum(t for _, t in found)) if found else None
+
+
+def network_name(network: HostNetwork | None) -> str:
+    """What the data goes over, in one word: `ib0`, `mlx5_0-7`."""
+    if network is None:
+        return ""
+    ports = [h.split(":")[0] for h in network.hcas] if not network.rdma_off else []
+    if len(ports) < 2:
+        return ports[0] if ports else network.ifname
+    stem = ports[0].rstrip("0123456789")
+    numbers = [p[len(stem) :] for p in ports]
+    if all(p.startswith(stem) for p in ports) and all(whole(n) is not None for n in numbers):
+        return f"{stem}{min(numbers, key=int)}-{max(numbers, key=int)}"
+    return f"{ports[0]} +{len(ports) - 1}"
+
+
+def numbers(ranks: Sequence[int], width: int = 2) -> str:
+    """Ranks in as few letters as possible: `00-07 10 11 15`."""
+    parts: list[str] = []
+    begin = 0
+    for i in range(1, len(ranks) + 1):
+        if i < len(ranks) and ranks[i] == ranks[i - 1] + 1:
+            continue
+        run = ranks[begin:i]
+        shown = [f"{r:0{width}d}" for r in run]
+        parts += [f"{shown[0]}-{shown[-1]}"] if len(run) > 2 else shown
+        begin = i
+    return " ".join(parts)
+
+
+def digits(ranks: Mapping[int, object] | Sequence[int]) -> int:
+    """How wide rank numbers are: two at least."""
+    return max(2, len(str(max(ranks, default=0))))
+
+
+def remark(rows: Sequence[RankRow], width: int = 2, room: int = 10) -> str:
+    """What to look at among these ranks, in `room` letters: `13 quiet`, `8 lost`; empty when nothing is."""
+    loud = [row for row in rows if row.trouble]
+    worst = next((row for row in loud if row.tone == "wrong"), loud[0] if loud else None)
+    if worst is None:
+        return ""
+    alike = [row.rank for row in loud if row.word == worst.word]
+    named = f"{numbers(alike, width)} {worst.word}"
+    return named if len(named) <= room else f"{len(alike)} {worst.word}"

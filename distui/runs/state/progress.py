@@ -1,0 +1,161 @@
+"""Step, loss and speed of a run, read out of the lines of its first rank with the job's own pattern. Pure.
+
+The pattern is `progress: {regex: ...}` of the job (UX 4.3); its named groups are the figures, `step` is the one that
+the speed is made from. Numbers may be written `18,240` and `2.1e-4`; groups that are no numbers stay words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from distui.patterns import Found, LimitedPattern
+from distui.runs.lines.events import LogLine, Progressed
+from distui.runs.lines.text import safe
+from distui.runs.lines.times import Stamps
+
+KEPT = 600
+"""Points kept for the plot of a whole run."""
+RECENT = 20
+"""Points the speed is taken from."""
+EVERY_S = 1.0
+"""How often progress is told, in seconds."""
+READ_CHARS = 4096
+"""Of a longer line only this much is looked at."""
+PACE = 1 << 19
+"""Bytes a second that the pattern has to get through: an ordinary one does a hundred times more."""
+COUNTS = ("step", "steps", "total", "epoch", "epochs")
+"""Groups that count; the others are what is learned."""
+_NUMBER = re.compile(r"[-+]?(?:\d[\d_,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One match: its named groups, as numbers where they are some, and when the line was said."""
+
+    values: Mapping[str, float]
+    words: Mapping[str, str]
+    at: float | None
+
+
+def number(text: str) -> float | None:
+    """`18,240` and `2.104` as numbers; None for words."""
+    return float(text.replace(",", "").replace("_", "")) if _NUMBER.fullmatch(text) else None
+
+
+def point(match: Found[str], at: float | None) -> Point:
+    """What a match says of the progress."""
+    words = {name: text for name, text in match.groupdict().items() if text is not None}
+    values = {name: value for name, text in words.items() if (value := number(text)) is not None}
+    return Point(values, words, at)
+
+
+def figure_name(names: Iterable[str]) -> str | None:
+    """The group that tells how well it goes: the loss, else the first that is no count."""
+    found = [name for name in names if name not in COUNTS]
+    return "loss" if "loss" in found else next(iter(found), None)
+
+
+def speed_of(points: Sequence[Point]) -> float | None:
+    """Seconds from step to step over these points; None while that is not known."""
+    timed = [(p.values["step"], p.at) for p in points if p.at is not None and "step" in p.values]
+    if len(timed) < 2:
+        return None
+    (first, began), (last, ended) = timed[0], timed[-1]
+    return (ended - began) / (last - first) if last > first and ended > began else None
+
+
+def _read(line: str) -> str:
+    return safe(line[:READ_CHARS])
+
+
+class Progress:
+    """Takes points in. The last ones are kept for the speed, and a thinned series of all for the plot."""
+
+    def __init__(self, regex: str) -> None:
+        self.pattern = LimitedPattern(regex, pace=PACE)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything: the log is read from its start again."""
+        self.points: deque[Point] = deque(maxlen=KEPT)
+        self.recent: deque[Point] = deque(maxlen=RECENT)
+        self.stride = 1
+        """Every how manieth match is kept: doubles when the store is full, so that the plot shows the whole run."""
+        self.last: Point | None = None
+        self._seen = 0
+
+    def newest(self, lines: Sequence[str]) -> tuple[int, Point] | None:
+        """The last of these lines that matches, by its index, and what it says; nothing is taken in."""
+        found = self.pattern.first([_read(line) for line in reversed(lines)])
+        return (len(lines) - 1 - found[0], point(found[1], None)) if found is not None else None
+
+    def each(self, lines: Sequence[str]) -> Iterator[tuple[int, Point]]:
+        """All of these lines that match, likewise."""
+        for index, match in self.pattern.each([_read(line) for line in lines]):
+            yield index, point(match, None)
+
+    def take(self, found: Point) -> None:
+        """Take the next point in."""
+        self.last = found
+        self.recent.append(found)
+        if self._seen % self.stride == 0:
+            if len(self.points) == KEPT:
+                self.points = deque(list(self.points)[::2], maxlen=KEPT)
+                self.stride *= 2
+            self.points.append(found)
+        self._seen += 1
+
+    def value(self, name: str) -> float | None:
+        """The newest value of a group."""
+        return None if self.last is None else self.last.values.get(name)
+
+    def series(self, name: str) -> list[float]:
+        """The kept values of a group, oldest first."""
+        return [p.values[name] for p in self.points if name in p.values]
+
+    def seconds_per_step(self) -> float | None:
+        """Time from step to step over the last points; None while that is not known."""
+        return speed_of(self.recent)
+
+
+class ProgressTeller:
+    """Lines of the first rank -> one event a second at most, while its pattern matches.
+
+    `offset` is how far the host's clock is ahead of ours, in seconds: stamps are the host's.
+    """
+
+    def __init__(self, regex: str, rank: int, host: str, *, offset: float = 0.0) -> None:
+        self.rank = rank
+        self._host = host
+        self._offset = offset
+        self._stamps = Stamps()
+        self._progress = Progress(regex)
+        self._told = float("-inf")
+        self._new = False
+
+    def take(self, lines: Sequence[LogLine], now: float) -> Progressed | None:
+        """The newest line of these that matches counts; None when nothing is to be told now."""
+        if (newest := self._progress.newest([line.text for line in lines])) is not None:
+            index, found = newest
+            at = self._stamps.parse(lines[index].stamp)
+            self._progress.take(Point(found.values, found.words, now if at is None else at - self._offset))
+            self._new = True
+        return self.tell(now) if now - self._told >= EVERY_S else None
+
+    @property
+    def given_up(self) -> str:
+        """Why lines are not read any more, in words; empty while they are."""
+        words = self._progress.pattern.given_up
+        return f"progress is not read any more: its regex {words}" if words else ""
+
+    def tell(self, now: float) -> Progressed | None:
+        """What was not told yet: for the end of the log, when nobody waits for the next second."""
+        last = self._progress.last
+        if not self._new or last is None:
+            return None
+        self._told, self._new = now, False
+        words = {name: text for name, text in last.words.items() if name not in last.values}
+        return Progressed(now, self.rank, self._host, last.values, words, self._progress.seconds_per_step())

@@ -1,0 +1,237 @@
+"""The one reducer: state of a run folded from its events, for printers, the TUI and replay alike.
+
+How a run's own state follows from its parts, first match wins:
+1. an end was recorded: that outcome (`succeeded`, `failed`, `stopped`, `unknown`, `launch_failed`, `detached`)
+2. an attempt failed and the next has not begun: `retrying`
+3. a stop was asked for: `stopping`
+4. a host of the run is lost: `degraded`
+5. every rank has started: `running`
+6. otherwise the phase it is in: `launching`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from distui.runs.lines.events import (
+    AttemptEnded,
+    Event,
+    Failure,
+    FailureFound,
+    HostChanged,
+    HostSampled,
+    LogLines,
+    Notice,
+    PhaseBegun,
+    Progressed,
+    RankChanged,
+    RankPhase,
+    RankSilent,
+    RanksRestarted,
+    RunEnded,
+    RunOpened,
+    StopAsked,
+    TaskStarted,
+)
+from distui.runs.state.pages import Pages
+
+LIVE: frozenset[RankPhase] = frozenset({"waiting", "starting", "running", "lost"})
+"""States in which a rank may still do something."""
+
+BEFORE_START: frozenset[RankPhase] = frozenset({"waiting", "starting"})
+
+
+@dataclass(frozen=True, slots=True)
+class RankState:
+    """One rank as its events left it."""
+
+    rank: int
+    host: str
+    task: int
+    state: RankPhase = "waiting"
+    exit: int | None = None
+    oom: bool = False
+    words: str = ""
+    lines: int = 0
+    last_line: str = ""
+    last_line_at: float | None = None
+    since: float | None = None
+    """When it came into its state: for an end when it failed or ended, as far as known."""
+    relation: str = ""
+    """To the first failure, once that is judged."""
+    of: str = ""
+    """The rank that it followed, or failed like."""
+    quiet: bool = False
+    """Whether it was said to be silent too long."""
+    name: str = ""
+    """What it is called where it is more than a number: `worker/1`."""
+
+    @property
+    def related(self) -> str:
+        """Its relation to the first failure in words; empty where its end alone says all."""
+        words = {"first": "failed first", "alike": "failed alike", "before": "ended before the failure"}
+        return f"after {self.of}" if self.relation == "followed" and self.of else words.get(self.relation, "")
+
+    @property
+    def live(self) -> bool:
+        """Whether the rank may still do something."""
+        return self.state in LIVE
+
+
+@dataclass(frozen=True, slots=True)
+class HostState:
+    """One host of the run: its connection and its newest sample."""
+
+    host: str
+    connection: str = "connecting"
+    reason: str = ""
+    sample: HostSampled | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """A run as its events left it; the empty value is a run of which nothing is known yet."""
+
+    run: str = ""
+    job: str = ""
+    phase: str = ""
+    detail: str = ""
+    started: float | None = None
+    log_dir: str = ""
+    adopted: bool = False
+    ranks: Pages[RankState] = field(default_factory=Pages)
+    hosts: Mapping[str, HostState] = field(default_factory=dict)
+    containers: Pages[str] = field(default_factory=Pages)
+    failure: Failure | None = None
+    stopping: StopAsked | None = None
+    ended: RunEnded | None = None
+    notices: tuple[Notice, ...] = ()
+    progress: Progressed | None = None
+    attempt: int = 1
+    attempts: int = 1
+    """How many attempts the run has in all, as its job says."""
+    past: tuple[AttemptEnded, ...] = ()
+    """Attempts that failed before this one, as far as they were seen from here."""
+    retrying: bool = False
+    restarts: tuple[RanksRestarted, ...] = ()
+    """When torchrun started ranks again by itself, in this attempt."""
+
+    @property
+    def summary(self) -> str:
+        """The run's state in one word, by the numbered list of this module."""
+        if self.ended is not None:
+            return self.ended.outcome
+        if self.retrying:
+            return "retrying"
+        if self.stopping is not None:
+            return "stopping"
+        if any(h.connection == "lost" for h in self.hosts.values()):
+            return "degraded"
+        if self.ranks and all(r.state not in BEFORE_START for r in self.ranks.values()):
+            return "running"
+        return "launching"
+
+
+def apply(state: RunState, event: Event) -> RunState:
+    """The state after `event`. Pure; unknown ranks and hosts are taken in as they come."""
+    match event:
+        case RunOpened():
+            return _opened(state, event)
+        case PhaseBegun():
+            return replace(state, phase=event.phase, detail=event.detail)
+        case HostChanged():
+            return _with_host(state, event)
+        case TaskStarted():
+            return replace(state, containers=state.containers.with_entry(event.task, event.id))
+        case RankChanged():
+            return _with_rank(state, event)
+        case LogLines():
+            return _with_lines(state, event)
+        case HostSampled():
+            host = state.hosts.get(event.host, HostState(event.host))
+            return replace(state, hosts={**state.hosts, event.host: replace(host, sample=event)})
+        case Progressed():
+            return replace(state, progress=event)
+        case RankSilent():
+            return _with_silence(state, event)
+        case FailureFound():
+            return replace(state, failure=event.failure)
+        case StopAsked():
+            return replace(state, stopping=event)
+        case Notice():
+            return replace(state, notices=(*state.notices[-199:], event))
+        case RanksRestarted():
+            return replace(state, restarts=(*state.restarts, event))
+        case AttemptEnded():
+            return replace(state, past=(*state.past, event), retrying=True)
+        case RunEnded():
+            progress = event.progress or state.progress
+            return replace(state, ended=event, failure=event.failure or state.failure, progress=progress)
+
+
+def _opened(state: RunState, event: RunOpened) -> RunState:
+    task_of = {rank: task for task, ranks in event.tasks.items() for rank in ranks}
+    ranks = {
+        r: RankState(r, host, task_of.get(r, r), name=event.names.get(r, ""), lines=event.lines.get(r, 0))
+        for r, host in sorted(event.ranks.items())
+    }
+    return replace(
+        state,
+        run=event.run,
+        job=event.job,
+        started=state.started if event.attempt > 1 and state.past else event.began or event.at,
+        log_dir=event.log_dir,
+        adopted=event.adopted,
+        ranks=Pages(ranks),
+        hosts={h: HostState(h) for h in dict.fromkeys(event.ranks.values())},
+        containers=Pages(),
+        stopping=None,
+        ended=None,
+        failure=None,
+        progress=None,
+        attempt=event.attempt,
+        attempts=event.attempts,
+        retrying=False,
+        restarts=(),
+    )
+
+
+def _with_host(state: RunState, event: HostChanged) -> RunState:
+    connection = "lost" if event.state == "lost" else "up"
+    host = replace(state.hosts.get(event.host, HostState(event.host)), connection=connection, reason=event.reason)
+    return replace(state, hosts={**state.hosts, event.host: host})
+
+
+def _with_rank(state: RunState, event: RankChanged) -> RunState:
+    rank = state.ranks.get(event.rank, RankState(event.rank, event.host, event.rank))
+    changed = replace(
+        rank,
+        state=event.state,
+        exit=event.exit,
+        oom=event.oom,
+        words=event.words,
+        since=event.at if event.ended_at is None else event.ended_at,
+        relation=event.relation,
+        of=event.of,
+        quiet=False,
+    )
+    return replace(state, ranks=state.ranks.with_entry(event.rank, changed))
+
+
+def _with_silence(state: RunState, event: RankSilent) -> RunState:
+    rank = state.ranks.get(event.rank, RankState(event.rank, event.host, event.rank))
+    return replace(state, ranks=state.ranks.with_entry(event.rank, replace(rank, quiet=event.quiet)))
+
+
+def _with_lines(state: RunState, event: LogLines) -> RunState:
+    if event.rank is None or not event.lines:
+        return state
+    rank = state.ranks.get(event.rank, RankState(event.rank, event.host, event.task))
+    changed = replace(
+        rank,
+        lines=rank.lines + len(event.lines),
+        last_line=event.lines[-1].text[-500:],
+        last_line_at=event.at,
+    )
+    return replace(state, ranks=state.ranks.with_entry(event.rank, changed))

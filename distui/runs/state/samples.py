@@ -1,0 +1,175 @@
+"""What the helper measures once a second -> rates and readings; every unknown is None and never 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from distui.facts.gpu import pci_key
+from distui.runs.lines.events import GpuReading
+from distui.whole import whole
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes since the boot, and bytes per second since the last sample (None in the first)."""
+
+    rx_bytes: int
+    tx_bytes: int
+    rx_rate: float | None = None
+    tx_rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One host in one second. `at` is the host's clock."""
+
+    at: float
+    cpu_pct: float | None = None
+    load: float | None = None
+    memory_total_mib: int | None = None
+    memory_available_mib: int | None = None
+    gpus: tuple[GpuReading, ...] = ()
+    gpu_problem: str = ""
+    net: Mapping[str, Traffic] = field(default_factory=dict)
+    ib: Mapping[str, Traffic] = field(default_factory=dict)
+    """`hca:port` -> traffic of that RDMA port, which no network interface counts."""
+    disks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Path -> (free, total) bytes."""
+    errors: Mapping[str, int] = field(default_factory=dict)
+    """Interface or `hca:port` -> errors counted since the boot."""
+
+
+class Sampler:
+    """Remembers the last sample for the rates. Rates use the boot clock: nobody sets it."""
+
+    def __init__(self) -> None:
+        self._last: Mapping[str, Any] = {}
+
+    def take(self, told: Mapping[str, Any]) -> Sample:
+        """One M frame's object as a sample. Raises ValueError when it is none."""
+        try:
+            return self._take(told)
+        except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
+            self._last = {}
+            raise ValueError(f"not a sample: {error!r}") from error
+
+    def _take(self, told: Mapping[str, Any]) -> Sample:
+        last, self._last = self._last, told
+        seconds = told["boot"] - last["boot"] if last else 0.0
+        memory = [_kib_to_mib(text) for text in told["memory"]]
+        nvidia = (_nvidia(row, told) for row in told["gpus"]["rows"])
+        amd = tuple(_amd(i, row) for i, row in enumerate(told["amd"]))
+        return Sample(
+            at=told["wall"],
+            cpu_pct=_cpu(told["cpu"], last.get("cpu")),
+            load=_number(told["load"]),
+            memory_total_mib=memory[0],
+            memory_available_mib=memory[1],
+            gpus=tuple(sorted((g for g in nvidia if g is not None), key=lambda g: g.index)) or amd,
+            gpu_problem=told["gpus"]["error"],
+            net=_traffic(told["net"], last.get("net", {}), seconds),
+            ib=_traffic(_ib_bytes(told["ib"]), _ib_bytes(last.get("ib", {})), seconds),
+            disks={path: (pair[0], pair[1]) for path, pair in told["disks"].items() if pair},
+            errors=told.get("errors", {}),
+        )
+
+
+def _cpu(now: list[int], before: list[int] | None) -> float | None:
+    if before is None or now[1] <= before[1]:
+        return None
+    return 100.0 * (now[0] - before[0]) / (now[1] - before[1])
+
+
+def _traffic(now: Mapping[str, list[int]], before: Mapping[str, list[int]], seconds: float) -> dict[str, Traffic]:
+    return {name: _one(pair, before.get(name), seconds) for name, pair in now.items()}
+
+
+def _one(now: list[int], before: list[int] | None, seconds: float) -> Traffic:
+    if before is None or seconds <= 0 or now[0] < before[0] or now[1] < before[1]:
+        return Traffic(now[0], now[1])
+    return Traffic(now[0], now[1], (now[0] - before[0]) / seconds, (now[1] - before[1]) / seconds)
+
+
+def _ib_bytes(ports: Mapping[str, list[str]]) -> dict[str, list[int]]:
+    """The counters count words of four bytes (kernel: Documentation/infiniband, port_xmit_data)."""
+    words = {name: [whole(text, 20) for text in pair] for name, pair in ports.items()}
+    return {name: [4 * n for n in pair if n is not None] for name, pair in words.items() if None not in pair}
+
+
+def _nvidia(row: str, told: Mapping[str, Any]) -> GpuReading | None:
+    """One row of the query by the names of its fields; a row with other cells is none."""
+    fields = told["gpus"]["fields"]
+    cells = dict(zip(fields, (cell.strip() for cell in row.split(",")), strict=False))
+    index = cells.get("index", "")
+    number = whole(index)
+    if row.count(",") + 1 != len(fields) or number is None:
+        return None
+    heat, margin = _number(cells.get("temperature.gpu")), _number(cells.get("temperature.gpu.tlimit"))
+    rx, tx = (_number(text) for text in told["gpus"]["pcie"].get(index, ("", "")))
+    xids = {pci_key(_function(pci)): found for pci, found in (told["gpus"]["xid"] or {}).items()}
+    xid, since_boot = xids.get(pci_key(cells.get("pci.bus_id")), (None, 0.0))
+    return GpuReading(
+        number,
+        utilization_pct=_number(cells.get("utilization.gpu")),
+        memory_used_mib=_whole(_number(cells.get("memory.used"))),
+        memory_total_mib=_whole(_number(cells.get("memory.total"))),
+        temperature_c=heat,
+        power_w=_number(cells.get("power.draw")),
+        power_limit_w=_number(cells.get("power.limit")),
+        sm_mhz=_whole(_number(cells.get("clocks.sm"))),
+        pcie_rx=None if rx is None else rx * _MB,
+        pcie_tx=None if tx is None else tx * _MB,
+        ecc=_whole(_number(cells.get("ecc.errors.uncorrected.volatile.total"))),
+        throttle=_bits(cells.get("clocks_event_reasons.active", cells.get("clocks_throttle_reasons.active"))),
+        slowdown_c=None if heat is None or margin is None else heat + margin,
+        xid=xid,
+        xid_at=None if xid is None else told["wall"] - told["boot"] + since_boot,
+    )
+
+
+_MB = 1_000_000
+"""dmon's MB."""
+
+
+def _function(pci: str) -> str:
+    """The kernel's log leaves the function number out of a GPU's address."""
+    return pci if "." in pci else f"{pci}.0"
+
+
+def _bits(text: str | None) -> int | None:
+    """`0x0000000000000004`; words for unknown are None."""
+    try:
+        return int(text or "", 16)
+    except ValueError:
+        return None
+
+
+def _amd(index: int, row: list[str]) -> GpuReading:
+    load, used, total, heat, power = (_number(cell) for cell in row)
+    return GpuReading(
+        index,
+        utilization_pct=load,
+        memory_used_mib=None if used is None else int(used) >> 20,
+        memory_total_mib=None if total is None else int(total) >> 20,
+        temperature_c=None if heat is None else heat / 1000,
+        power_w=None if power is None else power / 1_000_000,
+    )
+
+
+def _number(text: str | None) -> float | None:
+    """`[N/A]`, `[GPU is lost]`, `ERR!` and other words for unknown are None."""
+    try:
+        return float(text or "")
+    except ValueError:
+        return None
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else int(number)
+
+
+def _kib_to_mib(text: str) -> int | None:
+    kib = whole(text)
+    return None if kib is None else kib >> 10

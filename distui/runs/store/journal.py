@@ -1,0 +1,63 @@
+"""A run's events on disk: what comes every second in `metrics.ndjson`, the rest in `events.ndjson`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable
+
+from distui.runs.lines.events import Event, HostSampled, LogLines, Progressed, to_json
+from distui.runs.store.growing import GrowingFile
+from distui.runs.store.runs import StoredRun
+
+HELD = 16 << 20
+"""Bytes of events that wait in memory while the disk is full: hours of them. What comes beyond that is lost."""
+
+
+class Journal:
+    """Appends events to a run's folder. Log lines stay out: they live in the log files. Raises OSError."""
+
+    def __init__(self, run: StoredRun) -> None:
+        self._run = run
+        self._events = GrowingFile(run.path / "events.ndjson")
+        self._metrics = GrowingFile(run.path / "metrics.ndjson")
+        self.lost = False
+        """Whether so many events waited for room that newer ones were dropped."""
+        for file in (self._events, self._metrics):
+            _end_torn_line(file)
+
+    def write(self, events: Iterable[Event]) -> None:
+        """Append events and hand them to the kernel.
+
+        Raises OSError when the disk is full: events that are not written then go first the next time. Figures do not
+        wait.
+        """
+        full = self._metrics.waiting > 0
+        for event in events:
+            if isinstance(event, HostSampled | Progressed):
+                if not full:
+                    self._metrics.hold(self._lines(event))
+            elif self._events.waiting > HELD:
+                self.lost = True
+            elif not isinstance(event, LogLines):
+                self._events.hold(self._lines(event))
+        self._events.write()
+        self._metrics.write()
+
+    def _lines(self, event: Event) -> bytes:
+        values = to_json(event, self._run.run_id)
+        return b"".join(json.dumps(v, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for v in values)
+
+    def close(self) -> None:
+        """Close both files; a full disk is no reason to fail here."""
+        for file in (self._events, self._metrics):
+            file.close()
+
+
+def _end_torn_line(file: GrowingFile) -> None:
+    """Open it, and end the line that a crash or a full disk left in part: the next event would be lost with it."""
+    file.open()
+    if file.torn:
+        file.hold(b"\n")
+        with contextlib.suppress(OSError):  # then it goes first when there is room
+            file.write()

@@ -1,0 +1,179 @@
+"""Values of a job's secrets, hidden in everything that is printed, shown or kept: log lines, events, reports.
+
+What ranks print is hidden before it is written to a file; what is read from elsewhere (hosts, files of a distui that
+did not know the values) is hidden where it is read. Values come from this machine's environment: no plan, label or file
+has them, only their names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote, quote_plus
+
+from distui.facts.values import as_object
+from distui.runs.lines.events import HostSampled, LogLine, LogLines
+from distui.runs.lines.line_block import LineBlock
+from distui.runs.store.runs import StoredRun
+
+T = TypeVar("T")
+
+HIDDEN = b"***"
+
+SHORTEST = 6
+"""Bytes of the shortest value that is hidden: shorter ones are words that logs are full of."""
+
+
+class Mask:
+    """Knows the values. A value is found as it stands, in one line, and as Python, JSON or a URL writes it.
+
+    `names` are those of all secrets of the run, also of those whose values are not known here.
+    """
+
+    def __init__(self, secrets: Mapping[str, str], names: Iterable[str] = ()) -> None:
+        values = {(form, name) for name, value in secrets.items() for form in _forms(value)}
+        self._values = sorted(values, key=lambda v: (-len(v[0]), v))
+        self._unknown = tuple(dict.fromkeys(name for name in names if name not in secrets))
+        self._short = tuple(n for n, value in secrets.items() if 0 < len(_bytes(value)) < SHORTEST)
+
+    @classmethod
+    def of(cls, names: Iterable[str], environ: Mapping[str, str]) -> Mask:
+        """For secrets of these names, as far as the environment has their values."""
+        names = tuple(names)
+        return cls({name: environ[name] for name in names if name in environ}, names)
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is not hidden, in words."""
+        told = []
+        if self._unknown:
+            names = ", ".join(self._unknown)
+            told.append(f"the value of secret {names} is not set here: where ranks print it, it is not hidden")
+        if self._short:
+            told.append(f"secret {', '.join(self._short)} is shorter than {SHORTEST} bytes and not hidden in logs")
+        return tuple(told)
+
+    # Log lines
+
+    def hide(self, block: LineBlock, data: bytes) -> tuple[LineBlock, bytes, tuple[str, ...]]:
+        """The block and its bytes with each value as `***`, and the names of the secrets that were in it."""
+        found = tuple(dict.fromkeys(name for value, name in self._values if value in data))
+        if not found:
+            return block, data, ()
+        hidden = LineBlock(block.streams, block.stamps, [self.raw(piece) for piece in block.pieces])
+        return hidden, hidden.data, found
+
+    def lines(self, lines: Sequence[LogLine]) -> Sequence[LogLine]:
+        """Lines of a log with each value hidden."""
+        if not self._values:
+            return lines
+        return [dataclasses.replace(line, text=self.text(line.text)) for line in lines]
+
+    def raw(self, piece: bytes) -> bytes:
+        """The same for bytes of any kind."""
+        for value, _ in self._values:  # the longest first: one may be part of another
+            piece = piece.replace(value, HIDDEN)
+        return piece
+
+    def text(self, text: str) -> str:
+        """The same for text."""
+        if not self._values:
+            return text
+        raw = text.encode("utf-8", "surrogatepass")
+        hidden = self.raw(raw)
+        return text if hidden == raw else hidden.decode("utf-8", "surrogatepass")
+
+    # What comes in pieces
+
+    def cut(self, data: bytes) -> int:
+        """How many of these bytes may be passed on alone: with what follows, the others may be part of a value."""
+        at = len(data)
+        for value, _ in self._values:
+            longest = min(len(value) - 1, len(data))
+            ends = (n for n in range(longest, 0, -1) if data.endswith(value[:n]))
+            at = min(at, len(data) - next(ends, 0))
+        while (begin := min(self._across(data, at), default=at)) < at:
+            at = begin
+        return at
+
+    def _across(self, data: bytes, at: int) -> Iterator[int]:
+        """Where values begin that lie on both sides of a place."""
+        for value, _ in self._values:
+            begin = data.find(value, max(0, at - len(value) + 1), at + len(value) - 1)
+            if 0 <= begin < at:
+                yield begin
+
+    # Everything else
+
+    def event(self, event: T) -> T:
+        """An event with each value hidden in all its words. Log lines were hidden before they were written."""
+        if not self._values or isinstance(event, LogLines | HostSampled):
+            return event
+        return self._within(event)  # type: ignore[no-any-return]
+
+    def _within(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self.text(value)
+            case tuple() | list():
+                return type(value)(self._within(item) for item in value)
+            case Mapping():
+                return {key: self._within(item) for key, item in value.items()}
+            case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+                fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+                return dataclasses.replace(value, **{name: self._within(item) for name, item in fields.items()})
+            case _:
+                return value
+
+
+class MaskedStream:
+    """Bytes in reads of any size -> the same with each value hidden, also one that two reads share."""
+
+    def __init__(self, mask: Mask) -> None:
+        self._mask = mask
+        self._rest = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """What can be passed on by now."""
+        data = self._rest + data
+        at = self._mask.cut(data)
+        self._rest = data[at:]
+        return self._mask.raw(data[:at])
+
+    def rest(self) -> bytes:
+        """What was held back, at the end."""
+        data, self._rest = self._rest, b""
+        return self._mask.raw(data)
+
+
+def _bytes(value: str) -> bytes:
+    return value.encode("utf-8", "surrogateescape")
+
+
+def _forms(value: str) -> set[bytes]:
+    """A value as it stands, and as it is written by what prints variables and requests."""
+    raw = _bytes(value)
+    if len(raw) < SHORTEST:
+        return set()
+    written = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+    sent = {quote(raw), quote(raw, safe=""), quote_plus(raw)}
+    return {raw, *(text.encode("utf-8", "surrogateescape") for text in written | sent)}
+
+
+NOTHING = Mask({})
+
+
+def stored_secrets(stored: StoredRun) -> tuple[str, ...]:
+    """Names of the secrets of a run that is recorded here, whoever wrote its plan."""
+    tasks = _list((stored.read_plan() or {}).get("tasks"))
+    names = (name for task in tasks for name in _list(as_object(task).get("secrets")))
+    return tuple(dict.fromkeys(name for name in names if isinstance(name, str)))
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

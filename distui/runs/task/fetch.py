@@ -1,0 +1,155 @@
+"""Data that every host fetches into its cache before a run starts: whole and right, or not at all.
+
+What does it on a host is `agent/fetch.sh`, with a client that the host has or an image brings. A fetch that was
+cut off goes on at the next try; of several that want the same data on a host one works and the others wait.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from distui.errors import HostCommandError, UsageError
+from distui.plan.env import line_faults
+from distui.plan.fetch import client_argv, contained
+from distui.plan.model import Mount, Task
+from distui.plan.mounts import on_host
+from distui.runs.hosts.discover import Runner
+from distui.runs.hosts.link import HostLink
+from distui.runs.lines.text import safe
+from distui.session import Completed
+from distui.whole import whole
+
+_LOOK = """
+d=$1; shift
+if [ -d "$d" ]; then echo "had $(tail -n 1 "$d/about" 2>/dev/null)"; exit; fi
+for c in "$@"; do if command -v "$c" >/dev/null; then echo "client $c"; exit; fi; done
+""".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """Whether a host has fetched data already, since `when`, or with which client it can; neither: it can't."""
+
+    when: str | None = None
+    client: str = ""
+
+
+async def look(run_argv: Runner, mount: Mount, home: str) -> There:
+    """What a host has and can do for a mount of a URL. Raises HostError."""
+    assert mount.fetch is not None
+    wanted = ("sh",) if mount.fetch.client_image else mount.fetch.clients
+    done = await run_argv(("sh", "-c", _LOOK, "distui-data", on_host(mount.fetch.folder, home), *wanted))
+    for line in done.text.splitlines():
+        match line.split():
+            case ["had", *when]:
+                return There(safe(" ".join(when))[:60])
+            case ["client", client]:
+                return There(client=mount.fetch.clients[0] if mount.fetch.client_image else client)
+            case _:
+                continue  # what a login shell says
+    return There()
+
+
+def without_client(mount: Mount) -> tuple[str, str]:
+    """What to say where no client is, and what to do."""
+    assert mount.fetch is not None
+    names = mount.fetch.clients
+    words = (
+        f"has no {names[0]} to fetch it with" if len(names) == 1 else f"has none of {', '.join(names)} to fetch it with"
+    )
+    if names == ("curl",):
+        return words, "install curl there"
+    return words, f"install one there, or name an image with client_image and client in data.{mount.name}"
+
+
+_SIZE = 'for d in "$@"; do du -sk -- "$d.part" 2>/dev/null; done | cut -f 1'
+
+
+class HostFetch:
+    """What one host fetches for a run. Its methods raise HostError."""
+
+    def __init__(self, host: str, link: HostLink, task: Task, mounts: Sequence[Mount], home: str) -> None:
+        self.host = host
+        self._link = link
+        self._task = task
+        self._mounts = [mount for mount in mounts if mount.fetch is not None]
+        self._home = home
+        self.kept: dict[str, str] = {}
+        """Mounts that no checksum speaks for and that were here already, with the time when they were fetched."""
+
+    async def lacking(self) -> dict[str, str]:
+        """The mounts whose data is not here yet, with the client that can fetch each. Raises when there is none."""
+        found = {}
+        for mount in self._mounts:
+            assert mount.fetch is not None
+            there = await look(self._again, mount, self._home)
+            if there.when is None and not there.client:
+                raise self._error(mount, *without_client(mount))
+            if there.when is None:
+                found[mount.name] = there.client
+            elif not mount.fetch.sha256 and not mount.fetch.sums:
+                self.kept[mount.name] = there.when
+        return found
+
+    async def fetch(self, clients: Mapping[str, str], values: Mapping[str, str]) -> tuple[str, ...]:
+        """Fetch what is lacking, one after the other; returns the names of what was fetched."""
+        fetched = []
+        for mount in self._mounts:
+            if mount.name in clients and await self._fetch(mount, clients[mount.name], values):
+                fetched.append(mount.name)
+        return tuple(fetched)
+
+    async def _fetch(self, mount: Mount, client: str, values: Mapping[str, str]) -> bool:
+        told = mount.fetch
+        assert told is not None
+        folder = self._folder(mount)
+        argv = client_argv(client, mount.source, told)
+        own_user = self._task.engine == "docker"
+        argv = contained(argv, self._task.engine_command, told, f"{folder}.part", own_user=own_user)
+        kind = "folder" if told.is_folder else "file"
+        words = (folder, secrets.token_hex(8), mount.source, kind, told.sha256.lower(), told.sums, *argv)
+        done = await self._link.run(
+            ("sh", "-c", script(), "distui-fetch", *words),
+            input=secret_lines(told.secrets, values),
+            timeout=None,
+            idempotent=True,
+        )
+        if not done.ok:
+            said = done.error_text.splitlines()[-1:] or [f"exit {done.status}"]
+            raise self._error(mount, safe(said[0][:1500]))
+        return "fetched" in done.text.split()
+
+    async def size(self) -> int:
+        """Bytes that are here of what is being fetched."""
+        done = await self._link.run(("sh", "-c", _SIZE, "distui-data", *map(self._folder, self._mounts)))
+        return sum((whole(word) or 0) * 1024 for word in done.text.split())
+
+    async def _again(self, argv: Sequence[str]) -> Completed:
+        return await self._link.run(argv, idempotent=True)
+
+    def _folder(self, mount: Mount) -> str:
+        assert mount.fetch is not None
+        return on_host(mount.fetch.folder, self._home)
+
+    def _error(self, mount: Mount, words: str, hint: str = "") -> HostCommandError:
+        return HostCommandError(self.host, f"{self.host}: data.{mount.name}: {words}", hint=hint, code="data")
+
+
+def secret_lines(names: Sequence[str], values: Mapping[str, str]) -> bytes:
+    """The client's variables as they go over stdin. Raises UsageError, without a value, when one can't be passed."""
+    for name in names:
+        if name not in values:
+            raise UsageError(
+                f"secret {name} is not set in your environment", hint=f"export {name}=..., or use --env-file"
+            )
+        if faults := line_faults(name, values[name], True):
+            raise UsageError(f"secret {name}: {'; '.join(faults)}")
+    return "".join(f"{name}={values[name]}\n" for name in names).encode()
+
+
+def script() -> str:
+    """The program that fetches on the host."""
+    return resources.files("distui.agent").joinpath("fetch.sh").read_text(encoding="utf-8")

@@ -1,0 +1,100 @@
+"""What a launch has of one host before and while its tasks run: the run's name and folder, GPUs and ports."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from distui.errors import HostError
+from distui.plan import docker
+from distui.plan.labels import task_from_labels, token_of
+from distui.plan.model import Task
+from distui.runs.hosts import folder, lease, marks
+from distui.runs.hosts.lease import Lease, Share, Thing, things_of, things_on
+from distui.runs.lines.text import safe
+from distui.runs.task.host_access import HostAccess
+
+
+class HostClaim:
+    """A launch's claim on one host. Every method may raise HostError."""
+
+    def __init__(self, access: HostAccess) -> None:
+        self._at = access
+        self.taken = False
+        """Whether this launch has the run's folder here: only then may there be tasks that it started."""
+        self.leased = False
+        """Whether what the run uses here may still be leased for its launch."""
+        self._claimed = ""
+        """The token of the launch that this is, once it has taken or leased something here."""
+
+    @property
+    def things(self) -> frozenset[Thing]:
+        """The GPUs and ports that the run has here."""
+        return things_on(self._at.plan, self._at.host)
+
+    @property
+    def token(self) -> str:
+        """The token of the launch that the plan is of."""
+        return self._claimed or token_of(self._at.labels)
+
+    async def holder(self) -> str:
+        """Who already has a run of this name on this host, in words; empty when nobody."""
+        found = await self._at.all_tasks()
+        if not found:
+            return ""
+        labels = found[0].labels
+        since = f", since {safe(labels.started)}" if labels.started else ""
+        return f"of {labels.owner or '?'}, job {labels.job or '?'}{since}, {len(found)} task(s), {found[0].status}"
+
+    async def take(self, claim: folder.Claim) -> str:
+        """Take the run's folder here for the launch; returns who has it, in words, and "" when it is taken.
+
+        Raises HostCommandError when it can't be made.
+        """
+        path = self._at.first.run_dir
+        self._claimed = claim.token
+        told = await folder.take(self._at.again, self._at.host, path, claim)
+        if told.state == "stale" and not await self._at.all_tasks():
+            told = await folder.take(self._at.again, self._at.host, path, claim, over=True)
+        self.taken = told.state == "taken"
+        return told.who
+
+    async def holds(self, *, over: bool = False) -> bool:
+        """Whether the launch still has the run's folder: a stop from elsewhere takes it away.
+
+        With `over` all tasks have started: from now on they hold the run's name, not the launch.
+        """
+        return await folder.holds(self._at.again, self._at.host, await self._at.run_dir(), self._claimed, over=over)
+
+    async def lease(self, claim: folder.Claim, things: Iterable[Thing], *, force: bool = False) -> Lease:
+        """Hold these things of the host while the run is launched."""
+        self._claimed, self.leased = claim.token, True
+        return await lease.lease(self._at.again, claim, things, force=force)
+
+    async def sharers(self, tell: marks.Tell = str) -> tuple[Share, ...]:
+        """Who has the run's GPUs and ports here already: tasks that the engine knows of, or that left a mark.
+
+        `tell` is told why not all marks could be read.
+        """
+        tasks = await marks.tasks_on(self._at.listed, self._at.host, self._at.first, sweep=True, tell=tell)
+        return lease.sharers(tasks, self._at.plan, self.things)
+
+    async def free(self) -> None:
+        """Give the lease back: by its launch's token, so also that of a launch that was killed."""
+        if self.things and self.token:
+            await lease.free(self._at.again, self.token)
+            self.leased = False
+
+    async def mark(self, task: Task, ref: str) -> None:
+        """Tell everybody on the host what a task has of it, whose id is `ref`. Not worth a launch that fails."""
+        labels = task_from_labels(task.labels)
+        if labels is None or not things_of(labels) or not self.token:
+            return
+        pid = docker.pid_of(task.engine_command, ref) if task.engine != "process" else ()
+        with contextlib.suppress(HostError):
+            await marks.leave(self._at.again, self.token, task.labels, ref, pid)
+
+    async def unmark(self) -> None:
+        """Take back what the run's tasks told."""
+        if self.things:
+            await marks.remove(self._at.again, self.token)

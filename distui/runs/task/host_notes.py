@@ -1,0 +1,70 @@
+"""What those who follow a run leave in its folder on one host: who reads it, how it ended, who stops it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+from secrets import token_hex
+
+from distui.plan.model import Task
+from distui.runs.hosts import readers, stop_word
+from distui.runs.hosts.stop_word import StopWord
+from distui.runs.task.host_access import HostAccess
+from distui.runs.task.host_claim import HostClaim
+
+
+class HostNotes:
+    """Notes in the folder of a launch. Every method may raise HostError."""
+
+    def __init__(self, access: HostAccess, claim: HostClaim) -> None:
+        self._at = access
+        self._claim = claim
+        self._word_left = False
+        self._sign = token_hex(4)
+        """By which our own word is known."""
+
+    async def visit(self, reader: str, act: readers.Act = "look", tasks: Iterable[int] = ()) -> readers.Visit:
+        """Look into the run's folder for other readers and the verdict, and mark there that `reader` reads, or not."""
+        if not self._claim.token:
+            return readers.Visit(ours=False)
+        return await readers.visit(
+            self._at.again, self._at.host, await self._at.run_dir(), self._claim.token, reader, act, tasks
+        )
+
+    async def record(self, reader: str, verdict: str) -> str:
+        """Let `verdict` be the run's, unless another is written here already; returns the one that is.
+
+        "" when the run's folder is gone, or another launch's by now.
+        """
+        if not (await self.visit(reader)).ours:
+            return ""
+        await self._at.put(f"{await self._at.run_dir()}/.verdict-{reader}", verdict.encode())
+        return (await self.visit(reader, "record")).verdict
+
+    async def say_stopped(self, word: StopWord) -> None:
+        """Leave word on the host that somebody stops this run, for whoever follows it. The first word stays, also of
+        somebody else's stop just before.
+        """
+        if not self._word_left:
+            await self._say(replace(word, mark=self._sign), None)
+            self._word_left = True
+
+    async def say_ended(self, word: StopWord, tasks: Iterable[Task]) -> None:
+        """The same of these tasks alone: the run is not stopped."""
+        await asyncio.gather(*(self._say(word, task.index) for task in tasks))
+
+    async def _say(self, word: StopWord, task: int | None) -> None:
+        path = f"{await self._at.run_dir()}/{stop_word.file_of(task)}"
+        beside = f"{path}-{token_hex(4)}"
+        await self._at.again(("sh", "-c", stop_word.SAY, "distui-say", path, word.text(), beside, str(word.minutes)))
+
+    async def stopped_by(self, offset_ms: float | None, task: int | None = None) -> StopWord | None:
+        """Who else stopped the run, or this task alone, when and why; None when nobody said so, or only we did.
+
+        `offset_ms` is of the host's clock.
+        """
+        path = f"{await self._at.run_dir()}/{stop_word.file_of(task)}"
+        done = await self._at.again(("sh", "-c", stop_word.ASK, "distui-stopped", path))
+        word = stop_word.read_word(done.text, offset_ms) if done.ok else None
+        return None if word is not None and word.mark == self._sign else word

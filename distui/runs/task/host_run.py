@@ -1,0 +1,289 @@
+"""One host's part of a run: its tasks are started, found, stopped and removed there, by argv over one connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from distui.errors import HostCommandError, SessionLost
+from distui.facts.host import Trouble
+from distui.plan import docker, process
+from distui.plan.code import COPY, home_of_folder
+from distui.plan.env import env_file_text
+from distui.plan.labels import TaskLabels, task_from_labels
+from distui.plan.model import RunPlan, Task
+from distui.runs.code.send import CodeSender
+from distui.runs.code.source import CodeSource
+from distui.runs.hosts import folder, stop_word
+from distui.runs.hosts.asking import asked
+from distui.runs.hosts.discover import FoundTask
+from distui.runs.hosts.link import ASK_BOOT
+from distui.runs.task.fetch import HostFetch
+from distui.runs.task.host_access import HostAccess
+from distui.runs.task.host_claim import HostClaim
+from distui.runs.task.host_image import HostImage
+from distui.runs.task.host_notes import HostNotes
+from distui.session import Completed, Connector
+
+_REMOVE_FOLDER = (
+    folder.TOKEN_IN
+    + """
+for name in launch launched; do
+  [ -e "$1/$name" ] && [ "$(token_in "$1/$name")" != "$2" ] || continue
+  [ -z "$2" ] && [ "$name" = launched ] || exit 0
+done
+rm -rf -- "$1" 2>/dev/null; [ ! -d "$1/code" ] || { echo left; exit 0; }
+rm -rf -- "$1"; rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :
+"""
+).strip()
+"""A folder is only removed with the token ($2) of the launch that has it: a run that was stopped from elsewhere may
+have been started again under its name. Without a token, since a task's labels do not tell it, only a launch under way
+keeps its folder. Folders above are only removed when empty: on a machine that also runs distui they hold its own runs.
+"""
+
+START_TIMEOUT = 120.0
+
+STARTS = 3
+"""How often a start is sent whose connection breaks under it."""
+
+
+class HostRun(HostAccess):
+    """What a run does on one host. Every method may raise HostError; none leaves something half-done unsaid."""
+
+    def __init__(self, host: str, plan: RunPlan, connector: Connector) -> None:
+        super().__init__(host, plan, connector)
+        self.image = HostImage(self)
+        self.claim = HostClaim(self)
+        self.notes = HostNotes(self, self.claim)
+        self.ids: dict[int, str] = {}
+        """Task index -> the engine's id, for tasks that were started."""
+        self.missing: frozenset[int] = frozenset()
+        """Started tasks that were not there any more at the last `look`."""
+        self.silent: Trouble | None = None
+        """Why its engine did not list its tasks a moment ago, for whoever has just waited for that."""
+        self._image = self.first.image
+        """Of the run's containers; a plan made from labels does not have it."""
+
+    @property
+    def planned_boot(self) -> str:
+        """The host's boot when the run was planned, by its labels; "" where nobody noted it."""
+        labels = task_from_labels(self.first.labels)
+        return labels.boot if labels is not None else ""
+
+    async def found(self) -> tuple[FoundTask, ...]:
+        """This host's tasks of the run that its engine knows of, whatever their state.
+
+        Two names may lead to one engine (the demo's hosts share this machine's): the other's tasks are not ours.
+        Neither are those of another launch with the run's name, or of another attempt.
+        """
+        ours = {task.index: _labels(task) for task in self.tasks}
+        return tuple(
+            t for t in await self.all_tasks() if t.labels.task in ours and _same(t.labels, ours[t.labels.task])
+        )
+
+    async def _others(self) -> list[FoundTask]:
+        """Tasks of the run's launch, or where its token is not known of any of its name, that are still there."""
+        ours = self.labels
+        told = await self.all_tasks()
+        if ours is None or not ours.launch:
+            return list(told)
+        return [t for t in told if (t.labels.launch, t.labels.owner) == (ours.launch, ours.owner)]
+
+    async def push(self, task: Task, secrets: Mapping[str, str]) -> None:
+        """Write the task's env file, 0600 in the run's 0700 folder."""
+        await self.put(task.env_file, env_file_text(task, secrets))
+
+    async def start(self, task: Task) -> str:
+        """Run the task's printed start line; returns the engine's id.
+
+        When the connection breaks under it nobody knows whether it ran: the host is asked, and only a task that is
+        not there is started again. A first line that comes late is no danger: engines refuse a name that is taken.
+        The env file is removed right after: the engine's client has read it.
+        Raises HostCommandError with the engine's words when the engine refuses, SessionLost when the host stays away.
+        """
+        identity = await self._start_once(task)
+        for _ in range(STARTS - 1):
+            if identity is not None:
+                break
+            identity = await self._identity(task) or await self._start_once(task, again=True)
+        if identity is None and (identity := await self._identity(task)) is None:
+            raise SessionLost(self.host, f"{self.host}: the connection broke {STARTS} times while {task.name} started")
+        self.ids[task.index] = identity
+        await asyncio.gather(self.forget(task), self.claim.mark(task, identity))
+        return identity
+
+    async def _start_once(self, task: Task, *, again: bool = False) -> str | None:
+        """The engine's id of the started task; None when the connection broke, and nobody knows."""
+        try:
+            done = await self.link.run(task.start, timeout=START_TIMEOUT, give_up=self.patience)
+        except SessionLost:
+            return None
+        if done.ok:
+            words = done.text.split()
+            return words[-1] if words else task.name
+        if again and (identity := await self._identity(task)) is not None:
+            return identity
+        raise self.refused(f"can't start {task.name}", done)
+
+    async def _identity(self, task: Task) -> str | None:
+        """The engine's id of a task of ours, whatever its state; None when it is not there."""
+        return next((found.id for found in await self.found() if found.labels.task == task.index), None)
+
+    async def forget(self, task: Task) -> None:
+        """Remove the task's env file."""
+        await self.again(("rm", "-f", "--", task.env_file))
+
+    async def find(self) -> frozenset[int]:
+        """Learn the engine's ids of an adopted run's tasks; returns the tasks that run now."""
+        if self.silent is not None:
+            raise HostCommandError(self.host, self.silent.message, hint=self.silent.hint, code=self.silent.code)
+        found = await self.found()
+        self.ids = {task.labels.task: task.id for task in found}
+        return frozenset(task.labels.task for task in found if task.running)
+
+    async def ref(self, task: Task) -> str | None:
+        """The engine's id of a task, asked for where it is not known; None when nothing of it is here.
+
+        Never its name: another launch of the run's name may have that by now. Raises HostError.
+        """
+        if task.index not in self.ids:
+            self.ids |= {found.labels.task: found.id for found in await self.found()}
+        return self.ids.get(task.index)
+
+    async def stop(self, tasks: Sequence[Task], grace: float) -> None:
+        """SIGTERM, `grace` seconds, then SIGKILL; at once SIGKILL when grace is 0. Raises HostCommandError."""
+        refs = {task.index: ref for task in tasks if (ref := await self.ref(task)) is not None}
+        if refs:
+            await self._stop(refs, grace)
+        if tasks and not self.claim.taken and self.first.engine != "process":
+            await self._drop_unstarted(tasks)
+
+    async def _stop(self, refs: Mapping[int, str], grace: float) -> None:
+        """Stop tasks by the engine's ids: somebody may have renamed a container, and another may have its name."""
+        if self.first.engine == "process":
+            run_dir = await self.run_dir()
+            await asyncio.gather(*(self._stop_process(run_dir, index, grace) for index in refs))
+            return
+        command = self.first.engine_command
+        ids = list(refs.values())
+        argv = docker.stop(command, ids, grace) if grace > 0 else docker.kill(command, ids)
+
+        async def end(words: Sequence[str]) -> Completed:
+            return await self.link.run(words, timeout=grace + 60, idempotent=True)
+
+        done = await asked(end, argv)
+        if not done.ok and not _already_over(done.error_text):
+            raise self.refused("can't stop the run", done)
+
+    async def _drop_unstarted(self, tasks: Sequence[Task]) -> None:
+        """Remove containers that a killed launch made and never started: nothing ends them, so nobody would."""
+        asked = {task.index for task in tasks}
+        made = [t.id for t in await self.found() if t.status == "created" and t.labels.task in asked]
+        if made:
+            await self.again(docker.remove(self.first.engine_command, made))
+
+    async def _stop_process(self, run_dir: str, index: int, grace: float) -> None:
+        argv = process.stop(run_dir, index, grace) if grace > 0 else process.kill(run_dir, index)
+        done = await self.link.run(argv, timeout=grace + 60, idempotent=True)
+        if not done.ok:
+            raise HostCommandError(self.host, f"{self.host}: task {index} survives SIGKILL: {done.error_text}")
+
+    async def look(self) -> None:
+        """Note which started tasks are not there any more, before anything of the run is removed."""
+        self.missing = frozenset(self.ids) - {task.labels.task for task in await self.found()}
+
+    async def remove(self, *, keep: frozenset[int] = frozenset()) -> tuple[str, ...]:
+        """Remove the run's containers and folder by label; returns what is left, in words.
+
+        Tasks whose index is in `keep` stay. Safe to repeat.
+        """
+        found = await self.found()
+        doomed = [task for task in found if task.labels.task not in keep]
+        if doomed:
+            await self._delete(doomed)
+        left = [task for task in await self.found() if task.labels.task not in keep]
+        if not left:
+            await self.claim.unmark()
+        if not left and not keep:
+            if not await self._remove_folder():
+                return (f"{self.host}: folder {await self.run_dir()}/{COPY}, which this login can't remove",)
+        elif not left:
+            await self.remove_file(f"{await self.run_dir()}/{stop_word.FILE}")  # the kept task is not stopped
+        return tuple(f"{self.host}: {task.words}" for task in left)
+
+    async def _remove_folder(self) -> bool:
+        """Remove the run's folder, unless another launch, or the run's next attempt begun by somebody else, has it now.
+
+        What a container wrote as root into its copy of the code only a container can remove. False when it stays.
+        """
+        if not self.claim.taken and await self._others():
+            return True
+        argv = ("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir(), self.claim.token)
+        done = await self.again(argv)
+        if done.text.strip() == "left" and self._image is not None:
+            await self.again(docker.sweep(self.first.engine_command, self._image, await self.run_dir(), COPY))
+            done = await self.again(argv)
+        if (
+            self.claim.leased or not self.claim.taken
+        ):  # the host was lost when it was to be given back, or the launch was killed
+            await self.claim.free()
+        return done.text.strip() != "left"
+
+    async def _delete(self, doomed: Sequence[FoundTask]) -> None:
+        if self.first.engine == "process":
+            run_dir = await self.run_dir()
+            await asyncio.gather(
+                *(self.again(process.remove(run_dir, task.labels.task, force=True)) for task in doomed)
+            )
+        else:
+            ids = [task.id for task in doomed]
+            if self._image is None:
+                told = await asked(self.again, docker.image_of(self.first.engine_command, ids[0]))
+                self._image = told.text.strip() or None
+            await asked(self.again, docker.remove(self.first.engine_command, ids, force=True))
+
+    async def remove_file(self, path: str) -> None:
+        """Remove one file that the run made (the `file` rendezvous)."""
+        await self.again(("rm", "-f", "--", path))
+
+    async def restarted(self) -> bool:
+        """Whether the host was restarted since the run was planned, as far as known.
+
+        A host that does not answer now is not waited for.
+        """
+        if not self.planned_boot:
+            return False
+        told = await self.link.run(ASK_BOOT, timeout=10, idempotent=True, give_up=0.0)
+        return told.text.strip() not in ("", self.planned_boot)
+
+    def code_sender(self, source: CodeSource, progress: Callable[[int], None]) -> CodeSender:
+        """What gives this host the run's code."""
+        run_dir = self.first.run_dir
+        return CodeSender(
+            self.link,
+            source,
+            home=home_of_folder(run_dir),
+            run_dir=run_dir,
+            contained=self.first.engine != "process",
+            give_up=self.patience,
+            progress=progress,
+        )
+
+    def data_fetch(self) -> HostFetch:
+        """What this host fetches of the job's data."""
+        return HostFetch(self.host, self.link, self.first, self.plan.mounts, home_of_folder(self.first.run_dir))
+
+
+def _labels(task: Task) -> TaskLabels | None:
+    return task_from_labels(task.labels)
+
+
+def _same(found: TaskLabels, ours: TaskLabels | None) -> bool:
+    """Whether a task that was found is of the launch and the attempt that planned ours, on the same host."""
+    return ours is not None and found.host == ours.host and found.attempt_key == ours.attempt_key
+
+
+def _already_over(words: str) -> bool:
+    """Whether the engine refused to stop something because it had ended, or was gone, already."""
+    lines = [line for line in words.lower().splitlines() if line.strip()]
+    return all("no such container" in line or "is not running" in line or "no container with" in line for line in lines)

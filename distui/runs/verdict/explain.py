@@ -1,0 +1,73 @@
+"""What ended a task from outside: a boot of its host, its engine, somebody who removed or signalled its container."""
+
+from __future__ import annotations
+
+import math
+
+from distui.runs.verdict.evidence import End, Evidence, HostSeen, TaskSeen
+from distui.runs.verdict.stops import STOP_CODES
+
+REMOVED = "its container was removed by somebody else"
+KILLED = "by `docker stop` or `docker kill` there, not by distui"
+REBOOTED = "its host was restarted"
+ENGINE = "its container engine was stopped or restarted"
+UNSEEN = "nobody saw how it ended: its supervisor is gone"
+
+GIVEN_UP = 255
+"""Docker's exit code of containers whose end it did not see: the host went down under them."""
+
+ENGINE_SLACK = 15.0
+"""Seconds that an engine may take over stopping its containers before it is seen to be down."""
+
+
+def what_ended(evidence: Evidence, task: TaskSeen, code: int | None, *, stopped: bool) -> str:
+    """In words; the engine's own where nothing better is known, "" where nothing is.
+
+    `stopped` tells that distui had ended it in the end, after it had failed.
+    """
+    end = task.end
+    if end is None:
+        return ""
+    if stopped:
+        return end.error
+    host = evidence.hosts.get(task.host, HostSeen())
+    if host.rebooted and as_a_boot(end):
+        return REBOOTED
+    if end.by and code != 0 and not end.oom:
+        return f"stopped by {end.by} with `distui stop --rank`"
+    if end.error:
+        return end.error
+    if _engine_ended(host, end):
+        return ENGINE
+    if task.removed and (end.code is None or end.code in STOP_CODES):
+        return REMOVED
+    if end.state == "lost":
+        return UNSEEN
+    if end.signalled and code in (end.code, None) and end.code != 0 and not end.oom:
+        return KILLED
+    return ""
+
+
+def as_a_boot(end: End) -> bool:
+    """Whether a task ended as a boot ends one: unseen, given up by Docker (255), or stopped by it."""
+    known = end.oom or end.state == "never_started"
+    return not known and (end.code is None or end.code in STOP_CODES or end.code == GIVEN_UP)
+
+
+def down_at(evidence: Evidence, task: TaskSeen) -> float | None:
+    """When a task's host went down under it: from then on it was out of reach until its boot, the task said nothing
+    more, and nobody saw it end. Docker gives such an end the time of its own next start.
+    """
+    host, end = evidence.hosts.get(task.host), task.end
+    if host is None or end is None or not host.rebooted or host.away_at is None:
+        return None
+    if not as_a_boot(end) or end.code in STOP_CODES or (end.at is not None and end.at < host.away_at):
+        return None
+    last = max((line.at for lines in task.lines.values() for line in lines if line.at is not None), default=-math.inf)
+    return host.away_at if last <= host.away_at + evidence.doubt(task.host) else None
+
+
+def _engine_ended(host: HostSeen, end: End) -> bool:
+    """A daemon that stops or starts again stops its containers, unless live-restore is on."""
+    lost = host.engine_lost_at
+    return lost is not None and end.code in STOP_CODES and (end.at is None or end.at >= lost - ENGINE_SLACK)

@@ -1,0 +1,89 @@
+"""The first failure as it is told: who, how, why in words, what was said, and who failed alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from distui.runs.lines.events import Failure
+from distui.runs.lines.text import excerpt
+from distui.runs.verdict.causes import CRASH_HINT, Cause
+from distui.runs.verdict.diagnose import cause_of_exit, exit_words
+from distui.runs.verdict.evidence import Evidence
+from distui.runs.verdict.parts import Part
+from distui.runs.verdict.stops import STOP_CODES
+
+_DUMPED = "Fatal Python error: "
+"""How faulthandler begins to tell where a program crashed."""
+
+
+def failure_of(evidence: Evidence, part: Part, alike: Sequence[Part], within: float | None, unsure: str) -> Failure:
+    """The failure that explains the run."""
+    task = part.task
+    cause = cause_of_part(part)
+    return Failure(
+        rank=part.ranks[0] if len(part.ranks) == 1 else None,
+        host=task.host,
+        exit=part.code,
+        words=how_it_ended(part),
+        cause=cause.text if cause else "",
+        hint=_hint(part, cause),
+        excerpt=excerpt(_said(part)),
+        at=part.when.at if part.when is not None else None,
+        name=task.name if len(part.ranks) == 1 else "",
+        alike=tuple(sorted(rank for other in alike for rank in other.ranks)),
+        within=within,
+        unsure=unsure,
+    )
+
+
+def how_it_ended(part: Part) -> str:
+    """Its own end in words."""
+    end = part.task.end
+    if end is None:
+        return f"{_told(part)}, and its end is not known"
+    if part.code is None and part.words is not None and not part.error:
+        return "it raised" if part.words.weight == "own" and part.words.raised else "it failed"
+    if part.closed:
+        return f"{_told(part)}, and had not ended when its torchrun stopped it (exit {part.code})"
+    if part.outlived and part.code in STOP_CODES and part.words is not None and not part.oom:
+        return f"{_told(part)}, and had not ended when it was stopped (exit {part.code})"
+    return exit_words(part.code, oom=part.oom, error=part.error, engine=part.task.engine)
+
+
+def _told(part: Part) -> str:
+    """How it told of its failure."""
+    return "it raised" if part.words is None or part.words.raised else "it told of an error"
+
+
+def _hint(part: Part, cause: Cause | None) -> str:
+    """What to do about the cause; nothing that was done already."""
+    if cause is None or cause.hint != CRASH_HINT or not any(_DUMPED in text for text in _said(part)):
+        return cause.hint if cause else ""
+    return "faulthandler's lines in its log tell where"
+
+
+def cause_of_part(part: Part) -> Cause | None:
+    """By its last words, else by its exit status. That a peer went away explains only who has no better cause."""
+    said = part.words.cause if part.words is not None else None
+    if part.oom:
+        return said if said is not None and not said.secondary else cause_of_exit(part.code, oom=True)
+    if said is not None and not said.secondary:
+        return said
+    if part.outlived or _ended_itself(part):
+        return said
+    return cause_of_exit(part.code, error=part.error) or said
+
+
+def _ended_itself(part: Part) -> bool:
+    """Whether it said why before its signal: Lightning kills itself, NCCL and JAX abort when they have lost a peer."""
+    if part.words is None:
+        return False
+    return part.code == 137 or (part.code == 134 and part.words.cause is not None)
+
+
+def _said(part: Part) -> Sequence[str]:
+    """The last lines of the rank, up to its last error; of its launcher where it said nothing."""
+    lines = [line.text for rank in part.ranks for line in part.task.lines.get(rank, ())]
+    if not any(text.strip() for text in lines):
+        lines = [line.text for line in part.task.lines.get(None, ())]
+    return lines

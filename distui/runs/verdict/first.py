@@ -1,0 +1,254 @@
+"""Which rank failed first, which failed like it, and what leaves that open.
+
+The first failure is the earliest by its own first words, on one clock. A rank that only says that a peer went away, or
+that it waited in vain, is not first where another failed in a way of its own, or was killed without a word. Ranks
+that fail with the same words at about the same time failed alike; where the clocks can't tell, that is said. An error
+that a rank told of and did not end by may have been handled: it counts less than one that ended another rank.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from distui.plan.labels import format_ranks
+from distui.runs.lines.events import rank_words
+from distui.runs.verdict.evidence import Evidence
+from distui.runs.verdict.last_words import LastWords
+from distui.runs.verdict.moments import Moment
+from distui.runs.verdict.parts import Part
+
+ALIKE = 10.0
+"""Seconds within which the same last words are one failure of several ranks."""
+ALIKE_SILENT = 1.0
+"""The same for ranks that say nothing and end with one status."""
+WORKED_ON = 8.0
+"""Seconds after an error in which a program that fails may still say what it cleans up; later it has gone on."""
+HANDLED = 10.0
+"""Seconds that a program may take to end by its error; one that is there for longer hangs, or has handled it."""
+WAITED = "it waited for others in vain"
+ECHOED = "its words only follow from the end of another rank"
+NOBODY = {WAITED: "which of them kept it waiting is not known", ECHOED: "none that ended before it is known"}
+
+ECHO_LEAD = 30.0
+"""Seconds by which an echo may be heard before the failure it echoes: a program may take leave of its peers first, and
+print its traceback last.
+"""
+NAMED = 3
+"""Ranks and hosts that a doubt names, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """The first failure, the ranks that failed like it, and those that may have been first instead."""
+
+    chief: Part
+    alike: tuple[Part, ...]
+    near: tuple[Part, ...]
+    unsure: str
+
+    @property
+    def members(self) -> tuple[Part, ...]:
+        """All that may be called first, the one that is named before the others."""
+        return (self.chief, *self.alike, *self.near)
+
+    def has(self, part: Part) -> bool:
+        """Whether this one may be called first."""
+        return any(member is part for member in self.members)
+
+    @property
+    def within(self) -> float | None:
+        """Seconds between the first and the last of those that failed alike."""
+        times = [at for part in (self.chief, *self.alike) if (at := part.failed_at) is not None]
+        return max(times) - min(times) if len(times) > 1 else None
+
+    @property
+    def who(self) -> str:
+        """`rank 3`, or the launcher's host."""
+        return who(self.chief)
+
+
+def who(part: Part) -> str:
+    """`rank 13`, `worker/1`, `ranks 0-3 on h1`."""
+    if len(part.ranks) == 1:
+        return rank_words(part.ranks[0], part.task.name)
+    return f"ranks {format_ranks(part.ranks)} on {part.task.host}"
+
+
+def settled(parts: Sequence[Part]) -> list[Part]:
+    """The parts, without failures of ranks that worked on after their error until something else ended them.
+
+    Where the others only waited, or lost a peer, such an error explains more than theirs do: then it counts.
+    """
+    went_on = [p for p in parts if p.how == "failed" and p.ended_for_it and _quiet_for(p) > WORKED_ON]
+    others = [p for p in _without(parts, went_on) if p.how == "failed"]
+    if others and all(_weakness(p) for p in others):
+        return list(parts)
+    gone = {id(p) for p in went_on}
+    return [_not_failed(p) if id(p) in gone else p for p in parts]
+
+
+def _without(parts: Iterable[Part], *others: Iterable[Part]) -> list[Part]:
+    gone = {id(part) for some in others for part in some}
+    return [part for part in parts if id(part) not in gone]
+
+
+def _quiet_for(part: Part) -> float:
+    return part.words.quiet_for if part.words is not None else 0.0
+
+
+def _not_failed(part: Part) -> Part:
+    return replace(part, how="taken" if part.closed else "stopped", when=part.over, words=None, error="")
+
+
+def first_of(evidence: Evidence, parts: Sequence[Part]) -> First | None:
+    """The first failure; None when nothing failed by itself."""
+    failed = [part for part in parts if part.how == "failed"]
+    if not failed:
+        return None
+    handled = _handled(failed)
+    pool = _leading(_without(failed, handled))
+    earliest = min(pool, key=_order)
+    near = [p for p in pool if not _apart(p, earliest)]
+    chief = min(near, key=lambda p: (not p.killed, *_order(p)))
+    late = [part for part in parts if _failed_in_the_stop(chief, part)]
+    alike = sorted((p for p in (*failed, *late) if p is not chief and _alike(chief, p)), key=lambda p: p.ranks)
+    near = _without(near, [chief], alike)
+    handled = _without(handled, alike)
+    mute = [p for p in _without((*failed, *late), alike, near) if _mute_beside(evidence, chief, p)]
+    unsure = _unsure(evidence, parts, chief, near, mute, handled)
+    return First(chief, tuple(alike), (*near, *mute, *handled), unsure)
+
+
+def _handled(failed: Sequence[Part]) -> list[Part]:
+    """Ranks that told of an error and did not end by it, long before another was ended by one of its own."""
+    ended = [p for p in failed if not p.ended_for_it and not _weakness(p)]
+    begun = min((_at(p) for p in ended), default=-math.inf)
+    return [p for p in failed if p.ended_for_it and not _weakness(p) and begun - _at(p) > HANDLED]
+
+
+def _leading(failed: Sequence[Part]) -> list[Part]:
+    """Those that may have brought the others down: with a cause of their own, else that waited in vain, else all."""
+    least = min(_weakness(p) for p in failed)
+    strong = [p for p in failed if _weakness(p) == least]
+    begun = min(_at(p) for p in strong)
+    long_before = [p for p in failed if _weakness(p) > least and _at(p) < begun - ECHO_LEAD]
+    return long_before or strong
+
+
+def _weakness(part: Part) -> int:
+    if part.words is None or part.killed:
+        return 0
+    return {"own": 0, "waited": 1, "echo": 2}[part.words.weight]
+
+
+def _at(part: Part) -> float:
+    return part.when.at if part.when is not None else math.inf
+
+
+def _order(part: Part) -> tuple[float, tuple[int, ...]]:
+    return _at(part), part.ranks
+
+
+def _apart(a: Part, b: Part) -> bool:
+    """Whether it is sure which of them failed earlier."""
+    return a is not b and a.when is not None and b.when is not None and a.when.apart(b.when)
+
+
+def _failed_in_the_stop(chief: Part, part: Part) -> bool:
+    """Whether a rank that ended after the stop began did so by its own failure: without a signal, or with what the
+    first one raised.
+    """
+    if part.how != "stopped":
+        return False
+    if part.words is None or chief.words is None:
+        return part.by_itself
+    return part.words.weight == "own" and part.words.at is not None and _same_words(part.words, chief.words)
+
+
+def _alike(a: Part, b: Part) -> bool:
+    """Whether they failed in the same way at about the same time."""
+    one, other = a.failed_at, b.failed_at
+    if one is None or other is None:
+        return (a.error, a.code) == (b.error, b.code) and bool(a.error) and a.task.host == b.task.host
+    silent = a.words is None or b.words is None
+    if abs(one - other) > (ALIKE_SILENT if silent else ALIKE):
+        return False
+    if a.words is None or b.words is None:
+        return (a.words, a.code, a.error, a.oom) == (b.words, b.code, b.error, b.oom)
+    return _same_words(a.words, b.words) and (a.killed == b.killed or b.how == "stopped")
+
+
+def _same_words(a: LastWords, b: LastWords) -> bool:
+    """Whether they say the same, or name one cause, by the same kind of words."""
+    return a.weight == b.weight and (a.gist == b.gist or (a.cause is not None and a.cause == b.cause))
+
+
+def _mute_beside(evidence: Evidence, chief: Part, part: Part) -> bool:
+    """Whether a rank that said nothing ended as the first one did, before it or with it: when it failed is not known.
+
+    Only whole tasks are compared: torchrun notices the ends of a node's ranks together.
+    """
+    if part is chief or evidence.rules.launcher == "torchrun" or chief.words is None or chief.ended_for_it:
+        return False
+    if part.words is not None or part.killed or part.code != chief.code or part.when is None or chief.over is None:
+        return False
+    return not chief.over.before(part.when)
+
+
+def _unsure(
+    evidence: Evidence,
+    parts: Sequence[Part],
+    chief: Part,
+    near: Sequence[Part],
+    mute: Sequence[Part],
+    handled: Sequence[Part],
+) -> str:
+    """Why it is not sure that this one was first, in words; "" when it is."""
+    if near:
+        return f"{_named(near)} failed at the same time as far as can be told ({_clocks(chief, near)})"
+    if mute:
+        return f"{_named(mute)} ended no later, and said nothing of when and why"
+    if handled:
+        return f"{_named(handled)} told of an error long before, and had not ended by it"
+    if not _weakness(chief):
+        return _may_have_handled(parts, chief)
+    words = (WAITED, ECHOED)[_weakness(chief) - 1]
+    return f"{words}, and {_suspects(evidence, parts, chief) or NOBODY[words]}"
+
+
+def _may_have_handled(parts: Sequence[Part], chief: Part) -> str:
+    """The doubt that is left where a rank told of an error, was still there long after, and nothing came of that."""
+    stop = chief.stop
+    alone = all(p.how != "failed" or p.ended_for_it for p in parts)
+    if chief.closed or not chief.ended_for_it or stop is None or not alone or stop.at - _at(chief) <= HANDLED:
+        return ""
+    later = stop.at - _at(chief)
+    return f"it was still there {later:.0f} s after its error, when it was stopped: it may have handled it"
+
+
+def _suspects(evidence: Evidence, parts: Sequence[Part], chief: Part) -> str:
+    """Who may have brought a rank down that only tells of others: ranks that had ended well, hosts out of reach."""
+    done = [p for p in parts if p.how == "succeeded" and p.when is not None and p.when.early <= _at(chief)]
+    away = [p.task.host for p in parts if p.how == "open" and _lost(evidence, p.task.host)]
+    words = [f"{_named(done)} had ended with exit 0 by then"] if done else []
+    words += [f"{', '.join(sorted(set(away))[:NAMED])} went out of reach"] if away else []
+    return " and ".join(words)
+
+
+def _lost(evidence: Evidence, host: str) -> bool:
+    known = evidence.hosts.get(host)
+    return known is not None and known.lost_at is not None
+
+
+def _named(parts: Sequence[Part]) -> str:
+    """`rank 1 on h1, rank 3 on h2`, the first of them."""
+    on = [who(p) if len(p.ranks) > 1 else f"{who(p)} on {p.task.host}" for p in parts[:NAMED]]
+    return ", ".join(on) + (f" and {len(parts) - NAMED} more" if len(parts) > NAMED else "")
+
+
+def _clocks(chief: Part, others: Sequence[Part]) -> str:
+    moments: list[Moment] = [p.when for p in (chief, *others) if p.when is not None]
+    spans = [m.late - m.early + (m.doubt if len({x.host for x in moments}) > 1 else 0.0) for m in moments]
+    return f"their times are known to {1000 * sum(sorted(spans)[-2:]):.0f} ms"

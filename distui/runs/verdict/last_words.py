@@ -1,0 +1,237 @@
+"""The last words of a rank that failed: where they begin, when that was, and whether they name a cause of their own.
+
+A log is read from its end. What belongs to the last error are tracebacks, lines that name an error, and what tools
+print around them; lines of ordinary work after an error mean that the rank went on, and it was not the last one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from distui.runs.lines.severity import severity
+from distui.runs.verdict.causes import Cause
+from distui.runs.verdict.diagnose import cause_of
+from distui.runs.verdict.evidence import Line, Lines
+from distui.runs.verdict.plain import bare, heard, plain
+
+Weight = Literal["own", "waited", "echo"]
+"""`own`: something went wrong here. `waited`: it waited for others in vain. `echo`: a peer went away."""
+
+AFTERWARDS = 8
+"""Ordinary lines that may follow the last error, later than what was flushed with it."""
+FLUSH = 1.5
+"""Seconds in which lines after an error may be older: Python writes what stdout had buffered when it ends."""
+PACE = 0.3
+"""Seconds between the first and the last line of work that was surely not flushed at once."""
+PAUSE = 2.0
+"""Seconds between two errors that are told as one."""
+LONG_PAUSE = 150.0
+"""The same where NCCL's watchdog speaks: it waits that long for others to write their traces."""
+POINTED = 60.0
+"""Seconds by which an error may be older that another one points to: a server waits for its engine."""
+MESSAGE = 20
+"""Lines of an exception's message that stand above the next exception of its chain."""
+
+_HEAD = re.compile(r"Traceback \(most recent call last\)|^terminate called|^Fatal Python error|^Exception in thread")
+_NATIVE = re.compile(
+    r"Segmentation fault|Bus error|Illegal instruction|core dumped|^Killed$|^Aborted|\[FATAL tini"
+    r"|: (?:command )?not found$|can't open file '|cannot (?:create|open) |Permission denied$|error: unrecognized"
+    r"|mpirun noticed that|srun: error|Check failed:|^panic:"
+)
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Closed|Expired)(?::|$)")
+_CHAINED = re.compile(r"^During handling of the above exception|^The above exception was the direct cause")
+_WARNING = re.compile(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorflow|external)/")
+_AROUND = re.compile(
+    r"^\s|^$|^frame #\d+|^Exception raised from |^CUDA kernel errors|^For debugging consider|^Compile with |^<\w"
+    r"|^\[?E ?\d{3,4} |^\+ |resource_tracker|^Current thread|^Thread 0x|^Extension modules|^[│╭╰]"
+)
+_ABOVE = re.compile(
+    r"\b(?:cause|stack ?trace|traceback|logs?|errors?|exceptions?|output)\b[^.]{0,40}\babove\b"
+    r"|\babove (?:logs?|errors?|output|stack ?trace|traceback)\b|\bsee stack ?trace for root cause",
+    re.IGNORECASE,
+)
+_WATCHDOG = re.compile(r"watchdog|NCCL|taking the entire process down", re.IGNORECASE)
+_WORK = re.compile(
+    r"\b(?:step|epoch|iter(?:ation)?|batch|loss|acc(?:uracy)?)\b\W{0,4}\d|\bit/s\b|\bs/it\b", re.IGNORECASE
+)
+_WENT_ON = re.compile(r"\b(?:retry|retrying|ignored|ignoring|skipp(?:ed|ing)|recover(?:ed|ing))\b", re.IGNORECASE)
+_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class LastWords:
+    """What a rank said of its end. `at` is when it began to, None where lines have no time."""
+
+    at: float | None
+    headline: str
+    weight: Weight
+    cause: Cause | None
+    start: int
+    """Which of its lines is the first."""
+    raised: bool = True
+    """Whether it is an exception's, with a traceback or its name; else some other line that names an error."""
+    quiet_for: float = 0.0
+    """Seconds from the last of them until the rank last said something ordinary; 0 where it said no more."""
+
+    @property
+    def gist(self) -> str:
+        """The headline without numbers: two ranks with the same gist failed alike."""
+        return _NUMBERS.sub("#", self.headline)[:200]
+
+
+@lru_cache(1024)
+def last_words(lines: Lines) -> LastWords | None:
+    """What the end of a log says of a failure; None when it says nothing of one, or the rank worked on after it."""
+    texts = heard(bare([plain(line.text) for line in lines]))
+    end = _last_error(texts, lines)
+    if end is None:
+        return None
+    start = _pointed_at(texts, lines, _first_error(texts, lines, end), end)
+    said = texts[start : end + 1]
+    heads = [texts[i] for i in range(start, end + 1) if _names_error(texts, i) and not _announces(texts, i)]
+    heads = [text for text in heads if not _ABOVE.search(text)] or heads
+    cause = cause_of(said)
+    weight = _weight(heads, cause)
+    if weight == "echo":  # what was heard first says most of it
+        cause = next((c for text in heads if (c := cause_of([text])) is not None), cause)
+    elif weight == "own" and cause is not None and _of(cause) != "own":  # that came of its own error
+        heads = [text for text in heads if _of(cause_of([text])) == "own"]
+        cause = cause_of(heads)
+    raised = any("Traceback (" in text or _RAISED.match(text) for text in said)
+    return LastWords(lines[start].at, _headline(heads, said), weight, cause, start, raised, _later(texts, lines, end))
+
+
+def _later(texts: Sequence[str], lines: Sequence[Line], end: int) -> float:
+    """Seconds from the last error to the last line after it that is of no error's kind."""
+    ordinary = [i for i in range(end + 1, len(texts)) if not _stands_around(texts[i])]
+    return max((_apart(lines[end].at, lines[i].at) for i in ordinary), default=0.0)
+
+
+def _last_error(texts: Sequence[str], lines: Sequence[Line]) -> int | None:
+    """The last line that names an error, when no ordinary work follows it."""
+    after: list[int] = []
+    for i in range(len(texts) - 1, -1, -1):
+        if _HEAD.search(texts[i]) or _names_error(texts, i):
+            return None if _went_on(texts, lines, i, after) else i
+        if not _stands_around(texts[i]):
+            after.append(i)
+            if len(after) > AFTERWARDS and _went_on(texts, lines, i, after):
+                return None
+    return None
+
+
+def _went_on(texts: Sequence[str], lines: Sequence[Line], error: int, after: Sequence[int]) -> bool:
+    """Whether lines that are later than the error, not only flushed after it, tell of ordinary work."""
+    if any(_WENT_ON.search(text) and "[c10d]" not in text for text in texts[error + 1 :]):
+        return True  # torch that tries its rendezvous again still waits for it
+    later = [i for i in after if _apart(lines[error].at, lines[i].at, unknown=FLUSH + 1) > FLUSH]
+    work = [lines[i].at for i in after if _WORK.search(texts[i])]
+    return len(later) > AFTERWARDS or any(_WORK.search(texts[i]) for i in later) or _paced(work)
+
+
+def _paced(times: Sequence[float | None]) -> bool:
+    """Whether these were said one after the other, not flushed at once."""
+    known = [at for at in times if at is not None]
+    return bool(known) and max(known) - min(known) > PACE
+
+
+def _names_error(texts: Sequence[str], i: int) -> bool:
+    text = texts[i]
+    if text[:1] in ("", " ", "\t"):
+        return False
+    if _WARNING.search(text):
+        return "NCCL WARN" in text and cause_of([text]) is not None
+    if _RAISED.match(text) or severity(text) == "error" or _NATIVE.search(text) or cause_of([text]) is not None:
+        return True
+    return _closes_traceback(texts, i)
+
+
+def _announces(texts: Sequence[str], i: int) -> bool:
+    """Whether a logged line only says that the traceback below it follows (`logging.exception`, loguru)."""
+    below = next((text for text in texts[i + 1 :] if text), "")
+    return _HEAD.search(below) is not None and cause_of([texts[i]]) is None and not _RAISED.match(texts[i])
+
+
+def _closes_traceback(texts: Sequence[str], i: int) -> bool:
+    """Whether it is what a traceback was raised with, by any name."""
+    above = i - 1
+    while above >= 0 and texts[above][:1] in (" ", "\t"):
+        above -= 1
+    return 0 <= above < i - 1 and _HEAD.search(texts[above]) is not None
+
+
+def _stands_around(text: str) -> bool:
+    """Whether a line is of the kind that stands between errors and says nothing by itself."""
+    return bool(_AROUND.search(text) or _WARNING.search(text) or _CHAINED.match(text))
+
+
+def _first_error(texts: Sequence[str], lines: Sequence[Line], end: int) -> int:
+    """Where the errors that end at `end` begin: the first traceback of a chain, the first word of a watchdog."""
+    start, spare = end, 0
+    for i in range(end - 1, -1, -1):
+        if _HEAD.search(texts[i]) or _names_error(texts, i):
+            if _apart(lines[i].at, lines[start].at) > _patience(texts[i]):
+                break
+            start, spare = i, 0
+        elif _CHAINED.match(texts[i]):
+            spare = MESSAGE
+        elif not _stands_around(texts[i]):
+            if not spare:
+                break
+            spare -= 1
+    return start
+
+
+def _pointed_at(texts: Sequence[str], lines: Sequence[Line], start: int, end: int) -> int:
+    """Where the errors begin to which these point: a process of theirs had told them a little before."""
+    if not any(_ABOVE.search(texts[i]) and _names_error(texts, i) for i in range(start, end + 1)):
+        return start
+    spare = MESSAGE
+    for i in range(start - 1, -1, -1):
+        if _names_error(texts, i):
+            near = _apart(lines[i].at, lines[start].at) <= POINTED
+            return _first_error(texts, lines, i) if near else start
+        spare -= not _stands_around(texts[i])
+        if not spare:
+            break
+    return start
+
+
+def _patience(text: str) -> float:
+    return LONG_PAUSE if _WATCHDOG.search(text) else PAUSE
+
+
+def _apart(before: float | None, after: float | None, unknown: float = 0.0) -> float:
+    return unknown if before is None or after is None else after - before
+
+
+def _headline(heads: Sequence[str], said: Sequence[str]) -> str:
+    """What was raised last, else the last error."""
+    raised = [text for text in heads if _RAISED.match(text)]
+    return (raised or heads or [text.strip() for text in said])[-1]
+
+
+def _weight(heads: Sequence[str], cause: Cause | None) -> Weight:
+    """The first error of a chain decides: later ones are what came of it. A cause of its own anywhere outweighs."""
+    if cause is not None and not (cause.secondary or cause.waited or cause.vague):
+        return "own"
+    for weight in _weights(heads):
+        return weight
+    return "own" if cause is None else _of(cause)
+
+
+def _weights(heads: Sequence[str]) -> Iterator[Weight]:
+    for text in heads:
+        cause = cause_of([text])
+        if cause is None or not cause.vague:
+            yield _of(cause)
+
+
+def _of(cause: Cause | None) -> Weight:
+    if cause is None:
+        return "own"
+    return "echo" if cause.secondary else "waited" if cause.waited else "own"

@@ -1,0 +1,80 @@
+"""When something happened, as far as can be told: a moment with its error, and whether two can be told apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from distui.runs.verdict.evidence import Evidence, TaskSeen
+from distui.runs.verdict.explain import down_at
+from distui.runs.verdict.torchrun import AgentWords, ProcessEnd, since_report
+
+SAID = 0.02
+"""Seconds that a line may be older than Docker's stamp of it."""
+TAILED = 0.15
+"""The same under torchrun, which reads its ranks' files every 0.1 s (`tail_log.py`)."""
+ARRIVED = 1.0
+"""The same for processes, whose lines are stamped when they arrive here."""
+ENDED = 0.3
+"""Seconds that an end may be older than the engine says: it has a container to take down first."""
+AWAY = 30.0
+"""Seconds that a host may have been down before it was found to be out of reach."""
+NOTICED = 0.6
+"""Seconds that a rank's end may be older than torchrun's word of it; it looks every 0.1 s, or slower when busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time on our clock. The truth lies between `early` and `late` by the host's own clock, which may be off by
+    `doubt` seconds.
+    """
+
+    at: float
+    early: float
+    late: float
+    host: str
+    doubt: float
+
+    def before(self, other: Moment) -> bool:
+        """Whether it was surely earlier."""
+        return self.late + self._clocks(other) < other.early
+
+    def apart(self, other: Moment) -> bool:
+        """Whether it is sure which was earlier."""
+        return self.before(other) or other.before(self)
+
+    def _clocks(self, other: Moment) -> float:
+        return 0.0 if self.host == other.host else self.doubt + other.doubt
+
+
+def said(evidence: Evidence, task: TaskSeen, at: float) -> Moment:
+    """When a line was said that has this stamp; never after its task's end."""
+    lag = ARRIVED if task.engine == "process" else TAILED if evidence.rules.launcher == "torchrun" else SAID
+    end = task.end.at if task.end is not None else None
+    latest = at if end is None else min(at, end)
+    return Moment(latest, latest - lag, latest, task.host, evidence.doubt(task.host))
+
+
+def ended(evidence: Evidence, task: TaskSeen) -> Moment | None:
+    """When a task ended: with its host, by the engine's word, else when it was seen to have ended."""
+    if task.end is None:
+        return None
+    if (down := down_at(evidence, task)) is not None:
+        return Moment(down, down - AWAY, down, task.host, evidence.doubt(task.host))
+    at = task.end.at if task.end.at is not None else task.end.seen_at
+    if at is None:
+        return None
+    lag = ENDED if task.end.at is not None else max(ENDED, ARRIVED)
+    return Moment(at, at - lag, at, task.host, evidence.doubt(task.host))
+
+
+def noticed(evidence: Evidence, task: TaskSeen, told: AgentWords, end: ProcessEnd | None) -> Moment | None:
+    """When torchrun noticed that a rank had ended: by its words' stamp, else by the second in its report."""
+    if told.noticed_at is not None:
+        moment = said(evidence, task, told.noticed_at)
+        return Moment(moment.at, moment.at - NOTICED, moment.late, moment.host, moment.doubt)
+    whole = ended(evidence, task)
+    if whole is None or end is None or end.second is None:
+        return whole
+    ago = since_report(end.second, whole.at)
+    at = whole.at - max(ago - 0.5, 0.0)
+    return Moment(at, at - 0.5, min(at + 0.5, whole.late), whole.host, whole.doubt)

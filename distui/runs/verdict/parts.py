@@ -1,0 +1,291 @@
+"""How each rank ended, taken by itself: by which status, when, by its own failure or by a stop, and its last words.
+
+Under torchrun a rank's end is told by the agent's lines, not by its container's: the agent ends later, and with a
+status of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from distui.runs.verdict.evidence import End, Evidence, Lines, Stop, TaskSeen
+from distui.runs.verdict.explain import down_at, what_ended
+from distui.runs.verdict.last_words import LastWords, last_words
+from distui.runs.verdict.moments import SAID, Moment, ended, noticed, said
+from distui.runs.verdict.stops import STOP_CODES, caused, seen_before, spoke_before, stop_for
+from distui.runs.verdict.torchrun import AgentWords, agent_words
+
+AT_ONCE = 2.0
+"""Seconds after a stop began in which a task may end before its signal has come to it."""
+
+How = Literal["failed", "succeeded", "stopped", "taken", "open"]
+"""`taken`: torchrun ended it, since others of its node had failed. `open`: not known to have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A rank; or all ranks of a task of which nobody said which of them failed."""
+
+    task: TaskSeen
+    ranks: tuple[int, ...]
+    how: How
+    code: int | None = None
+    when: Moment | None = None
+    words: LastWords | None = None
+    stop: Stop | None = None
+    error: str = ""
+    """What is known from outside to have ended it, or the engine's words."""
+    over: Moment | None = None
+    """When it ended, where `when` is that of its first words and its end is told by itself."""
+    closed: bool = False
+    """Whether it had failed by its own words, and its torchrun ended it."""
+
+    @property
+    def oom(self) -> bool:
+        """Whether the kernel killed something of its task for lack of memory."""
+        return self.task.end is not None and self.task.end.oom
+
+    @property
+    def failed_at(self) -> float | None:
+        """When it failed by its own first words, else when it ended; the same where a stop had begun by then."""
+        if self.how == "stopped" and self.words is not None and self.words.at is not None:
+            return self.words.at
+        return self.when.at if self.when is not None else None
+
+    @property
+    def killed(self) -> bool:
+        """Whether something from outside ended it, which no other rank's failure brings about."""
+        if self.oom or self.error:
+            return True
+        return self.words is None and (self.code is None or self.code > 128)
+
+    @property
+    def ended_for_it(self) -> bool:
+        """Whether it told of an error and was still there when something else ended it: it may have gone on."""
+        end = self.task.end
+        if self.words is None or self.oom or end is None:
+            return False
+        return self.closed or (self.outlived and (self.code in STOP_CODES or bool(end.signalled)))
+
+    @property
+    def by_itself(self) -> bool:
+        """Whether a rank counted as stopped ended without a signal: with an error, just after the stop began."""
+        end, stop = self.task.end, self.stop
+        if self.how != "stopped" or end is None or stop is None or stop.reason == "limit":
+            return False  # the job's limit stops it in its container: no engine knows of that
+        if not self.code or self.code in STOP_CODES or self.code != end.code:
+            return False
+        return _by_itself(self.task, end, stop)
+
+    @property
+    def outlived(self) -> bool:
+        """Whether it had failed before a stop, and was ended by that."""
+        end, stop = self.task.end, self.stop
+        if end is None or stop is None or seen_before(end, stop):
+            return False
+        return end.at is None or end.at >= stop.at
+
+
+def parts_of(evidence: Evidence, stops: tuple[Stop, ...]) -> list[Part]:
+    """Every rank of the run, once, by number."""
+    found = [part for task in evidence.tasks for part in _of_task(evidence, task, _stop_of(evidence, task, stops))]
+    return sorted(found, key=lambda part: part.ranks)
+
+
+def _stop_of(evidence: Evidence, task: TaskSeen, stops: tuple[Stop, ...]) -> Stop | None:
+    """The stop that meant this task; none where its host had gone down before."""
+    stop, down = stop_for(stops, task), down_at(evidence, task)
+    return stop if stop is None or down is None or down >= stop.at else None
+
+
+def _of_task(evidence: Evidence, task: TaskSeen, stop: Stop | None) -> Iterator[Part]:
+    if task.end is None:
+        yield from (_unended(evidence, task, rank) for rank in task.ranks)
+    elif evidence.rules.launcher == "torchrun":
+        yield from _of_node(evidence, task, task.end, stop)
+    else:
+        lines = tuple(line for rank in task.ranks for line in task.lines.get(rank, ()))
+        yield _whole(evidence, task, task.end, stop, lines or task.lines.get(None, ()))
+
+
+def _unended(evidence: Evidence, task: TaskSeen, rank: int) -> Part:
+    """A rank whose end nobody saw; what it said before its host was out of reach counts."""
+    host = evidence.hosts.get(task.host)
+    words = last_words(task.lines.get(rank, ())) if host is not None and host.lost_at is not None else None
+    if words is None or words.at is None or words.weight != "own":
+        return Part(task, (rank,), "open")
+    return Part(task, (rank,), "failed", None, said(evidence, task, words.at), words)
+
+
+def _whole(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None, lines: Lines) -> Part:
+    """A task that is judged by its own end: one rank, or several of which nothing is known one by one."""
+    part = Part(task, task.ranks, "failed", end.code, ended(evidence, task), stop=stop)
+    doubt = evidence.doubt(task.host)
+    if end.code == 0 and not end.oom:
+        fell = stop is not None and caused(stop, end, 0, end.at, doubt) and not _by_itself(task, end, stop)
+        return replace(part, how="stopped" if fell else "succeeded")
+    words = last_words(lines)
+    if stop is not None:
+        early = _said_before(stop, lines, doubt)
+        if early is None and caused(stop, end, end.code, end.at, doubt):
+            return replace(part, how="stopped", words=words)
+        words = early or words
+    return _failed(evidence, part, words)
+
+
+def _by_itself(task: TaskSeen, end: End, stop: Stop) -> bool:
+    """Whether the engine knows that it sent the task no signal: it ended well at the time of the stop, not by it."""
+    soon = end.at is not None and end.at - stop.at < AT_ONCE
+    return soon and task.engine != "process" and end.seen_at is not None and end.signalled is False
+
+
+def _said_before(stop: Stop, lines: Lines, doubt: float) -> LastWords | None:
+    """What a rank said of its failure before a stop began."""
+    words = last_words(tuple(line for line in lines if line.at is None or line.at < stop.at + doubt))
+    return words if spoke_before(stop, words, doubt) else None
+
+
+def _failed(evidence: Evidence, part: Part, words: LastWords | None) -> Part:
+    """A failure begins with its own first words, where it said some: the end comes later."""
+    error = what_ended(evidence, part.task, part.code, stopped=part.outlived)
+    if words is None or words.at is None:
+        return replace(part, how="failed", words=words, error=error)
+    at = said(evidence, part.task, words.at)
+    return replace(part, how="failed", words=words, error=error, when=at, over=part.when)
+
+
+def _of_node(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None) -> Iterator[Part]:
+    """The ranks of one torchrun."""
+    if end.code == 0 and not end.oom:
+        yield from (Part(task, (rank,), "succeeded", 0, ended(evidence, task)) for rank in task.ranks)
+        return
+    told = _newest_round(agent_words(task.lines.get(None, ())), evidence, task)
+    task = _of_this_round(task, told)
+    parts = [_of_process(evidence, task, end, told, place, stop) for place in range(len(task.ranks))]
+    known = [part for part in parts if part is not None]
+    rest = tuple(rank for rank, part in zip(task.ranks, parts, strict=True) if part is None)
+    yield from known
+    if rest:
+        yield from _untold(evidence, task, end, told, rest, stop, any(p.how == "failed" for p in known))
+
+
+def _of_process(
+    evidence: Evidence, task: TaskSeen, end: End, told: AgentWords, place: int, stop: Stop | None
+) -> Part | None:
+    """One rank by its agent's word or its own; None where neither says how it ended."""
+    rank, its = task.ranks[place], told.ends.get(place)
+    lines = task.lines.get(rank, ())
+    doubt = evidence.doubt(task.host)
+    seen = noticed(evidence, task, told, its)
+    part = Part(task, (rank,), "failed", its.code if its else None, seen, stop=stop)
+    early = last_words(lines) if stop is None else _said_before(stop, lines, doubt)
+    if its is not None and its.code == 0:
+        return replace(part, how="succeeded")
+    if its is not None and told.stopped(its):
+        if (own := _said_before_the_agent(lines, told)) is not None:
+            return _failed(evidence, replace(part, closed=True), own)
+        if early is None or its.code == 143:
+            return _taken(part, told, end, doubt)
+    final = its is not None or _agent_is_done(told) or not evidence.rules.max_restarts
+    if early is not None and (final or early.weight == "own"):
+        return _failed(evidence, part, early)
+    if its is None:
+        return None
+    if stop is not None and caused(stop, end, its.code, told.noticed_at or end.at, doubt):
+        return replace(part, how="stopped", words=last_words(lines))
+    return _failed(evidence, part, None if stop is not None else last_words(lines))
+
+
+def _newest_round(told: AgentWords, evidence: Evidence, task: TaskSeen) -> AgentWords:
+    """What torchrun said of the ranks' last round: nothing where they worked on after all that it said."""
+    if told.heard_at is None or told.reported or told.signal or not evidence.rules.max_restarts:
+        return told
+    newest = AgentWords(since=told.over_at)
+    lines = _of_this_round(task, newest).lines
+    return newest if any(lines.get(rank) for rank in task.ranks) else told
+
+
+def _of_this_round(task: TaskSeen, told: AgentWords) -> TaskSeen:
+    """With what was said since torchrun last started its ranks anew: nothing before has to do with the end."""
+    if told.since is None:
+        return task
+    since = told.since + SAID
+    kept = {rank: tuple(x for x in lines if x.at is None or x.at > since) for rank, lines in task.lines.items()}
+    return replace(task, lines=kept)
+
+
+def _said_before_the_agent(lines: Lines, told: AgentWords) -> LastWords | None:
+    """What a rank said of an error of its own before its torchrun ended it."""
+    until = told.ending_from
+    if until is None:
+        return None
+    words = last_words(tuple(line for line in lines if line.at is not None and line.at < until))
+    return words if words is not None and words.weight == "own" else None
+
+
+def _agent_is_done(told: AgentWords) -> bool:
+    return told.reported or bool(told.ends)
+
+
+def _taken(part: Part, told: AgentWords, end: End, doubt: float) -> Part:
+    """A rank that its torchrun ended: since others had failed, or since torchrun was stopped itself."""
+    at = told.signalled_at if told.signalled_at is not None else told.noticed_at
+    others = any(not told.stopped(its) for its in told.ends.values())
+    if part.stop is not None and not others and caused(part.stop, end, 143, at or end.at, doubt):
+        return replace(part, how="stopped")
+    return replace(part, how="taken")
+
+
+def _untold(
+    evidence: Evidence,
+    task: TaskSeen,
+    end: End,
+    told: AgentWords,
+    ranks: tuple[int, ...],
+    stop: Stop | None,
+    others: bool,
+) -> Iterator[Part]:
+    """Ranks of a node whose end nobody told: torchrun before 2.8 leaves out those it stopped, and those that ended
+    well are in no report.
+    """
+    doubt = evidence.doubt(task.host)
+    seen = noticed(evidence, task, told, None)
+    if told.reported or others or told.ends:
+        well = told.reported and told.stopped_unnamed < len(ranks)
+        how: How = "taken" if told.stopped_unnamed >= len(ranks) else "succeeded" if well else "taken"
+        for rank in ranks:
+            last = _last_at(task.lines.get(rank, ()))
+            when = said(evidence, task, last) if how == "succeeded" and last is not None else seen
+            code = {"succeeded": 0, "taken": 143 if told.stopped_unnamed else None}[how]
+            yield Part(task, (rank,), how, code, when, stop=stop)
+        return
+    if stop is not None and caused(stop, end, end.code, told.signalled_at or end.at, doubt):
+        yield from (Part(task, (rank,), "stopped", None, ended(evidence, task), stop=stop) for rank in ranks)
+        return
+    lines = task.lines.get(None, ())
+    if len(ranks) == 1:
+        lines = _merged(lines, task.lines.get(ranks[0], ()))
+    part = Part(task, ranks, "failed", end.code, ended(evidence, task), stop=stop)
+    if told.signal:  # its own status says nothing of its ranks
+        error = what_ended(evidence, task, end.code, stopped=part.outlived)
+        yield replace(part, code=None, error=f"its torchrun got {told.signal}{_by(task, end, error)}")
+        return
+    yield _failed(evidence, part, last_words(lines))
+
+
+def _by(task: TaskSeen, end: End, error: str) -> str:
+    """Who sent torchrun a signal, as far as known: an engine that tells of all that it sent knows of ours."""
+    if error:
+        return f": {error}"
+    return "" if task.engine == "process" or end.signalled is None else " there, not from distui"
+
+
+def _merged(*many: Lines) -> Lines:
+    lines = [line for lines in many for line in lines]
+    return tuple(sorted(lines, key=lambda line: line.at or 0.0))
+
+
+def _last_at(lines: Lines) -> float | None:
+    return next((line.at for line in reversed(lines) if line.at is not None), None)

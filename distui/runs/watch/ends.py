@@ -1,0 +1,222 @@
+"""Tasks of a run that end: noted as facts, and told as far as is known then; the last word is the verdict's."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+
+from distui.runs.follow.followed import Exited
+from distui.runs.hosts.stop_word import looks_stopped, stop_by
+from distui.runs.lines.events import Event, Failure, FailureFound, Notice, RankChanged
+from distui.runs.state import elastic
+from distui.runs.verdict.diagnose import exit_words
+from distui.runs.verdict.evidence import End, corrected
+from distui.runs.verdict.explain import REMOVED, as_a_boot
+from distui.runs.verdict.outcome import RankEnd, Verdict
+from distui.runs.watch.hosts import WatchedHosts
+from distui.runs.watch.known import Known
+from distui.runs.watch.track import TaskTrack
+
+UNSEEN = "its container was removed before its end was seen and its log read"
+UNREAD = "its container was removed before its log was read here"
+
+
+def missing(track: TaskTrack) -> Iterator[tuple[int, str]]:
+    """Each rank of a task whose container is gone, and which of its lines nobody can have any more, in words."""
+    for rank, count in (track.log.lines_before() or dict.fromkeys(track.task.ranks, 0)).items():
+        yield rank, f"what it said after line {count} is missing" if count else "nothing that it said is here"
+
+
+class EndsBefore:
+    """Takes in the ends of a run whose verdict is recorded: its logs are read to the end, and nothing is judged."""
+
+    def __init__(self, known: Known, emit: Callable[[Event], Awaitable[None]]) -> None:
+        self._known = known
+        self._emit = emit
+
+    async def exited(self, track: TaskTrack, event: Exited) -> None:
+        """A task has ended."""
+        track.phase = "exited"
+        self._known.changed.set()
+
+    async def drained(self, track: TaskTrack) -> None:
+        """Its log is read to the end."""
+        track.phase = "drained"
+        self._known.changed.set()
+
+    async def removed(self, track: TaskTrack) -> None:
+        """Its container or folder is gone."""
+        track.phase = "removed"
+        if not track.log.read_before():
+            for rank, what in missing(track):
+                text = f"rank {rank} on {track.task.host}: {UNREAD}: {what}"
+                await self._emit(Notice(self._known.clock(), "warning", text, track.task.host))
+        self._known.changed.set()
+
+    async def explain(self, host: str) -> None:
+        """Nothing is left to explain."""
+
+
+class WatchedEnds:
+    """Takes in that tasks have ended, are read to their end, or were removed."""
+
+    def __init__(self, known: Known, hosts: WatchedHosts, emit: Callable[[Event], Awaitable[None]]) -> None:
+        self._known = known
+        self._hosts = hosts
+        self._emit = emit
+        self._announced: Failure | None = None
+        self._told: dict[int, tuple[object, ...]] = {}
+        """Rank -> what was said of its end."""
+        self._limit_told = False
+
+    async def announce(self, failure: Failure | None) -> None:
+        """Say which failure came first, when that is new."""
+        if failure is not None and failure != self._announced:
+            self._announced = failure
+            await self._emit(FailureFound(self._known.clock(), failure))
+
+    async def exited(self, track: TaskTrack, event: Exited) -> None:
+        """A task ended; its last lines may still come."""
+        if track.end is not None:
+            return
+        known = self._known
+        offset = known.offset_ms(track.task.host)
+        end = End(
+            code=event.code,
+            at=corrected(event.finished_at, offset),
+            oom=bool(event.oom),
+            error=event.error,
+            started_at=corrected(event.started_at, offset),
+            signalled=event.signalled,
+            state=event.state,
+            seen_at=known.clock(),
+        )
+        end = await self._maybe_stopped(track, end)  # before it is noted: until then it would look like a failure
+        track.phase = "exited"
+        track.ended(end)
+        known.news()
+        await self._say_limit(track)
+        await self._tell(track)
+
+    async def drained(self, track: TaskTrack) -> None:
+        """A task that ended is read to its end: what it said tells the cause."""
+        track.phase = "drained"
+        self._known.news()
+        await self._tell(track)
+        if self._known.failed:
+            await self.announce(self._known.verdict().failure)
+        await self._say_left(track)
+
+    async def removed(self, track: TaskTrack) -> None:
+        """Its container or folder is gone, though we did not remove it."""
+        known, task = self._known, track.task
+        if track.unseen:
+            track.phase = "removed"
+            track.gone()
+            await self._say_unread(track)
+            return
+        before, end = track.end, End(None, state="removed", seen_at=known.clock())
+        if before is None:
+            end = await self._maybe_stopped(track, end)
+        track.phase = "removed"
+        track.gone()
+        track.ended(end)
+        known.news()
+        if before is not None and not known.stopped_by:
+            await self._emit(Notice(known.clock(), "warning", f"{task.name}: {REMOVED}", task.host))
+        await self._tell(track)
+
+    async def _say_unread(self, track: TaskTrack) -> None:
+        """How it ended nobody knows, and nobody is to blame; which lines nobody can have any more."""
+        task, known = track.task, self._known
+        for rank, what in missing(track):
+            await self._emit(RankChanged(known.clock(), rank, task.host, "removed", words=UNSEEN))
+            text = f"rank {rank} on {task.host}: {UNSEEN}: {what}"
+            await self._emit(Notice(known.clock(), "warning", text, task.host))
+        known.news()
+
+    async def explain(self, host: str) -> None:
+        """Something became known of a host after tasks had ended there: it may be what ended them."""
+        self._known.news()
+        for track in self._known.tracks.values():
+            if track.task.host == host and track.end is not None:
+                await self._tell(track)
+
+    async def ask_boots(self) -> None:
+        """Before the verdict: look whether hosts were restarted. One that shuts down stops its containers first."""
+        known = self._known
+        ended = [known.tracks[index] for index in known.bad()]
+        await self._hosts.ask_boots(t.task.host for t in ended if t.end is not None and as_a_boot(t.end))
+        known.news()
+
+    async def tell_all(self, verdict: Verdict) -> None:
+        """Say of every rank how it ended, where that is other or more than what was said before."""
+        for rank in sorted(verdict.ranks):
+            end = verdict.ranks[rank]
+            if end.relation != "unknown":
+                await self._say(end, end.relation)
+
+    async def _tell(self, track: TaskTrack) -> None:
+        """Say how the ranks of a task ended, before anything is said of others."""
+        for end in self._known.judged_alone(track).ranks.values():
+            if end.state not in ("running", "lost"):
+                await self._say(end, "")
+
+    async def _say(self, end: RankEnd, relation: str) -> None:
+        of = end.of if relation else ""
+        said = (end.state, end.exit, end.oom, end.words, relation, of, end.at)
+        if self._told.get(end.rank) != said:
+            self._told[end.rank] = said
+            await self._emit(
+                RankChanged(
+                    self._known.clock(), end.rank, end.host, end.state, end.exit, end.oom, end.words,
+                    relation, of, end.at,
+                )
+            )  # fmt: skip
+
+    async def _say_limit(self, track: TaskTrack) -> None:
+        """The job's `max_duration` has ended the run."""
+        known = self._known
+        if self._limit_told or known.plan.max_duration is None or not known.judged_alone(track).over_limit:
+            return
+        if known.verdict().over_limit:
+            self._limit_told = True
+            text = f"the job's max_duration is over: tasks end {known.plan.max_duration:g} s after their start"
+            await self._emit(Notice(known.clock(), "warning", text))
+
+    async def _maybe_stopped(self, track: TaskTrack, end: End) -> End:
+        """It ended as stopped ones do, but not by us: read who did now, for they remove their word soon.
+
+        Returns the end, with who stopped this task alone.
+        """
+        untold = track.task.engine == "process"  # there is no engine that tells of signals
+        if not (untold or looks_stopped(end)):
+            return end
+        ours = self._known.stop_began
+        if ours is not None and (end.at is None or end.at >= ours):
+            return end
+        alone = await self._hosts.ask_who_stopped(track.task.host, track.task.index)
+        if alone is not None and alone.is_of(end):
+            return replace(end, by=alone.who)
+        await self._ask_who_stopped_all(track, end)
+        return end
+
+    async def _ask_who_stopped_all(self, track: TaskTrack, end: End) -> None:
+        ours = self._known.stop_began
+        word = await self._hosts.ask_who_stopped(track.task.host)
+        if word is None or (ours is not None and not word.made(end)):  # it may be our own, of after that
+            return
+        if (stop := stop_by(word, [end])) is not None:
+            self._known.stopped(stop)
+            await self._hosts.say_who_stopped(word, track.task.host)
+
+    async def _say_left(self, track: TaskTrack) -> None:
+        """What the end of a node means for a run that may lose some."""
+        known, end = self._known, track.end
+        bad = known.bad() if known.plan.min_nodes is not None else frozenset()
+        if end is None or track.task.index not in bad:
+            return
+        task = track.task
+        how = exit_words(end.code, oom=end.oom, error=end.error, engine=task.engine)
+        text = f"{task.name} ended: {how}; {elastic.words_on_loss(known.plan, task.index, bad)}"
+        await self._emit(Notice(known.clock(), "warning", text, task.host))

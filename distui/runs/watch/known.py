@@ -1,0 +1,214 @@
+"""What is known of a run that is followed, as facts: its tasks, its hosts, its stops. `judge` says what they mean."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from distui.facts.host import HostFacts
+from distui.plan.model import RunPlan
+from distui.runs.state import elastic
+from distui.runs.verdict.evidence import Evidence, HostSeen, Rules, Silence, Stop, clock_doubt
+from distui.runs.verdict.judge import judge
+from distui.runs.verdict.outcome import Verdict
+from distui.runs.verdict.stops import done_at
+from distui.runs.watch.track import TaskTrack
+
+SLOW = 0.05
+"""Seconds of judging from which on it is not done for every fact."""
+AT_REST = 10
+"""How many times as long as it took then, nothing is judged."""
+
+
+class Known:
+    """Filled in by the watch; asked by whoever decides. Times are in our clock. Facts are added, never taken back."""
+
+    def __init__(self, plan: RunPlan, *, facts: Mapping[str, HostFacts], clock: Callable[[], float]) -> None:
+        self.plan = plan
+        self.tracks: dict[int, TaskTrack] = {}
+        """Every task of the plan, by index."""
+        self.facts = facts
+        self.clock = clock
+        self.changed = asyncio.Event()
+        """Set at whatever somebody may wait for."""
+        self.stops: list[Stop] = []
+        """Every stop, as it was asked for or told of."""
+        self.rebooted: set[str] = set()
+        """Hosts that were restarted since the run was planned."""
+        self.away_at: dict[str, float] = {}
+        """Host -> when it had gone out of reach before its first restart."""
+        self.engine_lost: dict[str, float] = {}
+        """Host -> when its engine was last seen to be down."""
+        self.silences: tuple[Silence, ...] = ()
+        """The ranks that had said nothing when the run was stopped."""
+        self.unfound = 0
+        """Tasks of an adopted run that no host which answered knows of."""
+        self.lost_since: dict[str, float] = {}
+        """Host -> since when it, or its engine, is out of reach."""
+        self.unmet: set[str] = set()
+        """Hosts of an adopted run that this distui never reached."""
+        self.waited_at = float("-inf")
+        """When a log last waited for room on the disk here: until a little later nobody's silence means anything."""
+        self.all_in = False
+        """Whether nothing more will come: from then on every verdict is over all facts."""
+        self._verdict: Verdict | None = None
+        self._news = True
+        self._not_before = 0.0
+
+    @property
+    def settled(self) -> bool:
+        """Whether every task has ended and its log is read to the end."""
+        return all(track.over for track in self.tracks.values())
+
+    @property
+    def stop_began(self) -> float | None:
+        """When the first stop of the run began; None before any."""
+        return min((stop.at for stop in self.stops), default=None)
+
+    @property
+    def stopped_by(self) -> str:
+        """Who stopped the run from elsewhere, as far as known."""
+        return next((stop.by for stop in self.stops if stop.by), "")
+
+    def stopped(self, stop: Stop) -> None:
+        """Note a stop."""
+        if stop not in self.stops:
+            self.stops.append(stop)
+            self.news()
+
+    def news(self) -> None:
+        """A fact was added: what was judged before may not hold any more."""
+        self._news = True
+        self.changed.set()
+
+    def evidence(self) -> Evidence:
+        """All that is known now."""
+        plan = self.plan
+        return Evidence(
+            tasks=tuple(track.seen() for track in self.tracks.values()),
+            hosts={host: self._host(host) for host in plan.hosts},
+            stops=tuple(self.stops),
+            silences=self.silences,
+            rules=Rules(
+                launcher=plan.launcher,
+                max_restarts=plan.max_restarts,
+                min_nodes=plan.min_nodes,
+                keeper=elastic.store_task(plan),
+                judges=plan.judges if plan.done_when is not None else (),
+                max_duration=plan.max_duration,
+            ),
+            unfound=self.unfound,
+            all_in=self.all_in,
+        )
+
+    def verdict(self) -> Verdict:
+        """What that means, judged anew whenever a fact was added.
+
+        In a run of hundreds of ranks that all end at once it may be a second or so old, until all is in.
+        """
+        late = self.all_in or time.monotonic() >= self._not_before
+        if self._verdict is None or (self._news and late):
+            began = time.monotonic()
+            self._news, self._verdict = False, judge(self.evidence())
+            took = time.monotonic() - began
+            self._not_before = began + (AT_REST * took if took > SLOW else 0.0)
+        return self._verdict
+
+    def judged_alone(self, track: TaskTrack) -> Verdict:
+        """How one task's ranks ended, taken by themselves."""
+        return judge(replace(self.evidence(), tasks=(track.seen(),), unfound=0, rules=self._alone()))
+
+    def _alone(self) -> Rules:
+        return Rules(launcher=self.plan.launcher, max_duration=self.plan.max_duration)
+
+    def _host(self, host: str) -> HostSeen:
+        facts = self.facts.get(host)
+        return HostSeen(
+            doubt=clock_doubt(facts.rtt_ms if facts else None),
+            rebooted=host in self.rebooted,
+            lost_at=self.lost_since.get(host),
+            away_at=self.away_at.get(host),
+            engine_lost_at=self.engine_lost.get(host),
+        )
+
+    @property
+    def failed(self) -> bool:
+        """Whether a task has ended badly by itself, and the run can't do without it."""
+        return self.verdict().failed
+
+    @property
+    def done_without(self) -> bool:
+        """Whether all that is left are hosts out of reach, which the run could do without: its other nodes are done."""
+        lost = {t.task.index for t in self.tracks.values() if not t.over and t.task.host in self.lost_since}
+        over = all(t.over or t.task.index in lost for t in self.tracks.values())
+        return bool(lost) and over and elastic.can_do_without(self.plan, lost | self.bad())
+
+    def bad(self) -> frozenset[int]:
+        """Tasks that have ended badly by themselves."""
+        return self.verdict().bad
+
+    def live_tasks(self) -> frozenset[int]:
+        """Tasks that have not ended, as far as is known."""
+        return frozenset(i for i, t in self.tracks.items() if t.phase in ("planned", "running"))
+
+    def unread_tasks(self) -> frozenset[int]:
+        """Tasks whose log is not completely in its files here: their containers must stay.
+
+        What is on hosts out of reach can't be removed, and is said to be there.
+        """
+        return frozenset(i for i, t in self.tracks.items() if self._is_unread(t))
+
+    def _is_unread(self, track: TaskTrack) -> bool:
+        open_ended = not track.over and track.task.host not in {*self.lost_since, *self.unmet}
+        return open_ended or track.log.error is not None or track.log.lost_bytes
+
+    def lost_longer_than(self, seconds: float) -> bool:
+        """Whether a host with unsettled tasks has been out of reach for this long."""
+        now = self.clock()
+        waiting = {t.task.host for t in self.tracks.values() if not t.over}
+        gone = {t.task.index for t in self.tracks.values() if t.task.host in self.lost_since}
+        if elastic.can_do_without(self.plan, gone | self.bad()) and not self.done_without:
+            return False
+        return any(now - since >= seconds for host, since in self.lost_since.items() if host in waiting)
+
+    @property
+    def only_unmet(self) -> bool:
+        """Whether all that is left is on hosts that this distui never reached."""
+        waiting = {t.task.host for t in self.tracks.values() if not t.over}
+        return bool(waiting) and waiting <= self.unmet
+
+    @property
+    def lost_hosts(self) -> frozenset[str]:
+        """Hosts that are out of reach now, or whose engine is."""
+        return frozenset(self.lost_since)
+
+    @property
+    def done_at(self) -> float | None:
+        """When the last task ended whose end is the run's (`done_when`), in our clock; None while one lives."""
+        return done_at(self.evidence()) if self.plan.done_when is not None else None
+
+    @property
+    def ended_at(self) -> float | None:
+        """When the last task ended, in our clock; None while one lives, or when an end was not seen."""
+        if not self.settled or any(t.end is None for t in self.tracks.values()):
+            return None
+        return max(t.exit_at for t in self.tracks.values())
+
+    def starting(self) -> None:
+        """Starts are under way, or were; what is known to be over stays so."""
+        for track in self.tracks.values():
+            if not track.over:
+                track.phase = "running"
+
+    def missed(self, tasks: Iterable[int]) -> None:
+        """Tasks whose containers were gone before we removed them: that explains a kill that nobody asked for."""
+        for track in (self.tracks[index] for index in tasks):
+            track.gone()
+        self.news()
+
+    def offset_ms(self, host: str) -> float | None:
+        """By how much a host's clock is ahead of ours; None where nobody measured it."""
+        facts = self.facts.get(host)
+        return facts.clock_offset_ms if facts else None

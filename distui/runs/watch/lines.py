@@ -1,0 +1,95 @@
+"""What the tasks of a run print: to the files and their checkpoints first, then as events, progress and remarks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from distui.plan.model import Task
+from distui.runs.follow.followed import Records
+from distui.runs.follow.resume import ResumePoint
+from distui.runs.lines.events import Event, LogLines, Notice, Progressed
+from distui.runs.state.progress import ProgressTeller
+from distui.runs.store.logs import Written
+from distui.runs.watch import restarts
+from distui.runs.watch.full_disk import Room
+from distui.runs.watch.known import Known
+from distui.runs.watch.track import TaskTrack
+
+CHECKPOINT_SECONDS = 1.0
+
+
+class WatchedLines:
+    """Takes in what tasks print."""
+
+    def __init__(self, known: Known, emit: Callable[[Event], Awaitable[None]]) -> None:
+        self._known = known
+        self._emit = emit
+        self.room = Room(known, emit)
+        self._seen_secrets: set[tuple[int | None, str]] = set()
+        self._progress = _teller(known)
+
+    async def records(self, track: TaskTrack, event: Records) -> None:
+        """Write what a task printed, show it, and now and then note how far its log was read."""
+        await self._show(track, track.log.feed(event.batch))
+        track.unsaved = event.resume
+        now = self._known.clock()
+        if now - track.saved_at >= CHECKPOINT_SECONDS:
+            track.saved_at = now
+            track.save()
+        await self.room.look(track)
+
+    async def end(self, track: TaskTrack) -> None:
+        """Nothing more comes: an unfinished line is one now."""
+        await self._show(track, track.log.flush())
+        await self.room.look(track)
+
+    async def drained(self, track: TaskTrack, resume: ResumePoint) -> None:
+        """A task is read to its end."""
+        await self.end(track)
+        if self._progress is not None and self._progress.rank in track.task.ranks:
+            await self._tell(self._progress.tell(self._known.clock()))
+        track.unsaved = resume
+        track.save()
+        await self.room.look(track)
+
+    async def _show(self, track: TaskTrack, written: list[Written]) -> None:
+        plan, clock = self._known.plan, self._known.clock
+        track.remember(written)
+        for event in restarts.told(plan, track, written, clock()):
+            await self._emit(event)
+        for group in written:
+            task = track.task
+            await self._emit(LogLines(clock(), task.index, group.rank, task.host, group.lines))
+            await self._say_hidden(group, task)
+            if self._progress is not None and group.rank == self._progress.rank:
+                await self._read_progress(self._progress, group, task)
+
+    async def _read_progress(self, teller: ProgressTeller, group: Written, task: Task) -> None:
+        await self._tell(teller.take(group.lines, self._known.clock()))
+        if teller.given_up:
+            self._progress = None
+            await self._emit(Notice(self._known.clock(), "warning", teller.given_up, task.host))
+
+    async def _say_hidden(self, group: Written, task: Task) -> None:
+        """Once for each rank and secret: whoever reads `***` in a log must know where it comes from."""
+        for name in group.hidden:
+            if (group.rank, name) in self._seen_secrets:
+                continue
+            self._seen_secrets.add((group.rank, name))
+            who = f"rank {group.rank}" if group.rank is not None else task.name
+            words = f"{who} printed the value of secret {name}: its log has *** there"
+            await self._emit(Notice(self._known.clock(), "warning", words, task.host))
+
+    async def _tell(self, progress: Progressed | None) -> None:
+        if progress is not None:
+            await self._emit(progress)
+
+
+def _teller(known: Known) -> ProgressTeller | None:
+    """Reads the progress out of the first rank's lines, when the job says how."""
+    plan = known.plan
+    first = min((t for t in plan.tasks if t.ranks), key=lambda t: min(t.ranks), default=None)
+    if not plan.progress or first is None:
+        return None
+    offset = (known.offset_ms(first.host) or 0.0) / 1000
+    return ProgressTeller(plan.progress, min(first.ranks), first.host, offset=offset)

@@ -1,0 +1,49 @@
+"""What torchrun does by itself while its container lives: ranks started again, and ranks given other numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from distui.plan.labels import format_ranks
+from distui.plan.model import RunPlan
+from distui.plan.torchrun import failed_rank
+from distui.runs.lines.events import Event, Notice, RanksRestarted
+from distui.runs.lines.text import text_of
+from distui.runs.store.logs import Written
+from distui.runs.watch.track import TaskTrack
+
+
+def told(plan: RunPlan, track: TaskTrack, written: Sequence[Written], at: float) -> Iterator[Event]:
+    """The events that these lines of a task tell."""
+    if plan.launcher != "torchrun":
+        return
+    for group in written:
+        if group.rank is None and plan.max_restarts:
+            for piece in group.lines.pieces:
+                yield from _failed(plan, track, text_of(piece), at)
+    if track.numbers != track.told_numbers:
+        yield from _numbered(track, at)
+
+
+def _failed(plan: RunPlan, track: TaskTrack, line: str, at: float) -> Iterator[Event]:
+    """torchrun says which rank failed, and starts the node's ranks again unless it did so as often as it may."""
+    found = failed_rank(line)
+    if found is None:
+        return
+    track.failures += 1
+    local, code = found
+    if track.failures <= plan.max_restarts and local < len(track.task.ranks):
+        rank, host = track.task.ranks[local], track.task.host
+        yield RanksRestarted(at, track.task.index, rank, host, code, track.failures, plan.max_restarts)
+
+
+def _numbered(track: TaskTrack, at: float) -> Iterator[Event]:
+    """Which RANK torchrun gives ranks of this node now, where that is news."""
+    news = {r: n for r, n in track.numbers.items() if track.told_numbers.get(r, r) != n}
+    track.told_numbers = dict(track.numbers)
+    if news:
+        ranks = sorted(news)
+        many = "s" * (len(ranks) != 1)
+        numbers = format_ranks(news[r] for r in ranks)
+        text = f"torchrun gives rank{many} {format_ranks(ranks)} the number{many} RANK {numbers} now"
+        yield Notice(at, "info", text, track.task.host)

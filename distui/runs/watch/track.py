@@ -1,0 +1,153 @@
+"""One task of a run as its watcher sees it: its log, its end, its last lines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from distui.files import last_bytes
+from distui.plan.model import RunPlan, Task
+from distui.plan.torchrun import split_pieces
+from distui.runs.follow.resume import ResumePoint
+from distui.runs.lines.text import text_of
+from distui.runs.lines.times import WIDTH, read_times, times_of, unpack
+from distui.runs.store.logs import Splitter, TaskLog, Written
+from distui.runs.store.runs import StoredRun
+from distui.runs.verdict.evidence import End, Line, Lines, TaskSeen
+
+TAIL_LINES = 200
+TAIL_BYTES = 4000
+"""Kept of each line."""
+
+TaskPhase = Literal["planned", "running", "exited", "drained", "removed"]
+
+
+def _is_set() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
+@dataclass(slots=True)
+class TaskTrack:
+    """One task as it is followed."""
+
+    task: Task
+    log: TaskLog
+    phase: TaskPhase = "planned"
+    end: End | None = None
+    removed: bool = False
+    """Whether its container or folder was gone though distui did not remove it."""
+    unseen: bool = False
+    """Whether it was started, and its container was gone before anybody saw how it ended."""
+    saved_at: float = 0.0
+    unsaved: ResumePoint | None = None
+    room: asyncio.Event = field(default_factory=_is_set)
+    """Not set while its log can't be written here, and so is not read (`room.py`)."""
+    numbers: dict[int, int] = field(default_factory=dict)
+    """Rank -> the number that torchrun gives it now; with c10d another one after each rendezvous."""
+    told_numbers: dict[int, int] = field(default_factory=dict)
+    failures: int = 0
+    """How often torchrun said that a rank of this node failed."""
+    _tails: dict[int | None, deque[tuple[float | None, bytes]]] = field(default_factory=dict)
+    _seen: TaskSeen | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.phase in ("drained", "removed")
+
+    def save(self) -> None:
+        """Note beside its log how far that was read, when there is news and it can be written."""
+        if self.unsaved is not None and self.log.checkpoint(self.unsaved.to_json()):
+            self.unsaved = None
+
+    @property
+    def exit_at(self) -> float:
+        """When it ended, in our clock; the beginning of time before."""
+        end = self.end
+        at = None if end is None else end.at if end.at is not None else end.seen_at
+        return 0.0 if at is None else at
+
+    @property
+    def started_at(self) -> float | None:
+        """When it started, in our clock; None when the engine gave no time."""
+        return self.end.started_at if self.end is not None else None
+
+    def remember(self, written: Iterable[Written]) -> None:
+        """Keep the last lines of each rank, with their times, for the verdict."""
+        for group in written:
+            tail = self._tails.setdefault(group.rank, deque(maxlen=TAIL_LINES))
+            pieces = group.lines.pieces[-TAIL_LINES:]
+            tail.extend(zip(_times(group.moments, len(pieces)), (p[:TAIL_BYTES] for p in pieces), strict=True))
+            self._seen = None
+
+    def recall(self, stored: StoredRun) -> None:
+        """Take the last lines from the files, where an earlier distui read them."""
+        for rank in (None, *self.task.ranks):
+            log = stored.node_log(self.task.index) if rank is None else stored.rank_log(rank)
+            if lines := _lines_in(log):
+                self._tails[rank] = deque(lines, maxlen=TAIL_LINES)
+        self._seen = None
+
+    def ended(self, end: End) -> None:
+        """Note how it ended; what was noted first stays."""
+        if self.end is None:
+            self.end, self._seen = end, None
+
+    def gone(self) -> None:
+        """Note that its container or folder is not there, though distui did not remove it."""
+        self.removed, self._seen = True, None
+
+    def seen(self) -> TaskSeen:
+        """What is known of it, for the verdict."""
+        if self._seen is None:
+            task = self.task
+            self._seen = TaskSeen(
+                index=task.index,
+                host=task.host,
+                ranks=task.ranks,
+                name=task.name if task.labels.get("distui.name") else "",
+                role=task.role,
+                engine=task.engine,
+                end=self.end,
+                removed=self.removed,
+                lines=self._lines(),
+            )
+        return self._seen
+
+    def _lines(self) -> Mapping[int | None, Lines]:
+        """The last lines of each rank (None: the launcher's own words)."""
+        return {rank: tuple(Line(at, text_of(piece)) for at, piece in tail) for rank, tail in self._tails.items()}
+
+
+def _times(moments: bytes, pieces: int) -> Sequence[float | None]:
+    """When each of the last pieces was said; parts of an endless line have the time of the line after them, or none."""
+    known: Sequence[float | None] = unpack(moments[-pieces * WIDTH :]) if pieces else ()
+    missing = pieces - len(known)
+    return [*[known[0] if known else None] * missing, *known] if missing else known
+
+
+def _lines_in(log: Path) -> list[tuple[float | None, bytes]]:
+    """The last lines of a log file and their times; none where there is no file."""
+    try:
+        data, whole = last_bytes(log, TAIL_LINES * 320)
+        said = times_of(log).stat().st_size // WIDTH if times_of(log).exists() else 0
+    except OSError:
+        return []
+    lines = data.splitlines(keepends=True)
+    last = (lines if whole else lines[1:])[-TAIL_LINES:]
+    times = read_times(times_of(log), max(0, said - len(last)), len(last))
+    found = [*[None] * (len(last) - len(times)), *times]
+    return [(at, line[:TAIL_BYTES]) for at, line in zip(found, last, strict=True)]
+
+
+def splitter(plan: RunPlan, task: Task, numbers: dict[int, int]) -> Splitter | None:
+    """How lines of a task with several ranks are told apart; None when it has one. `numbers` takes torchrun's own."""
+    if plan.launcher != "torchrun":
+        return None
+    return lambda line: split_pieces(line, task.ranks, numbers)

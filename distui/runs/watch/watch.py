@@ -1,0 +1,178 @@
+"""Follows all hosts of a run and hands what each follower says to who takes it in: hosts, ends, lines."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
+
+from distui.facts.host import HostFacts
+from distui.plan.model import RunPlan, Task
+from distui.plan.process import task_folder
+from distui.runs.follow.feed import EngineAccess
+from distui.runs.follow.followed import (
+    Back,
+    Drained,
+    Exited,
+    FollowEvent,
+    FollowTarget,
+    Lost,
+    Note,
+    Records,
+    Removed,
+    Sampled,
+)
+from distui.runs.follow.follower import HostFollower
+from distui.runs.follow.resume import ResumePoint
+from distui.runs.lines.events import Event, Notice
+from distui.runs.state.sampled import host_sampled
+from distui.runs.store.logs import TaskLog
+from distui.runs.store.masking import NOTHING, Mask
+from distui.runs.store.runs import StoredRun
+from distui.runs.task.host_run import HostRun
+from distui.runs.watch.disks import DiskWatch, worth_watching
+from distui.runs.watch.ends import EndsBefore, WatchedEnds
+from distui.runs.watch.hosts import WatchedHosts
+from distui.runs.watch.known import Known
+from distui.runs.watch.lines import WatchedLines
+from distui.runs.watch.track import TaskTrack, splitter
+
+
+class Watch:
+    """What the followers of all hosts say, as events and as what is `known`."""
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        *,
+        emit: Callable[[Event], Awaitable[None]],
+        stored: StoredRun,
+        facts: Mapping[str, HostFacts],
+        clock: Callable[[], float],
+        mask: Mask = NOTHING,
+    ) -> None:
+        self._plan = plan
+        self._emit = emit
+        self._facts = facts
+        self._clock = clock
+        self._mask = mask
+        self._stored = stored
+        self._disks: dict[str, DiskWatch] = {}
+        self.broken = False
+        """Whether a follower ended with an error; it is raised where `following` ends."""
+        self.known = Known(plan, facts=facts, clock=clock)
+        self.known.tracks.update({t.index: self._track(t) for t in plan.tasks})
+        self.hosts = WatchedHosts(self.known, emit)
+        self.judged_ends = WatchedEnds(self.known, self.hosts, emit)
+        self.ends: WatchedEnds | EndsBefore = self.judged_ends
+        """What takes in that tasks end; EndsBefore for a run whose verdict is recorded."""
+        self._lines = WatchedLines(self.known, emit)
+
+    def _track(self, task: Task) -> TaskTrack:
+        offset = (self.known.offset_ms(task.host) or 0.0) / 1000
+        numbers: dict[int, int] = {}
+        split = splitter(self._plan, task, numbers)
+        log = TaskLog(self._stored, task.index, task.ranks, split, offset=offset, clock=self._clock, mask=self._mask)
+        return TaskTrack(task, log, numbers=numbers)
+
+    def ended_before(self) -> None:
+        """The run's verdict is recorded: from now on its logs are read, and nothing is said of its ranks' ends."""
+        self.ends = EndsBefore(self.known, self._emit)
+        self.hosts.ranks_ended = True
+
+    def lines_before(self) -> dict[int, int]:
+        """Rank -> lines of its log that an earlier distui has read into its file here."""
+        return {rank: count for track in self.known.tracks.values() for rank, count in track.log.lines_before().items()}
+
+    @contextlib.asynccontextmanager
+    async def following(self, hosts: Mapping[str, HostRun], *, adopted: bool) -> AsyncIterator[None]:
+        """One follower a host while the block runs. Raises what a follower could not bear."""
+        self.known.starting()
+        self.hosts.runs = hosts
+        followers = [await self._follower(h, adopted=adopted) for h in hosts.values() if self._has_more(h)]
+        running = [asyncio.create_task(self._run(follower)) for follower in followers]
+        room = asyncio.create_task(self._lines.room.run())
+        try:
+            yield
+        finally:
+            await asyncio.gather(*(follower.close() for follower in followers))
+            room.cancel()
+            *results, waited = await asyncio.gather(*running, room, return_exceptions=True)
+            for track in self.known.tracks.values():
+                if track.over and track.log.error is not None and not track.log.given_up:
+                    track.log.retry()  # a last time: nobody else has what waits
+                track.save()
+                track.log.close()
+        for result in (*results, None if isinstance(waited, asyncio.CancelledError) else waited):
+            if isinstance(result, BaseException):
+                raise result
+
+    def _has_more(self, host: HostRun) -> bool:
+        """Whether anything may still come of a task there."""
+        return any(not self.known.tracks[task.index].over for task in host.tasks)
+
+    async def _run(self, follower: HostFollower) -> None:
+        try:
+            await follower.run()
+        except BaseException:
+            self.broken = True
+            self.known.changed.set()
+            raise
+
+    async def _follower(self, host: HostRun, *, adopted: bool) -> HostFollower:
+        facts = self._facts.get(host.host)
+        access = EngineAccess(host.first.engine, host.first.engine_command, facts.engine.socket if facts else None)
+        tasks = [task for task in host.tasks if not self.known.tracks[task.index].over]
+        targets = [await self._target(host, task, adopted=adopted) for task in tasks]
+        return HostFollower(
+            host.link,
+            access,
+            lambda event: self.take(host.host, event),
+            run_id=self._plan.run_id,
+            targets=targets,
+            disks=worth_watching(facts.disks if facts else ()),
+            boot_id=host.planned_boot,
+            engine_down=self.hosts.without_engine(host.host),
+        )
+
+    async def _target(self, host: HostRun, task: Task, *, adopted: bool) -> FollowTarget:
+        track = self.known.tracks[task.index]
+        resume = track.log.restore(ResumePoint.from_json) if adopted else None
+        if resume is not None:
+            track.recall(self._stored)
+        ref = host.ids.get(task.index, "")
+        if ref and task.engine == "process":
+            ref = task_folder(await host.run_dir(), task.index)
+        return FollowTarget(task.index, ref, resume, track.room, adopted, partial(host.ref, task))
+
+    async def take(self, host: str, event: FollowEvent) -> None:
+        """One event of a host's follower."""
+        await self.hosts.heard(host, event)
+        tracks = self.known.tracks
+        match event:
+            case Records():
+                await self._lines.records(tracks[event.task], event)
+            case Exited():
+                await self.ends.exited(tracks[event.task], event)
+            case Drained():
+                await self._lines.drained(tracks[event.task], event.resume)
+                await self.ends.drained(tracks[event.task])
+            case Removed():
+                await self._lines.end(tracks[event.task])
+                await self.ends.removed(tracks[event.task])
+            case Sampled():
+                await self._sampled(host, event)
+            case Lost():
+                await self.hosts.lost(host, event)
+                await self.ends.explain(host)
+            case Back():
+                await self.hosts.back(host, event)
+                await self.ends.explain(host)
+            case Note():
+                await self._emit(Notice(self._clock(), "warning", event.text, host))
+
+    async def _sampled(self, host: str, event: Sampled) -> None:
+        await self._emit(host_sampled(self._clock(), host, event.sample))
+        for text in self._disks.setdefault(host, DiskWatch()).news(event.sample.at, event.sample.disks):
+            await self._emit(Notice(self._clock(), "warning", text, host))
