@@ -31,9 +31,10 @@ demo: $(VENV)/.torch ## a real two-host training run on two embedded ssh hosts; 
 
 test: lint packages unit trainers cluster ## everything: lint, types, unit tests, and the test cluster (root on Linux)
 
-lint: $(VENV)/.dev ## ruff and mypy --strict
+lint: $(VENV)/.dev ## ruff, which room may import which, and mypy --strict
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
 
 packages: $(VENV)/.dev ## Debian packages that the tests use (root on Linux only)

@@ -14,8 +14,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from remote.pool import SshConnector
-from remote.targets import Target
+from distui.remote.pool import SshConnector
+from distui.remote.targets import Target
 
 PARALLEL = 16
 ROUNDS = 20

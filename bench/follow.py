@@ -33,6 +33,8 @@ from distui.facts.host import HostFacts  # noqa: E402
 from distui.facts.probe import probe_all  # noqa: E402
 from distui.plan.model import NoPlan, RunPlan  # noqa: E402
 from distui.plan.plan import plan  # noqa: E402
+from distui.remote.pool import SshConnector  # noqa: E402
+from distui.remote.targets import Target  # noqa: E402
 from distui.runs.attempt.steps import LaunchOptions  # noqa: E402
 from distui.runs.control.controller import RunController  # noqa: E402
 from distui.runs.follow.feed import EngineAccess  # noqa: E402
@@ -43,8 +45,6 @@ from distui.runs.store.runs import RunStore, StoredRun  # noqa: E402
 from distui.spec.inventory import Host, HostPick, Inventory  # noqa: E402
 from distui.spec.job import Job, RankLayout  # noqa: E402
 from lab.lab import Lab  # type: ignore[import-not-found,unused-ignore]  # noqa: E402
-from remote.pool import SshConnector  # noqa: E402
-from remote.targets import Target  # noqa: E402
 
 SOCKET = "/var/run/docker.sock"
 TASKS = 8

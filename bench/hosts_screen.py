@@ -29,7 +29,7 @@ from distui.facts.host import Address, Engine, Gpu, Gpus, HostFacts, IbPort, Nic
 from distui.runs.hosts.discover import Found
 from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.inventory import Host
-from tui.desk import Desk, HostNews
+from distui.tui.desk import Desk, HostNews
 
 GPUS = 8
 TICK = 0.005
@@ -115,7 +115,7 @@ def _cpu() -> float:
 
 def app(report: Path, count: int, seconds: float, started: float) -> None:
     """The child's side of the pty: run the app, measure, write the report."""
-    from tui.app import DistuiApp
+    from distui.tui.app import DistuiApp
 
     made = DistuiApp(cast(Desk, Hosts(count)))
     told: dict[str, Any] = {}

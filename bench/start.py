@@ -19,6 +19,8 @@ from distui.facts.probe import probe_all
 from distui.plan.env import env_file_text
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
+from distui.remote.pool import SshConnector
+from distui.remote.targets import Target as SshTarget
 from distui.runs.attempt.steps import LaunchOptions
 from distui.runs.control.controller import RunController
 from distui.runs.hosts.reuse import ReusingConnector
@@ -26,8 +28,6 @@ from distui.runs.lines.events import Event, PhaseBegun, RankChanged, RunEnded
 from distui.runs.store.runs import RunStore
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job, RankLayout
-from remote.pool import SshConnector
-from remote.targets import Target as SshTarget
 
 INVENTORY = Inventory(tuple(Host(name) for name in HOSTS))
 JOB = Job("bench", image="lab/python:1", command=("sleep", "600"), ranks=RankLayout(per_host=1), pull="never")

@@ -115,8 +115,8 @@ def under_pty(seconds: float, reading: Reading, *mode: str) -> dict[str, Any]:
 
 def search(path: Path) -> None:
     """How long the index of one log takes, and to look through all of it."""
-    from tui.logs.buffer import LogBuffer
-    from tui.logs.search import find, pattern_of
+    from distui.tui.logs.buffer import LogBuffer
+    from distui.tui.logs.search import find, pattern_of
 
     write_long(path)
     buffer, stall, more, began = LogBuffer(path, 0), 0.0, True, time.monotonic()

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 from bench.measure import REPO, resident
 
 if TYPE_CHECKING:
-    from tui.app import DistuiApp
-    from tui.screens.run import RunScreen
+    from distui.tui.app import DistuiApp
+    from distui.tui.screens.run import RunScreen
 
 VISIBLE, HIDDEN, RATE = 16, 64, 1000
 CHUNK_S = 0.02
@@ -108,7 +108,7 @@ class Session:
     async def _opened(self) -> RunScreen:
         from textual.app import ScreenStackError
 
-        from tui.screens.run import RunScreen
+        from distui.tui.screens.run import RunScreen
 
         while True:
             await asyncio.sleep(0.05)
@@ -219,7 +219,7 @@ def _followed(folder: Path, ranks: int) -> Any:
 def _app(session: Session) -> DistuiApp:
     from textual.events import Key
 
-    from tui.app import DistuiApp
+    from distui.tui.app import DistuiApp
 
     class Measured(DistuiApp):
         """The app, with a clock at its keys."""
@@ -254,8 +254,8 @@ def main() -> None:
     folder = Path(sys.argv[2 if sys.argv[1] == "--long" else 1])
     try:
         began = time.monotonic()
-        import tui.app
-        import tui.screens.run  # noqa: F401 - what a person waits for before the first paint
+        import distui.tui.app
+        import distui.tui.screens.run  # noqa: F401 - what a person waits for before the first paint
 
         imported = time.monotonic() - began
         session = _long(folder, int(sys.argv[3])) if sys.argv[1] == "--long" else Session(folder, float(sys.argv[2]))

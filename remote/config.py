@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from distui.remote.sshconfig import ConfigError, Options, Query, Reader
+from distui.remote.targets import Target
 from distui.whole import whole
-from remote.sshconfig import ConfigError, Options, Query, Reader
-from remote.targets import Target
 
 _DEFAULT_IDENTITIES = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
 """The files ssh tries when no IdentityFile is set, in its order."""

@@ -16,9 +16,9 @@ from typing import Protocol, Self
 
 import asyncssh
 
-from remote.demo_session import DemoSession
-from remote.pool import SshConnector
-from remote.targets import Target
+from distui.remote.demo_session import DemoSession
+from distui.remote.pool import SshConnector
+from distui.remote.targets import Target
 
 _USER = "demo"
 _KEPT_ENV = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR")

@@ -8,9 +8,9 @@ import socket
 import asyncssh
 
 from distui.errors import HostAuthError, HostError, HostKeyError, HostUnreachable, SessionLost
-from remote.config import Resolved
-from remote.keys import KeyRing
-from remote.known_hosts import Entry, Known, fingerprint
+from distui.remote.config import Resolved
+from distui.remote.keys import KeyRing
+from distui.remote.known_hosts import Entry, Known, fingerprint
 
 _NO_ROUTE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN})
 _QUOTED = 160

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import asyncssh
 
-from remote.config import Resolved
-from remote.known_hosts import fingerprint
+from distui.remote.config import Resolved
+from distui.remote.known_hosts import fingerprint
 
 _AGENT_PATIENCE = 5.0
 """Seconds an agent has to list its keys: a forwarded one may be dead."""

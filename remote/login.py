@@ -10,10 +10,10 @@ from typing import Any
 import asyncssh
 
 from distui.errors import HostError
-from remote import algorithms, errors, tcp
-from remote.config import Resolved
-from remote.keys import Candidate, KeyRing
-from remote.known_hosts import Known, KnownHosts, Verdict
+from distui.remote import algorithms, errors, tcp
+from distui.remote.config import Resolved
+from distui.remote.keys import Candidate, KeyRing
+from distui.remote.known_hosts import Known, KnownHosts, Verdict
 
 KEEPALIVE_INTERVAL = 3
 """Seconds of silence before a keepalive is sent, and between two. asyncssh gives up one interval after the last of

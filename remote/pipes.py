@@ -13,7 +13,7 @@ from typing import Any
 
 import asyncssh
 
-from remote.framing import Unframe
+from distui.remote.framing import Unframe
 
 _HIGH_WATER = 1 << 20
 """Unread bytes at which the sender is told to wait; asyncssh's own window allows 2 MiB more."""

@@ -13,16 +13,16 @@ from pathlib import Path
 import asyncssh
 
 from distui.errors import HostError, HostUnreachable
+from distui.remote import errors
+from distui.remote.config import Resolved, Sources, default_sources, jump_words, resolve
+from distui.remote.gates import Gates
+from distui.remote.keys import Keys
+from distui.remote.known_hosts import KnownHosts
+from distui.remote.login import Busy, Login
+from distui.remote.session import SshSession
+from distui.remote.sshconfig import ConfigError
+from distui.remote.targets import Target
 from distui.session import Session
-from remote import errors
-from remote.config import Resolved, Sources, default_sources, jump_words, resolve
-from remote.gates import Gates
-from remote.keys import Keys
-from remote.known_hosts import KnownHosts
-from remote.login import Busy, Login
-from remote.session import SshSession
-from remote.sshconfig import ConfigError
-from remote.targets import Target
 
 _TRIES = 8
 """Logins tried when the server hangs up before the login begins; nothing else is tried again."""

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import asyncssh
 
 from distui.errors import HostCommandError, HostError, SessionLost
+from distui.remote import framing
+from distui.remote.errors import lost, quoted
+from distui.remote.links import Dial, Link, Links
+from distui.remote.pipes import CommandPipe, Pipe, SocketPipe
+from distui.remote.putting import put_argv
 from distui.session import ByteChannel, Completed
-from remote import framing
-from remote.errors import lost, quoted
-from remote.links import Dial, Link, Links
-from remote.pipes import CommandPipe, Pipe, SocketPipe
-from remote.putting import put_argv
 
 _GRACE = 1.0
 """Seconds between TERM and KILL for a command that took too long."""

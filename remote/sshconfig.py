@@ -2,7 +2,7 @@
 
 asyncssh has a reader too; it looks up `~` in the environment, takes Include in /etc/ssh for one in ~/.ssh, and
 refuses trailing comments and times such as `10s`, which ssh allows (ssh_config(5)). Hence this one, which reads
-text into options and leaves their meaning to `remote.config`.
+text into options and leaves their meaning to `distui.remote.config`.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ async def _session(look: _Look) -> AsyncIterator[_Camera]:
     from distui.cli import wiring
     from distui.cli.desk import CliDesk
     from distui.cli.settings import Settings
-    from tui.app import DistuiApp
+    from distui.tui.app import DistuiApp
 
     environ = dict(os.environ)
     told = Settings(environ, Path.cwd(), config.load({}, environ, Path.cwd(), None))
@@ -194,7 +194,7 @@ async def _many() -> None:
 
     from distui.facts.host import Gpus, HostDown, Trouble
     from distui.spec.inventory import Host
-    from tui.app import DistuiApp
+    from distui.tui.app import DistuiApp
 
     names = tuple(f"node{number:02}" for number in range(1, 65))
     with tempfile.TemporaryDirectory() as folder:

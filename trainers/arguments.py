@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 if TYPE_CHECKING or __package__:
-    from trainers import env
+    from distui.trainers import env
 else:  # run as a script: the modules beside this file, whatever its folder is called
     import env
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
-    from trainers import arguments, group, signals, traffic
+    from distui.trainers import arguments, group, signals, traffic
 else:  # run as a script: the modules beside this file, whatever its folder is called
     import arguments
     import group

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 if TYPE_CHECKING or __package__:
-    from trainers import pixels
+    from distui.trainers import pixels
 else:  # run as a script: the modules beside this file, whatever its folder is called
     import pixels
 

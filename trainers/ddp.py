@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
-    from trainers import arguments, checkpoint, data, group, network, signals
+    from distui.trainers import arguments, checkpoint, data, group, network, signals
 else:  # run as a script: the modules beside this file, whatever its folder is called
     import arguments
     import checkpoint

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
-    from trainers import checkpoint, idx, memory
-    from trainers.env import Place
+    from distui.trainers import checkpoint, idx, memory
+    from distui.trainers.env import Place
 else:  # run as a script: the modules beside this file, whatever its folder is called
     import checkpoint
     import idx

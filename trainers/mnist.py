@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
-    from trainers import arguments, data, group, network, signals
+    from distui.trainers import arguments, data, group, network, signals
 else:  # run as a script: the modules beside this file, whatever its folder is called
     import arguments
     import data

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
-    from trainers import digits, idx
+    from distui.trainers import digits, idx
 else:  # run as a script: the modules beside this file, whatever its folder is called
     import digits
     import idx

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 if TYPE_CHECKING or __package__:
-    from trainers import arguments, env, idx
+    from distui.trainers import arguments, env, idx
 else:  # run as a script: the modules beside this file, whatever its folder is called
     import arguments
     import env

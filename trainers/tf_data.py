@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 if TYPE_CHECKING or __package__:
-    from trainers import pixels
+    from distui.trainers import pixels
 else:  # run as a script: the modules beside this file, whatever its folder is called
     import pixels
 

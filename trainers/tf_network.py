@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 if TYPE_CHECKING or __package__:
-    from trainers.tf_data import Images
+    from distui.trainers.tf_data import Images
 else:  # run as a script: the modules beside this file, whatever its folder is called
     from tf_data import Images
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
-    from trainers import arguments, env, signals, tf_arguments
+    from distui.trainers import arguments, env, signals, tf_arguments
 else:  # run as a script: the modules beside this file, whatever its folder is called
     import arguments
     import env
@@ -36,7 +36,7 @@ import keras
 import tensorflow as tf
 
 if TYPE_CHECKING or __package__:
-    from trainers import tf_data, tf_network
+    from distui.trainers import tf_data, tf_network
 else:
     import tf_data
     import tf_network

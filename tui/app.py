@@ -21,18 +21,18 @@ from textual.worker import WorkerFailed
 from distui.errors import DistuiError
 from distui.monitor.board import Board
 from distui.runs.report.history import RunRow
-from tui import clipboard, history
-from tui import theme as themes
-from tui.actions import Action, bindings
-from tui.bars import TopBar
-from tui.base import View
-from tui.context import ViewName, work
-from tui.desk import Desk, HostNews, LiveRun
-from tui.glyphs import ASCII, UNICODE, AsciiSigns, Glyphs
-from tui.keys import actions_here
-from tui.leaving import Leaving
-from tui.places import Places
-from tui.theme import Palette
+from distui.tui import clipboard, history
+from distui.tui import theme as themes
+from distui.tui.actions import Action, bindings
+from distui.tui.bars import TopBar
+from distui.tui.base import View
+from distui.tui.context import ViewName, work
+from distui.tui.desk import Desk, HostNews, LiveRun
+from distui.tui.glyphs import ASCII, UNICODE, AsciiSigns, Glyphs
+from distui.tui.keys import actions_here
+from distui.tui.leaving import Leaving
+from distui.tui.places import Places
+from distui.tui.theme import Palette
 
 if TYPE_CHECKING:
     from distui.runs.hosts.discover import Found
@@ -44,11 +44,11 @@ RUNS_EVERY = 10.0
 
 
 Keymap = tuple[Mapping[str, str], tuple[str, ...]]
-"""Action id -> keys where they are not as usual, and what was wrong in the config file (`tui.registry.keymap_of`)."""
+"""Action id -> keys where they are not as usual, and what was wrong in the config file (`registry.keymap_of`)."""
 
 
 def _palette() -> type[Provider]:
-    from tui.palette import Actions
+    from distui.tui.palette import Actions
 
     return Actions
 
@@ -199,7 +199,7 @@ class DistuiApp(Places):
 
     async def confirm(self, title: str, lines: Sequence[str], yes: str) -> bool:
         """Ask before something changes; Cancel has the focus. Call it from a worker."""
-        from tui.screens.confirm import Confirm
+        from distui.tui.screens.confirm import Confirm
 
         return await self.push_screen_wait(Confirm(title, tuple(lines), yes)) == "yes"
 
@@ -329,13 +329,13 @@ class DistuiApp(Places):
 
     def action_help(self) -> None:
         """The keys of this place."""
-        from tui.screens.help import HelpScreen
+        from distui.tui.screens.help import HelpScreen
 
         self.push_screen(HelpScreen(self.screen))
 
     def action_menu(self) -> None:
         """What can be done here."""
-        from tui.screens.menu import choose
+        from distui.tui.screens.menu import choose
 
         if isinstance(self.screen, View):
             work(self, choose(self, self.screen), name="menu")
@@ -373,7 +373,7 @@ class DistuiApp(Places):
         self.run_worker(self._ask_and_leave(), name="quit", group="quit", exclusive=True)
 
     async def _ask_and_leave(self) -> None:
-        from tui.screens.quit import QuitScreen
+        from distui.tui.screens.quit import QuitScreen
 
         if self.drafts and not await self.confirm("Quit without saving?", _unsaved(self.drafts), "Throw away"):
             return
@@ -434,7 +434,7 @@ def _mode(module: str, kind: str) -> Callable[[], Screen[Any]]:
     def make() -> Screen[Any]:
         from importlib import import_module
 
-        made: Screen[Any] = getattr(import_module(f"tui.screens.{module}"), kind)()
+        made: Screen[Any] = getattr(import_module(f"distui.tui.screens.{module}"), kind)()
         return made
 
     return make

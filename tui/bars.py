@@ -13,11 +13,11 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from tui.actions import Action
-from tui.context import ViewLike, app_of, desk_of, glyphs_of, look_of, view_of
-from tui.keys import actions_here, keys_of
-from tui.paint import Line
-from tui.theme import Palette
+from distui.tui.actions import Action
+from distui.tui.context import ViewLike, app_of, desk_of, glyphs_of, look_of, view_of
+from distui.tui.keys import actions_here, keys_of
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
 
 VIEWS = (("1", "Hosts"), ("2", "Jobs"), ("3", "Runs"), ("4", "Doctor"))
 

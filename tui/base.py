@@ -13,19 +13,19 @@ from textual.events import DescendantFocus
 from textual.screen import Screen
 from textual.widget import Widget
 
-from tui.actions import Action
-from tui.bars import Crumbs, FilterBar, KeyBar, TopBar
-from tui.commands import CommandBar
-from tui.context import ViewName, app_of, desk_of, work
-from tui.glyphs import Glyphs
-from tui.keys import actions_here
-from tui.paint import Line
-from tui.theme import Palette
+from distui.tui.actions import Action
+from distui.tui.bars import Crumbs, FilterBar, KeyBar, TopBar
+from distui.tui.commands import CommandBar
+from distui.tui.context import ViewName, app_of, desk_of, work
+from distui.tui.glyphs import Glyphs
+from distui.tui.keys import actions_here
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
 
 if TYPE_CHECKING:
     from distui.monitor.board import Board
-    from tui.desk import Desk
-    from tui.leaving import Leaving
+    from distui.tui.desk import Desk
+    from distui.tui.leaving import Leaving
 
 WIDTHS = [(0, "-w0"), (80, "-w80"), (100, "-w100"), (120, "-w120"), (180, "-w180")]
 HEIGHTS = [(0, "-h0"), (24, "-h24"), (30, "-h30"), (45, "-h45")]

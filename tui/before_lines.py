@@ -19,11 +19,11 @@ from distui.plan.code import code_words
 from distui.plan.model import RunPlan
 from distui.plan.render import end_words, visible
 from distui.spec.names import fold
-from tui.drafting import ImageState
-from tui.glyphs import Glyphs
-from tui.host_lines import title
-from tui.paint import Line
-from tui.theme import Palette
+from distui.tui.drafting import ImageState
+from distui.tui.glyphs import Glyphs
+from distui.tui.host_lines import title
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from textual.screen import Screen
 from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
+from distui.tui import history
+from distui.tui.context import app_of, desk_of, view_of
+from distui.tui.keys import actions_here
 from distui.whole import whole
-from tui import history
-from tui.context import app_of, desk_of, view_of
-from tui.keys import actions_here
 
 
 def nodes_here(screen: Screen[Any]) -> tuple[DOMNode, ...]:

@@ -10,17 +10,17 @@ from textual.dom import DOMNode
 from textual.widget import Widget
 
 from distui.errors import DistuiError
-from tui.actions import Action
-from tui.glyphs import Glyphs
-from tui.paint import Line
-from tui.theme import Palette
+from distui.tui.actions import Action
+from distui.tui.glyphs import Glyphs
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
 
 if TYPE_CHECKING:
     from distui.monitor.board import Board
     from distui.runs.hosts.discover import Found
     from distui.runs.report.history import RunRow
-    from tui.desk import Desk, JobFile, LiveRun
-    from tui.leaving import Leaving
+    from distui.tui.desk import Desk, JobFile, LiveRun
+    from distui.tui.leaving import Leaving
 
 ViewName = Literal["hosts", "jobs", "runs", "doctor"]
 

@@ -13,7 +13,7 @@ from distui.facts.host import Trouble
 from distui.plan.model import NoPlan, PlanProblem, RunPlan
 from distui.spec.job import Job
 from distui.spec.names import fold
-from tui.desk import Desk
+from distui.tui.desk import Desk
 
 
 @dataclass(frozen=True, slots=True)

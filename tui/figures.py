@@ -10,9 +10,9 @@ from rich.style import Style
 
 from distui.facts.host import Gpu
 from distui.monitor.board import HOT_C, WARM_C
-from tui.glyphs import Glyphs
-from tui.paint import Line
-from tui.theme import Palette
+from distui.tui.glyphs import Glyphs
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
 
 STALE_S = 4.0
 """Values older than this are muted: three samples did not come."""

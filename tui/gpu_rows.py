@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from distui.facts import throttle
 from distui.monitor.board import GpuLane, GpuOwner, HostBoard
 from distui.plan.labels import format_ranks
-from tui import figures
-from tui.glyphs import Glyphs
-from tui.host_rows import process_words
-from tui.paint import Line, cut
-from tui.theme import Palette
+from distui.tui import figures
+from distui.tui.glyphs import Glyphs
+from distui.tui.host_rows import process_words
+from distui.tui.paint import Line, cut
+from distui.tui.theme import Palette
 
 
 @dataclass(frozen=True, slots=True)

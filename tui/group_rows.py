@@ -7,12 +7,12 @@ from itertools import pairwise
 
 from distui.monitor.board import HostBoard
 from distui.monitor.groups import GroupBoard
-from tui import figures, host_rows
-from tui.glyphs import Glyphs
-from tui.host_lines import title
-from tui.host_rows import LEFT, Columns, cell
-from tui.paint import Line
-from tui.theme import Palette
+from distui.tui import figures, host_rows
+from distui.tui.glyphs import Glyphs
+from distui.tui.host_lines import title
+from distui.tui.host_rows import LEFT, Columns, cell
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
 
 
 def row(group: GroupBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: float, *, bold: bool = False) -> Line:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from textwrap import wrap
 
-from tui.actions import Action, Group
-from tui.keys import keys_of
-from tui.paint import Line
-from tui.theme import Palette
+from distui.tui.actions import Action, Group
+from distui.tui.keys import keys_of
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
 
 ORDER: tuple[Group, ...] = ("View", "Logs", "Layout", "Move", "Global")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from distui.monitor.containers import HostContainer
 from distui.plan.labels import format_ranks
-from tui import figures
-from tui.paint import Line
-from tui.theme import Palette
+from distui.tui import figures
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
 
 
 def _widths(width: int) -> tuple[int, int, int, int]:

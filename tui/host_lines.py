@@ -11,11 +11,11 @@ from distui.monitor.links import Link, grouped, links
 from distui.monitor.remarks import Remark, remarks
 from distui.plan.labels import format_ranks
 from distui.runs.hosts.uses import Use
-from tui import figures, host_rows
-from tui.glyphs import Glyphs
-from tui.gpu_rows import gpu_columns, gpu_header, gpu_row
-from tui.paint import Line, cut
-from tui.theme import Palette
+from distui.tui import figures, host_rows
+from distui.tui.glyphs import Glyphs
+from distui.tui.gpu_rows import gpu_columns, gpu_header, gpu_row
+from distui.tui.paint import Line, cut
+from distui.tui.theme import Palette
 
 
 def title(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tui.select import natural
+from distui.tui.select import natural
 
 Order = tuple[str, Callable[[Any], Any]]
 """Its name, and by what rows are sorted."""

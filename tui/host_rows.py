@@ -14,10 +14,10 @@ from rich.style import Style
 from distui.facts.host import Trouble
 from distui.monitor.board import HostBoard, Totals
 from distui.plan.labels import format_ranks
-from tui import figures
-from tui.glyphs import Glyphs
-from tui.paint import Line, cut
-from tui.theme import Palette
+from distui.tui import figures
+from distui.tui.glyphs import Glyphs
+from distui.tui.paint import Line, cut
+from distui.tui.theme import Palette
 
 FOLDS = ("hist", "disk", "addr", "rtt", "gpus", "total", "gaps", "fabric")
 """What folds, first to last."""

@@ -14,13 +14,13 @@ from distui.monitor.notes import Note
 from distui.monitor.remarks import remarks
 from distui.plan.labels import format_ranks
 from distui.runs.hosts.uses import Use
-from tui import figures
-from tui.glyphs import Glyphs
-from tui.host_lines import LinkColumns, link_columns, link_line, network, remark_lines, title
-from tui.host_rows import process_words
-from tui.paint import Line
-from tui.theme import Palette
-from tui.widgets.history_plot import area, beside
+from distui.tui import figures
+from distui.tui.glyphs import Glyphs
+from distui.tui.host_lines import LinkColumns, link_columns, link_line, network, remark_lines, title
+from distui.tui.host_rows import process_words
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
+from distui.tui.widgets.history_plot import area, beside
 
 TABS = ("gpu", "net", "procs", "containers", "facts", "log")
 NAMES = {"gpu": "GPU", "net": "Net", "procs": "Procs", "containers": "Containers", "facts": "Facts", "log": "Log"}

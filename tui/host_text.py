@@ -10,7 +10,7 @@ from distui.facts.render_json import host_json
 from distui.monitor.board import HostBoard
 from distui.monitor.links import Link, links
 from distui.monitor.remarks import remarks
-from tui import figures, host_rows
+from distui.tui import figures, host_rows
 
 
 def described(host: HostBoard, now: float) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from distui.plan.labels import format_ranks
 from distui.runs.report.history import RunRow
 from distui.spec.job import Job
-from tui.desk import JobFile
-from tui.glyphs import Glyphs
-from tui.host_lines import title
-from tui.job_form import command_text, gpus_text, hosts_text
-from tui.paint import Line, cut
-from tui.run_words import failure_words, started_words, state_style, state_words, took_words
-from tui.theme import Palette
+from distui.tui.desk import JobFile
+from distui.tui.glyphs import Glyphs
+from distui.tui.host_lines import title
+from distui.tui.job_form import command_text, gpus_text, hosts_text
+from distui.tui.paint import Line, cut
+from distui.tui.run_words import failure_words, started_words, state_style, state_words, took_words
+from distui.tui.theme import Palette
 
 
 def last_run(file: JobFile, rows: Sequence[RunRow]) -> RunRow | None:

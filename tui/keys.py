@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tui.actions import Action
+from distui.tui.actions import Action
 
 if TYPE_CHECKING:
     from textual.dom import DOMNode

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from distui.spec.names import fold
-from tui.desk import LiveRun
+from distui.tui.desk import LiveRun
 
 
 @dataclass(frozen=True, slots=True)

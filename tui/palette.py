@@ -7,9 +7,9 @@ from functools import partial
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from tui.base import View
-from tui.context import app_of
-from tui.keys import actions_here, keys_of
+from distui.tui.base import View
+from distui.tui.context import app_of
+from distui.tui.keys import actions_here, keys_of
 
 
 class Actions(Provider):

@@ -10,16 +10,16 @@ from textual.screen import Screen
 
 from distui.runs.lines.text import safe
 from distui.spec.problems import did_you_mean
-from tui import theme as themes
-from tui.base import View
-from tui.context import ViewName, work
-from tui.slow_terminal import PacedApp
-from tui.typed import Typed
+from distui.tui import theme as themes
+from distui.tui.base import View
+from distui.tui.context import ViewName, work
+from distui.tui.slow_terminal import PacedApp
+from distui.tui.typed import Typed
 
 if TYPE_CHECKING:
     from distui.monitor.board import Board
     from distui.runs.report.history import RunRow
-    from tui.desk import Desk, JobFile, LiveRun
+    from distui.tui.desk import Desk, JobFile, LiveRun
 
 
 class Places(PacedApp, Typed):
@@ -43,10 +43,10 @@ class Places(PacedApp, Typed):
         self.switch_mode(name)
 
     def _open(self, mode: ViewName, module: str, kind: str, *given: Any, **named: Any) -> None:
-        """Push a screen of `tui.screens` in a view; imported only now, since start-up time counts."""
+        """Push a screen of `distui.tui.screens` in a view; imported only now, since start-up time counts."""
         from importlib import import_module
 
-        made: Screen[None] = getattr(import_module(f"tui.screens.{module}"), kind)(*given, **named)
+        made: Screen[None] = getattr(import_module(f"distui.tui.screens.{module}"), kind)(*given, **named)
         if self.current_mode != mode:
             self.switch_mode(mode)
         self.push_screen(made)
@@ -88,7 +88,7 @@ class Places(PacedApp, Typed):
 
     def open_text(self, title: str, text: str) -> None:
         """A text to read: a plan, a diff, raw JSON."""
-        from tui.screens.text import TextScreen
+        from distui.tui.screens.text import TextScreen
 
         below = next((s for s in reversed(self.screen_stack) if isinstance(s, View)), None)
         self.push_screen(TextScreen(title, text, below.VIEW if below is not None else "runs"))

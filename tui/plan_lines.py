@@ -16,13 +16,13 @@ from distui.plan.model import HostNetwork, NoPlan, PlanProblem, RunPlan, Task
 from distui.plan.process import program
 from distui.plan.render import env_heredoc, folded, groups, held, quoted, visible
 from distui.spec.names import fold
-from tui.before_lines import Checked, before_lines, preflight_lines
-from tui.drafting import ImageState
-from tui.glyphs import Glyphs
-from tui.host_lines import title
-from tui.host_rows import process_words
-from tui.paint import Line
-from tui.theme import Palette
+from distui.tui.before_lines import Checked, before_lines, preflight_lines
+from distui.tui.drafting import ImageState
+from distui.tui.glyphs import Glyphs
+from distui.tui.host_lines import title
+from distui.tui.host_rows import process_words
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
 
 SHOWN_TASKS = 2
 """Commands that are listed; the others are alike and come with a key press."""

@@ -1,6 +1,6 @@
 """Every place of the app and its actions: for the keys table of the docs, and for checks over all of them.
 
-`python -m tui.registry` writes the table into docs/tui.md; a test says when that was forgotten.
+`python -m distui.tui.registry` writes the table into docs/tui.md; a test says when that was forgotten.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tui.actions import Action
-from tui.app import DistuiApp, Keymap
+from distui.tui.actions import Action
+from distui.tui.app import DistuiApp, Keymap
 
 PANES = "Panes of logs"
-BEGIN, END = "<!-- keys: written by `python -m tui.registry` -->", "<!-- end of keys -->"
+BEGIN, END = "<!-- keys: written by `python -m distui.tui.registry` -->", "<!-- end of keys -->"
 
 
 def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     """Title and actions of every place, the app's own last."""
-    from tui.screens.container_log import ContainerLogScreen
-    from tui.screens.doctor import DoctorScreen
-    from tui.screens.host_detail import HostDetailScreen
-    from tui.screens.hosts import HostsScreen
-    from tui.screens.jobs import JobsScreen
-    from tui.screens.launch import LaunchScreen
-    from tui.screens.run import RunScreen
-    from tui.screens.runs import RunsScreen
-    from tui.screens.text import TextScreen
-    from tui.widgets.rows import RowList
+    from distui.tui.screens.container_log import ContainerLogScreen
+    from distui.tui.screens.doctor import DoctorScreen
+    from distui.tui.screens.host_detail import HostDetailScreen
+    from distui.tui.screens.hosts import HostsScreen
+    from distui.tui.screens.jobs import JobsScreen
+    from distui.tui.screens.launch import LaunchScreen
+    from distui.tui.screens.run import RunScreen
+    from distui.tui.screens.runs import RunsScreen
+    from distui.tui.screens.text import TextScreen
+    from distui.tui.widgets.rows import RowList
 
     found = {
         "Hosts": HostsScreen, "One host": HostDetailScreen, "Jobs": JobsScreen, "Launch": LaunchScreen,
@@ -77,7 +77,7 @@ def with_keys_taken(keymap: Mapping[str, str]) -> dict[str, str]:
 
     An action that has no other key keeps it.
     """
-    from tui.widgets.pane import Pane
+    from distui.tui.widgets.pane import Pane
 
     found = dict(keymap)
     everywhere = {"Lists", PANES, "Everywhere"}
@@ -95,7 +95,7 @@ def with_keys_taken(keymap: Mapping[str, str]) -> dict[str, str]:
 
 def with_table(page: str) -> str:
     """The page with its keys table as the registry has it."""
-    from tui.help import keys_table
+    from distui.tui.help import keys_table
 
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)

@@ -6,8 +6,8 @@ import asyncio
 import signal
 
 from distui.errors import ExitCode
-from tui.app import DistuiApp
-from tui.stalled import Unblocked
+from distui.tui.app import DistuiApp
+from distui.tui.stalled import Unblocked
 
 
 async def run_app(app: DistuiApp) -> int:

@@ -8,7 +8,7 @@ from rich.style import Style
 
 from distui.runs.lines.events import Failure
 from distui.runs.report.history import RunRow
-from tui.theme import Palette
+from distui.tui.theme import Palette
 
 _STATES = {
     "running": "RUNNING", "launching": "LAUNCHING", "stopping": "STOPPING", "partial": "PARTLY", "degraded": "DEGRADED",

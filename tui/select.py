@@ -9,9 +9,9 @@ from functools import lru_cache
 
 from distui.monitor.board import HostBoard
 from distui.patterns import BadPattern, Searches, compiled
+from distui.tui import host_rows
+from distui.tui.glyphs import UNICODE
 from distui.whole import whole
-from tui import host_rows
-from tui.glyphs import UNICODE
 
 SORTS = ("file", "host", "state", "util", "mem", "heat", "net", "run")
 """What `o` goes through; `file` is the inventory's own order."""

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from distui.errors import CheckFailed
 
 if TYPE_CHECKING:
+    from distui.remote.demo import DemoHosts
     from distui.spec.inventory import Inventory
     from distui.spec.job import Job
-    from remote.demo import DemoHosts
 
 
 def trainers_folder() -> Path:
     """Where the trainers that came with distui are. Raises CheckFailed when they are not installed."""
-    spec = find_spec("trainers")
+    spec = find_spec("distui.trainers")
     if spec is None or spec.origin is None:
         raise CheckFailed("the trainers that belong to distui are not installed", hint="pip install distui again")
     return Path(spec.origin).parent

@@ -20,7 +20,7 @@ from distui.runs.hosts.reuse import reusing
 if TYPE_CHECKING:
     from distui.session import Connector
     from distui.spec.inventory import Host
-    from tui.desk import JobFile
+    from distui.tui.desk import JobFile
 
 COUNTING = '''\
 """Prints what a training prints: a step, its loss, now and then a checkpoint. Rank 1 may be told to fail."""
@@ -43,7 +43,7 @@ for step in range(1, steps + 1):
 async def open_demo(told: Settings, count: int, *, docker: bool, image: str, epochs: int) -> int:
     """The app over hosts that live as long as it does; its runs are recorded in a folder that goes with them."""
     from distui.cli.desk import CliDesk
-    from remote.demo import DemoHosts
+    from distui.remote.demo import DemoHosts
 
     with TemporaryDirectory(prefix="distui-demo-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -65,7 +65,7 @@ async def open_demo(told: Settings, count: int, *, docker: bool, image: str, epo
 
 def _jobs(folder: Path, hosts: Sequence[str], *, image: str | None, epochs: int) -> tuple[JobFile, ...]:
     """Job files to try, written into the demo's folder."""
-    from tui.desk import JobFile
+    from distui.tui.desk import JobFile
 
     (folder / "counting.py").write_text(COUNTING)
     made: dict[str, dict[str, Any]] = {}

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
     from distui.spec.job import Job
-    from tui.desk import Draft, HostNews, JobFile, LiveRun
+    from distui.tui.desk import Draft, HostNews, JobFile, LiveRun
 
 MOST_IMAGES = 5
 """Images of jobs here that hosts are asked for."""
@@ -115,7 +115,7 @@ class CliDesk(HostDesk, RunDesk):
         picture of the app shall not wait for it."""
         async with self._connecting:
             if self._connector is None:
-                await asyncio.to_thread(import_module, "remote.pool")
+                await asyncio.to_thread(import_module, "distui.remote.pool")
                 self._connector = await self._stack.enter_async_context(self._connect(self.hosts))
         return self._connector
 
@@ -177,7 +177,7 @@ class CliDesk(HostDesk, RunDesk):
     async def news(self) -> AsyncIterator[HostNews]:
         """See tui.desk."""
         from distui.monitor.figures import figures
-        from tui.desk import HostNews
+        from distui.tui.desk import HostNews
 
         stream = figures(await self.connector(), [host.name for host in self.hosts])
         async with contextlib.aclosing(stream):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from distui.runs.store.runs import StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host
-    from tui.desk import LiveRun
+    from distui.tui.desk import LiveRun
 
     Looked = tuple[listing.Place, Asked]
 
@@ -173,13 +173,12 @@ class RunDesk(ABC):
 
     async def remains(self, run: str) -> Remains:
         """See tui.desk."""
-        from distui.cli.verbs.logs import is_complete_here
         from distui.runs.hosts.remains import Remain, remains
 
         place = self._locate(run)
         async with self._connect(place.hosts) as connector:
             found = await remains(connector, place.hosts, run)
-        if is_complete_here(place):
+        if place.is_complete:
             found = replace(found, ranks=())
         if place.stored is None:
             return found

@@ -60,7 +60,6 @@ def read_wanted(
     Raises UsageError or SpecError.
     """
     from distui.cli import wiring
-    from distui.cli.verbs.ssh import host_named
     from distui.runs.images.local_engine import LOCAL
     from distui.spec.choose import choose_hosts, hosts_of_job
 
@@ -82,7 +81,7 @@ def read_wanted(
     if sent and source is None:
         givers = _with_engine(inventory.chosen(around))
     elif source not in (None, LOCAL):
-        givers = (host_named(inventory, str(source)),)
+        givers = (wiring.host_named(inventory, str(source)),)
     return Wanted(image, hosts, source, givers, _local_engine(source))
 
 

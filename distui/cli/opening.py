@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from distui.cli.launching import How
     from distui.cli.runs import Place
     from distui.cluster.request import RunRequest
-    from tui.desk import LiveRun
+    from distui.tui.desk import LiveRun
 
 View = Literal["hosts", "jobs", "runs", "doctor"]
 
@@ -35,9 +35,9 @@ def wanted(told: Settings, *, headless: bool = False) -> bool:
 
 async def show(told: Settings, desk: CliDesk, start: View | LiveRun = "hosts") -> int:
     """The app over an open desk, until it is left."""
-    from tui.app import DistuiApp
-    from tui.registry import keymap_of
-    from tui.run_app import run_app
+    from distui.tui.app import DistuiApp
+    from distui.tui.registry import keymap_of
+    from distui.tui.run_app import run_app
 
     keymap = keymap_of(told["keymap"])
     return await run_app(DistuiApp(desk, start=start, theme=told["theme"], ascii=told["ascii"], keymap=keymap))

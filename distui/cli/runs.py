@@ -109,6 +109,20 @@ class Place:
     stored: StoredRun | None
     hosts: tuple[Host, ...]
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the files here hold, or are just getting, all that the run printed."""
+        from distui.runs.report.history import ENDED
+        from distui.runs.report.summary import summary
+
+        if self.stored is None:
+            return False
+        if self.stored.is_followed:
+            return True
+        result = summary(self.stored)["result"] or {}
+        # What a run leaves on its hosts has a log that could not be kept whole here.
+        return result.get("state") in ENDED and not result.get("leftovers")
+
 
 def locate(told: Settings, run: str) -> Place:
     """Where to look for `run`: the hosts it was started on, or all of the inventory. Raises NotFound, UsageError."""

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from distui.cli.settings import Settings
-from distui.errors import DistuiError, ExitCode, Problem, SpecError, UsageError
+from distui.errors import DistuiError, ExitCode, NotFound, Problem, SpecError, UsageError
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
@@ -109,6 +109,17 @@ def maybe_inventory(told: Settings) -> Inventory | None:
     if told.hostfile is None and inventory_path(told) is None and not told.hosts:
         return None
     return inventory(told)
+
+
+def host_named(found: Inventory, name: str) -> Host:
+    """The inventory's host of that name. Raises NotFound with the nearest one."""
+    host = found.get(name)
+    if host is None:
+        from distui.spec.problems import did_you_mean
+
+        known = did_you_mean(name, [h.name for h in found.hosts])
+        raise NotFound(f"there is no host '{name}'{known}", hint="`distui hosts ls` lists them")
+    return host
 
 
 def picks(found: Inventory, told: Settings, more: Sequence[str] = ()) -> tuple[HostPick, ...]:

@@ -16,8 +16,8 @@ Connect = Callable[[Sequence[Host]], AbstractAsyncContextManager[Connector]]
 
 def make_connector(settings: ClusterSettings, hosts: Sequence[Host]) -> Connector:
     """A connector for `hosts` over ssh."""
-    from remote.pool import SshConnector  # dear to import, and not needed by who only plans
-    from remote.targets import Target
+    from distui.remote.pool import SshConnector  # dear to import, and not needed by who only plans
+    from distui.remote.targets import Target
 
     limit = settings.connect_timeout
     targets = {

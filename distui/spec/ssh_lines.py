@@ -1,6 +1,6 @@
 """The lines of OpenSSH's client configuration (ssh_config(5)): keywords, quoted words, patterns, Include.
 
-Read by those who want to log in (`remote.sshconfig`) and by those who only look for names (`import_ssh`).
+Read by those who want to log in (`distui.remote.sshconfig`) and by those who only look for names (`import_ssh`).
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ import pytest
 from distui.agent import bundle as helper
 from distui.monitor.containers import follow_log, list_containers, log_argv
 from distui.monitor.processes import look, signal
+from distui.remote.pool import SshConnector
+from distui.remote.targets import Target
 from distui.runs.follow.feed import EngineAccess
 from distui.runs.follow.followed import Back, Exited, FollowEvent, FollowTarget, Lost, Note, Records, Sampled
 from distui.runs.follow.follower import HostFollower
@@ -26,8 +28,6 @@ from distui.runs.follow.resume import ResumePoint
 from distui.runs.hosts.link import HostLink
 from distui.session import Session
 from distui.spec.inventory import Host as InventoryHost
-from remote.pool import SshConnector
-from remote.targets import Target
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from lab import writer

@@ -427,9 +427,7 @@ def test_podman_takes_the_same_job(lab: Any, home: Path, distui: Distui) -> None
 def test_the_demo_runs_in_containers_of_a_local_engine(lab: Any) -> None:
     """`distui demo --docker` trains in containers of the machine's own engine and leaves none."""
     site = lab.share / "site"
-    packages = [str(Path(__import__(name).__file__).parent) for name in ("distui", "remote", "tui", "trainers")]
-    for folder in packages:
-        shutil.copytree(folder, site / Path(folder).name, dirs_exist_ok=True)
+    shutil.copytree(Path(__file__).parents[2] / "distui", site / "distui", dirs_exist_ok=True)
     wheels = ["asyncssh", "click", "pyyaml", "rich"]
     subprocess.run([sys.executable, "-m", "pip", "-q", "install", "--target", site, *wheels], check=True)
     script = "cd /tmp && HOME=/root PYTHONPATH=/mnt/pytorch/site python3 -m distui.cli.main demo --docker"

@@ -13,9 +13,9 @@ from fakes import FakeDesk, failing, launching, sample, settle
 
 from distui.monitor.containers import HostContainer
 from distui.plan.labels import TaskLabels
-from tui.desk import HostNews
-from tui.screens.container_log import ContainerLogScreen
-from tui.widgets.rows import RowList
+from distui.tui.desk import HostNews
+from distui.tui.screens.container_log import ContainerLogScreen
+from distui.tui.widgets.rows import RowList
 
 OF_FAILURES = {"jump", "pin", "evidence", "copy_report", "rerun", "prune"}
 """These are about a run that has failed."""

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from fakes import FakeDesk, FakeLive, history, settle
 from training import PATTERN
 
-from tui.app import DistuiApp
-from tui.registry import keymap_of
+from distui.tui.app import DistuiApp
+from distui.tui.registry import keymap_of
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 from every_key import Case, effect
 
-from tui.screens.container_log import LogRows
-from tui.screens.run import RunScreen
-from tui.screens.text import TextScreen
-from tui.widgets.merged_pane import MergedPane
+from distui.tui.screens.container_log import LogRows
+from distui.tui.screens.run import RunScreen
+from distui.tui.screens.text import TextScreen
+from distui.tui.widgets.merged_pane import MergedPane
 
 Steps = AsyncIterator[None]
 TRACE = 20

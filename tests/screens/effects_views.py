@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from every_key import Case, effect
 from textual.command import CommandPalette
 
-from tui.commands import CommandBar
-from tui.screens.container_log import ContainerLogScreen
-from tui.screens.help import HelpScreen
-from tui.screens.launch import LaunchScreen
-from tui.screens.menu import MenuScreen
-from tui.screens.run import RunScreen
-from tui.screens.text import TextScreen
+from distui.tui.commands import CommandBar
+from distui.tui.screens.container_log import ContainerLogScreen
+from distui.tui.screens.help import HelpScreen
+from distui.tui.screens.launch import LaunchScreen
+from distui.tui.screens.menu import MenuScreen
+from distui.tui.screens.run import RunScreen
+from distui.tui.screens.text import TextScreen
 
 Steps = AsyncIterator[None]
 

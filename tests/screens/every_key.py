@@ -22,9 +22,9 @@ from fakes import FakeDesk, FakeLive, failing, launching, screen_text, settle
 from textual.widgets import Button
 
 from distui.runs.lines.times import pack, times_of
-from tui.app import DistuiApp
-from tui.bars import FilterBar
-from tui.screens.confirm import Dialog
+from distui.tui.app import DistuiApp
+from distui.tui.bars import FilterBar
+from distui.tui.screens.confirm import Dialog
 
 Check = Callable[["Case"], AsyncIterator[None]]
 EFFECTS: dict[tuple[str, str], Check] = {}

@@ -65,8 +65,8 @@ from distui.runs.store.runs import RunStore, StoredRun
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job
 from distui.spec.read_job import read_job
-from tui.app import DistuiApp
-from tui.desk import Draft, HostNews, JobFile
+from distui.tui.app import DistuiApp
+from distui.tui.desk import Draft, HostNews, JobFile
 
 NODES = ("node01", "node02", "node03", "node04", "node05", "gw1")
 JOB = """\

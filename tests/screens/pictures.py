@@ -18,7 +18,7 @@ import fakes as recorded
 import pytest
 from textual.widgets import Input, TextArea
 
-from tui.logs.feed import RunFeed
+from distui.tui.logs.feed import RunFeed
 
 FOLDER = Path(__file__).resolve().parent / "snapshots"
 NOW = recorded.NOW + 100

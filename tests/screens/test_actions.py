@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from fakes import FakeDesk, screen_text, settle
 
-from tui.actions import Action
-from tui.keys import actions_here, keys_of
-from tui.registry import checked_keymap, places, with_keys_taken, with_table
-from tui.screens.hosts import HostsScreen
-from tui.screens.menu import MenuScreen
-from tui.screens.text import TextScreen
-from tui.widgets.rows import RowList
+from distui.tui.actions import Action
+from distui.tui.keys import actions_here, keys_of
+from distui.tui.registry import checked_keymap, places, with_keys_taken, with_table
+from distui.tui.screens.hosts import HostsScreen
+from distui.tui.screens.menu import MenuScreen
+from distui.tui.screens.text import TextScreen
+from distui.tui.widgets.rows import RowList
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/tui.md"
 
@@ -40,9 +40,9 @@ def test_no_key_means_two_things_in_one_place() -> None:
 
 
 def test_the_docs_have_the_keys_of_the_registry() -> None:
-    """docs/tui.md has the table that `python -m tui.registry` writes."""
+    """docs/tui.md has the table that `python -m distui.tui.registry` writes."""
     page = PAGE.read_text("utf-8")
-    assert page == with_table(page), "run `python -m tui.registry`"
+    assert page == with_table(page), "run `python -m distui.tui.registry`"
 
 
 def test_a_keymap_moves_harmless_keys_only() -> None:

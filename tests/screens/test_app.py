@@ -12,11 +12,11 @@ from textual.widgets import Input
 from training import until
 
 from distui.errors import HostUnreachable
-from tui import clipboard
-from tui.context import work
-from tui.desk import HostNews
-from tui.screens.confirm import Confirm
-from tui.screens.quit import QuitScreen
+from distui.tui import clipboard
+from distui.tui.context import work
+from distui.tui.desk import HostNews
+from distui.tui.screens.confirm import Confirm
+from distui.tui.screens.quit import QuitScreen
 
 
 async def press(pilot: Any, *keys: str) -> None:

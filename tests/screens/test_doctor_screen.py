@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fakes import FakeDesk, screen_text, settle, shot
 
-from tui.widgets.rows import RowList
+from distui.tui.widgets.rows import RowList
 
 
 def written(folder: Path) -> list[str]:

@@ -16,12 +16,11 @@ from arriving import arrive, opened
 from every_key import CHANGING, EFFECTS, Case, do
 from fakes import FakeDesk, settle
 
-import tui.screens
-import tui.shell
-from tui.actions import Action
-from tui.base import View
-from tui.palette import Actions
-from tui.registry import places
+from distui.tui import screens, shell
+from distui.tui.actions import Action
+from distui.tui.base import View
+from distui.tui.palette import Actions
+from distui.tui.registry import places
 
 PLACES = dict(places())
 OPENS = {("Lists", "choose")}
@@ -39,7 +38,7 @@ def lent(desk: FakeDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> lis
         found.append(argv)
         return 0
 
-    monkeypatch.setattr(tui.shell, "outside", outside)
+    monkeypatch.setattr(shell, "outside", outside)
     monkeypatch.setenv("VISUAL", "my-editor")
     monkeypatch.chdir(tmp_path)
     return found
@@ -180,8 +179,8 @@ async def test_read_only_refuses_what_changes_something(
 def test_every_screen_is_a_place_of_the_registry() -> None:
     """What the help, the docs and these checks know of is all there is."""
     found = set()
-    for module in pkgutil.iter_modules(tui.screens.__path__):
-        for kind in vars(import_module(f"tui.screens.{module.name}")).values():
+    for module in pkgutil.iter_modules(screens.__path__):
+        for kind in vars(import_module(f"distui.tui.screens.{module.name}")).values():
             if inspect.isclass(kind) and issubclass(kind, View) and kind.__module__.endswith(module.name):
                 found |= {action.id for action in kind.__dict__.get("ACTIONS", ())}
     known = {action.id for actions in PLACES.values() for action in actions}

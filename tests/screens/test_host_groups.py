@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from fakes import FakeDesk, sample, screen_text, settle, shot
 
-from tui.desk import HostNews
-from tui.screens.launch import LaunchScreen
-from tui.screens.text import TextScreen
+from distui.tui.desk import HostNews
+from distui.tui.screens.launch import LaunchScreen
+from distui.tui.screens.text import TextScreen
 
 GROUPS = {
     "all": ("node01", "node02", "node03", "node04", "node05", "gw1"),

@@ -12,7 +12,7 @@ from fakes import NOW, FakeDesk, FakeLive, launching, sample, screen_text, shot
 from training import body, failing_loudly, opened, say, settled, train
 
 from distui.runs.lines.events import Notice, RankChanged, RunEnded
-from tui.logs.feed import RunFeed
+from distui.tui.logs.feed import RunFeed
 
 
 async def test_a_healthy_run(open_app: Any, live: FakeLive) -> None:
@@ -190,7 +190,7 @@ def test_logs_are_indexed_in_turn(live: FakeLive, monkeypatch: pytest.MonkeyPatc
     train(live)
     feed = RunFeed(live)
     clock = itertools.count()
-    monkeypatch.setattr("tui.logs.feed.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr("distui.tui.logs.feed.time", SimpleNamespace(perf_counter=lambda: next(clock)))
     calls = 0
     while feed._index(next(clock) + 3):  # time for two looks
         calls += 1

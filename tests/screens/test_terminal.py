@@ -23,8 +23,8 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from fakes import FakeDesk, history
-from tui.app import DistuiApp
-from tui.run_app import run_app
+from distui.tui.app import DistuiApp
+from distui.tui.run_app import run_app
 
 folder = Path(sys.argv[2])
 

@@ -19,9 +19,9 @@ from typing import Any
 import asyncssh
 import pytest
 
-from remote.demo import DemoHosts
-from remote.pool import SshConnector
-from remote.targets import Target
+from distui.remote.demo import DemoHosts
+from distui.remote.pool import SshConnector
+from distui.remote.targets import Target
 
 SCRIPT = "sh-script"
 """The name under which `Session.run_script` is looked up; the script is argv[1]."""

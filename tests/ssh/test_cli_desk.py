@@ -26,15 +26,15 @@ from distui.cli.settings import Settings
 from distui.cluster.request import RunRequest
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.plan.model import NoPlan, RunPlan
+from distui.remote.demo import DemoHosts
 from distui.runs.hosts.reuse import reusing
 from distui.runs.lines.events import Notice, PhaseBegun
 from distui.runs.store.runs import StoredRun
 from distui.session import Connector
 from distui.spec.inventory import Host, Inventory
 from distui.spec.job import Job
-from remote.demo import DemoHosts
-from tui import drafting
-from tui.desk import LiveRun
+from distui.tui import drafting
+from distui.tui.desk import LiveRun
 
 JOB = """\
 version: 1

@@ -17,6 +17,7 @@ from distui.cluster.request import RunRequest
 from distui.cluster.settings import ClusterSettings
 from distui.errors import PlanError, SpecError, UsageError
 from distui.facts.host import HostFacts
+from distui.remote.demo import DemoHosts
 from distui.runs.control.adopt import stop_found
 from distui.runs.hosts.discover import find_runs
 from distui.runs.hosts.reuse import reusing
@@ -24,7 +25,6 @@ from distui.runs.lines.events import LogLines, PhaseBegun, RunEnded, RunOpened
 from distui.session import Connector
 from distui.spec.inventory import Host, Inventory
 from distui.spec.job import Job
-from remote.demo import DemoHosts
 
 JOB = """\
 version: 1

@@ -11,7 +11,7 @@ import asyncssh
 import pytest
 
 from distui.errors import HostAuthError, HostUnreachable, SessionLost
-from remote.pool import SshConnector
+from distui.remote.pool import SshConnector
 
 SSH = [tool for tool in [shutil.which("ssh")] if tool]
 

@@ -15,7 +15,7 @@ import asyncssh
 import pytest
 
 from distui.errors import HostAuthError, HostError, HostUnreachable
-from remote.targets import Target
+from distui.remote.targets import Target
 
 
 async def failure(farm: Any, kind: type[HostError] = HostUnreachable, **how: Any) -> HostError:
@@ -204,7 +204,7 @@ async def test_a_server_that_refuses_us_for_a_while_is_not_asked_again(farm: Any
 
 async def test_a_server_that_drops_logins_at_random_is_asked_again(farm: Any, monkeypatch: Any) -> None:
     """MaxStartups: hanging up before the greeting is worth another try, and is named when it goes on."""
-    monkeypatch.setattr("remote.pool._FIRST_WAIT", 0.001)
+    monkeypatch.setattr("distui.remote.pool._FIRST_WAIT", 0.001)
     visits = 0
 
     async def hangs_up(writer: asyncio.StreamWriter) -> None:

@@ -16,8 +16,8 @@ import asyncssh
 import pytest
 
 from distui.errors import HostCommandError, SessionLost
-from remote.pool import SshConnector
-from remote.targets import Target
+from distui.remote.pool import SshConnector
+from distui.remote.targets import Target
 
 SSHD = [path for path in [shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:/usr/bin")] if path]
 pytestmark = pytest.mark.parametrize("sshd", SSHD)

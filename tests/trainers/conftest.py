@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainers import env, group
+from distui.trainers import env, group
 
 TRAINERS = Path(group.__file__).parent
 Ranks = Callable[..., list[subprocess.Popen[str]]]

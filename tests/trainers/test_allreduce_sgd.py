@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers import allreduce_sgd, data, network
+from distui.trainers import allreduce_sgd, data, network
 
 
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 5), st.integers(0, 9))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainers import bandwidth
+from distui.trainers import bandwidth
 
 CPU = torch.device("cpu")
 

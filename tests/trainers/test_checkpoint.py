@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from trainers import checkpoint
+from distui.trainers import checkpoint
 
 
 def test_what_is_saved_is_loaded(tmp_path: Path, alone: torch.device) -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.utils.data import DistributedSampler, TensorDataset
 
-from trainers import arguments, checkpoint, data, ddp, group
+from distui.trainers import arguments, checkpoint, data, ddp, group
 
 IMAGES = TensorDataset(torch.arange(37.0), torch.arange(37))
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from trainers import checkpoint, env, group, idx, memory
+from distui.trainers import checkpoint, env, group, idx, memory
 
 PLACE = env.Place(1, 2, 1, None, 1.0)
 

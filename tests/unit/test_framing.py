@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from distui.framing import Behind
+from distui.remote.framing import Unframe
 from distui.runs.lines.frames import FrameReader, NoHelper
-from remote.framing import Unframe
 
 
 @pytest.mark.parametrize("size", [1, 3, 64, 10_000])

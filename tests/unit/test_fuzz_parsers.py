@@ -132,27 +132,27 @@ READERS: dict[str, Reader] = {
     "facts.image.read_images": Reader(read_images, (ValueError,)),
     "doctor.mounts.read_seen": Reader(mounts.read_seen),
     "doctor.smoke.read_answer": Reader(lambda t: smoke.read_answer([t, smoke.GREETING + t])),
-    "run.container.container_state": Reader(container.container_state, (ValueError,), takes="object"),
-    "run.resume.ResumePoint.from_json": Reader(resume.ResumePoint.from_json, (ValueError,), takes="object"),
-    "run.samples.Sampler.take": Reader(twice, (ValueError,), takes="object"),
-    "run.discover.found_task": Reader(lambda v: found_task("h", v), takes="object"),
-    "run.discover.json_list": Reader(
+    "runs.follow.inspect.container_state": Reader(container.container_state, (ValueError,), takes="object"),
+    "runs.follow.resume.ResumePoint.from_json": Reader(resume.ResumePoint.from_json, (ValueError,), takes="object"),
+    "runs.state.samples.Sampler.take": Reader(twice, (ValueError,), takes="object"),
+    "runs.hosts.discover.found_task": Reader(lambda v: found_task("h", v), takes="object"),
+    "runs.hosts.discover.json_list": Reader(
         lambda t: _json_list("h", Completed((), 0, t.encode("utf-8", "replace"), b"")), (HostCommandError,)
     ),
     "run.discover.rfc3339": Reader(rfc3339),
-    "run.containers.host_container": Reader(lambda v: host_container(HOST, v), takes="object"),
-    "run.cri.CriParser.feed": Reader(lambda b: cut(CriParser(), b), takes="bytes"),
-    "run.docker_frames.FrameParser.feed": Reader(lambda b: cut(FrameParser(), b), (BadFrame,), takes="bytes"),
-    "run.docker_frames.stamp_ns": Reader(lambda b: stamp_ns(b), (ValueError,), takes="bytes"),
-    "run.frames.FrameReader.feed": Reader(
+    "monitor.containers.host_container": Reader(lambda v: host_container(HOST, v), takes="object"),
+    "runs.lines.cri.CriParser.feed": Reader(lambda b: cut(CriParser(), b), takes="bytes"),
+    "runs.lines.docker_frames.FrameParser.feed": Reader(lambda b: cut(FrameParser(), b), (BadFrame,), takes="bytes"),
+    "runs.lines.docker_frames.stamp_ns": Reader(lambda b: stamp_ns(b), (ValueError,), takes="bytes"),
+    "runs.lines.frames.FrameReader.feed": Reader(
         lambda b: cut(FrameReader("w"), GREETING + b"w\n" + b), (NoHelper,), takes="bytes"
     ),
-    "run.times.Stamps.parse": Reader(lambda t: times.Stamps().parse(t)),
-    "run.stop_word.read_word": Reader(lambda t: stop_word.read_word(t, 2.0)),
-    "run.marks.parse": Reader(lambda t: marks.parse(t, "h")),
-    "run.lines.safe": Reader(lambda t: (safe(t), safe(t, colour=True), excerpt(t.split("\n")))),
-    "run.lines.text_of": Reader(text_of, takes="bytes"),
-    "run.traceback.folds": Reader(lambda t: folds(t.split("\n"))),
+    "runs.lines.times.Stamps.parse": Reader(lambda t: times.Stamps().parse(t)),
+    "runs.hosts.stop_word.read_word": Reader(lambda t: stop_word.read_word(t, 2.0)),
+    "runs.hosts.marks.parse": Reader(lambda t: marks.parse(t, "h")),
+    "runs.lines.text.safe": Reader(lambda t: (safe(t), safe(t, colour=True), excerpt(t.split("\n")))),
+    "runs.lines.text.text_of": Reader(text_of, takes="bytes"),
+    "runs.lines.traceback.folds": Reader(lambda t: folds(t.split("\n"))),
     "config.KEYS": Reader(settings_of),
 }
 
@@ -160,9 +160,9 @@ ELSEWHERE = {
     "plan.docker.load": "an argv",
     "plan.tree.readable": "asks the disk",
     "plan.process.list_tasks": "an argv",
-    "run.load.load": "a figure of a value",
-    "run.load.readings": "a figure of a value",
-    "run.times.read_times": "below, with the other stored files",
+    "runs.state.load.load": "a figure of a value",
+    "runs.state.load.readings": "a figure of a value",
+    "runs.lines.times.read_times": "below, with the other stored files",
     "agent.metrics.read": "of the kernel's files, on the host",
     "spec.read_job.load_job": "read_job after a file",
     "spec.read_inventory.load_inventory": "read_inventory after a file",
@@ -327,7 +327,7 @@ def test_every_reader_is_read_here() -> None:
     """A new function that reads what others wrote joins the table, or says where it is tested."""
     facts = (Path(__file__).parent / "test_facts_total.py").read_text()
     missing = []
-    for room in ("spec", "facts", "plan", "doctor", "run"):
+    for room in ("spec", "facts", "plan", "agent", "doctor", "runs", "monitor"):
         for found in pkgutil.walk_packages([str(Path(distui.__file__).parent / room)], f"distui.{room}."):
             module = importlib.import_module(found.name)
             for name, value in inspect.getmembers(module, inspect.isfunction):

@@ -15,8 +15,8 @@ from distui.errors import UsageError
 from distui.patterns import BadPattern, LimitedPattern, compiled, given_up, matching
 from distui.runs.lines.events import LogLine
 from distui.runs.state.progress import ProgressTeller
-from tui.logs.buffer import LogBuffer
-from tui.logs.search import LogView, pattern_of
+from distui.tui.logs.buffer import LogBuffer
+from distui.tui.logs.search import LogView, pattern_of
 
 LINE = "a" * 4000 + "!"
 ENDLESS = (
@@ -143,7 +143,7 @@ def test_a_filter_in_the_app_is_given_up(tmp_path: Path) -> None:
 
 def test_hosts_are_filtered_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Host names and labels may be long, too."""
-    from tui import select
+    from distui.tui import select
 
     host: Any = type("Host", (), {})()
     monkeypatch.setattr(select, "_words", lambda host: LINE)

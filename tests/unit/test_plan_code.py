@@ -21,9 +21,9 @@ from distui.spec.code_keys import in_bytes
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Code, Job
 from distui.spec.read_job import read_job
+from distui.tui import plan_lines, theme
+from distui.tui.glyphs import UNICODE
 from fakehosts.runs import facts_of
-from tui import plan_lines, theme
-from tui.glyphs import UNICODE
 
 LOOK = theme.palette(theme.DARK, {**theme.DARK.to_color_system().generate(), **theme.DARK.variables})
 

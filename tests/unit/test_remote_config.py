@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from remote.config import Resolved, Sources, jump_words, resolve
-from remote.sshconfig import ConfigError
-from remote.targets import Target
+from distui.remote.config import Resolved, Sources, jump_words, resolve
+from distui.remote.sshconfig import ConfigError
+from distui.remote.targets import Target
 
 CORPUS = {
     "plain": "Host node01\n  HostName 10.0.0.1\n  Port 2222\n  User ubuntu\n",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from remote.framing import REMOTE_COMMAND, Unframe, command_line, new_mark, script_lines
+from distui.remote.framing import REMOTE_COMMAND, Unframe, command_line, new_mark, script_lines
 
 LOGIN_SHELLS = [shell for shell in ("sh", "bash", "dash", "zsh", "mksh", "fish", "tcsh", "csh") if shutil.which(shell)]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from remote import algorithms
-from remote.config import Sources, resolve
-from remote.errors import quoted, through_jump
-from remote.gates import Gate, Gates
-from remote.known_hosts import Entry, Known
-from remote.login import KEEPALIVE_COUNT, KEEPALIVE_INTERVAL
-from remote.targets import Target
+from distui.remote import algorithms
+from distui.remote.config import Sources, resolve
+from distui.remote.errors import quoted, through_jump
+from distui.remote.gates import Gate, Gates
+from distui.remote.known_hosts import Entry, Known
+from distui.remote.login import KEEPALIVE_COUNT, KEEPALIVE_INTERVAL
+from distui.remote.targets import Target
 
 
 def entry(kind: str, marker: str = "") -> Entry:

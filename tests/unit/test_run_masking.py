@@ -15,7 +15,7 @@ from distui.runs.lines.text import MAX_OPEN, WholeLines
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.masking import Mask, MaskedStream
 from distui.runs.store.runs import RunStore
-from tui.logs.buffer import SHOWN_BYTES, LogBuffer
+from distui.tui.logs.buffer import SHOWN_BYTES, LogBuffer
 
 VALUE = "hunter2-hunter2"
 MASK = Mask({"TOKEN": VALUE})

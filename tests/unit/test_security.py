@@ -13,7 +13,7 @@ import pytest
 
 from distui.cli.crash import report
 from distui.files import open_private, write_private
-from remote.putting import put_argv
+from distui.remote.putting import put_argv
 
 ROOT = Path(__file__).parents[2]
 CANARY = "canary-5e1f-hunter2"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers import arguments
-from trainers.arguments import Options
+from distui.trainers import arguments
+from distui.trainers.arguments import Options
 
 TORCHRUN = {
     "RANK": "3",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers import digits, idx
+from distui.trainers import digits, idx
 
 packed = functools.partial(gzip.compress, mtime=0)  # the same bytes, and so the same test, each time
 THREE_BY_TWO = bytes((0, 0, 8, 2)) + struct.pack(">2I", 3, 2) + b"abcdef"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trainers import signals
+from distui.trainers import signals
 
 BLOCKED = """
 import os, signals

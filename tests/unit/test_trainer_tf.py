@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from trainers import digits, pixels, tf_arguments
-from trainers.tf_arguments import Options
+from distui.trainers import digits, pixels, tf_arguments
+from distui.trainers.tf_arguments import Options
 
 
 def test_the_digits_are_pixels_and_classes() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainers import traffic
-from trainers.traffic import Bytes
+from distui.trainers import traffic
+from distui.trainers.traffic import Bytes
 
 DEV = """Inter-| Receive | Transmit
  face |bytes packets errs drop fifo frame compressed multicast|bytes packets errs drop fifo colls carrier compressed

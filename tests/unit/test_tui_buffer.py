@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distui.runs.lines.times import pack, times_of
-from tui.logs import buffer as module
-from tui.logs.buffer import LogBuffer
-from tui.logs.search import TROUBLE, LineFilter, LogView, find, pattern_of
+from distui.tui.logs import buffer as module
+from distui.tui.logs.buffer import LogBuffer
+from distui.tui.logs.search import TROUBLE, LineFilter, LogView, find, pattern_of
 
 LINES = st.lists(st.binary(max_size=200).map(lambda b: b.replace(b"\n", b"?")), max_size=300)
 
@@ -107,8 +107,8 @@ def test_times_belong_to_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize("slice_bytes", [7, 64, 1 << 18])
 def test_search_goes_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slice_bytes: int) -> None:
     """The nearest match after and before a line, whatever the slices are; None past the last one."""
-    monkeypatch.setattr("tui.logs.buffer.SLICE", slice_bytes)
-    monkeypatch.setattr("tui.logs.search.SLICE", slice_bytes)
+    monkeypatch.setattr("distui.tui.logs.buffer.SLICE", slice_bytes)
+    monkeypatch.setattr("distui.tui.logs.search.SLICE", slice_bytes)
     lines = [b"loss %d" % i + (b" ERROR" if i in (3, 40, 77) else b"") for i in range(100)]
     buffer = written(tmp_path / "a.log", b"\n".join(lines) + b"\n")
 

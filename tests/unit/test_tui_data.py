@@ -7,11 +7,11 @@ from distui.plan.model import RunPlan
 from distui.plan.plan import plan
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import DataMount, Job
-from tui.before_lines import before_lines
-from tui.glyphs import ASCII
-from tui.paint import Line
-from tui.theme import DARK, palette, variables
-from tui.widgets.form_rest import rest_lines
+from distui.tui.before_lines import before_lines
+from distui.tui.glyphs import ASCII
+from distui.tui.paint import Line
+from distui.tui.theme import DARK, palette, variables
+from distui.tui.widgets.form_rest import rest_lines
 
 LOOK = palette(DARK, DARK.to_color_system().generate() | variables(DARK) | dict(DARK.variables))
 JOB = Job(

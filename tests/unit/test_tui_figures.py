@@ -11,12 +11,12 @@ from distui.runs.hosts.uses import Use
 from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.inventory import Host
 from distui.spec.job import HostChoice, Job
-from tui import figures, host_rows, plan_lines, select, theme
-from tui.glyphs import ASCII, UNICODE
-from tui.gpu_rows import gpu_columns, gpu_row
-from tui.job_form import FIELDS, changed, hosts_text
-from tui.paint import Line
-from tui.widgets.history_plot import area
+from distui.tui import figures, host_rows, plan_lines, select, theme
+from distui.tui.glyphs import ASCII, UNICODE
+from distui.tui.gpu_rows import gpu_columns, gpu_row
+from distui.tui.job_form import FIELDS, changed, hosts_text
+from distui.tui.paint import Line
+from distui.tui.widgets.history_plot import area
 
 LOOK = theme.palette(theme.DARK, {**theme.DARK.to_color_system().generate(), **theme.DARK.variables})
 

@@ -9,7 +9,7 @@ import pytest
 from distui.cli.desk_hosts import ssh_login
 from distui.errors import UsageError
 from distui.spec.inventory import Host
-from tui import files, shell
+from distui.tui import files, shell
 
 
 def test_a_file_is_written_whole(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.runs.lines.traceback import Fold
-from tui.logs.folds import Folds
+from distui.tui.logs.folds import Folds
 
 
 def folds(*spans: tuple[int, int]) -> Folds:

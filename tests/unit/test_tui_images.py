@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from distui.plan.model import BuildPlan, RunPlan
+from distui.tui import plan_lines, theme
+from distui.tui.drafting import image_state
+from distui.tui.glyphs import UNICODE
+from distui.tui.plan_lines import Preview, status
 from fakehosts.runs import Cluster
-from tui import plan_lines, theme
-from tui.drafting import image_state
-from tui.glyphs import UNICODE
-from tui.plan_lines import Preview, status
 
 LOOK = theme.palette(theme.DARK, {**theme.DARK.to_color_system().generate(), **theme.DARK.variables})
 CONTENT = "c" * 32

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distui.runs.lines.times import pack, times_of
-from tui.logs import merged as module
-from tui.logs.buffer import LogBuffer
-from tui.logs.merged import FOLD_S, Group, MergedLog, fold_key, unranked
+from distui.tui.logs import merged as module
+from distui.tui.logs.buffer import LogBuffer
+from distui.tui.logs.merged import FOLD_S, Group, MergedLog, fold_key, unranked
 
 Said = tuple[float, str]
 
@@ -107,7 +107,7 @@ def test_without_times_ranks_go_side_by_side(tmp_path: Path) -> None:
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Old rows go from the front; the files have them."""
     buffer = log(tmp_path, 0, *((float(i), f"line {i}") for i in range(3000)))
-    monkeypatch.setattr("tui.logs.merged.KEPT_LINES", 500)
+    monkeypatch.setattr("distui.tui.logs.merged.KEPT_LINES", 500)
     merged = MergedLog({0: buffer}, first=10_000)
     read(merged)
     assert merged.trimmed > 0

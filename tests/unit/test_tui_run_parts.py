@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.runs.lines.times import pack, times_of
-from tui.logs.buffer import LogBuffer
-from tui.logs.highlight import spans
-from tui.logs.progress import ProgressLog
-from tui.screens.run_fold import Wanted, fold
-from tui.widgets.pane_grid import MIN_HEIGHT, MIN_WIDTH, next_choice, shape, suited
+from distui.tui.logs.buffer import LogBuffer
+from distui.tui.logs.highlight import spans
+from distui.tui.logs.progress import ProgressLog
+from distui.tui.screens.run_fold import Wanted, fold
+from distui.tui.widgets.pane_grid import MIN_HEIGHT, MIN_WIDTH, next_choice, shape, suited
 
 
 def test_progress_is_read_from_the_log(tmp_path: Path) -> None:

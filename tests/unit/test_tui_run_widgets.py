@@ -9,11 +9,11 @@ import pytest
 from distui.plan.model import HostNetwork
 from distui.runs.lines.events import Failure, GpuReading, HostSampled
 from distui.runs.report.aftermath import Moment
-from tui.glyphs import ASCII, UNICODE
-from tui.logs.merged import Group
-from tui.theme import DARK, Palette, palette, variables
-from tui.widgets import compare, failure_banner, loss_plot, run_strip, timeline
-from tui.widgets.run_strip import HostRow
+from distui.tui.glyphs import ASCII, UNICODE
+from distui.tui.logs.merged import Group
+from distui.tui.theme import DARK, Palette, palette, variables
+from distui.tui.widgets import compare, failure_banner, loss_plot, run_strip, timeline
+from distui.tui.widgets.run_strip import HostRow
 
 
 @pytest.fixture(scope="module")

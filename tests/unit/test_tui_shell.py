@@ -15,7 +15,7 @@ import pytest
 from textual.app import SuspendNotSupported
 
 from distui.errors import UsageError
-from tui import shell
+from distui.tui import shell
 
 
 class Terminal:

@@ -27,9 +27,9 @@ from distui.runs.store.runs import RunStore
 from distui.runs.task.fetch import HostFetch
 from distui.session import Completed
 from distui.spec.inventory import Host
+from distui.tui.select import natural
 from distui.whole import whole
 from fakehosts.runs import plan_for
-from tui.select import natural
 
 NONE = ("²", "9" * 5000, "٣", "+1", "1_0", " 1", "1\n", "")
 """What Python's `isdigit` or its `int` takes, and what no tool prints as a number."""

@@ -11,10 +11,10 @@ from distui.runs.lines.events import Event, HostSampled, LogLines, RunEnded, Run
 from distui.runs.report.rank_rows import RankRow, digits, rank_rows, short_name
 from distui.runs.state.load import placed
 from distui.runs.state.reducer import RunState
-from tui.desk import LiveRun
-from tui.logs.buffer import LogBuffer
-from tui.logs.merged import MergedLog
-from tui.logs.progress import ProgressLog
+from distui.tui.desk import LiveRun
+from distui.tui.logs.buffer import LogBuffer
+from distui.tui.logs.merged import MergedLog
+from distui.tui.logs.progress import ProgressLog
 
 KEPT_SAMPLES = 300
 

@@ -23,7 +23,7 @@ from distui.patterns import Searches
 from distui.runs.lines.severity import severity
 from distui.runs.lines.text import safe
 from distui.runs.report.timeline import Placed, Source, Timeline
-from tui.logs.buffer import LogBuffer
+from distui.tui.logs.buffer import LogBuffer
 
 FOLD_S = 2.0
 """Equal lines that are closer than this are one."""

@@ -6,7 +6,7 @@ import time
 
 from distui.runs.lines.text import text_of
 from distui.runs.state.progress import READ_CHARS, Point, Progress
-from tui.logs.buffer import LogBuffer
+from distui.tui.logs.buffer import LogBuffer
 
 
 class ProgressLog(Progress):

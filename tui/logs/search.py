@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from distui.patterns import BadPattern, Searches, compiled
 from distui.runs.lines.text import safe
 from distui.runs.lines.traceback import Fold, around
-from tui.logs.buffer import SLICE, LogBuffer
-from tui.logs.folds import Folds
+from distui.tui.logs.buffer import SLICE, LogBuffer
+from distui.tui.logs.folds import Folds
 
 Pattern = Searches[bytes]
 

@@ -18,8 +18,8 @@ from textual.widgets import Button, Static
 from distui.runs.launch import gpu_users
 from distui.runs.launch.gpu_users import GpuUser
 from distui.runs.lines.text import safe
-from tui.context import look_of
-from tui.theme import Palette
+from distui.tui.context import look_of
+from distui.tui.theme import Palette
 
 BOX = """
 {kind} {{ align: center middle; background: $background 60%; }}

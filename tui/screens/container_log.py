@@ -12,16 +12,16 @@ from textual.binding import BindingType
 
 from distui.monitor.containers import HostContainer
 from distui.runs.lines.text import LineAssembler, safe, text_of
-from tui import host_containers
-from tui.actions import Action, bindings
-from tui.base import FILTER, View
-from tui.context import app_of
-from tui.logs.buffer import SHOWN_BYTES
-from tui.logs.highlight import spans
-from tui.paint import Line
-from tui.theme import Palette
-from tui.widgets.log_pane import kind_style
-from tui.widgets.rows import RowList
+from distui.tui import host_containers
+from distui.tui.actions import Action, bindings
+from distui.tui.base import FILTER, View
+from distui.tui.context import app_of
+from distui.tui.logs.buffer import SHOWN_BYTES
+from distui.tui.logs.highlight import spans
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
+from distui.tui.widgets.log_pane import kind_style
+from distui.tui.widgets.rows import RowList
 
 KEPT = 10_000
 """Lines kept; older ones go. The container's engine has them all."""

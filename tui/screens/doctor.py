@@ -18,15 +18,15 @@ from distui.doctor.images import Images
 from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import REACH, reach_table
 from distui.facts.host import HostFacts, ProbeResult
-from tui import figures, files
-from tui.actions import Action, bindings
-from tui.base import FILTER
-from tui.context import ViewName, app_of, desk_of, glyphs_of, look_of
-from tui.paint import Line, cut
-from tui.screens.doctor_smoke import Smoking
-from tui.theme import Palette
-from tui.widgets.panel import Panel
-from tui.widgets.rows import Row, RowList
+from distui.tui import figures, files
+from distui.tui.actions import Action, bindings
+from distui.tui.base import FILTER
+from distui.tui.context import ViewName, app_of, desk_of, glyphs_of, look_of
+from distui.tui.paint import Line, cut
+from distui.tui.screens.doctor_smoke import Smoking
+from distui.tui.theme import Palette
+from distui.tui.widgets.panel import Panel
+from distui.tui.widgets.rows import Row, RowList
 
 CELL, CHECK = 8, 44
 FINDING_LEAST = 24

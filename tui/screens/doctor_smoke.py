@@ -6,10 +6,10 @@ from abc import abstractmethod
 
 from distui.doctor.finding import CheckRow, Finding
 from distui.doctor.smoke import SMOKE, PairResult, rounds, smoke_row
-from tui import files
-from tui.base import View
-from tui.context import app_of
-from tui.screens.smoke_question import SmokeQuestion, offered
+from distui.tui import files
+from distui.tui.base import View
+from distui.tui.context import app_of
+from distui.tui.screens.smoke_question import SmokeQuestion, offered
 
 
 class Smoking(View):

@@ -10,14 +10,14 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
-from tui.actions import Action
-from tui.base import HEIGHTS, View
-from tui.context import app_of, look_of
-from tui.help import help_rows
-from tui.keys import actions_here
-from tui.paint import Line
-from tui.widgets.painted import Painted
-from tui.widgets.rows import Row, RowList
+from distui.tui.actions import Action
+from distui.tui.base import HEIGHTS, View
+from distui.tui.context import app_of, look_of
+from distui.tui.help import help_rows
+from distui.tui.keys import actions_here
+from distui.tui.paint import Line
+from distui.tui.widgets.painted import Painted
+from distui.tui.widgets.rows import Row, RowList
 
 LEAST = 10
 """Rows of the list below which nothing is kept in sight beside it."""

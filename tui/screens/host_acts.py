@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from distui.monitor.board import GpuLane, HostBoard
 from distui.monitor.containers import HostContainer
-from tui import host_containers, shell
-from tui.base import View
-from tui.context import app_of
-from tui.host_tabs import Process
-from tui.host_text import described, raw
-from tui.screens.process_kill import kill
+from distui.tui import host_containers, shell
+from distui.tui.base import View
+from distui.tui.context import app_of
+from distui.tui.host_tabs import Process
+from distui.tui.host_text import described, raw
+from distui.tui.screens.process_kill import kill
 
 
 class HostActs(View):
@@ -54,7 +54,7 @@ class HostActs(View):
         self.work(self._open_log(), name="container log")
 
     async def _open_log(self) -> None:
-        from tui.screens.container_log import ContainerLogScreen
+        from distui.tui.screens.container_log import ContainerLogScreen
 
         found = self.container or self._container_of(await self.desk.containers(self.host_name))
         if found is None:

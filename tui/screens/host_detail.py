@@ -14,18 +14,18 @@ from distui.monitor.board import GpuLane
 from distui.monitor.containers import HostContainer
 from distui.monitor.links import Link, links
 from distui.monitor.notes import Note
-from tui import figures, host_containers, host_rows, host_tabs, select
-from tui.actions import Action, bindings
-from tui.base import FILTER
-from tui.context import app_of
-from tui.gpu_rows import gpu_columns, gpu_header, gpu_row
-from tui.host_orders import AS_THEY_COME, ORDERS, Order
-from tui.host_text import described
-from tui.paint import Line
-from tui.screens.host_acts import HostActs
-from tui.theme import Palette
-from tui.widgets.painted import Painted
-from tui.widgets.rows import RowList
+from distui.tui import figures, host_containers, host_rows, host_tabs, select
+from distui.tui.actions import Action, bindings
+from distui.tui.base import FILTER
+from distui.tui.context import app_of
+from distui.tui.gpu_rows import gpu_columns, gpu_header, gpu_row
+from distui.tui.host_orders import AS_THEY_COME, ORDERS, Order
+from distui.tui.host_text import described
+from distui.tui.paint import Line
+from distui.tui.screens.host_acts import HostActs
+from distui.tui.theme import Palette
+from distui.tui.widgets.painted import Painted
+from distui.tui.widgets.rows import RowList
 
 LOOKED_EVERY = 5.0
 """Seconds between two questions for a host's containers, or the processes on its GPUs, while they are looked at."""

@@ -14,16 +14,16 @@ from textual.events import Resize
 from distui.monitor import groups
 from distui.monitor.board import HostBoard
 from distui.monitor.groups import GroupBoard
-from tui import group_rows, host_lines, host_rows, select, shell
-from tui.actions import Action, bindings
-from tui.base import FILTER, View
-from tui.context import app_of
-from tui.host_text import described, raw
-from tui.paint import Line
-from tui.theme import Palette
-from tui.widgets.host_table import HostTable
-from tui.widgets.painted import Painted
-from tui.widgets.rows import RowList
+from distui.tui import group_rows, host_lines, host_rows, select, shell
+from distui.tui.actions import Action, bindings
+from distui.tui.base import FILTER, View
+from distui.tui.context import app_of
+from distui.tui.host_text import described, raw
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
+from distui.tui.widgets.host_table import HostTable
+from distui.tui.widgets.painted import Painted
+from distui.tui.widgets.rows import RowList
 
 PREVIEW_LEAST = 6
 """Rows below which a preview says too little."""

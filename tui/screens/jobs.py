@@ -10,18 +10,18 @@ from textual.binding import BindingType
 
 from distui.errors import DistuiError
 from distui.files import read_text, reason
+from distui.tui.actions import Action, bindings
+from distui.tui.base import FILTER, View
+from distui.tui.context import ViewName, app_of
+from distui.tui.desk import JobFile
+from distui.tui.job_form import hosts_text
+from distui.tui.job_lines import job_preview, last_run, last_words
+from distui.tui.paint import Line, cut_left
+from distui.tui.run_words import state_style
+from distui.tui.theme import Palette
+from distui.tui.widgets.panel import Panel
+from distui.tui.widgets.rows import Row, RowList
 from distui.whole import whole
-from tui.actions import Action, bindings
-from tui.base import FILTER, View
-from tui.context import ViewName, app_of
-from tui.desk import JobFile
-from tui.job_form import hosts_text
-from tui.job_lines import job_preview, last_run, last_words
-from tui.paint import Line, cut_left
-from tui.run_words import state_style
-from tui.theme import Palette
-from tui.widgets.panel import Panel
-from tui.widgets.rows import Row, RowList
 
 
 class JobsScreen(View):

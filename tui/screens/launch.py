@@ -14,22 +14,22 @@ from textual.events import Resize
 from distui.errors import DistuiError
 from distui.plan.render import render_text
 from distui.spec.names import fold
-from tui import files, job_form, plan_lines
-from tui.actions import Action, bindings
-from tui.before_lines import Checked
-from tui.context import app_of
-from tui.desk import JobFile
-from tui.job_form import FIELDS
-from tui.paint import Line
-from tui.screens import run_change
-from tui.screens.launch_draft import LaunchDraft
-from tui.theme import Palette
-from tui.widgets.form_confirm import LaunchConfirm
-from tui.widgets.form_field import FormField
-from tui.widgets.form_job import JobForm, JobRow
-from tui.widgets.form_yaml import YamlPane
-from tui.widgets.painted import Painted
-from tui.widgets.plan_view import PlanView
+from distui.tui import files, job_form, plan_lines
+from distui.tui.actions import Action, bindings
+from distui.tui.before_lines import Checked
+from distui.tui.context import app_of
+from distui.tui.desk import JobFile
+from distui.tui.job_form import FIELDS
+from distui.tui.paint import Line
+from distui.tui.screens import run_change
+from distui.tui.screens.launch_draft import LaunchDraft
+from distui.tui.theme import Palette
+from distui.tui.widgets.form_confirm import LaunchConfirm
+from distui.tui.widgets.form_field import FormField
+from distui.tui.widgets.form_job import JobForm, JobRow
+from distui.tui.widgets.form_yaml import YamlPane
+from distui.tui.widgets.painted import Painted
+from distui.tui.widgets.plan_view import PlanView
 
 Tab = Literal["form", "plan", "yaml"]
 

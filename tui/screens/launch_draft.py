@@ -16,15 +16,15 @@ from distui.doctor.images import ImageId
 from distui.errors import DistuiError, Problem
 from distui.plan.model import RunPlan
 from distui.spec.job import Job
-from tui import files, job_form, plan_lines, shell
-from tui.base import View
-from tui.before_lines import Checked
-from tui.context import app_of
-from tui.desk import JobFile
-from tui.drafting import drafted, image_state
-from tui.paint import Line
-from tui.plan_lines import Preview
-from tui.theme import Palette
+from distui.tui import files, job_form, plan_lines, shell
+from distui.tui.base import View
+from distui.tui.before_lines import Checked
+from distui.tui.context import app_of
+from distui.tui.desk import JobFile
+from distui.tui.drafting import drafted, image_state
+from distui.tui.paint import Line
+from distui.tui.plan_lines import Preview
+from distui.tui.theme import Palette
 
 PAUSE = 0.12
 """Seconds without a key before the plan is made again."""

@@ -11,11 +11,11 @@ from textual.containers import Vertical
 from textual.events import Key
 from textual.screen import ModalScreen
 
-from tui.base import HEIGHTS, View
-from tui.context import app_of, look_of
-from tui.keys import actions_here, keys_of
-from tui.paint import Line
-from tui.widgets.rows import RowList
+from distui.tui.base import HEIGHTS, View
+from distui.tui.context import app_of, look_of
+from distui.tui.keys import actions_here, keys_of
+from distui.tui.paint import Line
+from distui.tui.widgets.rows import RowList
 
 _GROUPS = ("View", "Logs", "Layout", "Change")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from distui.monitor.board import HostBoard
 from distui.monitor.processes import Outcome, SeenProcess
 from distui.plan.labels import format_ranks
-from tui.base import View
-from tui.context import app_of
-from tui.host_tabs import Process, use_at
-from tui.screens.confirm import Dialog
+from distui.tui.base import View
+from distui.tui.context import app_of
+from distui.tui.host_tabs import Process, use_at
+from distui.tui.screens.confirm import Dialog
 
 
 async def kill(view: View, host: HostBoard, found: Process) -> None:

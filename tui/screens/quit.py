@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from distui.spec.names import fold
-from tui.desk import LiveRun
-from tui.leaving import Leaving
-from tui.screens.confirm import Dialog
+from distui.tui.desk import LiveRun
+from distui.tui.leaving import Leaving
+from distui.tui.screens.confirm import Dialog
 
 
 class QuitScreen(Dialog):

@@ -12,20 +12,20 @@ from textual.events import Resize
 
 from distui.runs.lines.events import Event, HostSampled, LogLines
 from distui.runs.report.aftermath import aftermath, troubles
-from tui.actions import Action, bindings
-from tui.context import app_of
-from tui.desk import LiveRun
-from tui.screens import run_change
-from tui.screens.run_fold import Wanted, fold
-from tui.screens.run_paint import RunPaint
-from tui.widgets import failure_banner, run_strip, timeline
-from tui.widgets.log_pane import LogPane
-from tui.widgets.merged_pane import MergedPane
-from tui.widgets.painted import Painted
-from tui.widgets.pane import Pane
-from tui.widgets.pane_grid import PaneGrid
-from tui.widgets.pump import HZ, Pump
-from tui.widgets.rank_list import RankList
+from distui.tui.actions import Action, bindings
+from distui.tui.context import app_of
+from distui.tui.desk import LiveRun
+from distui.tui.screens import run_change
+from distui.tui.screens.run_fold import Wanted, fold
+from distui.tui.screens.run_paint import RunPaint
+from distui.tui.widgets import failure_banner, run_strip, timeline
+from distui.tui.widgets.log_pane import LogPane
+from distui.tui.widgets.merged_pane import MergedPane
+from distui.tui.widgets.painted import Painted
+from distui.tui.widgets.pane import Pane
+from distui.tui.widgets.pane_grid import PaneGrid
+from distui.tui.widgets.pump import HZ, Pump
+from distui.tui.widgets.rank_list import RankList
 
 STRIPS = ("auto", "off", "compact", "full")
 SLOW_S = 0.5

@@ -17,11 +17,11 @@ from distui.runs.report.rank_rows import numbers
 from distui.spec.inventory import HostPick
 from distui.spec.job import Job
 from distui.spec.names import fold
-from tui.base import View
-from tui.context import app_of
-from tui.desk import LiveRun
-from tui.paint import cut
-from tui.screens.confirm import Confirm
+from distui.tui.base import View
+from distui.tui.context import app_of
+from distui.tui.desk import LiveRun
+from distui.tui.paint import cut
+from distui.tui.screens.confirm import Confirm
 
 SLOW = 0.5
 """Seconds after which it is said what is waited for."""

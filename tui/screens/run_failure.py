@@ -11,12 +11,12 @@ from textual.events import Click
 
 from distui.runs.lines.severity import headline_of
 from distui.runs.report.text import evidence, failed_ranks, last_lines, report
-from tui.actions import Action
-from tui.context import app_of
-from tui.logs.search import TROUBLE, LogView, find, pattern_of, read_on
-from tui.screens.run_panes import PaneKeys
-from tui.widgets.log_pane import LogPane
-from tui.widgets.pane_grid import MOST
+from distui.tui.actions import Action
+from distui.tui.context import app_of
+from distui.tui.logs.search import TROUBLE, LogView, find, pattern_of, read_on
+from distui.tui.screens.run_panes import PaneKeys
+from distui.tui.widgets.log_pane import LogPane
+from distui.tui.widgets.pane_grid import MOST
 
 
 class FailureKeys(PaneKeys):

@@ -11,15 +11,15 @@ from typing import ClassVar, Literal
 from textual.widgets import Input, Static
 
 from distui.patterns import given_up
-from tui.actions import Action
-from tui.bars import FilterBar
-from tui.base import View
-from tui.context import app_of
-from tui.logs.buffer import LogBuffer
-from tui.logs.search import TROUBLE, LogView, Pattern, find, pattern_of, read_on
-from tui.widgets.log_pane import SINCE_S, LogPane
-from tui.widgets.merged_pane import MergedPane
-from tui.widgets.pane import Pane
+from distui.tui.actions import Action
+from distui.tui.bars import FilterBar
+from distui.tui.base import View
+from distui.tui.context import app_of
+from distui.tui.logs.buffer import LogBuffer
+from distui.tui.logs.search import TROUBLE, LogView, Pattern, find, pattern_of, read_on
+from distui.tui.widgets.log_pane import SINCE_S, LogPane
+from distui.tui.widgets.merged_pane import MergedPane
+from distui.tui.widgets.pane import Pane
 
 SINCE_WORDS = ("all", "1 min", "5 min", "15 min", "30 min", "1 h", "6 h")
 COPY_BYTES = 100_000

@@ -7,18 +7,18 @@ from rich.style import Style
 from distui.runs.report.aftermath import Moment
 from distui.runs.report.rank_rows import digits, failed_at, numbers, remark, started
 from distui.runs.state.progress import figure_name
-from tui.desk import LiveRun
-from tui.figures import size as size_words
-from tui.figures import span
-from tui.paint import Line
-from tui.screens.run_failure import FailureKeys
-from tui.screens.run_fold import Fold
-from tui.screens.run_keys import since_words
-from tui.theme import Palette
-from tui.widgets import compare, failure_banner, loss_plot, run_strip, timeline
-from tui.widgets.log_pane import LogPane
-from tui.widgets.merged_pane import MergedPane
-from tui.widgets.run_strip import HostRow
+from distui.tui.desk import LiveRun
+from distui.tui.figures import size as size_words
+from distui.tui.figures import span
+from distui.tui.paint import Line
+from distui.tui.screens.run_failure import FailureKeys
+from distui.tui.screens.run_fold import Fold
+from distui.tui.screens.run_keys import since_words
+from distui.tui.theme import Palette
+from distui.tui.widgets import compare, failure_banner, loss_plot, run_strip, timeline
+from distui.tui.widgets.log_pane import LogPane
+from distui.tui.widgets.merged_pane import MergedPane
+from distui.tui.widgets.run_strip import HostRow
 
 WORDS = {"launching": "starting", "launch_failed": "not started"}
 QUIET = ("off", "none", "all")

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from distui.plan.labels import format_ranks
-from tui.actions import Action
-from tui.context import app_of
-from tui.desk import LiveRun
-from tui.logs.buffer import LogBuffer
-from tui.logs.feed import RunFeed
-from tui.screens.run_keys import LogKeys
-from tui.widgets.log_pane import LogPane
-from tui.widgets.merged_pane import MergedPane
-from tui.widgets.pane import Pane
-from tui.widgets.pane_grid import MOST, PaneGrid, fewer, next_choice
-from tui.widgets.rank_list import RankList
+from distui.tui.actions import Action
+from distui.tui.context import app_of
+from distui.tui.desk import LiveRun
+from distui.tui.logs.buffer import LogBuffer
+from distui.tui.logs.feed import RunFeed
+from distui.tui.screens.run_keys import LogKeys
+from distui.tui.widgets.log_pane import LogPane
+from distui.tui.widgets.merged_pane import MergedPane
+from distui.tui.widgets.pane import Pane
+from distui.tui.widgets.pane_grid import MOST, PaneGrid, fewer, next_choice
+from distui.tui.widgets.rank_list import RankList
 
 
 class PaneKeys(LogKeys):

@@ -17,17 +17,17 @@ from distui.plan.render import render_text
 from distui.runs.hosts.found_text import found_text
 from distui.runs.report.history import RunRow
 from distui.spec.names import fold
-from tui.actions import Action, bindings
-from tui.base import FILTER, View
-from tui.context import ViewName, app_of
-from tui.desk import LiveRun
-from tui.paint import Line
-from tui.run_words import failure_words, started_words, state_style, state_words, took_words
-from tui.screens import run_change
-from tui.screens.runs_preview import preview
-from tui.theme import Palette
-from tui.widgets.panel import Panel
-from tui.widgets.rows import Row, RowList
+from distui.tui.actions import Action, bindings
+from distui.tui.base import FILTER, View
+from distui.tui.context import ViewName, app_of
+from distui.tui.desk import LiveRun
+from distui.tui.paint import Line
+from distui.tui.run_words import failure_words, started_words, state_style, state_words, took_words
+from distui.tui.screens import run_change
+from distui.tui.screens.runs_preview import preview
+from distui.tui.theme import Palette
+from distui.tui.widgets.panel import Panel
+from distui.tui.widgets.rows import Row, RowList
 
 
 class RunsScreen(View):

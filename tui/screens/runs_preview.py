@@ -6,10 +6,10 @@ from distui.facts.values import size_words
 from distui.runs.hosts.discover import Found
 from distui.runs.report.history import RunRow
 from distui.spec.names import fold
-from tui.glyphs import Glyphs
-from tui.paint import Line
-from tui.run_words import state_words, took_words
-from tui.theme import Palette
+from distui.tui.glyphs import Glyphs
+from distui.tui.paint import Line
+from distui.tui.run_words import state_words, took_words
+from distui.tui.theme import Palette
 
 
 def preview(row: RunRow, found: Found, width: int, look: Palette, glyphs: Glyphs) -> list[Line]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from distui.doctor.smoke import MEGABYTES, rounds
 from distui.spec.job import Job
 from distui.spec.names import fold
-from tui.screens.confirm import Dialog
+from distui.tui.screens.confirm import Dialog
 
 MOST = 4
 """Jobs that are offered; the others are alike, or can be tried with `distui doctor --smoke --job`."""

@@ -8,12 +8,12 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from tui.actions import Action, bindings
-from tui.base import FILTER, View
-from tui.context import ViewName, app_of
-from tui.paint import Line
-from tui.theme import Palette
-from tui.widgets.rows import RowList
+from distui.tui.actions import Action, bindings
+from distui.tui.base import FILTER, View
+from distui.tui.context import ViewName, app_of
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
+from distui.tui.widgets.rows import RowList
 
 _HEADING = re.compile(r"[A-Z][A-Z ]{4,}(?=[:,]|$)")
 """`FIRST FAILURE: rank 13`, `LOOK FURTHER`."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distui.runs.report.rank_rows import digits
-from tui.figures import level
-from tui.glyphs import Glyphs
-from tui.logs.merged import Group
-from tui.paint import Line
-from tui.theme import Palette
+from distui.tui.figures import level
+from distui.tui.glyphs import Glyphs
+from distui.tui.logs.merged import Group
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
 
 LATE_S = 1.0
 CELL = 29

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from distui.runs.lines.events import Failure
 from distui.runs.lines.severity import headline_of, severity
-from tui.glyphs import Glyphs
-from tui.paint import Line
-from tui.theme import Palette
+from distui.tui.glyphs import Glyphs
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
 
 ROWS = 4
 NARROW = 90

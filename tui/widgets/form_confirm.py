@@ -16,8 +16,8 @@ from distui.plan.render import visible
 from distui.runs.launch.gpu_users import GpuUser
 from distui.spec.job import Job
 from distui.spec.names import fold
-from tui.plan_lines import Preview, folded_warnings
-from tui.screens.confirm import BOX, Dialog, launch_buttons, users_lines
+from distui.tui.plan_lines import Preview, folded_warnings
+from distui.tui.screens.confirm import BOX, Dialog, launch_buttons, users_lines
 
 MANY_HOSTS = 8
 """Above this many hosts the run's name must be typed."""

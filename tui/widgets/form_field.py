@@ -12,10 +12,10 @@ from textual.events import Blur, Click, Focus
 from textual.message import Message
 from textual.widgets import Input
 
-from tui.actions import Action, bindings
-from tui.context import glyphs_of, look_of
-from tui.paint import Line, cut
-from tui.widgets.painted import Painted
+from distui.tui.actions import Action, bindings
+from distui.tui.context import glyphs_of, look_of
+from distui.tui.paint import Line, cut
+from distui.tui.widgets.painted import Painted
 
 LABEL = 17
 """Cells of the label, with the margin before it."""

@@ -13,14 +13,14 @@ from textual.message import Message
 from distui.plan.model import RunPlan
 from distui.spec.job import Job
 from distui.spec.names import fold
-from tui.actions import Action, bindings
-from tui.context import glyphs_of, look_of
-from tui.host_lines import title
-from tui.job_form import FIELDS, Field
-from tui.paint import Line
-from tui.widgets.form_field import FIELD_MOVES, ChoiceField, FormField
-from tui.widgets.form_rest import rest_lines
-from tui.widgets.painted import Painted
+from distui.tui.actions import Action, bindings
+from distui.tui.context import glyphs_of, look_of
+from distui.tui.host_lines import title
+from distui.tui.job_form import FIELDS, Field
+from distui.tui.paint import Line
+from distui.tui.widgets.form_field import FIELD_MOVES, ChoiceField, FormField
+from distui.tui.widgets.form_rest import rest_lines
+from distui.tui.widgets.painted import Painted
 
 
 class JobRow(FormField):

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from distui.plan.model import RunPlan
 from distui.plan.render import visible
 from distui.spec.job import DataMount, Job
-from tui.glyphs import Glyphs
-from tui.host_lines import title
-from tui.paint import Line
-from tui.theme import Palette
+from distui.tui.glyphs import Glyphs
+from distui.tui.host_lines import title
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
 
 SHOWN = 4
 """Variables and mounts listed before they are only counted."""

@@ -13,9 +13,9 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from distui.errors import Problem
-from tui.context import glyphs_of, look_of
-from tui.paint import Line, cut
-from tui.widgets.painted import Painted
+from distui.tui.context import glyphs_of, look_of
+from distui.tui.paint import Line, cut
+from distui.tui.widgets.painted import Painted
 
 MOST_LINES = 1000
 """Above this an editor of one's own is faster: a key would take 160 ms here (UX 5.3)."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tui import figures
-from tui.glyphs import Glyphs
-from tui.paint import Line
-from tui.theme import Palette
+from distui.tui import figures
+from distui.tui.glyphs import Glyphs
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
 
 AXIS = 5
 """Cells of the labels at the left."""

@@ -8,11 +8,11 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.message import Message
 
-from tui import select
-from tui.actions import Action, bindings
-from tui.context import glyphs_of, look_of
-from tui.paint import Line
-from tui.widgets.rows import Painter, RowList
+from distui.tui import select
+from distui.tui.actions import Action, bindings
+from distui.tui.context import glyphs_of, look_of
+from distui.tui.paint import Line
+from distui.tui.widgets.rows import Painter, RowList
 
 
 class HostTable(RowList):

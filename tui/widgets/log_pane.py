@@ -14,14 +14,14 @@ from textual.strip import Strip
 
 from distui.runs.lines.text import safe
 from distui.runs.lines.traceback import Fold
-from tui.context import glyphs_of, look_of
-from tui.figures import size as size_words
-from tui.logs.buffer import LogBuffer
-from tui.logs.highlight import Kind, spans
-from tui.logs.search import LogView, Pattern
-from tui.paint import Line
-from tui.theme import Palette
-from tui.widgets.pane import Pane
+from distui.tui.context import glyphs_of, look_of
+from distui.tui.figures import size as size_words
+from distui.tui.logs.buffer import LogBuffer
+from distui.tui.logs.highlight import Kind, spans
+from distui.tui.logs.search import LogView, Pattern
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
+from distui.tui.widgets.pane import Pane
 
 CACHED = 1500
 """Strips kept of each pane."""

@@ -12,14 +12,14 @@ from textual.strip import Strip
 
 from distui.runs.lines.text import safe
 from distui.runs.report.rank_rows import digits
-from tui.context import glyphs_of, look_of
-from tui.logs.buffer import LogBuffer
-from tui.logs.merged import Group, MergedLog, matching
-from tui.logs.search import Pattern
-from tui.paint import Line
-from tui.theme import Palette
-from tui.widgets.log_pane import clock_words
-from tui.widgets.pane import Pane
+from distui.tui.context import glyphs_of, look_of
+from distui.tui.logs.buffer import LogBuffer
+from distui.tui.logs.merged import Group, MergedLog, matching
+from distui.tui.logs.search import Pattern
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
+from distui.tui.widgets.log_pane import clock_words
+from distui.tui.widgets.pane import Pane
 
 WIDE = 72
 """From this width on all columns are shown; below it time, line and count."""

@@ -15,9 +15,9 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widget import Widget
 
-from tui.actions import Action, bindings
-from tui.context import glyphs_of, look_of
-from tui.paint import Line
+from distui.tui.actions import Action, bindings
+from distui.tui.context import glyphs_of, look_of
+from distui.tui.paint import Line
 
 WHEEL = 3
 SIDE = 8

@@ -10,9 +10,9 @@ from textual.app import ComposeResult
 from textual.containers import Grid
 from textual.events import Resize
 
-from tui.widgets.log_pane import LogPane
-from tui.widgets.merged_pane import MergedPane
-from tui.widgets.pane import Pane
+from distui.tui.widgets.log_pane import LogPane
+from distui.tui.widgets.merged_pane import MergedPane
+from distui.tui.widgets.pane import Pane
 
 MOST = 16
 CHOICES = (1, 2, 4, 8, 16)

@@ -9,12 +9,12 @@ from textual.events import Resize
 from textual.message import Message
 from textual.strip import Strip
 
-from tui import plan_lines
-from tui.actions import Action, bindings
-from tui.context import app_of, glyphs_of, look_of
-from tui.paint import Line
-from tui.plan_lines import PlanRow, Preview
-from tui.widgets.rows import Row, RowList
+from distui.tui import plan_lines
+from distui.tui.actions import Action, bindings
+from distui.tui.context import app_of, glyphs_of, look_of
+from distui.tui.paint import Line
+from distui.tui.plan_lines import PlanRow, Preview
+from distui.tui.widgets.rows import Row, RowList
 
 
 class PlanView(RowList):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from tui.widgets.pane import Pane
+from distui.tui.widgets.pane import Pane
 
 HZ = 50
 EVERY_S = 0.1

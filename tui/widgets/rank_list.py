@@ -18,13 +18,13 @@ from textual.message import Message
 from distui.runs.lines.events import HostSampled
 from distui.runs.report.rank_rows import RankRow, Tone, digits
 from distui.runs.state.load import readings
-from tui.actions import Action, bindings
-from tui.context import glyphs_of, look_of
-from tui.figures import level, percent, tank
-from tui.paint import Line
-from tui.theme import Palette
-from tui.widgets.painted import Painted
-from tui.widgets.rows import Row, RowList
+from distui.tui.actions import Action, bindings
+from distui.tui.context import glyphs_of, look_of
+from distui.tui.figures import level, percent, tank
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
+from distui.tui.widgets.painted import Painted
+from distui.tui.widgets.rows import Row, RowList
 
 FOLD_ABOVE = 16
 """More ranks than this fold by host."""

@@ -9,10 +9,10 @@ from distui.plan.model import HostNetwork
 from distui.runs.lines.events import HostSampled
 from distui.runs.report.rank_rows import data_rate, network_name
 from distui.runs.state.load import readings
-from tui.figures import gib, heat, percent, rates, spark, tank
-from tui.glyphs import Glyphs
-from tui.paint import Line
-from tui.theme import Palette
+from distui.tui.figures import gib, heat, percent, rates, spark, tank
+from distui.tui.glyphs import Glyphs
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
 
 HISTORY_S = 60
 TANKS = 8

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from distui.runs.report.aftermath import Moment
-from tui.glyphs import Glyphs
-from tui.paint import Line
-from tui.theme import Palette
-from tui.widgets.rank_list import tone_style
+from distui.tui.glyphs import Glyphs
+from distui.tui.paint import Line
+from distui.tui.theme import Palette
+from distui.tui.widgets.rank_list import tone_style
 
 WHO = 16
 WHAT = 13

@@ -61,9 +61,9 @@ def command(ctx: click.Context, docker: bool, image: str, epochs: int, count: in
 async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int, *, docker: bool) -> int:
     from distui.cluster.names import run_name
     from distui.cluster.request import RunRequest
+    from distui.remote.demo import DemoHosts
     from distui.runs.hosts.reuse import reusing
     from distui.spec.inventory import HostPick
-    from remote.demo import DemoHosts
 
     async with DemoHosts(count, root=folder) as demo:
         where = ", ".join(f"{t.name} = 127.0.0.1:{t.port}" for t in demo.targets.values())

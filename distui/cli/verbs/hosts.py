@@ -14,7 +14,6 @@ from distui.cli.options import add_globals, verb
 from distui.cli.phrases import counted
 from distui.cli.verbs.hosts_change import add, export, import_, remove
 from distui.cli.verbs.hosts_clean import clean
-from distui.cli.verbs.ssh import host_named
 
 if TYPE_CHECKING:
     from distui.errors import Problem
@@ -75,7 +74,7 @@ def show(ctx: click.Context, name: str) -> int:
     told = settings.of(ctx)
     out = consoles.of(told)
     found = wiring.inventory(told)
-    host = host_named(found, name)
+    host = wiring.host_named(found, name)
     ssh = wiring.ssh_words(told, host)
     if told.json:
         out.json({"schema": "distui/host/v1", "host": host_value(host), "ssh": ssh})

@@ -152,7 +152,7 @@ async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, 
     from distui.cli.attaching import take_up
 
     stamps = bool(lines.writer.timestamps or lines.wanted.until)
-    if is_complete_here(place) and not lines.wanted.stderr_only:
+    if place.is_complete and not lines.wanted.stderr_only:
         assert place.stored is not None
         if follow and place.hosts and not place.stored.is_followed:  # what is followed is what lives under the name
             async with wiring.connected(told, place.hosts) as connector:
@@ -199,19 +199,6 @@ def _hide(told: Settings, out: Console, lines: LogOut, names: Iterable[str], *, 
     lines.mask = Mask.of(names, told.environ)
     for words in lines.mask.warnings if warn else ():
         out.warn(f"distui: {words}", "yellow")
-
-
-def is_complete_here(place: runs.Place) -> bool:
-    """Whether the files here hold, or are just getting, all that the run printed."""
-    from distui.runs.report.summary import summary
-
-    if place.stored is None:
-        return False
-    if place.stored.is_followed:
-        return True
-    result = summary(place.stored)["result"] or {}
-    # What a run leaves on its hosts has a log that could not be kept whole here.
-    return result.get("state") in history.ENDED and not result.get("leftovers")
 
 
 async def _from_here(place: runs.Place, out: Console, lines: LogOut, error: NotFound, *, merge: bool) -> int:

@@ -113,11 +113,10 @@ async def _may_lose(told: Settings, out: Console, place: runs.Place, live: Live)
 
     Raises UsageError when there is nobody to ask.
     """
-    from distui.cli.verbs.logs import is_complete_here
     from distui.plan.labels import format_ranks
 
     ranks = [rank for task in (live.found.tasks if live.found is not None else ()) for rank in task.labels.ranks]
-    if not ranks or is_complete_here(place):
+    if not ranks or place.is_complete:
         return True
     who = f"rank{'s' * (len(ranks) != 1)} {format_ranks(tuple(sorted(ranks)))}"
     out.say(

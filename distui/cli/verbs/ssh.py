@@ -10,10 +10,10 @@ import click
 
 from distui.cli import settings, wiring
 from distui.cli.options import HOSTS, after_dashes, verb
-from distui.errors import NotFound, UsageError
+from distui.errors import UsageError
 
 if TYPE_CHECKING:
-    from distui.spec.inventory import Host, Inventory
+    from distui.spec.inventory import Host
 
 
 @verb("ssh", words=True)
@@ -26,19 +26,8 @@ def command(ctx: click.Context, name: str) -> int:
     """
     told = settings.of(ctx)
     told.refuse_readonly("ssh")
-    host = host_named(wiring.inventory(told), name)
+    host = wiring.host_named(wiring.inventory(told), name)
     return become(login(host, after_dashes(ctx), tty=sys.stdin.isatty()))
-
-
-def host_named(found: Inventory, name: str) -> Host:
-    """The inventory's host of that name. Raises NotFound with the nearest one."""
-    host = found.get(name)
-    if host is None:
-        from distui.spec.problems import did_you_mean
-
-        known = did_you_mean(name, [h.name for h in found.hosts])
-        raise NotFound(f"there is no host '{name}'{known}", hint="`distui hosts ls` lists them")
-    return host
 
 
 def login(host: Host, command: tuple[str, ...] = (), *, tty: bool) -> tuple[str, ...]:
