@@ -8,8 +8,6 @@ from typing import Literal
 from distui.facts.host import Engine, Trouble
 from distui.facts.values import CUT_OFF, JsonObject, Reply, as_object, as_text, load_json
 
-_CONFLICT = re.compile(r"already in use by (?:container )?\"?([0-9a-f]{12,64})\b")
-
 _SUDO = "let this login run it without a password (sudoers: NOPASSWD), or add it to group docker"
 _PULL = "check the registry's name and the host's way to it, or load the image there with `docker load`"
 
@@ -111,18 +109,6 @@ def _last_words(text: str) -> str:
     return next((line[:300] for line in lines if line and not line.startswith("Run '")), "no message")
 
 
-def conflicting_container(stderr: str) -> str | None:
-    """The id of the container that holds the name, from a `name_conflict` message of Docker or Podman."""
-    found = _CONFLICT.search(stderr)
-    return found[1] if found else None
-
-
-def version_key(version: str | None) -> tuple[int, ...]:
-    """Numbers of a version for comparing: `20.10.24+dfsg1` is (20, 10, 24). Empty when there are none."""
-    found = re.match(r"v?(\d{1,9}(?:\.\d{1,9})*)", version or "")
-    return tuple(int(part) for part in found[1].split(".")) if found else ()
-
-
 def server_version(version_text: str) -> str | None:
     """The server's version in `docker version --format '{{json .}}'`; None when the daemon is down."""
     return as_text(as_object(as_object(load_json(version_text)).get("Server")).get("Version"))
@@ -208,15 +194,3 @@ def _down(version: Reply, info: Reply) -> Trouble:
     if trouble.code in ("unknown", "engine_timeout") and '"Server":null' in version.text and not version.timed_out:
         return classify("Cannot connect to the Docker daemon", 1)
     return trouble
-
-
-def info_trouble(text: str, rc: int | None) -> Trouble | None:
-    """Why `docker info` gave nothing, from its output and exit code; None when it gave facts."""
-    if read_info(text) and rc == 0:
-        return None
-    if as_object(load_json(text)):
-        errors = as_object(load_json(text)).get("ServerErrors")
-        words = " ".join(map(str, errors)) if isinstance(errors, list) else ""
-        trouble = classify(words, rc)
-        return trouble if trouble.code != "unknown" else classify("Cannot connect to the Docker daemon", rc)
-    return classify(text, rc)

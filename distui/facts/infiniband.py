@@ -1,4 +1,4 @@
-"""RDMA ports from sysfs, ibstat or ibstatus, and which network interface belongs to each.
+"""RDMA ports from sysfs, and which network interface belongs to each.
 
 RoCE ports (link layer Ethernet) are listed too: whether a port is InfiniBand is its link layer, not its name.
 """
@@ -7,38 +7,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from distui.facts.host import IbPort, Nic, Trouble
+from distui.facts.host import IbPort, Nic
 from distui.facts.values import integer, number
 
 _PORT = re.compile(r"(?:.*/)?([^/]+)/ports/(\d{1,3})/(state|rate|link_layer)")
 _PCI_HCA = re.compile(r".*/([0-9a-fA-F:.]+)/infiniband/([^/]+)/.*")
 _PCI_NET = re.compile(r".*/([0-9a-fA-F:.]+)/net/([^/]+)/.*")
-_IBSTAT_CA = re.compile(r"CA '([^']+)'\s*")
-_IBSTAT_PORT = re.compile(r"\s+Port (\d{1,3}):\s*")
-_IBSTATUS = re.compile(r"Infiniband device '([^']+)' port (\d{1,3}) status:\s*")
-_IBPANIC = re.compile(r"ibpanic: .*?IB device '([^']+)' failed: (.+)")
-_STATES = {"ACTIVE": "ACTIVE", "DOWN": "DOWN", "INIT": "INIT", "INITIALIZING": "INIT", "ARMED": "ARMED",
-           "ACTIVE_DEFER": "ACTIVE_DEFER"}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class IbReading:
-    """Ports that were read, and devices that could not be."""
-
-    ports: tuple[IbPort, ...] = ()
-    unreadable: tuple[Trouble, ...] = ()
 
 
 def state(text: str | None) -> str | None:
-    """The port's state in sysfs's words: `4: ACTIVE`, `ACTIVE` and `Active` are the same."""
-    word = (text or "").rpartition(":")[2].strip().upper()
-    return _STATES.get(word, word or None)
+    """The port's state in sysfs's words: `4: ACTIVE` and `ACTIVE` are the same."""
+    return (text or "").rpartition(":")[2].strip().upper() or None
 
 
 def rate(text: str | None) -> float | None:
-    """Gbit/s of `200 Gb/sec (4X HDR)` or ibstat's bare `200`."""
+    """Gbit/s of `200 Gb/sec (4X HDR)`."""
     return number(text)
 
 
@@ -87,54 +72,6 @@ def _by_pci(hca: str, values: Mapping[str, str]) -> list[str]:
     listed = [m[2] for path in values if (m := _PCI_NET.fullmatch(path)) and m[1] == address]
     known = [p.split("/")[1] for p, v in values.items() if re.fullmatch(r"net/[^/]+/pci", p) and v == address]
     return list(dict.fromkeys([*listed, *known]))
-
-
-def parse_ibstat(text: str) -> IbReading:
-    """Ports of `ibstat`; a device it panics at (`ibpanic: ... mlx5_8 ... No such file`) is reported unreadable."""
-    ports: list[IbPort] = []
-    hca = ""
-    for line in text.splitlines():
-        ca, port = _IBSTAT_CA.fullmatch(line), _IBSTAT_PORT.fullmatch(line)
-        if ca:
-            hca = ca[1]
-        elif port and hca:
-            ports.append(IbPort(hca, int(port[1]), None, None, None))
-        elif ports and ports[-1].hca == hca:
-            ports[-1] = _with_field(ports[-1], line)
-    return IbReading(tuple(ports), _panics(text))
-
-
-def parse_ibstatus(text: str) -> IbReading:
-    """Ports of `ibstatus`."""
-    ports: list[IbPort] = []
-    for line in text.splitlines():
-        head = _IBSTATUS.fullmatch(line)
-        if head:
-            ports.append(IbPort(head[1], int(head[2]), None, None, None))
-        elif ports:
-            ports[-1] = _with_field(ports[-1], line)
-    return IbReading(tuple(ports), _panics(text))
-
-
-def _with_field(port: IbPort, line: str) -> IbPort:
-    key, _, value = line.partition(":")
-    match key.strip().lower():
-        case "state":
-            return replace(port, state=state(value))
-        case "rate":
-            return replace(port, rate_gbps=rate(value.strip()))
-        case "link layer" | "link_layer":
-            return replace(port, link_layer=value.strip() or None)
-        case _:
-            return port
-
-
-def _panics(text: str) -> tuple[Trouble, ...]:
-    return tuple(
-        Trouble("ib_unreadable", f"{m[1]}: {m[2].strip()}", f"the driver lost {m[1]}; look at dmesg")
-        for m in map(_IBPANIC.search, text.splitlines())
-        if m
-    )
 
 
 def with_port_speed(nics: Iterable[Nic], ports: Iterable[IbPort]) -> tuple[Nic, ...]:

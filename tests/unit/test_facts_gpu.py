@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distui.facts import amd, gpu, gpu_list, topo
+from distui.facts import amd, gpu, gpu_list
 from distui.facts.host import GpuProcess, MigDevice
 from distui.facts.values import Reply
 
@@ -115,81 +115,6 @@ def test_mig_lines_are_parts_of_the_gpu_above() -> None:
         gpu_list.ListedGpu(0, "A100", "GPU-x", (MigDevice(0, "1g.5gb", "MIG-y"),)),
         gpu_list.ListedGpu(1, "A100", "GPU-z"),
     )
-
-
-XML_GPU = """<gpu id="00000000:0{i}:00.0"><product_name>L4</product_name><uuid>GPU-{i}</uuid>
-<mig_mode><current_mig>{mig}</current_mig></mig_mode>
-<mig_devices><mig_device><fb_memory_usage><total>100 MiB</total><used>7 MiB</used></fb_memory_usage></mig_device>
-<mig_device><fb_memory_usage><total>100 MiB</total><used>5 MiB</used></fb_memory_usage></mig_device></mig_devices>
-<fb_memory_usage><total>N/A</total><used>N/A</used></fb_memory_usage></gpu>"""
-
-
-def xml(*gpus: str, end: str = "</nvidia_smi_log>") -> str:
-    head = '<?xml version="1.0" ?><!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">'
-    return f"{head}<nvidia_smi_log><driver_version>550.1</driver_version>{''.join(gpus)}{end}"
-
-
-def test_memory_of_a_card_in_mig_mode_is_that_of_its_slices() -> None:
-    """The card itself says N/A then; without MIG, N/A stays unknown."""
-    got = gpu_list.parse_xml(xml(XML_GPU.format(i=0, mig="Enabled"), XML_GPU.format(i=1, mig="N/A"))).gpus
-    assert [(g.memory_total_mib, g.memory_used_mib, g.mig, g.driver) for g in got] == [
-        (200, 12, True, "550.1"),
-        (None, None, None, "550.1"),
-    ]
-
-
-def test_xml_that_ends_early_keeps_the_whole_gpus_and_says_so() -> None:
-    """Cut output is incomplete, not a smaller host."""
-    got = gpu_list.parse_xml(xml(XML_GPU.format(i=0, mig="N/A"), XML_GPU.format(i=1, mig="N/A")[:90], end=""))
-    assert [g.uuid for g in got.gpus] == ["GPU-0"]
-    assert got.problem is not None and got.problem.code == "incomplete"
-
-
-def test_xml_with_entities_is_refused() -> None:
-    """No nvidia-smi declares any; a host that does is up to something."""
-    text = '<!DOCTYPE nvidia_smi_log [<!ENTITY a "b">]><nvidia_smi_log/>'
-    problem = gpu_list.parse_xml(text).problem
-    assert problem is not None and problem.code == "rubbish"
-
-
-Q_GPU = """GPU 00000000:{i}0:00.0
-    Product Name                          : Tesla T4
-    MIG Mode
-        Current                           : Disabled
-    GPU UUID                              : GPU-{i}
-    FB Memory Usage
-        Total                             : 15360 MiB
-        Used                              : 3 MiB
-    Utilization
-        Gpu                               : 0 %
-    Temperature
-        GPU Current Temp                  : 40 C
-    Processes                             : None
-"""
-
-
-def test_q_with_all_its_gpus_is_complete() -> None:
-    """As many blocks as GPUs attached, and the last one ended."""
-    head = "Driver Version                            : 515.1\nAttached GPUs                             : 2\n"
-    whole = gpu_list.parse_q(head + Q_GPU.format(i=1) + Q_GPU.format(i=2))
-    assert whole.complete and [g.uuid for g in whole.gpus] == ["GPU-1", "GPU-2"]
-    first = whole.gpus[0]
-    assert (first.memory_total_mib, first.memory_used_mib, first.temperature_c, first.mig) == (15360, 3, 40.0, False)
-    assert not gpu_list.parse_q(head + Q_GPU.format(i=1)).complete
-    assert not gpu_list.parse_q(head + Q_GPU.format(i=1) + Q_GPU.format(i=2)[:-60]).complete
-
-
-def test_topology_is_split_at_tabs() -> None:
-    """An empty CPU column must not shift the others; terminal escapes are stripped."""
-    text = (
-        "\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\x1b[0m\n"
-        "GPU0\t X \tNV12\tPIX\t0-7\t0\nGPU1\tNV12\t X \tSYS\t\t1\nNIC0\tPIX\tSYS\t X \t\t\n"
-        "\nNIC Legend:\n\n  NIC0: mlx5_2\n"
-    )
-    got = topo.parse_topology(text)
-    assert got.gpus == (topo.GpuPlace("GPU0", "0-7", 0), topo.GpuPlace("GPU1", "", 1))
-    assert got.nics == ("mlx5_2",)
-    assert (got.links["GPU0", "GPU1"], got.links["mlx5_2", "GPU1"]) == ("NV12", "SYS")
 
 
 def test_amd_monitor_is_read_by_name() -> None:

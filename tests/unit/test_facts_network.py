@@ -141,12 +141,3 @@ def test_ipoib_gets_its_ports_rate() -> None:
     ports = infiniband.ports_from_tree(ib_tree(ib__mlx5_0__netdev__ib0="."))
     nics = (Nic("ib0", "infiniband", True), Nic("eth0", "ethernet", True, speed_mbps=1000))
     assert [n.speed_mbps for n in infiniband.with_port_speed(nics, ports)] == [200000, 1000]
-
-
-def test_ibstat_states_are_sysfs_states() -> None:
-    """`Initializing` is INIT; what has no state is unknown."""
-    text = "CA 'mlx5_0'\n\tPort 1:\n\t\tState: Initializing\n\t\tRate: 100\n\tPort 2:\n\t\tLink layer: Ethernet\n"
-    assert infiniband.parse_ibstat(text).ports == (
-        IbPort("mlx5_0", 1, "INIT", None, 100.0),
-        IbPort("mlx5_0", 2, None, "Ethernet", None),
-    )

@@ -10,15 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distui.errors import HostCommandError
-from distui.facts import amd, engine, exits, frame, gpu, gpu_list, infiniband, network, probe, system, topo
+from distui.facts import amd, engine, frame, gpu, gpu_list, infiniband, network, probe, system
 from distui.facts.values import Reply, integer, load_json, number, tree
 from distui.spec.inventory import Host
 
 WORDS = [
     "index", "uuid", "pid", "gpu", "[N/A]", "GPU is lost", "GPU 0: x (UUID: y)", "  MIG 1g Device  0:", ", ", "\t",
-    "GPU 00000000:01:00.0", " : ", "Attached GPUs", "{", "[", "}", "]", '"', ":", "CA 'mlx5_0'", "\tPort 1:", "State",
-    "Infiniband device 'a' port 1 status:", "x/ports/1/state", "LISTEN 0 1 :", "0A", "path /", "card0", "gpu_data",
-    "<nvidia_smi_log>", "<gpu id=", "</gpu>", "99999999999999999999999999", "\x1b[4mGPU0", "NIC0: ", "\x00", "-1",
+    "GPU 00000000:01:00.0", " : ", "{", "[", "}", "]", '"', ":", "x/ports/1/state", "LISTEN 0 1 :", "0A", "path /",
+    "card0", "gpu_data", "99999999999999999999999999", "\x1b[4mGPU0", "\x00", "-1",
     "\\ud800", "\\uDCFF", "\\\\ud800", "/32 host LOCAL", "|-- 10.0.0.1", "fe80::1", "default", "dev", "\n", "\n", "\n",
 ]  # fmt: skip
 TEXT = st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=8)), max_size=30).map("".join)
@@ -46,9 +45,6 @@ READERS: list[Callable[[str], object]] = [
     lambda text: gpu.classify(text, 255),
     lambda text: gpu.nvidia(Reply(text, 15), listed=gpu_list.parse_list(text)),
     gpu_list.parse_list,
-    gpu_list.parse_q,
-    gpu_list.parse_xml,
-    topo.parse_topology,
     amd.parse_monitor,
     amd.parse_static,
     amd.parse_rocm,
@@ -56,15 +52,10 @@ READERS: list[Callable[[str], object]] = [
     network.default_nic,
     lambda text: network.nics_from_sys(tree(text), text, text, text),
     lambda text: infiniband.ports_from_tree(tree(text)),
-    infiniband.parse_ibstat,
-    infiniband.parse_ibstatus,
     engine.read_info,
-    engine.version_key,
-    engine.conflicting_container,
     lambda text: engine.classify(text, 1),
     lambda text: engine.read_engine("docker", ("docker",), Reply(text, 0), Reply(text, 0)),
     lambda text: engine.read_engine("podman", ("podman",), Reply(text, 1), Reply(text, None)),
-    lambda text: engine.info_trouble(text, 0),
     system.disks,
     system.listening_ports,
     system.container_of,
@@ -92,8 +83,6 @@ def test_readers_take_json_of_any_shape(value: object) -> None:
     text = json.dumps(value)
     for reader in READERS:
         reader(text)
-    if isinstance(value, dict):
-        exits.exit_in_words(value)
 
 
 PARTS = ["system", "sys_net", "ip_addr", "ip_route", "nvidia_query", "nvidia_apps", "nvidia_list", "amd_static",
@@ -122,8 +111,7 @@ def test_bytes_without_a_frame_are_rubbish(noise: bytes) -> None:
 
 
 def test_hostile_sizes_are_harmless() -> None:
-    """Deep JSON, huge numbers, a megabyte of half-open elements."""
+    """Deep JSON, huge numbers, a long table."""
     assert load_json("[" * 200_000) is None
     assert number("9" * 5000) is None
-    assert gpu_list.parse_xml("<nvidia_smi_log>" + "<gpu id=" * 100_000).gpus == ()
     assert gpu.parse_query("uuid, index\n" + "a, b\n" * 50_000) == ()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from distui.facts import amd, engine, exits, gpu, gpu_list, infiniband, network, topo
+from distui.facts import amd, engine, gpu, gpu_list, infiniband, network
 from distui.facts.values import Reply, tree
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "fixtures"
@@ -57,32 +57,6 @@ def gpu_listing(text: str, want: dict[str, Any]) -> None:
         assert [item.name for item in listed] == want["gpus"]
 
 
-def full_query(text: str, want: dict[str, Any]) -> None:
-    got = gpu_list.parse_q(text)
-    assert (got.attached, got.complete) == (want["attached"], want["complete"])
-    assert [g.name for g in got.gpus] == ["NVIDIA H100 80GB HBM3"]
-    assert got.gpus[0].driver == "535.183.01"
-
-
-def gpu_xml(text: str, want: dict[str, Any]) -> None:
-    read = gpu_list.parse_xml(text)
-    assert read.problem is None
-    (wanted,) = want.get("gpus", [want])
-    (got,) = read.gpus
-    for key, value in wanted.items():
-        assert getattr(got, key) == value, key
-
-
-def topology(text: str, want: dict[str, Any]) -> None:
-    got = topo.parse_topology(text)
-    assert len(got.gpus) == want["gpus"]
-    assert [g.cpus for g in got.gpus] == want["cpus"]
-    assert [g.numa for g in got.gpus] == want["numa"]
-    assert list(got.nics) == want["nics"]
-    for nic in got.nics:
-        assert got.links["GPU0", nic] == "NODE"
-
-
 def amd_monitor(text: str, want: dict[str, Any]) -> None:
     (sample,) = amd.parse_monitor(text)
     assert (sample.util_pct, sample.vram_used_mb) == (want["util_pct"], want["vram_used_mb"])
@@ -106,14 +80,10 @@ def rocm(text: str, want: dict[str, Any]) -> None:
 def engine_error(text: str, want: dict[str, Any]) -> None:
     trouble = engine.classify(text, want["rc"])
     assert trouble.code == want["cls"]
-    holder = "94b6de4eb45aab6aa1e57921463370eab1bc2d62bc63aa2bebc11af7e9cee1a9"
-    assert engine.conflicting_container(text) == (holder if want["cls"] == "name_conflict" else None)
 
 
 def info_down(text: str, want: dict[str, Any]) -> None:
     assert engine.read_info(text) == {}
-    trouble = engine.info_trouble(text, want["rc"])
-    assert trouble is not None and trouble.code == want["cls"]
     read = engine.read_engine("docker", ("docker",), Reply('{"Server":null}', 1), Reply(text, 1))
     assert (read.nvidia_runtime, read.server) == (None, None)
 
@@ -132,37 +102,6 @@ def version(text: str, want: dict[str, Any]) -> None:
     read = engine.read_engine("docker", ("docker",), Reply(text, want["rc"]), Reply("", want["rc"]))
     assert read.client == "28.2.2"
     assert (read.problem.code if read.problem else None) == ("daemon_down" if down else None)
-    if not down:
-        assert engine.version_key(read.server) == (20, 10, 24)
-
-
-def states(text: str, want: dict[str, Any]) -> None:
-    read = {item["name"]: exits.exit_in_words(item["State"]).cls for item in map(json.loads, text.splitlines())}
-    assert read == want
-
-
-def ibstat(text: str, want: dict[str, Any]) -> None:
-    read = infiniband.parse_ibstat(text)
-    assert len(read.ports) == want["cas"]
-    assert {p.link_layer for p in read.ports} == {want["link_layer"]}
-    if "rate" in want:
-        assert {p.rate_gbps for p in read.ports} == {want["rate"]}
-        assert [t.message for t in read.unreadable] == ["mlx5_8: No such file or directory"]
-    else:
-        assert sorted(p.hca for p in read.ports if p.active and p.rate_gbps == 400) == want["active_400"]
-        assert sorted(p.hca for p in read.ports if p.state == "DOWN") == want["down"]
-
-
-def ibstatus(text: str, want: dict[str, Any]) -> None:
-    ports = infiniband.parse_ibstatus(text).ports
-    if "ports" in want:
-        # The recording also has mlx5_an0, an Ethernet port, which is not among the ports expected.
-        found = [p for p in ports if p.link_layer == want["link_layer"]]
-        assert len(found) == want["ports"]
-        assert {(p.rate_gbps, p.state) for p in found} == {(want["rate_gbps"], "ACTIVE")}
-    else:
-        assert [p.hca for p in ports if p.link_layer == "Ethernet"] == want["eth"]
-        assert [p.hca for p in ports if p.link_layer == "InfiniBand"] == want["ib"]
 
 
 def no_infiniband(text: str, want: dict[str, Any]) -> None:
@@ -195,9 +134,6 @@ CHECKS: dict[str, Check] = {
     "nvidia-smi/err_": gpu_error,
     "nvidia-smi/compute_apps_": gpu_processes,
     "nvidia-smi/list_": gpu_listing,
-    "nvidia-smi/q_": full_query,
-    "nvidia-smi/xml_": gpu_xml,
-    "topo/": topology,
     "amd/amd_smi_monitor_": amd_monitor,
     "amd/amd_smi_static_": amd_static,
     "amd/rocm_smi_": rocm,
@@ -206,14 +142,17 @@ CHECKS: dict[str, Check] = {
     "docker/info_down": info_down,
     "docker/info_": info_up,
     "docker/version_": version,
-    "docker/inspect_states": states,
-    "infiniband/ibstat_": ibstat,
-    "infiniband/ibstatus_": ibstatus,
     "infiniband/ls_": no_infiniband,
     "infiniband/sysfs_dgx": hca_to_netdev,
     "ip/ip_j_addr_": ip_addr,
     "ip/ip_j_link_": ip_link,
 }
+
+
+NOT_ASKED = (
+    "nvidia-smi/q_", "nvidia-smi/xml_", "topo/", "docker/inspect_states", "infiniband/ibstat_", "infiniband/ibstatus_"
+)  # fmt: skip
+"""Recordings of commands that no host is asked."""
 
 
 def check_for(name: str) -> Check | None:
@@ -245,7 +184,7 @@ TABLE_ONLY: dict[str, Callable[[str], None]] = {
 
 if EXPECTED:
 
-    @pytest.mark.parametrize("name", sorted(EXPECTED))
+    @pytest.mark.parametrize("name", sorted(n for n in EXPECTED if not n.startswith(NOT_ASKED)))
     def test_recorded_output_parses_as_expected(name: str) -> None:
         """The parse of each recording has every value that expected.json names."""
         check = check_for(name)
