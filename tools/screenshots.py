@@ -179,9 +179,9 @@ async def _session(look: _Look) -> AsyncIterator[_Camera]:
     from distui.tui.app import DistuiApp
 
     environ = dict(os.environ)
-    told = Settings(environ, Path.cwd(), config.load({}, environ, Path.cwd(), None))
-    found = wiring.inventory(told)
-    async with CliDesk(told, found, found.chosen(wiring.picks(found, told))) as desk:
+    settings = Settings(environ, Path.cwd(), config.load({}, environ, Path.cwd(), None))
+    found = wiring.inventory(settings)
+    async with CliDesk(settings, found, found.chosen(wiring.picks(found, settings))) as desk:
         app = DistuiApp(desk, theme=look.theme, ascii=look.ascii)
         async with app.run_test(size=look.size) as pilot:
             yield _Camera(app, pilot, look)

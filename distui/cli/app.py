@@ -138,11 +138,12 @@ def _bare(ctx: click.Context) -> int:
         return 0
     refuse_output(ctx)
     from distui.cli import console as consoles
-    from distui.cli import opening, settings, wiring
+    from distui.cli import opening, wiring
+    from distui.cli.settings import settings_of
 
-    told = settings.of(ctx)
-    if opening.wanted(told) and (told.hosts or told.hostfile or wiring.inventory_path(told)):
-        return opening.open_views(told, consoles.of(told))
+    settings = settings_of(ctx)
+    if opening.wanted(settings) and (settings.hosts or settings.hostfile or wiring.inventory_path(settings)):
+        return opening.open_views(settings, consoles.of(settings))
     click.echo(ctx.get_help())
     return 0 if opening.on_terminal() else 2
 

@@ -54,7 +54,7 @@ class Live:
 
 
 async def take_up(
-    told: Settings, connector: Connector, place: runs.Place, asked: Asked | None = None, plan: RunPlan | None = None
+    settings: Settings, connector: Connector, place: runs.Place, asked: Asked | None = None, plan: RunPlan | None = None
 ) -> Live:
     """Find the run on its hosts, unless they were `asked` just now. Raises NotFound or ContactLost.
 
@@ -64,13 +64,13 @@ async def take_up(
     from distui.facts.probe import probe_all
     from distui.runs.control.adopt import plan_of
 
-    found, unreachable = asked or await runs.find(told, connector, place)
+    found, unreachable = asked or await runs.find(settings, connector, place)
     plan = (plan or open_here(place.stored, unreachable)) if found is None else None
     if plan is None:
-        found = runs.there(told, place, found, unreachable)
+        found = runs.there(settings, place, found, unreachable)
         plan = plan_of(found, place.stored, place.hosts)
     up = [h for h in place.hosts if h.name in plan.hosts and h.name not in unreachable]
-    results = await probe_all(connector, up, parallel=told["parallel"])
+    results = await probe_all(connector, up, parallel=settings["parallel"])
     facts = {name: r for name, r in results.items() if isinstance(r, HostFacts)}
     return Live(found, plan, unreachable, facts)
 
@@ -92,7 +92,7 @@ def open_here(stored: StoredRun | None, unreachable: Collection[str]) -> RunPlan
 
 
 def adopt(
-    told: Settings, connector: Connector, place: runs.Place, live: Live, *, keep: bool | None = None
+    settings: Settings, connector: Connector, place: runs.Place, live: Live, *, keep: bool | None = None
 ) -> RunController:
     """A controller that follows the run from now on, writing into this machine's folder of it.
 
@@ -104,31 +104,31 @@ def adopt(
 
     words = f"to take up {place.run}, which nobody follows here,"
     only_look = f"`distui logs -f {place.run}` prints its lines, `distui --readonly wait {place.run}` its end"
-    told.refuse_readonly(words, only_look)
-    stored = _folder(told, place, live)
+    settings.refuse_readonly(words, only_look)
+    stored = _folder(settings, place, live)
     silent = {name: trouble for name, trouble in live.unreachable.items() if trouble.code == "command_timeout"}
     return RunController(
         live.plan,
         connector=connector,
         stored=stored,
         facts=live.facts,
-        secrets={name: told.environ[name] for name in live.plan.secret_names if name in told.environ},
+        secrets={name: settings.environ[name] for name in live.plan.secret_names if name in settings.environ},
         adopted=True,
         keep=keep,
         began=_began(stored, live),
-        limits=wiring.limits(told, adopted=True),
+        limits=wiring.limits(settings, adopted=True),
         stopped_as=owner(),
         found=frozenset(task.labels.task for task in live.found.tasks) if live.found is not None else frozenset(),
         silent=silent,
     )
 
 
-def reader_of(told: Settings, place: runs.Place) -> StoredReader:
+def reader_of(settings: Settings, place: runs.Place) -> StoredReader:
     """Reads on from where the run's files here are now, if there are any yet."""
     from distui.runs.control.beside import StoredReader
     from distui.runs.store.runs import StoredRun
 
-    return StoredReader(place.stored or StoredRun(wiring.store(told).root / place.run))
+    return StoredReader(place.stored or StoredRun(wiring.store(settings).root / place.run))
 
 
 def owned_plan(stored: StoredRun | None) -> RunPlan | None:
@@ -138,7 +138,7 @@ def owned_plan(stored: StoredRun | None) -> RunPlan | None:
     return stored_plan(stored) if stored is not None and stored.is_followed else None
 
 
-def beside(told: Settings, place: runs.Place, plan: RunPlan, reader: StoredReader, connect: Connect) -> Beside:
+def beside(settings: Settings, place: runs.Place, plan: RunPlan, reader: StoredReader, connect: Connect) -> Beside:
     """The run as its owner on this machine writes it down; taken over when that one leaves, but for `--readonly`."""
     from distui.cli.beside import Beside
     from distui.runs.store.masking import Mask
@@ -147,12 +147,12 @@ def beside(told: Settings, place: runs.Place, plan: RunPlan, reader: StoredReade
     async def own() -> AsyncIterator[RunController]:
         here = runs.Place(place.run, reader.stored, place.hosts)
         async with connect(place.hosts) as connector:
-            live = await take_up(told, connector, here, await runs.find_again(told, connector, here))
-            async with adopt(told, connector, here, live) as controller:
+            live = await take_up(settings, connector, here, await runs.find_again(settings, connector, here))
+            async with adopt(settings, connector, here, live) as controller:
                 yield controller
 
-    may_own = None if told["readonly"] else own
-    return Beside(plan, may_own, reader=reader, mask=Mask.of(plan.secret_names, told.environ))
+    may_own = None if settings["readonly"] else own
+    return Beside(plan, may_own, reader=reader, mask=Mask.of(plan.secret_names, settings.environ))
 
 
 def _began(stored: StoredRun, live: Live) -> float | None:
@@ -172,14 +172,14 @@ def _began(stored: StoredRun, live: Live) -> float | None:
     return min(starts, default=None)
 
 
-def _folder(told: Settings, place: runs.Place, live: Live) -> StoredRun:
+def _folder(settings: Settings, place: runs.Place, live: Live) -> StoredRun:
     """The run's folder here, with its plan and how its hosts are reached; another launch's is kept apart.
 
     Raises CheckFailed for a full disk.
     """
     from distui.runs.report.older import launch_of, set_aside
 
-    store = wiring.store(told)
+    store = wiring.store(settings)
     try:
         set_aside(store, live.plan.run_id, launch_of(live.plan))
         return _made(store.adopt(live.plan.run_id), place, live)

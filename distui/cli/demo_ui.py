@@ -40,14 +40,14 @@ for step in range(1, steps + 1):
 """Needs only Python, so that every screen can be tried where torch is not."""
 
 
-async def open_demo(told: Settings, count: int, *, docker: bool, image: str, epochs: int) -> int:
+async def open_demo(settings: Settings, count: int, *, docker: bool, image: str, epochs: int) -> int:
     """The app over hosts that live as long as it does; its runs are recorded in a folder that goes with them."""
     from distui.cli.desk import CliDesk
     from distui.remote.demo import DemoHosts
 
     with TemporaryDirectory(prefix="distui-demo-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        own = replace(told, environ={**told.environ, "XDG_STATE_HOME": str(folder / "state")})
+        own = replace(settings, environ={**settings.environ, "XDG_STATE_HOME": str(folder / "state")})
         async with DemoHosts(count, root=folder) as demo:
             found = demo_inventory(demo, docker=docker)
 

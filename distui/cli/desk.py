@@ -52,7 +52,7 @@ class CliDesk(HostDesk, RunDesk):
 
     def __init__(
         self,
-        told: Settings,
+        settings: Settings,
         inventory: Inventory,
         hosts: Sequence[Host],
         *,
@@ -63,15 +63,15 @@ class CliDesk(HostDesk, RunDesk):
         login: Login | None = None,
         say: Callable[[str], None] = lambda words: None,
     ) -> None:
-        self.told = told
+        self.settings = settings
         self.inventory = inventory
         self.hosts = tuple(hosts)
         self.groups: Mapping[str, tuple[str, ...]] = _groups(inventory, [host.name for host in hosts])
         self.title = title or inventory.path or "hosts from -H"
         self.owner = owner()
-        self.readonly = bool(told["readonly"])
-        self.history: Path | None = told.paths.state / "commands"
-        self._connect: Connect = connect or (lambda hosts: wiring.connected(told, hosts))
+        self.readonly = bool(settings["readonly"])
+        self.history: Path | None = settings.paths.state / "commands"
+        self._connect: Connect = connect or (lambda hosts: wiring.connected(settings, hosts))
         self._more_jobs = tuple(more_jobs)
         self.login = login or ssh_login
         self._facts: dict[str, ProbeResult] = {}
@@ -81,7 +81,7 @@ class CliDesk(HostDesk, RunDesk):
         self._stack = AsyncExitStack()
         self._previewed: PlannedRun | None = None
         """What was planned last: the text may change before that plan is launched."""
-        self._code = code_reader(told)
+        self._code = code_reader(settings)
         self._reruns: dict[str, FollowedRun] = {}
         self._connector: Connector | None = None
         self._connecting = asyncio.Lock()
@@ -108,7 +108,7 @@ class CliDesk(HostDesk, RunDesk):
             on_result(result.host, result)
 
         hosts = [host for host in self.hosts if host.name in names]
-        await probe_all(await self.connector(), hosts, parallel=self.told["parallel"], on_result=answered)
+        await probe_all(await self.connector(), hosts, parallel=self.settings["parallel"], on_result=answered)
 
     async def connector(self) -> Connector:
         """The connections to the inventory's hosts. Made at the first use: ssh is dear to import, and the first
@@ -170,7 +170,7 @@ class CliDesk(HostDesk, RunDesk):
         """See tui.desk."""
         from distui.runs.launch.preflight import preflight
 
-        found = await preflight(await self.connector(), plan, self.hosts, parallel=self.told["parallel"])
+        found = await preflight(await self.connector(), plan, self.hosts, parallel=self.settings["parallel"])
         self._facts.update(found.results)
         return found
 
@@ -188,11 +188,11 @@ class CliDesk(HostDesk, RunDesk):
 
     def jobs(self) -> tuple[JobFile, ...]:
         """See tui.desk."""
-        return (*self._more_jobs, *job_files(self.told))
+        return (*self._more_jobs, *job_files(self.settings))
 
     def draft(self, text: str, path: str, name: str | None = None) -> Draft:
         """See tui.desk."""
-        return read_draft(text, path, self.told.environ, name)
+        return read_draft(text, path, self.settings.environ, name)
 
     def preview(self, job: Job, picks: Sequence[HostPick], *, run_id: str) -> RunPlan | NoPlan:
         """See tui.desk."""
@@ -204,7 +204,7 @@ class CliDesk(HostDesk, RunDesk):
         planner = RunPlanner(request, self._read_sources(job))
         made = planner.plan(dict(self._facts))
         if isinstance(made, RunPlan):
-            planned = planner.planned(made, self._facts, self.connector, self.told["parallel"])
+            planned = planner.planned(made, self._facts, self.connector, self.settings["parallel"])
             self._previewed = planned
         return made
 
@@ -212,8 +212,8 @@ class CliDesk(HostDesk, RunDesk):
         from distui.cluster.permit import permit
         from distui.cluster.planning import Sources
 
-        permit(self.told.cluster, job)
-        return Sources.read(self._code, job, code_token(job, self.told.environ)[1], typing=True)
+        permit(self.settings.cluster, job)
+        return Sources.read(self._code, job, code_token(job, self.settings.environ)[1], typing=True)
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
         """See tui.desk."""
@@ -223,8 +223,8 @@ class CliDesk(HostDesk, RunDesk):
             return choose_hosts(self.inventory, tuple(marked))
         if job.hosts is not None:
             return hosts_of_job(self.inventory, job.hosts)
-        if self.told.hosts or self.told.labels:
-            return choose_hosts(self.inventory, self.told.hosts, self.told.labels)
+        if self.settings.hosts or self.settings.labels:
+            return choose_hosts(self.inventory, self.settings.hosts, self.settings.labels)
         raise UsageError(f"job {job.name} names no hosts", hint="mark hosts in view 1, or set hosts: in the job")
 
     def run_name(self, job: str) -> str:
@@ -242,7 +242,7 @@ class CliDesk(HostDesk, RunDesk):
     async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False) -> LiveRun:
         """See tui.desk."""
         planned = await asyncio.to_thread(self._as_previewed, job, plan)
-        _, secrets = job_secrets(job, self.told.environ)
+        _, secrets = job_secrets(job, self.settings.environ)
         request = replace(planned.request, job=job, secrets=secrets)
         live = await self.start(replace(planned, request=request), force=force)
         if rerun_of:
@@ -272,10 +272,10 @@ class CliDesk(HostDesk, RunDesk):
         """Start a plan. Raises UsageError when its name is taken here, CheckFailed when it can't be recorded."""
         from distui.cluster.starting import controller_of, record
 
-        stored = record(wiring.store(self.told), planned)
+        stored = record(wiring.store(self.settings), planned)
 
         def make(connector: Connector) -> RunController:
-            limits = wiring.limits(self.told)
+            limits = wiring.limits(self.settings)
             return controller_of(connector, stored, planned, preflight=preflight, force=force, limits=limits)
 
         return await self._keeper.keep(self._connect(planned.request.hosts), make)

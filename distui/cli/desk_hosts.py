@@ -36,7 +36,7 @@ def ssh_login(host: Host, command: tuple[str, ...] = ()) -> tuple[str, ...]:
 class HostDesk(ABC):
     """What needs a session on one host; `CliDesk` knows the hosts and has the connections."""
 
-    told: Settings
+    settings: Settings
     hosts: tuple[Host, ...]
     login: Login
 
@@ -68,7 +68,7 @@ class HostDesk(ABC):
         from distui.runs.store.masking import Mask, MaskedStream
 
         names = container.task.secrets if container.task is not None else ()
-        hidden = MaskedStream(Mask.of(names, self.told.environ))
+        hidden = MaskedStream(Mask.of(names, self.settings.environ))
         async with self._session(container.host) as session:
             stream = follow_log(session, log_argv(self._host(container.host), container))
             async with contextlib.aclosing(stream):

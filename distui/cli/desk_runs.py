@@ -44,7 +44,7 @@ Connect = Callable[[Sequence["Host"]], AbstractAsyncContextManager["Connector"]]
 class RunDesk(ABC):
     """What needs the records here, the hosts, or a run that is followed; `CliDesk` has them."""
 
-    told: Settings
+    settings: Settings
     hosts: tuple[Host, ...]
     owner: str
     _keeper: Keeper
@@ -60,7 +60,7 @@ class RunDesk(ABC):
         """See tui.desk."""
         from distui.runs.launch.job_record import recorded_job
 
-        stored = wiring.store(self.told).get(run)
+        stored = wiring.store(self.settings).get(run)
         return recorded_job(stored) if stored is not None else None
 
     async def attach(self, run: str) -> LiveRun:
@@ -76,37 +76,37 @@ class RunDesk(ABC):
         try:
             return await work(place)
         except listing.NameTaken as exc:
-            again = listing.renamed(self.told, lambda words: None, place, exc)
+            again = listing.renamed(self.settings, lambda words: None, place, exc)
             hosts = {host.name: host for host in (*again.hosts, *self.hosts)}
             return await work(replace(again, hosts=tuple(hosts.values())))
 
     async def attach_at(self, place: listing.Place) -> LiveRun:
         """Follow the run that is there. Raises NameTaken where what is recorded here is older than what lives."""
-        reader = attaching.reader_of(self.told, place)
+        reader = attaching.reader_of(self.settings, place)
         if place.stored is not None and history.stored_row(place.stored).over:
             async with self._connect(place.hosts) as connector:
-                await listing.find(self.told, connector, place)
+                await listing.find(self.settings, connector, place)
             return self.replay(place.run)
         plan = attaching.owned_plan(place.stored)
         if plan is None:
             if place.stored is not None:
                 await listing.not_followed(place.stored)
             async with self._connect(place.hosts) as connector:
-                asked = await listing.find(self.told, connector, place)
+                asked = await listing.find(self.settings, connector, place)
                 self.looked = place, asked
-                live = await attaching.take_up(self.told, connector, place, asked)
+                live = await attaching.take_up(self.settings, connector, place, asked)
             plan = live.plan
             with contextlib.suppress(AlreadyFollowed):
                 return await self._keeper.keep(
-                    self._connect(place.hosts), lambda connector: attaching.adopt(self.told, connector, place, live)
+                    self._connect(place.hosts), lambda connector: attaching.adopt(self.settings, connector, place, live)
                 )
-        other = attaching.beside(self.told, place, plan, reader, self._connect)
+        other = attaching.beside(self.settings, place, plan, reader, self._connect)
         return await self._keeper.keep(contextlib.nullcontext(), lambda _: other)
 
     def _locate(self, run: str) -> listing.Place:
         """Where a run may be: its recorded hosts, else all hosts of this desk."""
         listing.check_name(run)
-        stored = wiring.store(self.told).get(run)
+        stored = wiring.store(self.settings).get(run)
         hosts = saved_hosts(stored) if stored is not None else ()
         return listing.Place(run, stored, hosts or self.hosts)
 
@@ -115,8 +115,10 @@ class RunDesk(ABC):
         followed = self._keeper.runs.get(run)
         if followed is not None:
             return followed
-        stored = wiring.store(self.told).need(run)
-        return RecordedRun(recorded_plan(self.told, run), stored, Mask.of(stored_secrets(stored), self.told.environ))
+        stored = wiring.store(self.settings).need(run)
+        return RecordedRun(
+            recorded_plan(self.settings, run), stored, Mask.of(stored_secrets(stored), self.settings.environ)
+        )
 
     @property
     def following(self) -> Mapping[str, FollowedRun]:
@@ -132,7 +134,7 @@ class RunDesk(ABC):
         return tuple(self._as_followed(row) for row in history.joined(found, recorded)), found
 
     def _recorded(self) -> list[RunRow]:
-        stored = wiring.store(self.told).all()
+        stored = wiring.store(self.settings).all()
         return [replace(history.stored_row(one), size=_files(one.path)[1]) for one in stored]
 
     def _as_followed(self, row: RunRow) -> RunRow:
@@ -150,7 +152,7 @@ class RunDesk(ABC):
         from distui.runs.control.adopt import stop_found
 
         async with self._connect(place.hosts) as connector:
-            live = await attaching.take_up(self.told, connector, place)
+            live = await attaching.take_up(self.settings, connector, place)
             if place.stored is not None and place.stored.is_followed:
                 unasked = _ask(place.stored, grace, runs=live.runs)
                 seconds = live.plan.stop_grace if grace is None else grace
@@ -163,7 +165,7 @@ class RunDesk(ABC):
         """Nobody follows it: follow it here, so that its logs are read to the end before it is removed."""
         followed = await self._keeper.keep(
             self._connect(place.hosts),
-            lambda connector: attaching.adopt(self.told, connector, place, live, keep=False),
+            lambda connector: attaching.adopt(self.settings, connector, place, live, keep=False),
         )
         followed.request_stop("user", grace=grace)
         async for _ in followed.batches():
@@ -199,11 +201,11 @@ class RunDesk(ABC):
         if run in self._keeper.living or (place.stored is not None and place.stored.is_followed):
             raise UsageError(f"run {run} is followed on this machine", hint="stop it first")
         async with self._connect(place.hosts) as connector:
-            found, unreachable = await listing.find(self.told, connector, place)
+            found, unreachable = await listing.find(self.settings, connector, place)
             if found is not None:
                 if found.state in ("running", "partial"):
                     raise UsageError(f"run {run} still runs", hint="stop it first")
-                live = await attaching.take_up(self.told, connector, place, (found, unreachable))
+                live = await attaching.take_up(self.settings, connector, place, (found, unreachable))
                 report = await stop_found(connector, live.found, live.plan, who=self.owner, grace=0, remove=True)
                 left = [*report.leftovers, *(f"{host}: {text}" for host, text in report.errors.items())]
                 if left:
@@ -219,7 +221,7 @@ class RunDesk(ABC):
                 f"not reached: {', '.join(unreachable)}; nothing was deleted here", hint="try again when they are back"
             )
         if place.stored is not None:
-            await asyncio.to_thread(wiring.store(self.told).remove, run)
+            await asyncio.to_thread(wiring.store(self.settings).remove, run)
         self._keeper.runs.pop(run, None)
 
 

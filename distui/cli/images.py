@@ -47,7 +47,7 @@ class Wanted:
 
 
 def read_wanted(
-    told: Settings,
+    settings: Settings,
     inventory: Inventory,
     what: str,
     sets: Sequence[str],
@@ -63,16 +63,16 @@ def read_wanted(
     from distui.runs.images.local_engine import LOCAL
     from distui.spec.choose import choose_hosts, hosts_of_job
 
-    job = _job(told, what)
-    image = _checked(what) if job is None else _image_of(told, job)
+    job = _job(settings, what)
+    image = _checked(what) if job is None else _image_of(settings, job)
     if image is None:
         raise UsageError(f"job {job.name if job else what} names no image: its ranks are processes")
     if sent and "@" in image:
         raise UsageError(
             f"{image} is named by its digest, which only a registry gives", hint="give the image a tag, and push that"
         )
-    own = job.hosts if job is not None and not (told.hosts or told.labels or told.hostfile) else None
-    around = hosts_of_job(inventory, own) if own is not None else wiring.picks(inventory, told)
+    own = job.hosts if job is not None and not (settings.hosts or settings.labels or settings.hostfile) else None
+    around = hosts_of_job(inventory, own) if own is not None else wiring.picks(inventory, settings)
     targets = choose_hosts(inventory, sets) if sets else around
     hosts = _with_engine(inventory.chosen(targets))
     if not hosts:
@@ -89,11 +89,11 @@ def _with_engine(hosts: Sequence[Host]) -> tuple[Host, ...]:
     return tuple(h for h in hosts if h.engine != "process")
 
 
-def _image_of(told: Settings, job: Job) -> str | None:
+def _image_of(settings: Settings, job: Job) -> str | None:
     from distui.cli.permit import permit
     from distui.runs.images.context import image_of
 
-    permit(told, job)
+    permit(settings, job)
     return image_of(job)
 
 
@@ -108,16 +108,16 @@ def _checked(image: str) -> str:
     return image
 
 
-def _job(told: Settings, what: str) -> Job | None:
+def _job(settings: Settings, what: str) -> Job | None:
     """The job that `what` names; None when it is no file, and so the name of an image."""
     from distui.cli.order import job_path
     from distui.spec.read_job import load_job
 
-    path = job_path(told, what)
-    file = told.cwd / path.partition("#")[0]
+    path = job_path(settings, what)
+    file = settings.cwd / path.partition("#")[0]
     if path == what and not file.is_file() and not what.endswith((".yaml", ".yml")):
         return None
-    return load_job(path, environ=told.environ)
+    return load_job(path, environ=settings.environ)
 
 
 def _local_engine(source: str | None) -> tuple[str, ...]:

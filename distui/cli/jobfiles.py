@@ -21,19 +21,19 @@ _LOOKS_LIKE_A_JOB = re.compile(rf"^{_KEY}|\A\s*\{{(.*[{{,])?\s*{_KEY}", re.MULTI
 """A *.yaml of this folder may be anything: only what has a key of jobs is shown there, as YAML or as JSON."""
 
 
-def job_files(told: Settings) -> tuple[JobFile, ...]:
+def job_files(settings: Settings) -> tuple[JobFile, ...]:
     """Every job document of ./*.yaml, ./jobs/ and the config folder's jobs/, with its problems."""
-    return tuple(job for path in job_paths(told) for job in _documents(path, told.environ))
+    return tuple(job for path in job_paths(settings) for job in _documents(path, settings.environ))
 
 
-def job_paths(told: Settings) -> Iterator[Path]:
+def job_paths(settings: Settings) -> Iterator[Path]:
     """Files with jobs: of this folder those that look like one, all of ./jobs and of the user's jobs folder."""
-    for path in sorted(told.cwd.glob("*.y*ml")):
+    for path in sorted(settings.cwd.glob("*.y*ml")):
         if _is_job(path):
-            yield path.relative_to(told.cwd)
-    for folder in (Path("jobs"), told.paths.jobs):
-        for path in filter(Path.is_file, sorted((told.cwd / folder).glob("*.y*ml"))):
-            yield path.relative_to(told.cwd) if path.is_relative_to(told.cwd) else path
+            yield path.relative_to(settings.cwd)
+    for folder in (Path("jobs"), settings.paths.jobs):
+        for path in filter(Path.is_file, sorted((settings.cwd / folder).glob("*.y*ml"))):
+            yield path.relative_to(settings.cwd) if path.is_relative_to(settings.cwd) else path
 
 
 def _is_job(path: Path) -> bool:

@@ -35,15 +35,15 @@ class How:
     exit_first: bool = False
 
 
-def code_reader(told: Settings) -> CodeReader:
+def code_reader(settings: Settings) -> CodeReader:
     """What reads the code of jobs on this machine."""
     from distui.runs.code.source import CodeReader
 
-    return CodeReader(told.paths.cache, told.environ)
+    return CodeReader(settings.paths.cache, settings.environ)
 
 
 async def prepare(
-    connector: Connector, told: Settings, out: Console, request: RunRequest, *, keep: bool = False
+    connector: Connector, settings: Settings, out: Console, request: RunRequest, *, keep: bool = False
 ) -> PlannedRun:
     """See `plan_run`; says that the hosts are asked."""
     from distui.cluster.planning import plan_run
@@ -52,15 +52,15 @@ async def prepare(
     def say(hosts: tuple[Host, ...]) -> None:
         out.say(f"distui: asking {counted(len(hosts), 'host')}: {fold(h.name for h in hosts)}", "dim")
 
-    reader = code_reader(told)
-    return await plan_run(connector, request, reader, parallel=told["parallel"], keep=keep, on_asking=say)
+    reader = code_reader(settings)
+    return await plan_run(connector, request, reader, parallel=settings["parallel"], keep=keep, on_asking=say)
 
 
-async def start(connector: Connector, told: Settings, out: Console, planned: PlannedRun, how: How) -> RunEnded:
+async def start(connector: Connector, settings: Settings, out: Console, planned: PlannedRun, how: How) -> RunEnded:
     """Start the plan and follow it to its end. Raises UsageError when a run of that name is recorded here."""
     from distui.cluster.starting import controller_of, forget_if_never_started, record
 
-    stored = record(wiring.store(told), planned)
+    stored = record(wiring.store(settings), planned)
     controller = controller_of(
         connector,
         stored,
@@ -68,9 +68,9 @@ async def start(connector: Connector, told: Settings, out: Console, planned: Pla
         detach=how.detach,
         preflight=how.preflight,
         force=how.force,
-        limits=wiring.limits(told),
+        limits=wiring.limits(settings),
     )
-    sink = printer(out, told.output, how.view, verbose=told.verbose)
+    sink = printer(out, settings.output, how.view, verbose=settings.verbose)
     ended = await follow(controller, sink, out, leash=True)
     forget_if_never_started(stored, ended)
     return ended
@@ -84,18 +84,18 @@ def exit_code(ended: RunEnded, *, exit_first: bool) -> int:
     return ended.exit
 
 
-async def run(connector: Connector, told: Settings, out: Console, request: RunRequest, how: How) -> int:
+async def run(connector: Connector, settings: Settings, out: Console, request: RunRequest, how: How) -> int:
     """All of it: ask, plan, confirm on a terminal, start, follow."""
     from distui.cli.planview import confirm_plan
 
-    planned = await wiring.within(told.timeout, prepare(connector, told, out, request, keep=how.keep))
+    planned = await wiring.within(settings.timeout, prepare(connector, settings, out, request, keep=how.keep))
     refuse_unknown(how.view.ranks, range(planned.plan.world_size))
-    answer = await confirm_plan(connector, out, told, planned.plan, request.hosts, force=how.force)
+    answer = await confirm_plan(connector, out, settings, planned.plan, request.hosts, force=how.force)
     if answer == "no":
         out.say("distui: not started")
         return ExitCode.INTERRUPTED
-    ended = await start(connector, told, out, planned, replace(how, force=answer == "share"))
-    if how.detach and ended.outcome == "detached" and told.output not in ("json", "ndjson"):
+    ended = await start(connector, settings, out, planned, replace(how, force=answer == "share"))
+    if how.detach and ended.outcome == "detached" and settings.output not in ("json", "ndjson"):
         with out.said_if_lost(f"the run is {planned.plan.run_id}"):
             out.print(planned.plan.run_id)
     return exit_code(ended, exit_first=how.exit_first)

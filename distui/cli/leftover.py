@@ -28,21 +28,22 @@ CLOCKS_SECONDS = 300.0
 """How far the clock of whoever recorded an end may be from ours."""
 
 
-def hidden(told: Settings, launches: Iterable[Launch]) -> tuple[Launch, ...]:
+def hidden(settings: Settings, launches: Iterable[Launch]) -> tuple[Launch, ...]:
     """The same, with values of secrets hidden in how their runs ended: whoever wrote it may not have known them."""
     return tuple(
-        launch if launch.record is None else replace(launch, record=_hidden(told, launch.record)) for launch in launches
+        launch if launch.record is None else replace(launch, record=_hidden(settings, launch.record))
+        for launch in launches
     )
 
 
-def _hidden(told: Settings, record: EndRecord) -> EndRecord:
+def _hidden(settings: Settings, record: EndRecord) -> EndRecord:
     from distui.runs.store.masking import Mask
 
-    mask = Mask.of(record.secrets, told.environ)
+    mask = Mask.of(record.secrets, settings.environ)
     return replace(record, ended=mask.event(record.ended), ranks=tuple(mask.event(rank) for rank in record.ranks))
 
 
-def chosen(told: Settings, place: runs.Place, launches: Iterable[Launch]) -> Launch | None:
+def chosen(settings: Settings, place: runs.Place, launches: Iterable[Launch]) -> Launch | None:
     """The folder that tells how the run ended: of the launch recorded here while that is not over, else of our own."""
     from distui.identity import owner
     from distui.runs.hosts.launches import ended
@@ -51,10 +52,12 @@ def chosen(told: Settings, place: runs.Place, launches: Iterable[Launch]) -> Lau
 
     stored = place.stored
     token = launch_here(stored) if stored is not None and not stored_row(stored).over else ""
-    return ended(hidden(told, launches), token=token, owner=owner())
+    return ended(hidden(settings, launches), token=token, owner=owner())
 
 
-async def look(told: Settings, connector: Connector, place: runs.Place, unreachable: Collection[str]) -> Launch | None:
+async def look(
+    settings: Settings, connector: Connector, place: runs.Place, unreachable: Collection[str]
+) -> Launch | None:
     """A folder that tells how a run without tasks ended; None where what is recorded here tells more."""
     from distui.cli.attaching import open_here
     from distui.runs.hosts.launches import find_launches
@@ -62,7 +65,7 @@ async def look(told: Settings, connector: Connector, place: runs.Place, unreacha
     if open_here(place.stored, unreachable) is not None:
         return None
     up = [host for host in place.hosts if host.name not in unreachable]
-    return chosen(told, place, (await find_launches(connector, up, place.run)).all)
+    return chosen(settings, place, (await find_launches(connector, up, place.run)).all)
 
 
 class Rest:
@@ -73,10 +76,10 @@ class Rest:
         self.left: Launch | None = None
 
     async def look(
-        self, told: Settings, connector: Connector, place: runs.Place, unreachable: Collection[str]
+        self, settings: Settings, connector: Connector, place: runs.Place, unreachable: Collection[str]
     ) -> Launch | None:
         """As the module's; what was seen once is not forgotten when whoever has the run removes it."""
-        self.left = await look(told, connector, place, unreachable) or self.left
+        self.left = await look(settings, connector, place, unreachable) or self.left
         if self.left is not None:
             self._since = self._since or time.monotonic()
         return self.left
@@ -90,20 +93,20 @@ class Rest:
         return time.monotonic() < self._since + REST_SECONDS
 
     async def over(
-        self, told: Settings, connector: Connector, out: Console, place: runs.Place, asked: Asked
+        self, settings: Settings, connector: Connector, out: Console, place: runs.Place, asked: Asked
     ) -> tuple[Asked, Launch | None]:
         """What the hosts say that were `asked`, or that are asked again until another attempt has begun; and what is
         left of a run that has ended.
         """
         said = False
-        while asked[0] is None and await self.look(told, connector, place, asked[1]) is not None:
+        while asked[0] is None and await self.look(settings, connector, place, asked[1]) is not None:
             if not self.goes_on:
                 return asked, self.left
             if not said:
                 out.say(f"distui: an attempt of {place.run} has failed; waiting whether another begins", "dim")
             said = True
             await asyncio.sleep(POLL_SECONDS)
-            asked = await runs.find(told, connector, place)
+            asked = await runs.find(settings, connector, place)
         return asked, None
 
 
@@ -114,14 +117,14 @@ def not_reached(place: runs.Place, left: Launch, unreachable: Collection[str]) -
     return tuple(host for host in unreachable if not known or host in own)
 
 
-async def tell(told: Settings, out: Console, left: Launch, leftovers: tuple[str, ...] = ()) -> RunEnded:
+async def tell(settings: Settings, out: Console, left: Launch, leftovers: tuple[str, ...] = ()) -> RunEnded:
     """Show how the run ended that is only left as a folder."""
     assert left.record is not None
-    return await tell_record(told, out, left.run, left.record, leftovers)
+    return await tell_record(settings, out, left.run, left.record, leftovers)
 
 
 async def tell_record(
-    told: Settings, out: Console, run: str, record: EndRecord, leftovers: tuple[str, ...] = ()
+    settings: Settings, out: Console, run: str, record: EndRecord, leftovers: tuple[str, ...] = ()
 ) -> RunEnded:
     """Show how a run ended, with its ranks and first failure, as whoever follows it to its end is shown it."""
     from distui.cli.printer import LogView, printer
@@ -129,7 +132,7 @@ async def tell_record(
     from distui.runs.lines.text import safe
     from distui.runs.state.reducer import RunState, apply
 
-    record = _hidden(told, record)
+    record = _hidden(settings, record)
     by = f", as recorded by {safe(record.by)[:100]}" if record.by else ""
     out.say(f"distui: {run} has ended: {record.ended.outcome}{by}; its logs are where it was followed")
     end, now = replace(record.ended, log_dir="", leftovers=leftovers), time.time()
@@ -140,14 +143,14 @@ async def tell_record(
     state = apply(RunState(), opened)
     for event in (*said, end):
         state = apply(state, event)
-    sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)
+    sink = printer(out, settings.output, LogView(stdout=False), verbose=settings.verbose)
     await sink.feed(said, state)
     await sink.finish(end, state)
     return end
 
 
 async def clean_up(
-    told: Settings,
+    settings: Settings,
     connector: Connector,
     out: Console,
     place: runs.Place,
@@ -161,4 +164,4 @@ async def clean_up(
     missed = not_reached(place, left, unreachable)
     may = tuple(f"{host}: not reached, may still have something of the run" for host in missed)
     rest = () if whole else (f"not all of it could be removed: `distui stop {place.run}` tries again",)
-    return await tell(told, out, left, (*may, *rest))
+    return await tell(settings, out, left, (*may, *rest))

@@ -27,32 +27,32 @@ def on_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def wanted(told: Settings, *, headless: bool = False) -> bool:
+def wanted(settings: Settings, *, headless: bool = False) -> bool:
     """Whether this call shall open the UI: both ends are a terminal, and nobody asked for something else."""
-    plain = not headless and told.output in ("table", "wide") and not told["no_input"]
+    plain = not headless and settings.output in ("table", "wide") and not settings["no_input"]
     return plain and on_terminal()
 
 
-async def show(told: Settings, desk: CliDesk, start: View | LiveRun = "hosts") -> int:
+async def show(settings: Settings, desk: CliDesk, start: View | LiveRun = "hosts") -> int:
     """The app over an open desk, until it is left."""
     from distui.tui.app import DistuiApp
     from distui.tui.registry import keymap_of
     from distui.tui.run_app import run_app
 
-    keymap = keymap_of(told["keymap"])
-    return await run_app(DistuiApp(desk, start=start, theme=told["theme"], ascii=told["ascii"], keymap=keymap))
+    keymap = keymap_of(settings["keymap"])
+    return await run_app(DistuiApp(desk, start=start, theme=settings["theme"], ascii=settings["ascii"], keymap=keymap))
 
 
-def open_views(told: Settings, out: Console, start: View = "hosts", run: str = "") -> int:
+def open_views(settings: Settings, out: Console, start: View = "hosts", run: str = "") -> int:
     """The app over the inventory; with `run` it opens on that run. Raises UsageError without an inventory."""
     from distui.cli.desk import CliDesk
 
-    found = wiring.inventory(told)
-    desk = CliDesk(told, found, found.chosen(wiring.picks(found, told)), say=out.say)
+    found = wiring.inventory(settings)
+    desk = CliDesk(settings, found, found.chosen(wiring.picks(found, settings)), say=out.say)
 
     async def opened() -> int:
         async with desk:
-            code = await show(told, desk, await desk.attach(run) if run else start)
+            code = await show(settings, desk, await desk.attach(run) if run else start)
             left = tuple(desk.following)
         for name in left:
             out.say(_goes_on(name))
@@ -61,7 +61,7 @@ def open_views(told: Settings, out: Console, start: View = "hosts", run: str = "
     return wiring.run_async(opened())
 
 
-def attach(told: Settings, out: Console, place: Place, *, exit_first: bool) -> int | Looked:
+def attach(settings: Settings, out: Console, place: Place, *, exit_first: bool) -> int | Looked:
     """The app on a run that goes on, or one that has ended; exits as it did when it ended meanwhile.
 
     Where the hosts have nothing of it that the app could show: what they said.
@@ -69,9 +69,9 @@ def attach(told: Settings, out: Console, place: Place, *, exit_first: bool) -> i
     from distui.cli.desk import CliDesk
     from distui.spec.inventory import Inventory
 
-    inventory = wiring.maybe_inventory(told) or Inventory(place.hosts)
-    hosts = inventory.chosen(wiring.picks(inventory, told)) or place.hosts
-    desk = CliDesk(told, inventory, hosts, say=out.say)
+    inventory = wiring.maybe_inventory(settings) or Inventory(place.hosts)
+    hosts = inventory.chosen(wiring.picks(inventory, settings)) or place.hosts
+    desk = CliDesk(settings, inventory, hosts, say=out.say)
 
     async def opened() -> int | Looked:
         async with desk:
@@ -81,7 +81,7 @@ def attach(told: Settings, out: Console, place: Place, *, exit_first: bool) -> i
                 if desk.looked is None or desk.looked[1][0] is not None:
                     raise
                 return desk.looked
-            code = await show(told, desk, live)
+            code = await show(settings, desk, live)
             live = desk.newest(live)
             others = [name for name in desk.following if name != live.plan.run_id]
         return _told(out, live, code, others, exit_first=exit_first)
@@ -89,7 +89,7 @@ def attach(told: Settings, out: Console, place: Place, *, exit_first: bool) -> i
     return wiring.run_async(opened())
 
 
-async def launch(told: Settings, out: Console, request: RunRequest, how: How) -> int:
+async def launch(settings: Settings, out: Console, request: RunRequest, how: How) -> int:
     """Ask, plan, confirm on the terminal, then start and land in the run's view.
 
     Exits as the run did; when it was run again from its view, as the last run that was started so.
@@ -98,17 +98,17 @@ async def launch(told: Settings, out: Console, request: RunRequest, how: How) ->
     from distui.cli.launching import prepare
     from distui.cli.planview import confirm_plan
 
-    desk = CliDesk(told, request.inventory, request.hosts, say=out.say)
+    desk = CliDesk(settings, request.inventory, request.hosts, say=out.say)
     async with desk:
         connector = await desk.connector()
-        planned = await prepare(connector, told, out, request, keep=how.keep)
-        answer = await confirm_plan(connector, out, told, planned.plan, request.hosts, force=how.force)
+        planned = await prepare(connector, settings, out, request, keep=how.keep)
+        answer = await confirm_plan(connector, out, settings, planned.plan, request.hosts, force=how.force)
         if answer == "no":
             out.say("distui: not started")
             return ExitCode.INTERRUPTED
         desk.know(planned.facts)
         live: LiveRun = await desk.start(planned, preflight=how.preflight, force=answer == "share")
-        code = await show(told, desk, live)
+        code = await show(settings, desk, live)
         live = desk.newest(live)
         others = [name for name in desk.following if name != live.plan.run_id]
     return _told(out, live, code, others, exit_first=how.exit_first)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from distui.cli import settings, wiring
+from distui.cli import wiring
 from distui.cli.options import RANKS, RUN, Choice, after_dashes
 from distui.cli.permit import permit
 from distui.cli.settings import Settings
@@ -78,31 +78,31 @@ def with_options(*groups: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
     return decorate
 
 
-def read_order(ctx: click.Context, told: Settings, reference: str | None, flags: Mapping[str, Any]) -> RunRequest:
+def read_order(ctx: click.Context, settings: Settings, reference: str | None, flags: Mapping[str, Any]) -> RunRequest:
     """The order that JOB, `-- WORDS` and the flags give. Raises UsageError or SpecError; contacts nothing."""
     words = after_dashes(ctx)
     secrets_file = _env_files(flags.get("env_file", ()))
-    overrides = _overrides(told, flags, secrets_file, job_file=reference is not None)
-    job = _job(told, reference, words, overrides)
-    permit(told, job, {override.key for override in overrides})
-    job, secrets = job_secrets(job, told.environ, secrets_file)
-    job, token = code_token(job, told.environ, secrets_file)
-    found = wiring.inventory(told)
-    picks = _picks(told, found, job, flags.get("nnodes"))
+    overrides = _overrides(settings, flags, secrets_file, job_file=reference is not None)
+    job = _job(settings, reference, words, overrides)
+    permit(settings, job, {override.key for override in overrides})
+    job, secrets = job_secrets(job, settings.environ, secrets_file)
+    job, token = code_token(job, settings.environ, secrets_file)
+    found = wiring.inventory(settings)
+    picks = _picks(settings, found, job, flags.get("nnodes"))
     name = run_name(job.name) if flags.get("name") is None else flags["name"]
     order = RunRequest(job, found, picks, secrets, name, token)
     _refuse_bad_job(order)
     return order
 
 
-def _job(told: Settings, reference: str | None, words: tuple[str, ...], overrides: Sequence[Override]) -> Job:
+def _job(settings: Settings, reference: str | None, words: tuple[str, ...], overrides: Sequence[Override]) -> Job:
     from distui.spec.read_job import job_from_flags, load_job
 
     if reference is None:
         if not words:
             raise UsageError("what shall run? Give a job file, or a command after --", hint="distui run --help")
-        return job_from_flags(words, overrides=overrides, environ=told.environ)
-    job = load_job(job_path(told, reference), environ=told.environ, overrides=overrides)
+        return job_from_flags(words, overrides=overrides, environ=settings.environ)
+    job = load_job(job_path(settings, reference), environ=settings.environ, overrides=overrides)
     if not words:
         return job
     import shlex
@@ -111,20 +111,20 @@ def _job(told: Settings, reference: str | None, words: tuple[str, ...], override
     return replace(job, command=more)
 
 
-def job_path(told: Settings, reference: str) -> str:
+def job_path(settings: Settings, reference: str) -> str:
     """The file that `reference` names: a path, or a job in ./jobs or the user's jobs folder without `.yaml`."""
     name, mark, which = reference.partition("#")
-    if name == "-" or "/" in name or (told.cwd / name).exists():
+    if name == "-" or "/" in name or (settings.cwd / name).exists():
         return reference
-    for folder in (Path("jobs"), told.paths.jobs):
+    for folder in (Path("jobs"), settings.paths.jobs):
         for candidate in (folder / name, folder / f"{name}.yaml"):
-            if (told.cwd / candidate).is_file():
+            if (settings.cwd / candidate).is_file():
                 return f"{candidate}{mark}{which}"
     return reference
 
 
 def _overrides(
-    told: Settings, flags: Mapping[str, Any], from_file: Mapping[str, str], *, job_file: bool
+    settings: Settings, flags: Mapping[str, Any], from_file: Mapping[str, str], *, job_file: bool
 ) -> list[Override]:
     from distui.spec.overrides import Override, parse_set
 
@@ -139,7 +139,7 @@ def _overrides(
     if from_file:
         found.append(Override("env", dict(from_file), "--env-file"))
     for text in flags.get("env", ()):
-        name, value = _variable(text, told.environ)
+        name, value = _variable(text, settings.environ)
         found.append(Override("env", {name: value}, f"-e {name}"))
     return found
 
@@ -182,15 +182,15 @@ def _env_files(files: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _picks(told: Settings, found: Inventory, job: Job, nnodes: int | None) -> tuple[HostPick, ...]:
+def _picks(settings: Settings, found: Inventory, job: Job, nnodes: int | None) -> tuple[HostPick, ...]:
     """The hosts of the run: -H and -l win over the job's `hosts:`, a hostfile stands for all its hosts."""
     from distui.spec.choose import choose_hosts, hosts_of_job
 
-    if told.hosts or told.labels:
-        chosen = choose_hosts(found, told.hosts, told.labels)
-    elif job.hosts is not None and told.hostfile is None:
+    if settings.hosts or settings.labels:
+        chosen = choose_hosts(found, settings.hosts, settings.labels)
+    elif job.hosts is not None and settings.hostfile is None:
         chosen = hosts_of_job(found, job.hosts)
-    elif told.hostfile is not None:
+    elif settings.hostfile is not None:
         chosen = choose_hosts(found)
     else:
         raise UsageError(f"job {job.name} names no hosts", hint="give -H 'node[01-02]', or set hosts: in the job")
@@ -211,8 +211,3 @@ def _refuse_bad_job(order: RunRequest) -> None:
     if unknown:
         names = ", ".join(unknown)
         raise UsageError(f"the job gives ranks or GPUs to hosts that the inventory does not have: {names}")
-
-
-def told_of(ctx: click.Context) -> Settings:
-    """The settings of the call."""
-    return settings.of(ctx)

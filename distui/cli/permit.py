@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from distui.spec.job import Job
 
 
-def permit(told: Settings, job: Job, typed: Collection[str] = ()) -> None:
+def permit(settings: Settings, job: Job, typed: Collection[str] = ()) -> None:
     """Raise UsageError unless everything the job takes from this machine is its own or allowed.
 
     `typed` are keys that the command line gave: what the person wrote there needs no second word. Where there is a
@@ -21,11 +21,11 @@ def permit(told: Settings, job: Job, typed: Collection[str] = ()) -> None:
     """
     from distui.cluster.permit import asks, consents, not_allowed
 
-    allowed = consents(told.cluster)
-    for one in asks(told.cluster, job, allowed, typed):
+    allowed = consents(settings.cluster)
+    for one in asks(settings.cluster, job, allowed, typed):
         if allowed.has(one):
             continue
-        if told["no_input"] or not sys.stdin.isatty() or not sys.stderr.isatty():
+        if settings["no_input"] or not sys.stdin.isatty() or not sys.stderr.isatty():
             raise not_allowed(job, one)
         if not _yes(f"job {job.name}: {one.words}. Allow it, now and later? [y/N] "):
             raise UsageError(f"job {job.name}: {one.words}, which you did not allow")

@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from distui.spec.inventory import Host
 
 
-def show_plan(out: Console, told: Settings, plan: RunPlan, *, full: bool) -> None:
+def show_plan(out: Console, settings: Settings, plan: RunPlan, *, full: bool) -> None:
     """A plan on stdout: as text, with `full` every variable and command, or as JSON."""
     from distui.plan.render import render_text
     from distui.plan.serialize import to_json
 
-    if told.output in ("json", "ndjson"):
+    if settings.output in ("json", "ndjson"):
         out.json(to_json(plan))
         return
     out.print(render_text(plan, full=full, width=text_width(out)))
 
 
-def show_diff(out: Console, told: Settings, old: RunPlan, new: RunPlan) -> None:
+def show_diff(out: Console, settings: Settings, old: RunPlan, new: RunPlan) -> None:
     """What is different between two plans, on stdout; nothing there when they would run the same."""
     from distui.plan.compare import compare
 
     found = compare(old, new)
-    if told.output in ("json", "ndjson"):
+    if settings.output in ("json", "ndjson"):
         out.json({"schema": "distui/plan-diff/v1", "old": old.run_id, "new": new.run_id, "same": not found,
                   "diff": found.splitlines()})  # fmt: skip
     elif found:
@@ -42,15 +42,15 @@ def show_diff(out: Console, told: Settings, old: RunPlan, new: RunPlan) -> None:
         out.say(f"distui: {new.run_id} would run the same as {old.run_id}")
 
 
-def recorded_plan(told: Settings, run: str) -> RunPlan:
+def recorded_plan(settings: Settings, run: str) -> RunPlan:
     """The plan of a run recorded here. Raises NotFound, UsageError for what is no run's name."""
     from distui.cli import runs, wiring
     from distui.plan.serialize import from_json
 
     runs.check_name(run)
-    stored = wiring.store(told).get(run)
+    stored = wiring.store(settings).get(run)
     if stored is None:
-        raise runs.not_found(told, run, "it is not recorded on this machine")
+        raise runs.not_found(settings, run, "it is not recorded on this machine")
     value = stored.read_plan()
     if value is None:
         raise NotFound(f"the plan of run {run} can't be read here", hint=f"`distui logs {run}` prints its logs")
@@ -79,7 +79,7 @@ Answer = Literal["no", "yes", "share"]
 
 
 async def confirm_plan(
-    connector: Connector, out: Console, told: Settings, plan: RunPlan, hosts: Sequence[Host], *, force: bool
+    connector: Connector, out: Console, settings: Settings, plan: RunPlan, hosts: Sequence[Host], *, force: bool
 ) -> Answer:
     """Whether to start. Only a terminal is asked, about GPUs that others use too; scripts and -y go ahead, told of
     the plan's warnings, and share GPUs only with `force`.
@@ -87,7 +87,7 @@ async def confirm_plan(
     from distui.plan.render import render_text
 
     go: Answer = "share" if force else "yes"
-    asked = not told["yes"] and not told["no_input"] and sys.stdin.isatty() and out.err.isatty()
+    asked = not settings["yes"] and not settings["no_input"] and sys.stdin.isatty() and out.err.isatty()
     if asked:
         out.warn(render_text(plan, width=text_width(out)).rstrip())
         await tell_images(connector, out, hosts, plan)
@@ -97,8 +97,8 @@ async def confirm_plan(
         return go
     what = f"Start {plan.run_id}: {counted(plan.world_size, 'rank')} on {counted(len(plan.hosts), 'host')}"
     if not force and await _tell_users(connector, out, hosts, plan):
-        return "share" if await confirm_async(out, told, f"{what}, and share these GPUs?") else "no"
-    return go if await confirm_async(out, told, f"{what}?", default=True) else "no"
+        return "share" if await confirm_async(out, settings, f"{what}, and share these GPUs?") else "no"
+    return go if await confirm_async(out, settings, f"{what}?", default=True) else "no"
 
 
 async def _tell_users(connector: Connector, out: Console, hosts: Sequence[Host], plan: RunPlan) -> bool:

@@ -27,12 +27,12 @@ class Terminated(DistuiError):
 class Promise:
     """What is known of the run when the call ends without having shown a run to its end."""
 
-    def __init__(self, told: Settings, out: Console, run: str, *, starts: bool = False) -> None:
+    def __init__(self, settings: Settings, out: Console, run: str, *, starts: bool = False) -> None:
         self.run = run
         self.stored: StoredRun | None = None
         """The run as it is recorded here; its own result is given where it has one."""
         self._out = out
-        self._output = told.output
+        self._output = settings.output
         self._starts = starts
 
     def keep(self, work: Callable[[], int]) -> int:

@@ -124,22 +124,22 @@ class Place:
         return result.get("state") in ENDED and not result.get("leftovers")
 
 
-def locate(told: Settings, run: str) -> Place:
+def locate(settings: Settings, run: str) -> Place:
     """Where to look for `run`: the hosts it was started on, or all of the inventory. Raises NotFound, UsageError."""
     check_name(run)
-    stored = wiring.store(told).get(run)
-    hosts = () if told.hosts or stored is None else saved_hosts(stored)
+    stored = wiring.store(settings).get(run)
+    hosts = () if settings.hosts or stored is None else saved_hosts(stored)
     if hosts:
         return Place(run, stored, hosts)
-    if stored is None and wiring.maybe_inventory(told) is None:
-        raise not_found(told, run, "no run of that name is recorded here, and there is no inventory to ask")
-    return Place(run, stored, _chosen(told))
+    if stored is None and wiring.maybe_inventory(settings) is None:
+        raise not_found(settings, run, "no run of that name is recorded here, and there is no inventory to ask")
+    return Place(run, stored, _chosen(settings))
 
 
-def _chosen(told: Settings) -> tuple[Host, ...]:
+def _chosen(settings: Settings) -> tuple[Host, ...]:
     """The hosts of the inventory that are chosen; none where there is no inventory."""
-    found = wiring.maybe_inventory(told)
-    return found.chosen(wiring.picks(found, told)) if found is not None else ()
+    found = wiring.maybe_inventory(settings)
+    return found.chosen(wiring.picks(found, settings)) if found is not None else ()
 
 
 class NameTaken(UsageError):
@@ -152,50 +152,50 @@ class NameTaken(UsageError):
         self.launch = (found.launch, found.owner)
 
 
-def at(told: Settings, say: Callable[[str], None], run: str, work: Callable[[Place], T]) -> T:
+def at(settings: Settings, say: Callable[[str], None], run: str, work: Callable[[Place], T]) -> T:
     """Do `work` where the run is; once more, of the run that has its name now, where what is recorded here is older.
 
     Raises NotFound and UsageError as `locate` does, and what `work` does.
     """
-    place = locate(told, run)
+    place = locate(settings, run)
     try:
         return work(place)
     except NameTaken as exc:
-        return work(renamed(told, say, place, exc))
+        return work(renamed(settings, say, place, exc))
 
 
-def renamed(told: Settings, say: Callable[[str], None], place: Place, taken: NameTaken) -> Place:
+def renamed(settings: Settings, say: Callable[[str], None], place: Place, taken: NameTaken) -> Place:
     """Where the run is that has the name now. The older one is kept under a name of its own, but for `--readonly`, and
     that is said."""
     from distui.runs.report.history import stored_row
     from distui.runs.report.older import is_recorded, set_aside
 
     assert place.stored is not None
-    row, store = stored_row(place.stored), wiring.store(told)
+    row, store = stored_row(place.stored), wiring.store(settings)
     how = f"{row.state}, exit {row.exit}" if row.over and row.exit is not None else "its end was not seen"
     try:
-        older = set_aside(store, place.run, taken.launch) if not told["readonly"] else None
+        older = set_aside(store, place.run, taken.launch) if not settings["readonly"] else None
     except OSError as exc:
         words = f"can't write {place.stored.path}: {exc.strerror}; neither run was touched"
         raise CheckFailed(words, hint="free some space there") from exc
     kept = f"the older one of that name here ({how}) is kept as {older.run_id}" if older is not None else ""
     say(f"distui: {taken.message}; {kept or f'there is an older one of that name here ({how})'}")
     stored = store.get(place.run)
-    hosts = {host.name: host for host in (*place.hosts, *_chosen(told))}
+    hosts = {host.name: host for host in (*place.hosts, *_chosen(settings))}
     return Place(
         place.run, stored if stored is not None and is_recorded(taken.launch, stored) else None, tuple(hosts.values())
     )
 
 
-def not_found(told: Settings, run: str, why: str) -> NotFound:
+def not_found(settings: Settings, run: str, why: str) -> NotFound:
     """The error for a run that nobody knows, with the nearest name recorded here."""
     from distui.spec.problems import did_you_mean, shown
 
-    near = did_you_mean(run, [s.run_id for s in wiring.store(told).all() if s.run_id != run])
+    near = did_you_mean(run, [s.run_id for s in wiring.store(settings).all() if s.run_id != run])
     return NotFound(f"there is no run {shown(run)}{near}: {why}", hint="`distui ps -a` lists the runs")
 
 
-async def find(told: Settings, connector: Connector, place: Place) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
+async def find(settings: Settings, connector: Connector, place: Place) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
     """The run on its hosts, None when no host that answered has it, and the hosts that did not answer.
 
     Raises NameTaken where another one that lives has the name of what is recorded here.
@@ -207,7 +207,7 @@ async def find(told: Settings, connector: Connector, place: Place) -> tuple[Foun
 
 
 async def find_again(
-    told: Settings, connector: Connector, place: Place
+    settings: Settings, connector: Connector, place: Place
 ) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
     """The same of a run that was found before: one that has its name by now is another."""
     found, unreachable = await _look(connector, place)
@@ -230,7 +230,7 @@ def _is_recorded(place: Place, found: FoundRun) -> bool:
     return place.stored is None or is_recorded((found.launch, found.owner), place.stored)
 
 
-def there(told: Settings, place: Place, run: FoundRun | None, unreachable: Mapping[str, Trouble]) -> FoundRun:
+def there(settings: Settings, place: Place, run: FoundRun | None, unreachable: Mapping[str, Trouble]) -> FoundRun:
     """The run that `find` found. Raises NotFound, or ContactLost when it may be on a host that did not answer."""
     from distui.facts.troubles import shared
 
@@ -244,4 +244,4 @@ def there(told: Settings, place: Place, run: FoundRun | None, unreachable: Mappi
         )
     asked = len(place.hosts)
     where = f"none of {asked} hosts has it" if asked != 1 else f"{place.hosts[0].name} does not have it"
-    raise not_found(told, place.run, where + (" any more" if place.stored is not None else ""))
+    raise not_found(settings, place.run, where + (" any more" if place.stored is not None else ""))

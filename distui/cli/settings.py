@@ -1,4 +1,4 @@
-"""What one call of `distui` was told: flags, variables and config files, resolved once."""
+"""The resolved options of one call of `distui`: flags, variables and config files."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Settings:
             raise UsageError(f"{what} is refused: read-only by {self.config['readonly'].origin}", hint=hint)
 
 
-def of(ctx: click.Context) -> Settings:
+def settings_of(ctx: click.Context) -> Settings:
     """The settings of the call that `ctx` belongs to. Raises UsageError or SpecError."""
     flags: dict[str, Any] = dict(ctx.find_object(dict) or {})
     explicit = flags.pop("config", None)

@@ -51,64 +51,64 @@ async def within(limit: float | None, work: Coroutine[Any, Any, T]) -> T:
         raise TimedOut(f"not done after {limit:g} s (--timeout)") from exc
 
 
-def limits(told: Settings, *, adopted: bool = False) -> Limits:
+def limits(settings: Settings, *, adopted: bool = False) -> Limits:
     """How long a run may take and waits for lost hosts; whoever takes up another's run does not end it by a limit."""
     from distui.runs.attempt.attempt import Limits
 
-    return Limits(run=None if adopted else told.timeout, lost=told["lost_after"])
+    return Limits(run=None if adopted else settings.timeout, lost=settings["lost_after"])
 
 
 # Hosts
 
 
-def inventory(told: Settings) -> Inventory:
+def inventory(settings: Settings) -> Inventory:
     """The inventory of this call: --hostfile, hosts.yaml, or else the names that -H gives.
 
     Raises UsageError when there is none, SpecError when it is wrong.
     """
     from distui.spec.read_inventory import inventory_from_names, load_inventory
 
-    if told.hostfile is not None:
+    if settings.hostfile is not None:
         from distui.spec.hostfile import load_hostfile
 
-        return load_hostfile(told.hostfile)
-    path = inventory_path(told)
+        return load_hostfile(settings.hostfile)
+    path = inventory_path(settings)
     if path is not None:
         return load_inventory(path)
-    if told.hosts and not any(word.lstrip().startswith("@") for word in told.hosts):
-        return inventory_from_names(told.hosts)
-    raise _no_inventory(told)
+    if settings.hosts and not any(word.lstrip().startswith("@") for word in settings.hosts):
+        return inventory_from_names(settings.hosts)
+    raise _no_inventory(settings)
 
 
-def inventory_path(told: Settings) -> str | None:
+def inventory_path(settings: Settings) -> str | None:
     """The hosts.yaml of this call; None when no place has one."""
-    if told["hosts_file"]:
-        return str(told["hosts_file"])
-    if (told.cwd / "hosts.yaml").is_file():
+    if settings["hosts_file"]:
+        return str(settings["hosts_file"])
+    if (settings.cwd / "hosts.yaml").is_file():
         return "hosts.yaml"
-    return str(told.paths.hosts_file) if told.paths.hosts_file.is_file() else None
+    return str(settings.paths.hosts_file) if settings.paths.hosts_file.is_file() else None
 
 
-def need_inventory_path(told: Settings) -> str:
+def need_inventory_path(settings: Settings) -> str:
     """The hosts.yaml of this call. Raises UsageError when there is none."""
-    path = inventory_path(told)
+    path = inventory_path(settings)
     if path is None:
-        raise _no_inventory(told)
+        raise _no_inventory(settings)
     return path
 
 
-def _no_inventory(told: Settings) -> UsageError:
+def _no_inventory(settings: Settings) -> UsageError:
     return UsageError(
-        f"there is no inventory: neither ./hosts.yaml nor {told.paths.hosts_file}",
+        f"there is no inventory: neither ./hosts.yaml nor {settings.paths.hosts_file}",
         hint="name hosts with -H 'node[01-04]', a file with -i, or write hosts.yaml (`distui schema hosts`)",
     )
 
 
-def maybe_inventory(told: Settings) -> Inventory | None:
+def maybe_inventory(settings: Settings) -> Inventory | None:
     """The inventory, None when there is none to read. Raises SpecError when it is wrong."""
-    if told.hostfile is None and inventory_path(told) is None and not told.hosts:
+    if settings.hostfile is None and inventory_path(settings) is None and not settings.hosts:
         return None
-    return inventory(told)
+    return inventory(settings)
 
 
 def host_named(found: Inventory, name: str) -> Host:
@@ -122,33 +122,33 @@ def host_named(found: Inventory, name: str) -> Host:
     return host
 
 
-def picks(found: Inventory, told: Settings, more: Sequence[str] = ()) -> tuple[HostPick, ...]:
+def picks(found: Inventory, settings: Settings, more: Sequence[str] = ()) -> tuple[HostPick, ...]:
     """The hosts that -H, -l and `more` (a SET argument) choose; all when nothing chooses. Raises UsageError."""
     from distui.spec.choose import choose_hosts
 
-    return choose_hosts(found, (*told.hosts, *more), told.labels)
+    return choose_hosts(found, (*settings.hosts, *more), settings.labels)
 
 
 # Connections
 
 
-def make_connector(told: Settings, hosts: Sequence[Host]) -> Connector:
+def make_connector(settings: Settings, hosts: Sequence[Host]) -> Connector:
     """A connector for `hosts` over ssh."""
     from distui.cluster import connecting
 
-    return connecting.make_connector(told.cluster, hosts)
+    return connecting.make_connector(settings.cluster, hosts)
 
 
-def connected(told: Settings, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
+def connected(settings: Settings, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
     """See `distui.cluster.connecting.connected`."""
     from distui.runs.hosts.reuse import reusing
 
-    return reusing(make_connector(told, hosts))
+    return reusing(make_connector(settings, hosts))
 
 
-def ssh_words(told: Settings, host: Host) -> dict[str, Any]:
+def ssh_words(settings: Settings, host: Host) -> dict[str, Any]:
     """Where ssh will connect for `host`, and with what."""
-    resolve = getattr(make_connector(told, (host,)), "resolve", None)
+    resolve = getattr(make_connector(settings, (host,)), "resolve", None)
     if resolve is None:
         return {}
     found = resolve(host.name)
@@ -162,9 +162,9 @@ def ssh_words(told: Settings, host: Host) -> dict[str, Any]:
     }
 
 
-def tell_problems(out: Console, told: Settings, problems: tuple[Problem, ...]) -> int:
+def tell_problems(out: Console, settings: Settings, problems: tuple[Problem, ...]) -> int:
     """Problems of files, as words on stderr or as JSON; the exit code that follows."""
-    if told.json:
+    if settings.json:
         values = [dataclasses.asdict(p) for p in problems]
         out.json({"schema": "distui/problems/v1", "ok": not problems, "problems": values})
         return ExitCode.USAGE if problems else ExitCode.OK
@@ -176,8 +176,8 @@ def tell_problems(out: Console, told: Settings, problems: tuple[Problem, ...]) -
 # Runs on this machine
 
 
-def store(told: Settings) -> RunStore:
+def store(settings: Settings) -> RunStore:
     """The runs recorded on this machine."""
     from distui.runs.store.runs import RunStore
 
-    return RunStore(told.paths.state)
+    return RunStore(settings.paths.state)

@@ -55,22 +55,22 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     (work / "jobs").mkdir(parents=True)
     monkeypatch.chdir(work)
     environ = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
-    told = Settings(environ, work, config.load({}, environ, work))
+    settings = Settings(environ, work, config.load({}, environ, work))
     async with DemoHosts(2, root=tmp_path / "demo") as demo:
 
         def connected(hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
             return reusing(demo.connector())
 
         found = demo_inventory(demo, docker=False)
-        async with CliDesk(told, found, found.hosts, title="demo", connect=connected) as opened:
+        async with CliDesk(settings, found, found.hosts, title="demo", connect=connected) as opened:
             yield opened
 
 
 def write_job(desk: CliDesk, steps: int) -> str:
-    program = desk.told.cwd / "counting.py"
+    program = desk.settings.cwd / "counting.py"
     program.write_text(COUNTING.replace("0.2", "0.02"))
     text = JOB.format(python=sys.executable, program=program, steps=steps)
-    (desk.told.cwd / "jobs" / "counting.yaml").write_text(text)
+    (desk.settings.cwd / "jobs" / "counting.yaml").write_text(text)
     return text
 
 
@@ -98,8 +98,8 @@ async def test_probe_news_and_jobs(desk: CliDesk) -> None:
                 break
     await stream.aclose()  # type: ignore[attr-defined]
     write_job(desk, 3)
-    (desk.told.cwd / "jobs" / "bad.yaml").write_text("version: 1\nnam: x\n")
-    (desk.told.cwd / "compose.yaml").write_text("services: {}\n")
+    (desk.settings.cwd / "jobs" / "bad.yaml").write_text("version: 1\nnam: x\n")
+    (desk.settings.cwd / "compose.yaml").write_text("services: {}\n")
     jobs = {job.name: job for job in desk.jobs()}
     assert set(jobs) == {"bad", "counting"}
     assert jobs["bad"].problems
@@ -132,8 +132,8 @@ async def test_a_run_is_drained_though_nobody_looks_and_can_be_replayed(desk: Cl
 async def test_leaving_detaches_and_another_desk_stops(desk: CliDesk) -> None:
     """Leaving the desk leaves the run alone; another desk finds it on the hosts, attaches, and stops it."""
     job, made = await planned(desk, 100_000, "count-2")
-    second = CliDesk(desk.told, desk.inventory, desk.hosts, connect=desk._connect)
-    async with CliDesk(desk.told, desk.inventory, desk.hosts, connect=desk._connect) as first:
+    second = CliDesk(desk.settings, desk.inventory, desk.hosts, connect=desk._connect)
+    async with CliDesk(desk.settings, desk.inventory, desk.hosts, connect=desk._connect) as first:
         first.know(desk.facts)
         live = await first.launch(job, made)  # type: ignore[arg-type]
         async with asyncio.timeout(60):
@@ -162,9 +162,9 @@ async def test_a_name_that_was_used_again_elsewhere_is_of_the_run_that_lives(des
     job, made = await planned(desk, 5, "count-4")
     async for _ in (await desk.launch(job, made)).batches():  # type: ignore[arg-type]
         pass
-    environ = {**desk.told.environ, "XDG_STATE_HOME": str(tmp_path / "elsewhere")}
-    told = Settings(environ, desk.told.cwd, config.load({}, environ, desk.told.cwd))
-    async with CliDesk(told, desk.inventory, desk.hosts, connect=desk._connect) as other:
+    environ = {**desk.settings.environ, "XDG_STATE_HOME": str(tmp_path / "elsewhere")}
+    settings = Settings(environ, desk.settings.cwd, config.load({}, environ, desk.settings.cwd))
+    async with CliDesk(settings, desk.inventory, desk.hosts, connect=desk._connect) as other:
         job, made = await planned(other, 100_000, "count-4")
         live = await other.launch(job, made)  # type: ignore[arg-type]
         async with asyncio.timeout(60):
@@ -188,7 +188,7 @@ async def test_a_name_that_was_used_again_elsewhere_is_of_the_run_that_lives(des
 async def test_a_run_is_stopped_from_afar_and_drained(desk: CliDesk) -> None:
     """Stopping a run that nobody follows reads its logs to the end, cleans up, and says what is left: nothing."""
     job, made = await planned(desk, 100_000, "count-3")
-    async with CliDesk(desk.told, desk.inventory, desk.hosts, connect=desk._connect) as first:
+    async with CliDesk(desk.settings, desk.inventory, desk.hosts, connect=desk._connect) as first:
         first.know(desk.facts)
         live = await first.launch(job, made)  # type: ignore[arg-type]
         async with asyncio.timeout(60):
@@ -255,7 +255,7 @@ async def test_a_shell_on_a_host_of_the_demo(desk: CliDesk, tmp_path: Path) -> N
     assert desk.ssh_argv("demo1")[:3] == ("ssh", "-p", str(desk.hosts[0].port))
     assert desk.ssh_argv("demo1")[-2:] == ("--", "demo1")
     demo = DemoHosts(1, root=tmp_path / "other")
-    own = CliDesk(desk.told, desk.inventory, desk.hosts, login=demo.shell_argv)
+    own = CliDesk(desk.settings, desk.inventory, desk.hosts, login=demo.shell_argv)
     demo.hosts["demo1"].home.mkdir(parents=True)
     argv = own.ssh_argv("demo1")
     assert argv[-2:] == ("/bin/sh", "-i")
@@ -291,8 +291,8 @@ async def test_run_again_starts_what_was_started(desk: CliDesk) -> None:
 
 async def test_run_exits_as_the_last_run_of_its_view(desk: CliDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run fails, is run again in the app and succeeds, and the first one is pruned: exit 0, and its name is said."""
-    marker = desk.told.cwd / "was-here"
-    program = desk.told.cwd / "once.py"
+    marker = desk.settings.cwd / "was-here"
+    program = desk.settings.cwd / "once.py"
     program.write_text(f"import os, sys\np = {str(marker)!r}\nsys.exit(0 if os.path.exists(p) else 3)\n")
     text = JOB.replace('"{steps}"', '"x"').format(python=sys.executable, program=program)
     job = desk.draft(text.replace("demo1, demo2", "demo1"), "once.yaml").job
@@ -303,7 +303,7 @@ async def test_run_exits_as_the_last_run_of_its_view(desk: CliDesk, monkeypatch:
             async for _ in live.batches():
                 pass
 
-    async def show(told: Settings, opened: CliDesk, start: LiveRun) -> int:
+    async def show(settings: Settings, opened: CliDesk, start: LiveRun) -> int:
         await ended(start)
         assert start.state.summary == "failed"
         marker.touch()
@@ -315,15 +315,15 @@ async def test_run_exits_as_the_last_run_of_its_view(desk: CliDesk, monkeypatch:
         await opened.prune("once-1")
         return 0
 
-    def made(told: Settings, inventory: Inventory, hosts: Sequence[Host], **more: Any) -> CliDesk:
-        return CliDesk(told, inventory, hosts, connect=desk._connect, **more)
+    def made(settings: Settings, inventory: Inventory, hosts: Sequence[Host], **more: Any) -> CliDesk:
+        return CliDesk(settings, inventory, hosts, connect=desk._connect, **more)
 
     monkeypatch.setattr(opening, "show", show)
     monkeypatch.setattr("distui.cli.desk.CliDesk", made)
     said = io.StringIO()
     out = Console(said, said, out_colour=False, err_colour=False, width=0)
     order = RunRequest(job, desk.inventory, desk.pick(job, ()), run_id="once-1")
-    assert await opening.launch(desk.told, out, order, How(LogView())) == 0
+    assert await opening.launch(desk.settings, out, order, How(LogView())) == 0
     assert "once-2: succeeded" in said.getvalue()
 
 
@@ -331,7 +331,7 @@ async def test_leaving_says_what_it_waits_for(desk: CliDesk) -> None:
     """A run that is being started when the desk is left: nobody waits without a word."""
     said: list[str] = []
     job, made = await planned(desk, 3, "count-6")
-    async with CliDesk(desk.told, desk.inventory, desk.hosts, connect=desk._connect, say=said.append) as first:
+    async with CliDesk(desk.settings, desk.inventory, desk.hosts, connect=desk._connect, say=said.append) as first:
         first.know(desk.facts)
         await first.launch(job, made)  # type: ignore[arg-type]
     assert said == ["distui: count-6 is being started on 2 hosts: leaving when that is done; Ctrl-C undoes it"]
@@ -391,7 +391,7 @@ async def test_what_is_left_of_a_run_is_told_before_it_goes(desk: CliDesk) -> No
     assert places["demo1"] == "~/.local/state/distui/hosts/demo1/gone"
     assert "runs/gone, " in places["here"]
     assert left.unreachable == {} and left.ranks == ()
-    wiring.store(desk.told).remove("gone")
+    wiring.store(desk.settings).remove("gone")
     assert (await desk.remains("gone")).ranks == (0, 1), "logs that were never read here are named before they go"
     await desk.prune("gone")
     assert (await desk.remains("gone")).items == ()
@@ -455,7 +455,7 @@ async def test_the_launch_form_takes_nothing_that_was_not_allowed(desk: CliDesk,
 
 async def test_a_run_s_code_is_sent_and_thrown_away(desk: CliDesk) -> None:
     """The job's folder is where a task without a container starts; what it writes there is gone with the run."""
-    folder = desk.told.cwd / "code"
+    folder = desk.settings.cwd / "code"
     folder.mkdir()
     (folder / "hello.py").write_text("import os\nopen('written', 'w').close()\nprint('from', os.getcwd())\n")
     text = JOB.format(python=sys.executable, program="hello.py", steps="1") + "code: ./code\n"

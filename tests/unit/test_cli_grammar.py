@@ -172,13 +172,12 @@ def test_the_later_of_two_global_options_wins(cli: Any) -> None:
 
 def test_a_bug_leaves_a_crash_file_without_secrets(cli: Any, home: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """An unexpected exception is one line and exit 70; the file has the traceback, and no values."""
-    from distui.cli import settings
 
     def broken(ctx: Any) -> None:
         raise ZeroDivisionError("while holding hunter2-secret")
 
     monkeypatch.setenv("MY_TOKEN", "hunter2-secret")
-    monkeypatch.setattr(settings, "of", broken)
+    monkeypatch.setattr("distui.cli.verbs.version.settings_of", broken)
     done = cli("version")
 
     assert done.code == 70
@@ -195,7 +194,6 @@ def test_a_bug_without_room_for_a_crash_file_shows_no_secret_either(
     cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The traceback goes to stderr, masked in the same way."""
-    from distui.cli import settings
 
     def broken(ctx: Any) -> None:
         raise ZeroDivisionError("while holding hunter2-secret")
@@ -203,7 +201,7 @@ def test_a_bug_without_room_for_a_crash_file_shows_no_secret_either(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     monkeypatch.setenv("DATABASE", "hunter2-secret")
-    monkeypatch.setattr(settings, "of", broken)
+    monkeypatch.setattr("distui.cli.verbs.version.settings_of", broken)
     done = cli("version")
 
     assert done.code == 70
@@ -245,12 +243,11 @@ def test_a_group_of_one_kind_ends_as_one_of_them(
     cli: Any, monkeypatch: pytest.MonkeyPatch, ends: list[BaseException], code: int, said: str
 ) -> None:
     """Tasks side by side end in a group of exceptions; one that holds anything else is a bug."""
-    from distui.cli import settings
 
     def broken(ctx: Any) -> None:
         raise BaseExceptionGroup("side by side", [BaseExceptionGroup("below", ends[:1]), *ends[1:]])
 
-    monkeypatch.setattr(settings, "of", broken)
+    monkeypatch.setattr("distui.cli.verbs.version.settings_of", broken)
     done = cli("version")
 
     assert done.code == code

@@ -8,9 +8,9 @@ from typing import Any
 import click
 import pytest
 
-from distui.cli import settings
 from distui.cli.options import AFTER
 from distui.cli.order import read_order
+from distui.cli.settings import settings_of
 from distui.cluster.names import run_name
 from distui.cluster.request import RunRequest
 from distui.errors import DistuiError
@@ -36,7 +36,7 @@ def order(home: Path) -> Any:
     ) -> RunRequest:
         ctx = click.Context(click.Command("run"), obj=dict(told or {}))
         ctx.meta[AFTER] = words
-        return read_order(ctx, settings.of(ctx), job, flags)
+        return read_order(ctx, settings_of(ctx), job, flags)
 
     return read
 

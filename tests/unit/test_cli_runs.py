@@ -288,10 +288,10 @@ async def test_a_run_that_is_over_while_it_is_looked_for_is_taken_up(store: RunS
     """Whoever follows it has cleaned up since: that is no run that there is none of."""
     place, plan = runs.Place("r1", record(store, ended=FAILED), ()), plan_for("h1")
     environ: dict[str, str] = {"HOME": str(tmp_path)}
-    told, connector = Settings(environ, tmp_path, config.load({}, environ, tmp_path)), None
+    settings, connector = Settings(environ, tmp_path, config.load({}, environ, tmp_path)), None
     with pytest.raises(NotFound):
-        await attaching.take_up(told, connector, place, (None, {}))  # type: ignore[arg-type]
-    live = await attaching.take_up(told, connector, place, (None, {}), plan)  # type: ignore[arg-type]
+        await attaching.take_up(settings, connector, place, (None, {}))  # type: ignore[arg-type]
+    live = await attaching.take_up(settings, connector, place, (None, {}), plan)  # type: ignore[arg-type]
     assert (live.plan, live.found) == (plan, None)
 
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distui.cli import console as consoles
-from distui.cli import opening, runs, settings, wiring
+from distui.cli import opening, runs, wiring
 from distui.cli.options import RUN, verb
 from distui.cli.order import FOLLOW_OPTIONS, with_options
 from distui.cli.phrases import duration
 from distui.cli.ranks import refuse_unknown
 from distui.cli.results import Promise
+from distui.cli.settings import settings_of
 from distui.errors import ContactLost, NotFound
 from distui.runs.report import history
 
@@ -40,13 +41,15 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
     """
     from distui.cli.printer import LogView
 
-    told = settings.of(ctx)
-    out = consoles.of(told)
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
     exit_first = bool(flags["exit_first"])
-    promise = Promise(told, out, run)
+    promise = Promise(settings, out, run)
     looked: Looked | None = None
-    if opening.wanted(told, headless=flags["headless"]):
-        shown = runs.at(told, out.say, run, lambda place: opening.attach(told, out, place, exit_first=exit_first))
+    if opening.wanted(settings, headless=flags["headless"]):
+        shown = runs.at(
+            settings, out.say, run, lambda place: opening.attach(settings, out, place, exit_first=exit_first)
+        )
         if isinstance(shown, int):
             return shown
         looked = shown  # what only folders tell of has nothing to look at: it is told
@@ -59,14 +62,14 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
 
     def work(place: runs.Place, asked: Asked | None = None) -> int:
         promise.stored = place.stored
-        work = _attach(told, out, place, view, asked, exit_first=exit_first)
-        return wiring.run_async(work, limit=told.timeout)
+        work = _attach(settings, out, place, view, asked, exit_first=exit_first)
+        return wiring.run_async(work, limit=settings.timeout)
 
-    return promise.keep(lambda: work(*looked) if looked is not None else runs.at(told, out.say, run, work))
+    return promise.keep(lambda: work(*looked) if looked is not None else runs.at(settings, out.say, run, work))
 
 
 async def _attach(
-    told: Settings,
+    settings: Settings,
     out: consoles.Console,
     place: runs.Place,
     view: LogView,
@@ -83,26 +86,26 @@ async def _attach(
     from distui.facts.troubles import shared
     from distui.runs.store.runs import AlreadyFollowed
 
-    reader = reader_of(told, place)
+    reader = reader_of(settings, place)
     ends = place.stored is not None and place.stored.is_followed
     if (ends or not place.hosts) and (code := ended_before(out, place)) is not None:
         return code
-    sink = printer(out, told.output, view, verbose=told.verbose)
-    async with wiring.connected(told, place.hosts) as connector:
+    sink = printer(out, settings.output, view, verbose=settings.verbose)
+    async with wiring.connected(settings, place.hosts) as connector:
         plan = owned_plan(place.stored)
         if plan is None:
             if place.stored is not None:
                 await runs.not_followed(place.stored)
-            asked = asked or await runs.find(told, connector, place)
+            asked = asked or await runs.find(settings, connector, place)
             if (code := ended_before(out, place)) is not None:
                 return code
-            asked, left = await Rest().over(told, connector, out, place, asked)
-            if left is not None and told["readonly"]:
-                return exit_code(await tell(told, out, left), exit_first=exit_first)
+            asked, left = await Rest().over(settings, connector, out, place, asked)
+            if left is not None and settings["readonly"]:
+                return exit_code(await tell(settings, out, left), exit_first=exit_first)
             if left is not None:
-                end = await clean_up(told, connector, out, place, left, asked[1])
+                end = await clean_up(settings, connector, out, place, left, asked[1])
                 return exit_code(end, exit_first=exit_first)
-            live = await going_on(told, connector, out, place, asked)
+            live = await going_on(settings, connector, out, place, asked)
             if isinstance(live, int):
                 return live
             for one in shared(live.unreachable):
@@ -110,15 +113,15 @@ async def _attach(
             plan = live.plan
             refuse_unknown(view.ranks, range(plan.world_size))
             with contextlib.suppress(AlreadyFollowed):
-                ended = await follow(adopt(told, connector, place, live), sink, out, leash=False)
+                ended = await follow(adopt(settings, connector, place, live), sink, out, leash=False)
                 return exit_code(ended, exit_first=exit_first)
         refuse_unknown(view.ranks, range(plan.world_size))
-        other = beside(told, place, plan, reader, partial(wiring.connected, told))
+        other = beside(settings, place, plan, reader, partial(wiring.connected, settings))
         return exit_code(await follow(other, sink, out, leash=False), exit_first=exit_first)
 
 
 async def going_on(
-    told: Settings, connector: Connector, out: consoles.Console, place: runs.Place, asked: Asked
+    settings: Settings, connector: Connector, out: consoles.Console, place: runs.Place, asked: Asked
 ) -> Live | int:
     """The run as the hosts that were `asked` have it; its exit code when it has ended meanwhile, and that is recorded.
 
@@ -127,7 +130,7 @@ async def going_on(
     from distui.cli.attaching import take_up
 
     try:
-        return await take_up(told, connector, place, asked)
+        return await take_up(settings, connector, place, asked)
     except (NotFound, ContactLost):
         if (code := ended_before(out, place)) is not None:  # whoever followed it here has just cleaned up
             return code

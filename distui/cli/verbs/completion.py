@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from distui.cli import console as consoles
-from distui.cli import settings
 from distui.cli.options import Choice, verb
+from distui.cli.settings import settings_of
 
 
 @verb("completion")
@@ -24,7 +24,7 @@ def command(ctx: click.Context, shell: str) -> int:
 
     from distui.cli.app import build
 
-    out = consoles.of(settings.of(ctx))
+    out = consoles.of(settings_of(ctx))
     found = get_completion_class(shell)
     assert found is not None  # click has all three
     out.print(found(build(), {}, "distui", "_DISTUI_COMPLETE").source())

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from distui.cli import console, settings
+from distui.cli import console
 from distui.cli.app import Verbs
 from distui.cli.options import Choice, add_globals, verb
+from distui.cli.settings import Settings, settings_of
 from distui.config import KEYS, load, tokens
 from distui.consent import KINDS, Ask, Consents, Kind
 from distui.errors import NotFound, UsageError
@@ -32,15 +33,16 @@ command = add_globals(_group)
 @click.pass_context
 def show(ctx: click.Context, origin: bool) -> int:
     """Print every setting."""
-    told = settings.of(ctx)
-    out = console.of(told)
-    if told.json:
-        values: dict[str, Any] = {k: {"value": v.value, "origin": v.origin} for k, v in told.config.items()}
+    settings = settings_of(ctx)
+    out = console.of(settings)
+    if settings.json:
+        values: dict[str, Any] = {k: {"value": v.value, "origin": v.origin} for k, v in settings.config.items()}
         out.json({"schema": "distui/config/v1", "settings": values})
         return 0
     header = ("KEY", "VALUE", "FROM") if origin else ("KEY", "VALUE", "MEANS")
     rows = [
-        (name, _shown(value.value), value.origin if origin else KEYS[name].help) for name, value in told.config.items()
+        (name, _shown(value.value), value.origin if origin else KEYS[name].help)
+        for name, value in settings.config.items()
     ]
     out.print("\n".join(console.table(header, rows)))
     return 0
@@ -50,21 +52,21 @@ def show(ctx: click.Context, origin: bool) -> int:
 @click.pass_context
 def path(ctx: click.Context) -> int:
     """Print the folders and files distui uses, whether they exist or not."""
-    told = settings.of(ctx)
-    out = console.of(told)
+    settings = settings_of(ctx)
+    out = console.of(settings)
     places = {
-        "config": told.paths.config_file,
-        "project_config": told.cwd / "distui.yaml",
-        "hosts": told.paths.hosts_file,
-        "project_hosts": told.cwd / "hosts.yaml",
-        "jobs": told.paths.jobs,
-        "runs": told.paths.runs,
-        "crashes": told.paths.state / "crashes",
-        "facts": told.paths.facts_file,
-        "allowed": told.paths.allowed_file,
-        "commands": told.paths.state / "commands",
+        "config": settings.paths.config_file,
+        "project_config": settings.cwd / "distui.yaml",
+        "hosts": settings.paths.hosts_file,
+        "project_hosts": settings.cwd / "hosts.yaml",
+        "jobs": settings.paths.jobs,
+        "runs": settings.paths.runs,
+        "crashes": settings.paths.state / "crashes",
+        "facts": settings.paths.facts_file,
+        "allowed": settings.paths.allowed_file,
+        "commands": settings.paths.state / "commands",
     }
-    if told.json:
+    if settings.json:
         out.json({"schema": "distui/paths/v1", "paths": {k: str(p) for k, p in places.items()}})
         return 0
     rows = [(name, "yes" if place.exists() else "no", str(place)) for name, place in places.items()]
@@ -77,9 +79,9 @@ def path(ctx: click.Context) -> int:
 @click.pass_context
 def init(ctx: click.Context, project: bool) -> int:
     """Write a config file in which every setting stands as a comment. An existing file is left alone."""
-    told = settings.of(ctx)
-    told.refuse_readonly("config init")
-    path = told.cwd / "distui.yaml" if project else told.paths.config_file
+    settings = settings_of(ctx)
+    settings.refuse_readonly("config init")
+    path = settings.cwd / "distui.yaml" if project else settings.paths.config_file
     try:
         if not project:
             make_private(path.parent)
@@ -89,7 +91,7 @@ def init(ctx: click.Context, project: bool) -> int:
         raise UsageError(f"{path} exists", hint="`distui config show --origin` says what it sets") from exc
     except OSError as exc:
         raise UsageError(f"{path} can't be written: {exc.strerror}") from exc
-    console.of(told).say(f"{path}: written; take away the # of what you want to set")
+    console.of(settings).say(f"{path}: written; take away the # of what you want to set")
     return 0
 
 
@@ -111,11 +113,11 @@ def _written(value: Any) -> str:
 @click.pass_context
 def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
     """Check config files: every problem with its line and column; without FILE those that hold here. Exit 2 on one."""
-    told = settings.of(ctx)  # refuses what is wrong in the usual files and variables
+    settings = settings_of(ctx)  # refuses what is wrong in the usual files and variables
     for name in files:
-        load({}, {}, told.cwd, name)
-    used = [str(p) for p in (told.paths.config_file, told.cwd / "distui.yaml") if p.is_file()]
-    console.of(told).say(f"{', '.join(files or used) or 'there is no config file'}: ok")
+        load({}, {}, settings.cwd, name)
+    used = [str(p) for p in (settings.paths.config_file, settings.cwd / "distui.yaml") if p.is_file()]
+    console.of(settings).say(f"{', '.join(files or used) or 'there is no config file'}: ok")
     return 0
 
 
@@ -131,11 +133,11 @@ def allow(ctx: click.Context, kind: Kind, what: str, to: str) -> int:
     token VARIABLE HOST      a job's `code.token` may send the variable's value to this host
     folder FOLDER JOBFOLDER  job files in JOBFOLDER may take FOLDER as `code` or `build`
     """
-    told = settings.of(ctx)
-    told.refuse_readonly("config allow")
+    settings = settings_of(ctx)
+    settings.refuse_readonly("config allow")
     ask = _ask(kind, what, to)
-    _consents(told).remember(ask)
-    console.of(told).say(f"allowed: {ask.kind} {ask.what} to {ask.to}; `distui config forget` takes it back")
+    _consents(settings).remember(ask)
+    console.of(settings).say(f"allowed: {ask.kind} {ask.what} to {ask.to}; `distui config forget` takes it back")
     return 0
 
 
@@ -146,12 +148,12 @@ def allow(ctx: click.Context, kind: Kind, what: str, to: str) -> int:
 @click.pass_context
 def forget(ctx: click.Context, kind: Kind, what: str, to: str) -> int:
     """Take back what was allowed."""
-    told = settings.of(ctx)
-    told.refuse_readonly("config forget")
+    settings = settings_of(ctx)
+    settings.refuse_readonly("config forget")
     ask = _ask(kind, what, to)
-    if not _consents(told).forget(ask):
+    if not _consents(settings).forget(ask):
         raise NotFound(f"{ask.kind} {ask.what} to {ask.to} was not allowed", hint="`distui config allowed` lists all")
-    console.of(told).say(f"no longer allowed: {ask.kind} {ask.what} to {ask.to}")
+    console.of(settings).say(f"no longer allowed: {ask.kind} {ask.what} to {ask.to}")
     return 0
 
 
@@ -159,12 +161,12 @@ def forget(ctx: click.Context, kind: Kind, what: str, to: str) -> int:
 @click.pass_context
 def allowed(ctx: click.Context) -> int:
     """List what jobs may take: allowed by an answer, by `config allow`, or by your config file."""
-    told = settings.of(ctx)
-    out = console.of(told)
-    listed = [Ask("token", name, host) for name, host in told["allow_tokens"]]
-    listed += [Ask("folder", folder, "any job") for folder in told["allow_folders"]]
-    every = [*_consents(told).remembered(), *listed]
-    if told.json:
+    settings = settings_of(ctx)
+    out = console.of(settings)
+    listed = [Ask("token", name, host) for name, host in settings["allow_tokens"]]
+    listed += [Ask("folder", folder, "any job") for folder in settings["allow_folders"]]
+    every = [*_consents(settings).remembered(), *listed]
+    if settings.json:
         out.json({"schema": "distui/allowed/v1", "allowed": [[a.kind, a.what, a.to] for a in every]})
         return 0
     out.print("\n".join(console.table(("KIND", "WHAT", "TO"), [(a.kind, a.what, a.to) for a in every])))
@@ -197,7 +199,7 @@ for _verb in (init, show, path, validate, allow, forget, allowed):
     command.add_command(_verb)
 
 
-def _consents(told: settings.Settings) -> Consents:
+def _consents(settings: Settings) -> Consents:
     from distui.cluster.permit import consents
 
-    return consents(told.cluster)
+    return consents(settings.cluster)

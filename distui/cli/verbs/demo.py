@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import opening, settings, wiring
+from distui.cli import opening, wiring
 from distui.cli.demo_job import demo_inventory, digits
 from distui.cli.options import verb
+from distui.cli.settings import settings_of
 from distui.errors import CheckFailed
 
 if TYPE_CHECKING:
@@ -41,13 +42,13 @@ def command(ctx: click.Context, docker: bool, image: str, epochs: int, count: in
     """
     import tempfile
 
-    told = settings.of(ctx)
-    told.refuse_readonly("demo")
-    out = consoles.of(told)
-    if opening.wanted(told, headless=headless):
+    settings = settings_of(ctx)
+    settings.refuse_readonly("demo")
+    out = consoles.of(settings)
+    if opening.wanted(settings, headless=headless):
         from distui.cli.demo_ui import open_demo
 
-        return wiring.run_async(open_demo(told, count, docker=docker, image=image, epochs=epochs))
+        return wiring.run_async(open_demo(settings, count, docker=docker, image=image, epochs=epochs))
     if not docker and find_spec("torch") is None:
         raise CheckFailed(
             f"the demo trains with torch, which {sys.executable} does not have",
@@ -55,10 +56,10 @@ def command(ctx: click.Context, docker: bool, image: str, epochs: int, count: in
         )
     with tempfile.TemporaryDirectory(prefix="distui-demo-", ignore_cleanup_errors=True) as folder:
         job = digits(Path(folder), epochs=epochs, image=image if docker else None)
-        return wiring.run_async(_demo(told, out, job, Path(folder), count, docker=docker))
+        return wiring.run_async(_demo(settings, out, job, Path(folder), count, docker=docker))
 
 
-async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int, *, docker: bool) -> int:
+async def _demo(settings: Settings, out: Console, job: Job, folder: Path, count: int, *, docker: bool) -> int:
     from distui.cluster.names import run_name
     from distui.cluster.request import RunRequest
     from distui.remote.demo import DemoHosts
@@ -71,17 +72,17 @@ async def _demo(told: Settings, out: Console, job: Job, folder: Path, count: int
         found = demo_inventory(demo, docker=docker)
         order = RunRequest(job, found, tuple(HostPick(h.name) for h in found.hosts), {}, run_name("demo"))
         async with reusing(demo.connector()) as connector:
-            return await _train(told, out, connector, order)
+            return await _train(settings, out, connector, order)
 
 
-async def _train(told: Settings, out: Console, connector: Connector, order: RunRequest) -> int:
+async def _train(settings: Settings, out: Console, connector: Connector, order: RunRequest) -> int:
     from distui.cli.launching import How, prepare, start
     from distui.cli.printer import LogView
     from distui.plan.render import render_text
 
-    planned = await prepare(connector, told, out, order)
+    planned = await prepare(connector, settings, out, order)
     for line in render_text(planned.plan, width=min(out.width or 80, 100)).splitlines():
         out.say(line)
     out.say("")
-    ended = await start(connector, told, out, planned, How(LogView()))
+    ended = await start(connector, settings, out, planned, How(LogView()))
     return ended.exit

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import settings, wiring
+from distui.cli import wiring
 from distui.cli.console import confirm_async
 from distui.cli.options import verb
 from distui.cli.phrases import counted
+from distui.cli.settings import settings_of
 from distui.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -60,26 +61,26 @@ def command(
     """
     from distui.doctor.choice import choice
 
-    told = settings.of(ctx)
-    out = consoles.of(told)
-    wanted, chosen = choice(only, skip), _job(told, job)
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
+    wanted, chosen = choice(only, skip), _job(settings, job)
     if smoke:
-        told.refuse_readonly("--smoke")
+        settings.refuse_readonly("--smoke")
         if chosen is None:
             raise UsageError("--smoke needs an image that has torch", hint="name a job that uses it: --job JOB")
     if include_identifiers and bundle is None:
         raise UsageError("--include-identifiers is about --bundle", hint="add --bundle F.tgz")
-    if bundle is not None and (told.cwd / bundle).exists():
+    if bundle is not None and (settings.cwd / bundle).exists():
         raise UsageError(f"{bundle} exists", hint="give another name")
-    found = wiring.inventory(told)
-    hosts = found.chosen(wiring.picks(found, told, sets))
-    named = bool(sets or told.hosts or told.labels)
+    found = wiring.inventory(settings)
+    hosts = found.chosen(wiring.picks(found, settings, sets))
+    named = bool(sets or settings.hosts or settings.labels)
     checked = wiring.run_async(
-        _check(told, out, found, hosts, chosen, wanted, smoke=smoke, named=named), limit=told.timeout
+        _check(settings, out, found, hosts, chosen, wanted, smoke=smoke, named=named), limit=settings.timeout
     )
-    _show(told, out, checked.rows, all_=all_)
+    _show(settings, out, checked.rows, all_=all_)
     if bundle is not None:
-        _bundle(told, out, bundle, hosts, checked, redact=not include_identifiers)
+        _bundle(settings, out, bundle, hosts, checked, redact=not include_identifiers)
     failed = any(row.verdict == "fail" for row in checked.rows)
     return ExitCode.CHECK_FAILED if failed else ExitCode.OK
 
@@ -93,7 +94,9 @@ class Checked:
     reach: ReachReport | None
 
 
-def _bundle(told: Settings, out: Console, name: str, hosts: Sequence[Host], checked: Checked, *, redact: bool) -> None:
+def _bundle(
+    settings: Settings, out: Console, name: str, hosts: Sequence[Host], checked: Checked, *, redact: bool
+) -> None:
     """Write it, and say what is in it and what is not."""
     import time
 
@@ -105,22 +108,22 @@ def _bundle(told: Settings, out: Console, name: str, hosts: Sequence[Host], chec
     me, _, machine = owner().partition("@")
     redactor = Redactor(hosts, checked.results, more_users=(me, machine)) if redact else None
     files = bundle(checked.rows, checked.results, checked.reach, version=__version__, redactor=redactor)
-    write_bundle(told.cwd / name, files, at=time.time())
+    write_bundle(settings.cwd / name, files, at=time.time())
     what = "names, addresses and serial numbers are replaced" if redact else "with names and addresses"
     out.say(f"{name}: {', '.join(files)}; {what}. Look into it before you pass it on: `tar xzOf {name}`")
 
 
-def _job(told: Settings, job: str | None) -> Job | None:
+def _job(settings: Settings, job: str | None) -> Job | None:
     if job is None:
         return None
     from distui.cli.order import job_path
     from distui.spec.read_job import load_job
 
-    return load_job(job_path(told, job), environ=told.environ)
+    return load_job(job_path(settings, job), environ=settings.environ)
 
 
 async def _check(
-    told: Settings,
+    settings: Settings,
     out: Console,
     inventory: Inventory,
     hosts: Sequence[Host],
@@ -139,15 +142,15 @@ async def _check(
     from distui.runs.hosts.discover import find_runs
     from distui.runs.launch.preflight import prove_on
 
-    async with wiring.connected(told, hosts) as connector:
-        results = await probe_all(connector, hosts, parallel=told["parallel"])
+    async with wiring.connected(settings, hosts) as connector:
+        results = await probe_all(connector, hosts, parallel=settings["parallel"])
         up = [host for host in hosts if isinstance(results[host.name], HostFacts)]
         images = (job.image,) if job is not None and job.image and wanted.wants("image") else ()
         there = await images_present(connector, up, images) if images else {}
         found = await find_runs(connector, up if wanted.wants(IDLE.id) else ())
         proved = len(up) > 1 and wanted.wants(REACH.id)
         reach = await prove_on(connector, endpoints(up, results), up) if proved else None
-        tried = await _smoke(told, out, connector, inventory, results, job) if smoke and job is not None else ()
+        tried = await _smoke(settings, out, connector, inventory, results, job) if smoke and job is not None else ()
     ours = [task.id for run in found.runs for task in run.tasks]
     planned = plan_rows(job, inventory, hosts, results, named=named) if job and wanted.wants(PLAN.id) else ()
     rows = check_hosts(results, images=there, ours=ours, reach=reach, more=planned)
@@ -155,7 +158,7 @@ async def _check(
 
 
 async def _smoke(
-    told: Settings,
+    settings: Settings,
     out: Console,
     connector: Connector,
     inventory: Inventory,
@@ -175,7 +178,7 @@ async def _smoke(
         out.warn("distui: the smoke needs two hosts that answer", "yellow")
         return ()
     what = f"{counted(2 * pairs, 'container')} of {job.image or 'no image, as processes'} on {counted(len(up), 'host')}"
-    if not await confirm_async(out, told, f"Start and remove {what}?"):
+    if not await confirm_async(out, settings, f"Start and remove {what}?"):
         return ()
     done = await smoke(
         connector, inventory, results, job, owner=owner(), version=__version__,
@@ -184,12 +187,12 @@ async def _smoke(
     return (smoke_row(up, done),)
 
 
-def _show(told: Settings, out: Console, rows: tuple[CheckRow, ...], *, all_: bool) -> None:
+def _show(settings: Settings, out: Console, rows: tuple[CheckRow, ...], *, all_: bool) -> None:
     from distui.doctor.checks import counts
     from distui.doctor.finding import report_text, to_json
     from distui.runs.lines.text import safe
 
-    if told.output in ("json", "ndjson"):
+    if settings.output in ("json", "ndjson"):
         out.json(to_json(rows))
         return
     for line in report_text(rows, all_=all_).splitlines():

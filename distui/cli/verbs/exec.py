@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, settings, wiring
+from distui.cli import runs, wiring
 from distui.cli.options import RUN, after_dashes, verb
 from distui.cli.results import signals_end
+from distui.cli.settings import settings_of
 from distui.cli.verbs.ssh import become, login
 from distui.errors import ContactLost, NotFound, SessionLost, UsageError
 
@@ -35,31 +36,31 @@ def command(ctx: click.Context, run: str, rank: int | None, tty: bool) -> int:
     as it is printed, stdout and stderr apart; with -t it has this terminal. Without -t the command ends when this
     call is ended (SIGTERM, SIGKILL after 3 s), in containers that have a shell.
     """
-    told = settings.of(ctx)
-    told.refuse_readonly("exec")
+    settings = settings_of(ctx)
+    settings.refuse_readonly("exec")
     words = after_dashes(ctx)
     if not words and not sys.stdin.isatty():
         raise UsageError("there is no terminal for a shell", hint=f"distui exec {run} --rank 0 -- COMMAND")
-    say = consoles.of(told).say
+    say = consoles.of(settings).say
 
     def execute(place: runs.Place) -> int:
         with signals_end(signal.SIGTERM, signal.SIGHUP):
-            return wiring.run_async(_exec(told, place, rank, words), limit=told.timeout)
+            return wiring.run_async(_exec(settings, place, rank, words), limit=settings.timeout)
 
     def find(place: runs.Place) -> tuple[Host, FoundTask]:
-        return wiring.run_async(_find(told, place, rank), limit=told.timeout)
+        return wiring.run_async(_find(settings, place, rank), limit=settings.timeout)
 
     if words and not tty:
-        return runs.at(told, say, run, execute)
-    host, task = runs.at(told, say, run, find)
+        return runs.at(settings, say, run, execute)
+    host, task = runs.at(settings, say, run, find)
     argv = (*host.engine_command, "exec", "-it" if sys.stdin.isatty() else "-i", task.id, *(words or SHELL))
     return become(login(host, argv, tty=sys.stdin.isatty()))
 
 
-async def _find(told: Settings, place: runs.Place, rank: int | None) -> tuple[Host, FoundTask]:
+async def _find(settings: Settings, place: runs.Place, rank: int | None) -> tuple[Host, FoundTask]:
     """The rank's container. Raises NotFound, ContactLost or UsageError."""
-    async with wiring.connected(told, place.hosts) as connector:
-        found = runs.there(told, place, *await runs.find(told, connector, place))
+    async with wiring.connected(settings, place.hosts) as connector:
+        found = runs.there(settings, place, *await runs.find(settings, connector, place))
     task = _task(found, rank)
     return next(host for host in place.hosts if host.name == task.host), task
 
@@ -79,13 +80,13 @@ def _task(found: FoundRun, rank: int | None) -> FoundTask:
     return task
 
 
-async def _exec(told: Settings, place: runs.Place, rank: int | None, words: tuple[str, ...]) -> int:
+async def _exec(settings: Settings, place: runs.Place, rank: int | None, words: tuple[str, ...]) -> int:
     """Over our own connection, whose words arrive as given whatever the login shell is."""
     from distui.cli.execs import Marked
     from distui.cli.streams import pass_through
 
-    host, task = await _find(told, place, rank)
-    async with wiring.connected(told, place.hosts) as connector:
+    host, task = await _find(settings, place, rank)
+    async with wiring.connected(settings, place.hosts) as connector:
         session = await connector.connect(host.name)
         marked = Marked(host.engine_command, task.id, words)
         try:
@@ -93,7 +94,9 @@ async def _exec(told: Settings, place: runs.Place, rank: int | None, words: tupl
             return await pass_through(session, marked.argv, stdin=_stdin(), stdout=out, stderr=err)
         except BaseException as exc:  # Ctrl-C, --timeout, a reader that left: no engine tells the command
             if not await marked.end(session) and not isinstance(exc, ContactLost | SessionLost):  # these say it, too
-                consoles.of(told).warn(f"distui: the command may still run in the container on {host.name}", "yellow")
+                consoles.of(settings).warn(
+                    f"distui: the command may still run in the container on {host.name}", "yellow"
+                )
             raise
         finally:
             await session.close()

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distui.cli import console as consoles
-from distui.cli import settings, wiring
+from distui.cli import wiring
 from distui.cli.app import Verbs
 from distui.cli.options import add_globals, verb
 from distui.cli.phrases import counted
+from distui.cli.settings import settings_of
 from distui.cli.verbs.hosts_change import add, export, import_, remove
 from distui.cli.verbs.hosts_clean import clean
 
@@ -33,14 +34,14 @@ command = add_globals(_group)
 @click.pass_context
 def ls(ctx: click.Context, sets: tuple[str, ...]) -> int:
     """List hosts, their address as hosts.yaml gives it, engine, labels and groups."""
-    told = settings.of(ctx)
-    out = consoles.of(told)
-    found = wiring.inventory(told)
-    hosts = found.chosen(wiring.picks(found, told, sets))
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
+    found = wiring.inventory(settings)
+    hosts = found.chosen(wiring.picks(found, settings, sets))
     groups = {h.name: [g for g, names in found.groups.items() if h.name in names] for h in hosts}
-    if told.output == "name" or told.quiet:
+    if settings.output == "name" or settings.quiet:
         out.print("\n".join(h.name for h in hosts))
-    elif told.json:
+    elif settings.json:
         values = [host_value(h) | {"groups": groups[h.name]} for h in hosts]
         out.json({"schema": "distui/hosts/v1", "hosts": values, "path": found.path})
     else:
@@ -71,12 +72,12 @@ def host_value(host: Host) -> dict[str, Any]:
 @click.pass_context
 def show(ctx: click.Context, name: str) -> int:
     """Show one host: what hosts.yaml says, and where ssh will connect (from ~/.ssh/config)."""
-    told = settings.of(ctx)
-    out = consoles.of(told)
-    found = wiring.inventory(told)
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
+    found = wiring.inventory(settings)
     host = wiring.host_named(found, name)
-    ssh = wiring.ssh_words(told, host)
-    if told.json:
+    ssh = wiring.ssh_words(settings, host)
+    if settings.json:
         out.json({"schema": "distui/host/v1", "host": host_value(host), "ssh": ssh})
         return 0
     values = {k: v for k, v in host_value(host).items() if v not in (None, "", {}, [], ())}
@@ -104,10 +105,10 @@ def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
     from distui.errors import SpecError
     from distui.spec.read_inventory import load_inventory
 
-    told = settings.of(ctx)
-    out = consoles.of(told)
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
     problems: list[Problem] = []
-    for path in files or (wiring.need_inventory_path(told),):
+    for path in files or (wiring.need_inventory_path(settings),):
         try:
             found = load_inventory(path)
         except SpecError as exc:
@@ -115,7 +116,7 @@ def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
         else:
             groups = f", {counted(len(found.groups), 'group')}" if found.groups else ""
             out.say(f"{path}: ok, {counted(len(found.hosts), 'host')}{groups}")
-    return wiring.tell_problems(out, told, tuple(problems))
+    return wiring.tell_problems(out, settings, tuple(problems))
 
 
 for _verb in (ls, show, validate, add, remove, import_, export, clean):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from distui.cli import console as consoles
-from distui.cli import settings, wiring
+from distui.cli import wiring
 from distui.cli.options import HOSTS, Choice, verb
 from distui.cli.phrases import counted
-from distui.cli.settings import Settings
+from distui.cli.settings import Settings, settings_of
 from distui.errors import NotFound, SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -50,20 +50,20 @@ def add(
     from distui.spec.choose import parse_label
     from distui.spec.edit_text import scalar
 
-    told = settings.of(ctx)
-    told.refuse_readonly("hosts add")
+    settings = settings_of(ctx)
+    settings.refuse_readonly("hosts add")
     parts = [f"{key}: {scalar(value)}" for key, value in (("addr", addr), ("user", user)) if value]
     parts += [f"{key}: {value}" for key, value in (("port", port), ("gpus", gpus)) if value is not None]
     if labels:
         pairs = ", ".join(f"{scalar(k)}: {scalar(v)}" for k, v in map(parse_label, labels))
         parts.append("labels: {" + pairs + "}")
-    path = _path(told)
+    path = _path(settings)
     before = _text(path)
     changed = _changed(path, before or NEW, ("hosts", name), "{" + ", ".join(parts) + "}", new=True)
     for group in groups:
         changed = _join(path, changed, group, name)
     _save(path, before, changed)
-    consoles.of(told).say(f"{path}: {name} added")
+    consoles.of(settings).say(f"{path}: {name} added")
     return 0
 
 
@@ -72,17 +72,17 @@ def add(
 @click.pass_context
 def remove(ctx: click.Context, name: str) -> int:
     """Remove a host from hosts.yaml. One inside a range, or that a group names, is refused with the reason."""
-    told = settings.of(ctx)
-    told.refuse_readonly("hosts rm")
-    path = wiring.need_inventory_path(told)
+    settings = settings_of(ctx)
+    settings.refuse_readonly("hosts rm")
+    path = wiring.need_inventory_path(settings)
     before = _text(path) or ""
     if name not in _keys(path, before, "hosts"):
-        found = wiring.inventory(told).get(name)
+        found = wiring.inventory(settings).get(name)
         if found is None:
             raise NotFound(f"there is no host '{name}' in {path}", hint="`distui hosts ls` lists them")
         raise UsageError(f"{path}: {name} is part of a range", hint="edit the range in the file")
     _save(path, before, _changed(path, before, ("hosts", name), None))
-    consoles.of(told).say(f"{path}: {name} removed")
+    consoles.of(settings).say(f"{path}: {name} removed")
     return 0
 
 
@@ -106,11 +106,11 @@ def import_(
     """
     from distui.spec import import_hosts
 
-    told = settings.of(ctx)
+    settings = settings_of(ctx)
     if write:
-        told.refuse_readonly("hosts import --write")
-    out = consoles.of(told)
-    text, path = _source(told, form, source)
+        settings.refuse_readonly("hosts import --write")
+    out = consoles.of(settings)
+    text, path = _source(settings, form, source)
     found = import_hosts.read(text, form, path)
     found = found.matching(match) if match else found
     if not found.hosts:
@@ -122,7 +122,7 @@ def import_(
     if not write:
         out.print(import_hosts.as_yaml(found))
         return 0
-    target = _path(told)
+    target = _path(settings)
     before = _text(target)
     changed, added, there = _merged(target, before or NEW, found)
     for group, names in _left_out(target, before, found).items():
@@ -146,23 +146,23 @@ def export(ctx: click.Context, form: str, sets: tuple[str, ...]) -> int:
 
     from distui.spec.export_hosts import as_ansible, as_hostfile
 
-    told = settings.of(ctx)
-    found = wiring.inventory(told)
-    hosts = found.chosen(wiring.picks(found, told, sets))
+    settings = settings_of(ctx)
+    found = wiring.inventory(settings)
+    hosts = found.chosen(wiring.picks(found, settings, sets))
     names = {host.name for host in hosts}
     groups = {group: tuple(m for m in members if m in names) for group, members in found.groups.items()}
     chosen = replace(found, hosts=hosts, groups={group: members for group, members in groups.items() if members})
-    consoles.of(told).print(as_hostfile(chosen) if form == "hostfile" else as_ansible(chosen))
+    consoles.of(settings).print(as_hostfile(chosen) if form == "hostfile" else as_ansible(chosen))
     return 0
 
 
-def _source(told: Settings, form: str, source: str | None) -> tuple[str, str]:
+def _source(settings: Settings, form: str, source: str | None) -> tuple[str, str]:
     """The text to read hosts from, and what it is called."""
     from distui.spec.files import read_text
 
     if source is None and form != "ssh-config":
         raise UsageError(f"which {form}?", hint=f"distui hosts import {form} FILE")
-    path = source or os.path.join(told.environ.get("HOME", ""), ".ssh", "config")  # noqa: PTH118
+    path = source or os.path.join(settings.environ.get("HOME", ""), ".ssh", "config")  # noqa: PTH118
     if form == "nodeset" and source is not None and source != "-" and not Path(source).is_file():
         return source, "the set"
     return read_text(path), path
@@ -200,11 +200,11 @@ def _left_out(path: str, text: str | None, found: Imported) -> dict[str, str]:
 # The file
 
 
-def _path(told: Settings) -> str:
+def _path(settings: Settings) -> str:
     """The hosts.yaml to change; ./hosts.yaml when there is none yet."""
-    if told.hostfile is not None:
+    if settings.hostfile is not None:
         raise UsageError("a hostfile is not changed", hint="`distui hosts import hostfile FILE --write`")
-    return wiring.inventory_path(told) or "hosts.yaml"
+    return wiring.inventory_path(settings) or "hosts.yaml"
 
 
 def _text(path: str) -> str | None:

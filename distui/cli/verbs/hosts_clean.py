@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import settings, wiring
+from distui.cli import wiring
 from distui.cli.console import confirm
 from distui.cli.options import verb
 from distui.cli.phrases import counted
+from distui.cli.settings import settings_of
 from distui.errors import DistuiError, ExitCode
 
 if TYPE_CHECKING:
@@ -28,15 +29,15 @@ def clean(ctx: click.Context, sets: tuple[str, ...]) -> int:
 
     The next run is sent all of its code again. Exit 4 when a host could not be asked.
     """
-    told = settings.of(ctx)
-    told.refuse_readonly("hosts clean")
-    out = consoles.of(told)
-    found = wiring.inventory(told)
-    hosts = found.chosen(wiring.picks(found, told, sets))
-    if not confirm(out, told, f"Remove code that no run uses from {counted(len(hosts), 'host')}?"):
+    settings = settings_of(ctx)
+    settings.refuse_readonly("hosts clean")
+    out = consoles.of(settings)
+    found = wiring.inventory(settings)
+    hosts = found.chosen(wiring.picks(found, settings, sets))
+    if not confirm(out, settings, f"Remove code that no run uses from {counted(len(hosts), 'host')}?"):
         return ExitCode.INTERRUPTED
-    results = wiring.run_async(_clean_all(told, hosts), limit=told.timeout)
-    if told.json:
+    results = wiring.run_async(_clean_all(settings, hosts), limit=settings.timeout)
+    if settings.json:
         values = [
             {"host": h, "error": r.message} if isinstance(r, DistuiError) else {"host": h, **r}
             for h, r in results.items()
@@ -46,7 +47,7 @@ def clean(ctx: click.Context, sets: tuple[str, ...]) -> int:
     for host, result in results.items():
         if isinstance(result, DistuiError):
             out.warn(f"distui: {host}: {result.message}", "red")
-        elif not told.json:
+        elif not settings.json:
             out.print(f"{host}: {_words(result)}")
     return ExitCode.UNREACHABLE if failed else ExitCode.OK
 
@@ -58,10 +59,10 @@ def _words(done: Mapping[str, int]) -> str:
     return f"{counted(done['trees'], 'tree')} of code removed, {size_words(done['bytes'])} free{used}"
 
 
-async def _clean_all(told: Settings, hosts: tuple[Host, ...]) -> dict[str, Mapping[str, int] | DistuiError]:
+async def _clean_all(settings: Settings, hosts: tuple[Host, ...]) -> dict[str, Mapping[str, int] | DistuiError]:
     import asyncio
 
-    async with wiring.connected(told, hosts) as connector:
+    async with wiring.connected(settings, hosts) as connector:
         done = await asyncio.gather(*(_clean(connector, host.name) for host in hosts))
     return dict(zip((h.name for h in hosts), done, strict=True))
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distui.cli import console as consoles
-from distui.cli import settings, wiring
+from distui.cli import wiring
 from distui.cli.app import Verbs
 from distui.cli.console import Console, confirm_async
 from distui.cli.images import PushLines, Wanted, read_wanted
 from distui.cli.options import HOSTS, JOB, add_globals, verb
 from distui.cli.phrases import counted
+from distui.cli.settings import settings_of
 from distui.errors import CheckFailed, ExitCode, HostError
 
 if TYPE_CHECKING:
@@ -43,22 +44,22 @@ def ls(ctx: click.Context, what: str, sets: tuple[str, ...]) -> int:
 
     Exit 3 when it is missing or another one somewhere.
     """
-    told = settings.of(ctx)
-    out = consoles.of(told)
-    found = wiring.inventory(told)
-    wanted = read_wanted(told, found, what, sets)
-    return wiring.run_async(_ls(told, out, wanted), limit=told.timeout)
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
+    found = wiring.inventory(settings)
+    wanted = read_wanted(settings, found, what, sets)
+    return wiring.run_async(_ls(settings, out, wanted), limit=settings.timeout)
 
 
-async def _ls(told: Settings, out: Console, wanted: Wanted) -> int:
+async def _ls(settings: Settings, out: Console, wanted: Wanted) -> int:
     from distui.facts.image import ImageFacts
 
-    async with wiring.connected(told, wanted.hosts) as connector:
+    async with wiring.connected(settings, wanted.hosts) as connector:
         engines, lost = await _engines(connector, wanted)
         found = lost | await _ask(engines, wanted.image)
     found = {host.name: found[host.name] for host in wanted.hosts}
     same = len({f.identity for f in found.values() if isinstance(f, ImageFacts)}) <= 1
-    if told.output in ("json", "ndjson"):
+    if settings.output in ("json", "ndjson"):
         values = [{"host": host, **_value(f)} for host, f in found.items()]
         out.json({"schema": "distui/images/v1", "image": wanted.image, "same": same, "hosts": values})
     else:
@@ -100,30 +101,30 @@ def push(ctx: click.Context, what: str, source: str | None, sets: tuple[str, ...
     alone, and where the engine allows it only layers that a host lacks are sent. Asks before it takes a name from
     another image. Exit 1 when a host did not get it.
     """
-    told = settings.of(ctx)
-    told.refuse_readonly("image push")
-    out = consoles.of(told)
-    found = wiring.inventory(told)
-    wanted = read_wanted(told, found, what, sets, source, sent=True)
-    return wiring.run_async(_push(told, out, wanted), limit=told.timeout)
+    settings = settings_of(ctx)
+    settings.refuse_readonly("image push")
+    out = consoles.of(settings)
+    found = wiring.inventory(settings)
+    wanted = read_wanted(settings, found, what, sets, source, sent=True)
+    return wiring.run_async(_push(settings, out, wanted), limit=settings.timeout)
 
 
-async def _push(told: Settings, out: Console, wanted: Wanted) -> int:
+async def _push(settings: Settings, out: Console, wanted: Wanted) -> int:
     from distui.runs.images.push import Pushed, push_image
 
-    async with wiring.connected(told, wanted.contacted) as connector:
+    async with wiring.connected(settings, wanted.contacted) as connector:
         engines, lost = await _engines(connector, wanted)
         found = await _ask(engines, wanted.image)
         source, facts = _source(engines, found | lost, wanted)
         targets = [e for e in engines if e.name != source.name and e.name in wanted.names]
-        if not await _allowed(told, out, wanted.image, facts, targets, found):
+        if not await _allowed(settings, out, wanted.image, facts, targets, found):
             out.say("distui: nothing was copied")
             return ExitCode.INTERRUPTED
         out.say(f"distui: {wanted.image} from {source.name} to {counted(len(targets), 'host')}", "dim")
-        lines = PushLines(out, told.output)
+        lines = PushLines(out, settings.output)
         results = list(await push_image(wanted.image, source, facts, targets, lines.show))
     results += [Pushed(h, "failed", words=e.message) for h, e in lost.items() if h in wanted.names and h != source.name]
-    _report(told, out, wanted.image, source.name, facts, results)
+    _report(settings, out, wanted.image, source.name, facts, results)
     return ExitCode.OK if all(r.ok for r in results) else ExitCode.RANK_FAILED
 
 
@@ -187,7 +188,7 @@ def _source(engines: Sequence[Engine], found: Found, wanted: Wanted) -> tuple[En
 
 
 async def _allowed(
-    told: Settings, out: Console, image: str, facts: ImageFacts, targets: Sequence[Engine], found: Found
+    settings: Settings, out: Console, image: str, facts: ImageFacts, targets: Sequence[Engine], found: Found
 ) -> bool:
     """Whether nobody minds that the name is taken from other images. Raises UsageError when nobody can be asked."""
     from distui.facts.image import ImageFacts
@@ -196,13 +197,15 @@ async def _allowed(
     other = [t.name for t in targets if isinstance(f := found.get(t.name), ImageFacts) and f.id != facts.id]
     if not other:
         return True
-    return await confirm_async(out, told, f"Another image is called {image} on {fold(other)}. Take the name from it?")
+    return await confirm_async(
+        out, settings, f"Another image is called {image} on {fold(other)}. Take the name from it?"
+    )
 
 
 def _report(
-    told: Settings, out: Console, image: str, source: str, facts: ImageFacts, results: Sequence[Pushed]
+    settings: Settings, out: Console, image: str, source: str, facts: ImageFacts, results: Sequence[Pushed]
 ) -> None:
-    if told.output in ("json", "ndjson"):
+    if settings.output in ("json", "ndjson"):
         values = [{k: v for k, v in asdict(r).items() if k != "most"} for r in results]
         out.json({"schema": "distui/image-push/v1", "image": image, "id": facts.id, "from": source, "hosts": values})
         return

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distui.cli import console as consoles
-from distui.cli import settings, wiring
+from distui.cli import wiring
 from distui.cli.app import Verbs
 from distui.cli.console import Console
 from distui.cli.jobfiles import job_faults, job_paths
 from distui.cli.options import Choice, add_globals, verb
 from distui.cli.order import job_path
+from distui.cli.settings import settings_of
 from distui.cli.templates import TEMPLATES, template_for
 from distui.errors import SpecError, UsageError
 
@@ -42,13 +43,13 @@ def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
 
     With an inventory the job's hosts must be in it; folders of this machine (`code`, `build`) must be there.
     """
-    told = settings.of(ctx)
-    out = consoles.of(told)
-    inventory = _inventory(told, out)
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
+    inventory = _inventory(settings, out)
     problems: list[Problem] = []
     for reference in files:
         try:
-            path, text, jobs = _read(told, reference)
+            path, text, jobs = _read(settings, reference)
         except SpecError as exc:
             problems += exc.problems
         else:
@@ -56,28 +57,28 @@ def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
             problems += faults
             if not faults:
                 out.say(f"{reference}: ok, {', '.join(j.name for j in jobs)}")
-    return wiring.tell_problems(out, told, tuple(problems))
+    return wiring.tell_problems(out, settings, tuple(problems))
 
 
-def _inventory(told: Settings, out: Console) -> Inventory | None:
+def _inventory(settings: Settings, out: Console) -> Inventory | None:
     """The inventory to look hosts up in; None when there is none, or it is wrong itself."""
     try:
-        return wiring.maybe_inventory(told)
+        return wiring.maybe_inventory(settings)
     except SpecError as exc:
         out.warn(f"distui: hosts are not looked up: {exc.problems[0]}", "yellow")
         return None
 
 
-def _read(told: Settings, reference: str) -> tuple[str, str, tuple[Job, ...]]:
+def _read(settings: Settings, reference: str) -> tuple[str, str, tuple[Job, ...]]:
     """A file's path, its text and every job in it, or the one that `file#name` names."""
     from distui.spec.files import read_text
     from distui.spec.read_job import read_job, read_jobs, split_reference
 
-    path, name = split_reference(job_path(told, reference))
+    path, name = split_reference(job_path(settings, reference))
     text = read_text(path)
     if name is not None:
-        return path, text, (read_job(text, path, environ=told.environ, name=name),)
-    return path, text, read_jobs(text, path, environ=told.environ)
+        return path, text, (read_job(text, path, environ=settings.environ, name=name),)
+    return path, text, read_jobs(text, path, environ=settings.environ)
 
 
 @verb("ls", outputs=("json", "name"))
@@ -88,17 +89,17 @@ def ls(ctx: click.Context, folder: str | None) -> int:
 
     Of this folder's files only those are looked at that have a key of jobs, such as `command:`.
     """
-    told = settings.of(ctx)
-    out = consoles.of(told)
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
     rows: list[dict[str, Any]] = []
-    for path in _job_files(told, folder):
+    for path in _job_files(settings, folder):
         try:
-            rows += [_row(job, path) for job in _read(told, str(path))[2]]
+            rows += [_row(job, path) for job in _read(settings, str(path))[2]]
         except SpecError as exc:
             rows.append({"job": None, "path": str(path), "problem": str(exc.problems[0])})
-    if told.json:
+    if settings.json:
         out.json({"schema": "distui/jobs/v1", "jobs": rows})
-    elif told.output == "name" or told.quiet:
+    elif settings.output == "name" or settings.quiet:
         out.print("\n".join(r["job"] for r in rows if r["job"]))
     else:
         cells = [
@@ -109,13 +110,13 @@ def ls(ctx: click.Context, folder: str | None) -> int:
     return 0
 
 
-def _job_files(told: Settings, folder: str | None) -> list[Path]:
+def _job_files(settings: Settings, folder: str | None) -> list[Path]:
     if folder is None:
-        return list(job_paths(told))
-    if not (told.cwd / folder).is_dir():
+        return list(job_paths(settings))
+    if not (settings.cwd / folder).is_dir():
         raise UsageError(f"{folder}: there is no such folder")
-    found = filter(Path.is_file, sorted((told.cwd / folder).glob("*.y*ml")))
-    return [Path(os.path.relpath(p, told.cwd)) if p.is_relative_to(told.cwd) else p for p in found]
+    found = filter(Path.is_file, sorted((settings.cwd / folder).glob("*.y*ml")))
+    return [Path(os.path.relpath(p, settings.cwd)) if p.is_relative_to(settings.cwd) else p for p in found]
 
 
 def _row(job: Job, path: Path) -> dict[str, Any]:
@@ -129,11 +130,11 @@ def show(ctx: click.Context, job: str) -> int:
     """Show a job as distui reads it, with every default filled in."""
     from distui.spec.read_job import load_job
 
-    told = settings.of(ctx)
-    out = consoles.of(told)
-    found = load_job(job_path(told, job), environ=told.environ)
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
+    found = load_job(job_path(settings, job), environ=settings.environ)
     values = {f.name: _plain(getattr(found, f.name)) for f in dataclasses.fields(found)}
-    if told.json:
+    if settings.json:
         out.json({"schema": "distui/job/v1", "job": values})
         return 0
     from distui.runs.lines.text import safe
@@ -171,17 +172,17 @@ def new(ctx: click.Context, file: str | None, template: str) -> int:
     A new job is for the first hosts of the inventory, where there is one. It mounts nothing of the hosts; the folder it
     is in is sent there as its code.
     """
-    told = settings.of(ctx)
-    out = consoles.of(told)
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
     if file is None or file == "-":
-        out.print(template_for(template, told.cwd, _known(told)))
+        out.print(template_for(template, settings.cwd, _known(settings)))
         return 0
     from distui.files import new_file
 
-    told.refuse_readonly("job new FILE")
+    settings.refuse_readonly("job new FILE")
     try:
-        with new_file(told.cwd / file) as target:
-            target.write(template_for(template, (told.cwd / file).parent, _known(told)).encode())
+        with new_file(settings.cwd / file) as target:
+            target.write(template_for(template, (settings.cwd / file).parent, _known(settings)).encode())
     except FileExistsError as exc:
         raise UsageError(f"{file} exists", hint="give another name") from exc
     except OSError as exc:
@@ -190,11 +191,11 @@ def new(ctx: click.Context, file: str | None, template: str) -> int:
     return 0
 
 
-def _known(told: Settings) -> tuple[str, ...]:
+def _known(settings: Settings) -> tuple[str, ...]:
     """The hosts there are, as -H chooses among them; none without an inventory, or with one that is wrong."""
     try:
-        found = wiring.maybe_inventory(told)
-        return () if found is None else tuple(pick.name for pick in wiring.picks(found, told))
+        found = wiring.maybe_inventory(settings)
+        return () if found is None else tuple(pick.name for pick in wiring.picks(found, settings))
     except UsageError:
         return ()
 

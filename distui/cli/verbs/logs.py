@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, settings, wiring
+from distui.cli import runs, wiring
 from distui.cli.options import RANKS, RUN, verb
 from distui.cli.ranks import refuse_unknown
+from distui.cli.settings import settings_of
 from distui.errors import ExitCode, NotFound, UsageError
 from distui.plan.labels import format_ranks
 from distui.runs.report import history
@@ -70,8 +71,8 @@ def command(
     from distui.cli.loglines import Wanted, parse_grep, parse_moment
     from distui.cli.printer import LogView
 
-    told = settings.of(ctx)
-    out, now = consoles.of(told), datetime.now(UTC)
+    settings = settings_of(ctx)
+    out, now = consoles.of(settings), datetime.now(UTC)
     wanted = Wanted(
         ranks=ranks,
         since=parse_moment("--since", since, now) if since else "",
@@ -84,24 +85,26 @@ def command(
 
     def show(place: runs.Place) -> int:
         earlier = _earlier(place, attempt) if attempt is not None else None
-        with _way(told, out, view, wanted, save=save, merge=merge) as lines:
+        with _way(settings, out, view, wanted, save=save, merge=merge) as lines:
             if earlier is not None:
-                _hide(told, out, lines, stored_secrets(earlier), warn=False)
-                return wiring.run_async(_of_attempt(earlier, out, lines, merge=merge), limit=told.timeout)
+                _hide(settings, out, lines, stored_secrets(earlier), warn=False)
+                return wiring.run_async(_of_attempt(earlier, out, lines, merge=merge), limit=settings.timeout)
             try:
-                return wiring.run_async(_logs(told, out, place, lines, follow=follow, merge=merge), limit=told.timeout)
+                return wiring.run_async(
+                    _logs(settings, out, place, lines, follow=follow, merge=merge), limit=settings.timeout
+                )
             except KeyboardInterrupt:
                 out.say("")
                 for text, style in words.still_running(run) if follow else ():
                     out.say(text, style)
                 return ExitCode.INTERRUPTED
 
-    return runs.at(told, out.say, run, show)
+    return runs.at(settings, out.say, run, show)
 
 
 @contextmanager
 def _way(
-    told: Settings, out: Console, view: LogView, wanted: Wanted, *, save: str | None, merge: bool
+    settings: Settings, out: Console, view: LogView, wanted: Wanted, *, save: str | None, merge: bool
 ) -> Iterator[LogOut]:
     """Where the lines go: to stdout, or into files of which it is said where they are. Raises OutputFailed."""
     from distui.cli.loglines import log_out
@@ -112,7 +115,7 @@ def _way(
         yield lines
         lines.outlet.refuse_loss()
         return
-    path = told.cwd / save
+    path = settings.cwd / save
     with into_file(path, view, wanted) if merge else into_folder(path, view, wanted) as lines:
         yield lines
     out.say(f"distui: the logs are in {path}" if path.exists() else "distui: there are no such lines")
@@ -147,7 +150,9 @@ def _tell(out: Console, troubles: Sequence[str]) -> int:
     return ExitCode.CONTACT_LOST if troubles else ExitCode.OK
 
 
-async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, *, follow: bool, merge: bool) -> int:
+async def _logs(
+    settings: Settings, out: Console, place: runs.Place, lines: LogOut, *, follow: bool, merge: bool
+) -> int:
     from distui.cli import logfiles, loghosts
     from distui.cli.attaching import take_up
 
@@ -155,20 +160,20 @@ async def _logs(told: Settings, out: Console, place: runs.Place, lines: LogOut, 
     if place.is_complete and not lines.wanted.stderr_only:
         assert place.stored is not None
         if follow and place.hosts and not place.stored.is_followed:  # what is followed is what lives under the name
-            async with wiring.connected(told, place.hosts) as connector:
-                await runs.find(told, connector, place)
+            async with wiring.connected(settings, place.hosts) as connector:
+                await runs.find(settings, connector, place)
         refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(place.stored)])
-        _hide(told, out, lines, stored_secrets(place.stored), warn=False)
+        _hide(settings, out, lines, stored_secrets(place.stored), warn=False)
         return _tell(out, await logfiles.show(place.stored, lines, follow=follow, merge=merge))
-    async with wiring.connected(told, place.hosts) as connector:
+    async with wiring.connected(settings, place.hosts) as connector:
         try:
-            live = await take_up(told, connector, place)
+            live = await take_up(settings, connector, place)
         except NotFound as exc:
             if place.stored is not None:
-                _hide(told, out, lines, stored_secrets(place.stored), warn=False)
+                _hide(settings, out, lines, stored_secrets(place.stored), warn=False)
             return await _from_here(place, out, lines, exc, merge=merge)
         refuse_unknown(lines.wanted.ranks, [r for t in live.plan.tasks for r in t.ranks])
-        _hide(told, out, lines, live.plan.secret_names)
+        _hide(settings, out, lines, live.plan.secret_names)
         for name in live.unreachable:
             out.warn(f"distui: {name} did not answer; its ranks are missing here", "yellow")
         if follow and merge:
@@ -194,9 +199,9 @@ def _tell_unfound(out: Console, live: Live, wanted: frozenset[int] | None) -> bo
     return bool(gone)
 
 
-def _hide(told: Settings, out: Console, lines: LogOut, names: Iterable[str], *, warn: bool = True) -> None:
+def _hide(settings: Settings, out: Console, lines: LogOut, names: Iterable[str], *, warn: bool = True) -> None:
     """Values of the run's secrets are not shown. What was followed here was hidden, or warned of, by then."""
-    lines.mask = Mask.of(names, told.environ)
+    lines.mask = Mask.of(names, settings.environ)
     for words in lines.mask.warnings if warn else ():
         out.warn(f"distui: {words}", "yellow")
 

@@ -9,7 +9,8 @@ import click
 from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.options import JOB, verb
-from distui.cli.order import DIFF_OPTIONS, PLAN_OPTIONS, read_order, told_of, with_options
+from distui.cli.order import DIFF_OPTIONS, PLAN_OPTIONS, read_order, with_options
+from distui.cli.settings import settings_of
 from distui.cluster.request import RunRequest
 
 if TYPE_CHECKING:
@@ -27,23 +28,25 @@ def command(ctx: click.Context, /, job: str | None, full: bool, **flags: Any) ->
     Asks the hosts what they have, starts nothing. The printed `docker run` lines work when pasted. Exit 3 when there
     is no plan, with every reason; exit 4 when a host can't be reached.
     """
-    told = told_of(ctx)
-    out = consoles.of(told)
-    order = read_order(ctx, told, job, flags)
-    return wiring.run_async(dry_run(told, out, order, full=full, before=flags["diff"]), limit=told.timeout)
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
+    order = read_order(ctx, settings, job, flags)
+    return wiring.run_async(dry_run(settings, out, order, full=full, before=flags["diff"]), limit=settings.timeout)
 
 
-async def dry_run(told: Settings, out: consoles.Console, order: RunRequest, *, full: bool, before: str | None) -> int:
+async def dry_run(
+    settings: Settings, out: consoles.Console, order: RunRequest, *, full: bool, before: str | None
+) -> int:
     """Ask, plan, print: the plan, or what is different from the recorded run `before`."""
     from distui.cli.launching import prepare
     from distui.cli.planview import recorded_plan, show_diff, show_plan, tell_images
 
-    old = recorded_plan(told, before) if before is not None else None
-    async with wiring.connected(told, order.hosts) as connector:
-        planned = await prepare(connector, told, out, order)
+    old = recorded_plan(settings, before) if before is not None else None
+    async with wiring.connected(settings, order.hosts) as connector:
+        planned = await prepare(connector, settings, out, order)
         await tell_images(connector, out, order.hosts, planned.plan)
     if old is not None:
-        show_diff(out, told, old, planned.plan)
+        show_diff(out, settings, old, planned.plan)
     else:
-        show_plan(out, told, planned.plan, full=full)
+        show_plan(out, settings, planned.plan, full=full)
     return 0

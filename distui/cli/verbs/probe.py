@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import settings, wiring
+from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.options import DURATION, EVERY, HOSTS, Choice, verb
-from distui.cli.settings import Settings
+from distui.cli.settings import Settings, settings_of
 from distui.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ def command(
     script per host, all hosts side by side. A host that fails keeps its row, with the reason. Exit 3 when a host
     failed (--fail-on all: when all did).
     """
-    told = settings.of(ctx).with_flags(parallel=parallel, connect_timeout=connect_timeout)
-    out = consoles.of(told)
-    found = wiring.inventory(told)
-    hosts = found.chosen(wiring.picks(found, told, sets))
-    results = wiring.run_async(_probe(told, out, hosts, watch), limit=told.timeout)
+    settings = settings_of(ctx).with_flags(parallel=parallel, connect_timeout=connect_timeout)
+    out = consoles.of(settings)
+    found = wiring.inventory(settings)
+    hosts = found.chosen(wiring.picks(found, settings, sets))
+    results = wiring.run_async(_probe(settings, out, hosts, watch), limit=settings.timeout)
     if save:
-        _save(told, out, results)
+        _save(settings, out, results)
     return _status(results, fail_on)
 
 
@@ -66,38 +66,40 @@ def _status(results: Results, fail_on: str) -> int:
     return ExitCode.CHECK_FAILED if failed else ExitCode.OK
 
 
-async def _probe(told: Settings, out: Console, hosts: Sequence[Host], watch: float | None) -> Results:
+async def _probe(settings: Settings, out: Console, hosts: Sequence[Host], watch: float | None) -> Results:
     from asyncio import sleep
 
-    async with wiring.connected(told, hosts) as connector:
+    async with wiring.connected(settings, hosts) as connector:
         while True:
-            results = await _once(connector, told, out, hosts, again=watch is not None)
+            results = await _once(connector, settings, out, hosts, again=watch is not None)
             if watch is None:
                 return results
             await sleep(watch)
 
 
-async def _once(connector: Connector, told: Settings, out: Console, hosts: Sequence[Host], *, again: bool) -> Results:
+async def _once(
+    connector: Connector, settings: Settings, out: Console, hosts: Sequence[Host], *, again: bool
+) -> Results:
     """One round over all hosts, shown as asked."""
     from distui.facts.probe import probe_all
 
-    limit = told["connect_timeout"]
+    limit = settings["connect_timeout"]
     asked = [replace(h, connect_timeout=limit) if limit is not None else h for h in hosts]
-    show = _shower(told, out, hosts, again=again)
-    results = await probe_all(connector, asked, parallel=told["parallel"], on_result=show)
-    _finish(told, out, results, again=again)
+    show = _shower(settings, out, hosts, again=again)
+    results = await probe_all(connector, asked, parallel=settings["parallel"], on_result=show)
+    _finish(settings, out, results, again=again)
     return results
 
 
-def _shower(told: Settings, out: Console, hosts: Sequence[Host], *, again: bool) -> Callable[[ProbeResult], None]:
+def _shower(settings: Settings, out: Console, hosts: Sequence[Host], *, again: bool) -> Callable[[ProbeResult], None]:
     """What to do with each result as it comes."""
-    match told.output:
+    match settings.output:
         case "ndjson":
             return lambda result: _print_json(out, result)
         case "name":
             return lambda result: _print_name(out, result)
         case "table" | "wide" if not (again and out.redraws):
-            return _LiveRows(out, [h.name for h in hosts], wide=told.output == "wide").show
+            return _LiveRows(out, [h.name for h in hosts], wide=settings.output == "wide").show
         case _:
             return lambda result: None
 
@@ -159,22 +161,22 @@ def paint(out: Console, lines: Sequence[str]) -> list[str]:
     return [out.styled(head, "red" if down else ""), *(out.styled(m, "dim" if down else "yellow") for m in more)]
 
 
-def _finish(told: Settings, out: Console, results: Results, *, again: bool) -> None:
+def _finish(settings: Settings, out: Console, results: Results, *, again: bool) -> None:
     """What is shown once all hosts have answered."""
-    if told.output == "json":
+    if settings.output == "json":
         from distui.facts.render_json import probe_json
 
         out.json(probe_json(results))
-    elif told.output in ("table", "wide") and again and out.redraws:
-        _redraw(told, out, results)
-    if told.output in ("table", "wide"):
+    elif settings.output in ("table", "wide") and again and out.redraws:
+        _redraw(settings, out, results)
+    if settings.output in ("table", "wide"):
         out.say(_summary(results), "dim")
 
 
-def _redraw(told: Settings, out: Console, results: Results) -> None:
+def _redraw(settings: Settings, out: Console, results: Results) -> None:
     from distui.cli.hostrows import Rows
 
-    rows = Rows(list(results), wide=told.output == "wide")
+    rows = Rows(list(results), wide=settings.output == "wide")
     lines = [time.strftime("%H:%M:%S"), rows.header()]
     for name, result in results.items():
         lines += paint(out, rows.of(name, result))
@@ -190,12 +192,12 @@ def _summary(results: Results) -> str:
     return text + "s" * (count != 1)
 
 
-def _save(told: Settings, out: Console, results: Results) -> None:
+def _save(settings: Settings, out: Console, results: Results) -> None:
     """Keep what was found. Raises UsageError when that can't be written."""
     from distui.facts.render_json import probe_json
     from distui.files import make_private, write_private
 
-    path = told.paths.facts_file
+    path = settings.paths.facts_file
     try:
         make_private(path.parent)
         write_private(path, json.dumps(probe_json(results) | {"saved": time.time()}).encode() + b"\n")

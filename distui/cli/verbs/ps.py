@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, settings, wiring
+from distui.cli import runs, wiring
 from distui.cli.options import Choice, verb
 from distui.cli.phrases import duration
+from distui.cli.settings import settings_of
 from distui.errors import ExitCode
 from distui.runs.report import history
 from distui.runs.store.saved_hosts import saved_hosts
@@ -42,24 +43,24 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     from distui.runs.lines.text import safe
     from distui.runs.store.end_record import launch_here
 
-    told = settings.of(ctx)
-    out = consoles.of(told)
-    store = wiring.store(told)
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
+    store = wiring.store(settings)
     recorded = [history.stored_row(s) for s in store.all()]
-    hosts = _hosts(told, recorded)
-    found, launches = wiring.run_async(_find(told, hosts), limit=told.timeout)
-    launches = hidden(told, launches)
+    hosts = _hosts(settings, recorded)
+    found, launches = wiring.run_async(_find(settings, hosts), limit=settings.timeout)
+    launches = hidden(settings, launches)
     here = {launch_here(s): s.is_followed for one in launches if (s := store.get(one.run)) is not None}
     answered = {host.name for host in hosts} - set(found.unreachable)
     rows = history.joined(found, recorded)
     every = history.with_launches(rows, launches, here, answered=answered, owner=owner())
     rows = [r for r in every if (all_ or state or r.may_live) and state in (None, r.state)][:last]
     for one in shared(found.unreachable):
-        hint = f"\n  try: {one.hint}" if one.hint and told.verbose else ""
+        hint = f"\n  try: {one.hint}" if one.hint and settings.verbose else ""
         out.warn(f"distui: {one.message}{hint}", "yellow")
-    if not hosts and not rows and not told.json:
+    if not hosts and not rows and not settings.json:
         out.say("distui: no hosts to ask (no hosts.yaml, no -H), and no runs are recorded here", "dim")
-    show(out, told, rows, found)
+    show(out, settings, rows, found)
     for row in rows:
         for words in row.warnings if _is_over(row) and not row.collected else ():
             out.warn(safe(f"distui: {row.run}: {words}"), "yellow")
@@ -90,40 +91,40 @@ def _next_step(row: history.RunRow, named: Sequence[history.RunRow]) -> str:
     return ""
 
 
-def _hosts(told: Settings, recorded: Sequence[history.RunRow]) -> tuple[Host, ...]:
+def _hosts(settings: Settings, recorded: Sequence[history.RunRow]) -> tuple[Host, ...]:
     """The hosts to ask: those of the inventory, and those that runs without an end here were started on."""
-    found = wiring.maybe_inventory(told)
-    hosts = {h.name: h for h in found.chosen(wiring.picks(found, told))} if found else {}
-    if not told.hosts and not told.labels:
-        store = wiring.store(told)
+    found = wiring.maybe_inventory(settings)
+    hosts = {h.name: h for h in found.chosen(wiring.picks(found, settings))} if found else {}
+    if not settings.hosts and not settings.labels:
+        store = wiring.store(settings)
         for row in recorded:
             if not row.over:
                 hosts |= {h.name: h for h in saved_hosts(store.need(row.run)) if h.name not in hosts}
     return tuple(hosts.values())
 
 
-async def _find(told: Settings, hosts: Sequence[Host]) -> tuple[Found, tuple[Launch, ...]]:
+async def _find(settings: Settings, hosts: Sequence[Host]) -> tuple[Found, tuple[Launch, ...]]:
     from distui.runs.hosts.discover import Found, find_runs
     from distui.runs.hosts.launches import find_launches
 
     if not hosts:
         return Found((), {}), ()
-    async with wiring.connected(told, hosts) as connector:
+    async with wiring.connected(settings, hosts) as connector:
         found = await find_runs(connector, hosts)
         up = [host for host in hosts if host.name not in found.unreachable]
         return found, (await find_launches(connector, up)).all
 
 
-def show(out: consoles.Console, told: Settings, rows: Sequence[history.RunRow], found: Found) -> None:
+def show(out: consoles.Console, settings: Settings, rows: Sequence[history.RunRow], found: Found) -> None:
     """The list, in the form asked for."""
-    if told.json:
+    if settings.json:
         lost = [{"name": n, "error": {"code": t.code, "message": t.message}} for n, t in found.unreachable.items()]
         out.json({"schema": "distui/ps/v1", "runs": [runs.row_json(r) for r in rows], "unreachable": lost})
-    elif told.output == "ndjson":
+    elif settings.output == "ndjson":
         import json
 
         out.write("".join(json.dumps(runs.row_json(r), ensure_ascii=False) + "\n" for r in rows))
-    elif told.quiet or told.output == "name":
+    elif settings.quiet or settings.output == "name":
         out.write("".join(f"{r.run}\n" for r in rows))
     else:
         out.print("\n".join(consoles.table(HEADER, [_cells(r) for r in rows], width=out.width)))

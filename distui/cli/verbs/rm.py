@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, settings, wiring
+from distui.cli import runs, wiring
 from distui.cli.console import Console, confirm, confirm_async
 from distui.cli.options import RUN, verb
+from distui.cli.settings import settings_of
 from distui.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -33,29 +34,31 @@ def command(ctx: click.Context, names: tuple[str, ...], purge: bool) -> int:
     Logs that were never read here go with them: that is asked first, and refused without a terminal or -y; `distui
     attach` reads them. A run that still runs is refused.
     """
-    told = settings.of(ctx)
-    told.refuse_readonly("rm")
-    out = consoles.of(told)
+    settings = settings_of(ctx)
+    settings.refuse_readonly("rm")
+    out = consoles.of(settings)
     for name in names:
         runs.check_name(name)
-    if purge and not confirm(out, told, f"Delete the logs of {', '.join(names)} on this machine?"):
+    if purge and not confirm(out, settings, f"Delete the logs of {', '.join(names)} on this machine?"):
         return ExitCode.INTERRUPTED
 
     def remove(name: str) -> int:
-        return runs.at(told, out.say, name, lambda place: _remove(told, out, place, purge=purge))
+        return runs.at(settings, out.say, name, lambda place: _remove(settings, out, place, purge=purge))
 
     return runs.each_named(out, names, remove)
 
 
-def _remove(told: Settings, out: Console, place: runs.Place, *, purge: bool) -> int:
+def _remove(settings: Settings, out: Console, place: runs.Place, *, purge: bool) -> int:
     name = place.run
     if place.stored is not None and place.stored.is_followed:
         raise UsageError(f"run {name} is followed on this machine", hint=f"`distui stop {name}` first")
-    code = wiring.run_async(_remove_remote(told, out, place), limit=told.timeout) if place.hosts else ExitCode.OK
+    code = (
+        wiring.run_async(_remove_remote(settings, out, place), limit=settings.timeout) if place.hosts else ExitCode.OK
+    )
     if not purge and place.stored is not None and code == ExitCode.OK:
         _note_cleaned(out, place.stored, [host.name for host in place.hosts])
     if purge and place.stored is not None and code == ExitCode.OK:
-        wiring.store(told).remove(name)
+        wiring.store(settings).remove(name)
         out.say(f"distui: {name}: deleted here")
     return code
 
@@ -79,20 +82,20 @@ def _note_cleaned(out: Console, stored: StoredRun, asked: Collection[str]) -> No
         out.warn(f"distui: {stored.path} can't be written: {exc.strerror}; `distui ps` lists it on", "yellow")
 
 
-async def _remove_remote(told: Settings, out: Console, place: runs.Place) -> int:
+async def _remove_remote(settings: Settings, out: Console, place: runs.Place) -> int:
     from distui.cli.attaching import take_up
     from distui.cli.sweeping import sweep_run
     from distui.identity import owner
     from distui.runs.control.adopt import stop_found
 
-    async with wiring.connected(told, place.hosts) as connector:
-        found, unreachable = await runs.find(told, connector, place)
+    async with wiring.connected(settings, place.hosts) as connector:
+        found, unreachable = await runs.find(settings, connector, place)
         if found is None:
-            return await _remove_launch(told, connector, out, place, unreachable)
-        live = await take_up(told, connector, place, (found, unreachable))
+            return await _remove_launch(settings, connector, out, place, unreachable)
+        live = await take_up(settings, connector, place, (found, unreachable))
         if live.runs:
             raise UsageError(f"run {place.run} still runs", hint=f"`distui stop {place.run}` first")
-        if not await _may_lose(told, out, place, live):
+        if not await _may_lose(settings, out, place, live):
             return ExitCode.INTERRUPTED
         report = await stop_found(connector, live.found, live.plan, who=owner(), grace=0, remove=True)
         _, whole = await sweep_run(connector, out, place.run, place.hosts, (live.token,), spare=unreachable)
@@ -108,7 +111,7 @@ async def _remove_remote(told: Settings, out: Console, place: runs.Place) -> int
     return ExitCode.OK
 
 
-async def _may_lose(told: Settings, out: Console, place: runs.Place, live: Live) -> bool:
+async def _may_lose(settings: Settings, out: Console, place: runs.Place, live: Live) -> bool:
     """Whether logs that were never read here may go with their containers.
 
     Raises UsageError when there is nobody to ask.
@@ -123,11 +126,11 @@ async def _may_lose(told: Settings, out: Console, place: runs.Place, live: Live)
         f"distui: `distui attach {place.run}` reads the log of {who} of {place.run}, which was never read here",
         "yellow",
     )
-    return await confirm_async(out, told, f"Delete the log of {who} of {place.run}, unread?")
+    return await confirm_async(out, settings, f"Delete the log of {who} of {place.run}, unread?")
 
 
 async def _remove_launch(
-    told: Settings, connector: Connector, out: Console, place: runs.Place, unreachable: Mapping[str, Trouble]
+    settings: Settings, connector: Connector, out: Console, place: runs.Place, unreachable: Mapping[str, Trouble]
 ) -> int:
     """No task of the run was found: remove what a launch that was killed has left.
 
@@ -147,7 +150,7 @@ async def _remove_launch(
     tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
     swept, whole = await sweep_run(connector, out, place.run, place.hosts, tokens, place.stored, spare=unreachable)
     if unreachable or (not swept and whole and place.stored is None):
-        runs.there(told, place, None, unreachable)
+        runs.there(settings, place, None, unreachable)
     if not swept and whole:
         out.say(f"distui: {place.run}: nothing of it is on its hosts")
     return ExitCode.OK if whole else ExitCode.CONTACT_LOST

@@ -9,8 +9,9 @@ import click
 from distui.cli import console as consoles
 from distui.cli import opening, wiring
 from distui.cli.options import JOB, verb
-from distui.cli.order import DIFF_OPTIONS, FOLLOW_OPTIONS, PLAN_OPTIONS, read_order, told_of, with_options
+from distui.cli.order import DIFF_OPTIONS, FOLLOW_OPTIONS, PLAN_OPTIONS, read_order, with_options
 from distui.cli.results import Promise
+from distui.cli.settings import settings_of
 from distui.cli.verbs.plan import dry_run
 from distui.cluster.request import RunRequest
 from distui.errors import UsageError
@@ -47,13 +48,13 @@ def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
     from distui.cli.launching import How
     from distui.cli.printer import LogView
 
-    told = told_of(ctx)
-    out = consoles.of(told)
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
     if flags["diff"] is not None and not flags["dry_run"]:
         raise UsageError("--diff shows a plan and starts nothing", hint="add --dry-run, or call `distui plan`")
     if flags["dry_run"]:
-        order = read_order(ctx, told, job, flags)
-        return wiring.run_async(dry_run(told, out, order, full=False, before=flags["diff"]), limit=told.timeout)
+        order = read_order(ctx, settings, job, flags)
+        return wiring.run_async(dry_run(settings, out, order, full=False, before=flags["diff"]), limit=settings.timeout)
     view = LogView(
         stdout=flags["log_to"] == "stdout",
         ranks=flags["ranks"],
@@ -68,21 +69,21 @@ def command(ctx: click.Context, /, job: str | None, **flags: Any) -> int:
         force=flags["force"],
         exit_first=flags["exit_first"],
     )
-    promise = Promise(told, out, flags["name"] or "", starts=True)
+    promise = Promise(settings, out, flags["name"] or "", starts=True)
 
     def work() -> int:
-        told.refuse_readonly("run")
-        order = read_order(ctx, told, job, flags)
+        settings.refuse_readonly("run")
+        order = read_order(ctx, settings, job, flags)
         promise.run = order.run_id
-        if opening.wanted(told, headless=flags["headless"] or flags["detach"]):
-            return wiring.run_async(opening.launch(told, out, order, how))
-        return wiring.run_async(_run(told, out, order, how))
+        if opening.wanted(settings, headless=flags["headless"] or flags["detach"]):
+            return wiring.run_async(opening.launch(settings, out, order, how))
+        return wiring.run_async(_run(settings, out, order, how))
 
     return promise.keep(work)
 
 
-async def _run(told: Settings, out: consoles.Console, order: RunRequest, how: How) -> int:
+async def _run(settings: Settings, out: consoles.Console, order: RunRequest, how: How) -> int:
     from distui.cli.launching import run
 
-    async with wiring.connected(told, order.hosts) as connector:
-        return await run(connector, told, out, order, how)
+    async with wiring.connected(settings, order.hosts) as connector:
+        return await run(connector, settings, out, order, how)

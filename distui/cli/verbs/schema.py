@@ -7,8 +7,8 @@ from typing import Literal
 import click
 
 from distui.cli import console as consoles
-from distui.cli import settings
 from distui.cli.options import Choice, verb
+from distui.cli.settings import settings_of
 
 
 @verb("schema", outputs=("json",))
@@ -26,6 +26,6 @@ def command(ctx: click.Context, kind: Literal["hosts", "job"]) -> int:
 
     from distui.spec.schema import schema
 
-    out = consoles.of(settings.of(ctx))
+    out = consoles.of(settings_of(ctx))
     out.print(json.dumps(schema(kind), ensure_ascii=False, indent=2))
     return 0

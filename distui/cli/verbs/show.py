@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, settings, wiring
+from distui.cli import runs, wiring
 from distui.cli.console import Console
 from distui.cli.options import RUN, verb
 from distui.cli.phrases import counted
-from distui.cli.settings import Settings
+from distui.cli.settings import Settings, settings_of
 from distui.cli.verbs.ps import attempt, took, when
 from distui.cli.words import progress_words
 from distui.errors import NotFound, UsageError
@@ -68,35 +68,35 @@ class RankRow:
 @click.pass_context
 def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> int:
     """Show one run: its state, ranks, exit codes, first failure, and where its logs are."""
-    told = settings.of(ctx)
-    out = consoles.of(told)
-    if as_report and told.json:
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
+    if as_report and settings.json:
         raise UsageError("--report is a text; it has no -o json", hint="leave --report away, or -o json")
     if as_report:
-        place = runs.locate(told, run)
-        out.print(_mask(told, place).text(_report(place)).rstrip("\n"))
+        place = runs.locate(settings, run)
+        out.print(_mask(settings, place).text(_report(place)).rstrip("\n"))
         return 0
-    return runs.at(told, out.say, run, lambda place: _of(told, out, place, plan_too=plan_too))
+    return runs.at(settings, out.say, run, lambda place: _of(settings, out, place, plan_too=plan_too))
 
 
-def _of(told: Settings, out: Console, place: runs.Place, *, plan_too: bool) -> int:
+def _of(settings: Settings, out: Console, place: runs.Place, *, plan_too: bool) -> int:
     run = place.run
-    found, left, silent = wiring.run_async(_find(told, out, place), limit=told.timeout)
+    found, left, silent = wiring.run_async(_find(settings, out, place), limit=settings.timeout)
     recorded = history.stored_row(place.stored) if place.stored is not None else None
     if left is not None:
         row, *_ = history.with_launches([recorded] if recorded is not None else [], [left], {}, answered=())
     elif found is None and recorded is None:
-        raise runs.not_found(told, run, f"none of {len(place.hosts)} hosts has it")
+        raise runs.not_found(settings, run, f"none of {len(place.hosts)} hosts has it")
     else:
         known = history.found_row(found, recorded) if found is not None else recorded
         assert known is not None
         gone = found is None and known.state not in (*history.ENDED, "retrying")
         row = replace(known, state="gone") if gone else known
     ranks = ranks_left(left) if left is not None else merged(found, place, silent)
-    mask = _mask(told, place)
+    mask = _mask(settings, place)
     progress = mask.event(stored_progress(place.stored)) if place.stored is not None else None
     ranks = [mask.event(rank) for rank in ranks]
-    if told.json:
+    if settings.json:
         told_last = {"progress": progress_json(progress) if progress is not None else None}
         tasks = [_rank_json(r) for r in ranks]
         out.json(
@@ -111,7 +111,7 @@ def _of(told: Settings, out: Console, place: runs.Place, *, plan_too: bool) -> i
         return 0
     _show(out, row, ranks, progress)
     if plan_too and place.stored is not None:
-        _show_plan(out, told, place)
+        _show_plan(out, settings, place)
     _tell_left_out(out, place)
     return 0
 
@@ -127,9 +127,9 @@ def _tell_left_out(out: Console, place: runs.Place) -> None:
         out.warn(f"distui: {counted(told.left_out, 'line')} of {where} can't be read and are left out", "yellow")
 
 
-def _mask(told: Settings, place: runs.Place) -> Mask:
+def _mask(settings: Settings, place: runs.Place) -> Mask:
     """Hides what a distui that did not know the values has recorded."""
-    return Mask.of(stored_secrets(place.stored) if place.stored is not None else (), told.environ)
+    return Mask.of(stored_secrets(place.stored) if place.stored is not None else (), settings.environ)
 
 
 def _report(place: runs.Place) -> str:
@@ -150,18 +150,18 @@ def _report(place: runs.Place) -> str:
     return evidence(plan, state, last_lines(place.stored, plan), str(place.stored.log_dir))
 
 
-async def _find(told: Settings, out: Console, place: runs.Place) -> Asked:
+async def _find(settings: Settings, out: Console, place: runs.Place) -> Asked:
     """What the hosts say of it; nothing for a run whose record here is all there is."""
     from distui.cli.leftover import look
     from distui.facts.troubles import shared
 
     if not place.hosts or (place.stored is not None and history.stored_row(place.stored).over):
         return Asked()
-    async with wiring.connected(told, place.hosts) as connector:
-        found, unreachable = await runs.find(told, connector, place)
-        left = await look(told, connector, place, unreachable) if found is None else None
+    async with wiring.connected(settings, place.hosts) as connector:
+        found, unreachable = await runs.find(settings, connector, place)
+        left = await look(settings, connector, place, unreachable) if found is None else None
     if place.stored is None and left is None:
-        return Asked(runs.there(told, place, found, unreachable), None, unreachable)
+        return Asked(runs.there(settings, place, found, unreachable), None, unreachable)
     for one in shared(unreachable):
         out.warn(f"distui: {one.message}", "yellow")
     return Asked(found, left, unreachable)
@@ -279,7 +279,7 @@ def _plan_json(place: runs.Place, wanted: bool) -> dict[str, Any]:
     return {"plan": to_json(from_json(value)) if value is not None else None} if wanted else {}
 
 
-def _show_plan(out: Console, told: Settings, place: runs.Place) -> None:
+def _show_plan(out: Console, settings: Settings, place: runs.Place) -> None:
     from distui.cli.planview import show_plan
     from distui.plan.serialize import from_json
 
@@ -289,4 +289,4 @@ def _show_plan(out: Console, told: Settings, place: runs.Place) -> None:
         out.warn("distui: its plan is not recorded here")
         return
     out.print("")
-    show_plan(out, told, from_json(value), full=False)
+    show_plan(out, settings, from_json(value), full=False)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distui.cli import settings, wiring
+from distui.cli import wiring
 from distui.cli.options import HOSTS, after_dashes, verb
+from distui.cli.settings import settings_of
 from distui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ def command(ctx: click.Context, name: str) -> int:
 
     OpenSSH reads ~/.ssh/config as ever; hosts.yaml fills what that leaves open.
     """
-    told = settings.of(ctx)
-    told.refuse_readonly("ssh")
-    host = wiring.host_named(wiring.inventory(told), name)
+    settings = settings_of(ctx)
+    settings.refuse_readonly("ssh")
+    host = wiring.host_named(wiring.inventory(settings), name)
     return become(login(host, after_dashes(ctx), tty=sys.stdin.isatty()))
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, settings, wiring
+from distui.cli import runs, wiring
 from distui.cli.console import Console, confirm_async
 from distui.cli.options import DURATION, RANKS, RUN, verb
 from distui.cli.phrases import counted
 from distui.cli.ranks import refuse_unknown
+from distui.cli.settings import settings_of
 from distui.errors import CheckFailed, ExitCode, UsageError
 from distui.runs.report import history
 
@@ -52,7 +53,7 @@ def command(ctx: click.Context, names: tuple[str, ...], grace: float | None, ran
 
     Works from any machine that reaches the hosts. Repeating it is safe.
     """
-    return _end(settings.of(ctx), names, grace, "stop", ranks)
+    return _end(settings_of(ctx), names, grace, "stop", ranks)
 
 
 @verb("kill", outputs=("json", "ndjson"))
@@ -61,45 +62,51 @@ def command(ctx: click.Context, names: tuple[str, ...], grace: float | None, ran
 @click.pass_context
 def kill(ctx: click.Context, names: tuple[str, ...], ranks: frozenset[int] | None) -> int:
     """Kill runs on all their hosts at once with SIGKILL, then clean up as stop does."""
-    return _end(settings.of(ctx), names, 0.0, "kill", ranks)
+    return _end(settings_of(ctx), names, 0.0, "kill", ranks)
 
 
-def _end(told: Settings, names: tuple[str, ...], grace: float | None, word: str, ranks: frozenset[int] | None) -> int:
-    told.refuse_readonly(word)
-    out = consoles.of(told)
+def _end(
+    settings: Settings, names: tuple[str, ...], grace: float | None, word: str, ranks: frozenset[int] | None
+) -> int:
+    settings.refuse_readonly(word)
+    out = consoles.of(settings)
     if ranks is not None and len(names) > 1:
         raise UsageError("--rank is about one run", hint="name one run")
 
     def end(place: runs.Place) -> int:
-        work = _end_one(told, out, place, grace, word) if ranks is None else _some(told, out, place, ranks, grace, word)
-        return wiring.run_async(work, limit=told.timeout)
+        work = (
+            _end_one(settings, out, place, grace, word)
+            if ranks is None
+            else _some(settings, out, place, ranks, grace, word)
+        )
+        return wiring.run_async(work, limit=settings.timeout)
 
-    return runs.each_named(out, names, lambda name: runs.at(told, out.say, name, end))
+    return runs.each_named(out, names, lambda name: runs.at(settings, out.say, name, end))
 
 
-async def _end_one(told: Settings, out: Console, place: runs.Place, grace: float | None, word: str) -> int:
+async def _end_one(settings: Settings, out: Console, place: runs.Place, grace: float | None, word: str) -> int:
     from distui.cli.attaching import open_here, take_up
     from distui.cli.leftover import Rest
     from distui.cli.sweeping import sweep_run
 
     rest = Rest()
-    async with wiring.connected(told, place.hosts) as connector:
-        asked, plan = await runs.find(told, connector, place), None
+    async with wiring.connected(settings, place.hosts) as connector:
+        asked, plan = await runs.find(settings, connector, place), None
         while asked[0] is None and (plan := open_here(place.stored, asked[1])) is None:
             if place.stored is None or not place.stored.is_followed:
-                asked, _ = await rest.over(told, connector, out, place, asked)
+                asked, _ = await rest.over(settings, connector, out, place, asked)
                 if asked[0] is not None:
                     break
-            code = await _end_launch(told, connector, out, place, asked[1], word, rest.left)
+            code = await _end_launch(settings, connector, out, place, asked[1], word, rest.left)
             if code is not None:
                 return code
-            asked = await runs.find(told, connector, place)
+            asked = await runs.find(settings, connector, place)
         unreachable = asked[1]
-        live = await take_up(told, connector, place, asked, plan)
-        if not await _agreed(told, out, live, word):
+        live = await take_up(settings, connector, place, asked, plan)
+        if not await _agreed(settings, out, live, word):
             return ExitCode.INTERRUPTED
         began = time.time()
-        code = await _stop(told, connector, out, place, live, grace)
+        code = await _stop(settings, connector, out, place, live, grace)
         code = max(code, await _verify(connector, out, place, live, began))
         spare = {*unreachable, *(live.plan.hosts if code else ())}  # what could not be ended there needs its folder
         _, whole = await sweep_run(connector, out, place.run, place.hosts, (live.token,), spare=spare)
@@ -145,37 +152,37 @@ async def _stop_task(connector: Connector, out: Console, place: runs.Place, task
 
 
 async def _stop(
-    told: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None
+    settings: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None
 ) -> int:
     """By the distui here that follows it; by ourselves when none does, or that one leaves before the end."""
     from distui.runs.store.runs import AlreadyFollowed
 
     while True:
-        stored = wiring.store(told).get(place.run)
+        stored = wiring.store(settings).get(place.run)
         if stored is None or not stored.is_followed:
             with contextlib.suppress(AlreadyFollowed):  # another was faster
-                return await _own(told, connector, out, place, live, grace)
-            stored = wiring.store(told).need(place.run)
+                return await _own(settings, connector, out, place, live, grace)
+            stored = wiring.store(settings).need(place.run)
         code = await _beside(connector, out, replace(place, stored=stored), live, grace)
         if code or stored.is_followed:
             return code
-        if history.stored_row(stored).over and not await _is_kept(told, connector, place, live):
+        if history.stored_row(stored).over and not await _is_kept(settings, connector, place, live):
             return code
 
 
-async def _is_kept(told: Settings, connector: Connector, place: runs.Place, live: Live) -> bool:
+async def _is_kept(settings: Settings, connector: Connector, place: runs.Place, live: Live) -> bool:
     """Whether containers of `run --keep` are still there: it had been cleaned up when its stop was asked for."""
     from distui.plan.labels import task_from_labels
 
     labels = task_from_labels(live.plan.tasks[0].labels)
     if labels is None or not labels.keep:
         return False
-    found, _ = await runs.find_again(told, connector, place)
+    found, _ = await runs.find_again(settings, connector, place)
     return found is not None and (found.launch, found.owner) == (labels.launch, labels.owner)
 
 
 async def _some(
-    told: Settings, out: Console, place: runs.Place, ranks: frozenset[int], grace: float | None, word: str
+    settings: Settings, out: Console, place: runs.Place, ranks: frozenset[int], grace: float | None, word: str
 ) -> int:
     """Some ranks; whoever follows the run sees them fail, and who stopped them."""
     from distui.cli.attaching import take_up
@@ -183,10 +190,10 @@ async def _some(
     from distui.plan.labels import format_ranks
     from distui.runs.control.adopt import stop_ranks
 
-    async with wiring.connected(told, place.hosts) as connector:
-        live = await take_up(told, connector, place)
+    async with wiring.connected(settings, place.hosts) as connector:
+        live = await take_up(settings, connector, place)
         refuse_unknown(ranks, [rank for task in live.plan.tasks for rank in task.ranks])
-        if not await _agreed(told, out, live, word):
+        if not await _agreed(settings, out, live, word):
             return ExitCode.INTERRUPTED
         seconds = live.plan.stop_grace if grace is None else grace
         report = await stop_ranks(connector, live.found, live.plan, ranks, who=owner(), grace=seconds)
@@ -201,7 +208,7 @@ async def _some(
 
 
 async def _end_launch(
-    told: Settings,
+    settings: Settings,
     connector: Connector,
     out: Console,
     place: runs.Place,
@@ -224,31 +231,31 @@ async def _end_launch(
     if place.stored is not None and place.stored.is_followed:
         place.stored.ask_stop()
         if unreachable:
-            runs.there(told, place, None, unreachable)
+            runs.there(settings, place, None, unreachable)
         return await _asked_here(out, place.stored)
     up = [host for host in place.hosts if host.name not in unreachable]
     launches = (await find_launches(connector, up, place.run)).all
     recorded = launch_here(place.stored)
-    left = leftover.chosen(told, place, launches) or seen
+    left = leftover.chosen(settings, place, launches) or seen
     others = sorted({whose(one) for one in launches if one.token != recorded and one.owner != owner()})
     does = "has ended, and was started" if left is not None else "is being started"
     if others and not await confirm_async(
-        out, told, f"{place.run} {does} by {', '.join(others)}. {word.capitalize()} it?"
+        out, settings, f"{place.run} {does} by {', '.join(others)}. {word.capitalize()} it?"
     ):
         return ExitCode.INTERRUPTED
     for text in sorted({whose(one) for one in under_way(launches, recorded)}):
         out.say(f"distui: stopping the launch of {place.run} by {text}; where it goes on, it is told and ends")
     tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
     swept, whole = await sweep_run(connector, out, place.run, place.hosts, tokens, place.stored, spare=unreachable)
-    found, _ = await runs.find_again(told, connector, place) if swept or not whole else (None, unreachable)
+    found, _ = await runs.find_again(settings, connector, place) if swept or not whole else (None, unreachable)
     if found is not None:
         return None
-    end = await leftover.tell(told, out, left) if left is not None else None
+    end = await leftover.tell(settings, out, left) if left is not None else None
     unreachable = (
         unreachable if left is None else {h: unreachable[h] for h in leftover.not_reached(place, left, unreachable)}
     )
     if unreachable or (not swept and whole and place.stored is None and left is None):
-        runs.there(told, place, None, unreachable)
+        runs.there(settings, place, None, unreachable)
     if not swept and whole:
         out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")
     return ExitCode.OK if whole and (end is None or end.outcome != "unknown") else ExitCode.CONTACT_LOST
@@ -263,7 +270,7 @@ async def _asked_here(out: Console, stored: StoredRun) -> int:
     return ExitCode.CONTACT_LOST if left else ExitCode.OK
 
 
-async def _agreed(told: Settings, out: Console, live: Live, word: str) -> bool:
+async def _agreed(settings: Settings, out: Console, live: Live, word: str) -> bool:
     """Somebody else's run is only ended when that is said twice."""
     from distui.identity import owner
     from distui.runs.lines.text import safe
@@ -272,19 +279,19 @@ async def _agreed(told: Settings, out: Console, live: Live, word: str) -> bool:
     if plan.owner == owner():
         return True
     ranks, whom = counted(plan.world_size, "rank"), safe(plan.owner)[:100] or "nobody known"
-    return await confirm_async(out, told, f"{plan.run_id} belongs to {whom} ({ranks}). {word.capitalize()} it?")
+    return await confirm_async(out, settings, f"{plan.run_id} belongs to {whom} ({ranks}). {word.capitalize()} it?")
 
 
 async def _own(
-    told: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None
+    settings: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None
 ) -> int:
     """Nobody here follows it: follow it ourselves, so that its logs are read to the end before it is removed."""
     from distui.cli.attaching import adopt
     from distui.cli.printer import LogView, printer
     from distui.runs.lines.events import RunEnded
 
-    controller = adopt(told, connector, place, live, keep=False)
-    sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)
+    controller = adopt(settings, connector, place, live, keep=False)
+    sink = printer(out, settings.output, LogView(stdout=False), verbose=settings.verbose)
     ended: RunEnded | None = None
     async with controller:
         controller.request_stop("user", grace=grace, exit=ExitCode.TERMINATED)

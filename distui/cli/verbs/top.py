@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import settings, wiring
+from distui.cli import wiring
 from distui.cli.console import Console, table
 from distui.cli.options import EVERY, HOSTS, verb
-from distui.cli.settings import Settings
+from distui.cli.settings import Settings, settings_of
 from distui.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -43,21 +43,21 @@ def command(ctx: click.Context, sets: tuple[str, ...], once: bool, interval: flo
     every second until Ctrl-C; off it, and with -o ndjson or csv, each picture follows the one before. Nothing is
     installed on the hosts: one connection each, and figures from nvidia-smi and the kernel.
     """
-    told = settings.of(ctx)
-    out = consoles.of(told)
-    found = wiring.inventory(told)
-    hosts = found.chosen(wiring.picks(found, told, sets))
-    shower = _Shower(told, out, procs=procs, once=once)
-    return wiring.run_async(_top(told, hosts, shower, interval, once=once), limit=told.timeout)
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
+    found = wiring.inventory(settings)
+    hosts = found.chosen(wiring.picks(found, settings, sets))
+    shower = _Shower(settings, out, procs=procs, once=once)
+    return wiring.run_async(_top(settings, hosts, shower, interval, once=once), limit=settings.timeout)
 
 
-async def _top(told: Settings, hosts: Sequence[Host], shower: _Shower, interval: float, *, once: bool) -> int:
+async def _top(settings: Settings, hosts: Sequence[Host], shower: _Shower, interval: float, *, once: bool) -> int:
     import asyncio
 
     from distui.monitor.board import Board
 
     board = Board(hosts)
-    async with wiring.connected(told, hosts) as connector, _fed(told, connector, hosts, board) as whole:
+    async with wiring.connected(settings, hosts) as connector, _fed(settings, connector, hosts, board) as whole:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 await whole.wait()
@@ -71,13 +71,13 @@ async def _top(told: Settings, hosts: Sequence[Host], shower: _Shower, interval:
 
 
 @contextlib.asynccontextmanager
-async def _fed(told: Settings, connector: Connector, hosts: Sequence[Host], board: Board) -> AsyncIterator[_Whole]:
+async def _fed(settings: Settings, connector: Connector, hosts: Sequence[Host], board: Board) -> AsyncIterator[_Whole]:
     """The board with probes and samples coming in; gives what says when every host was heard."""
     import asyncio
 
     whole = _Whole(board)
     tasks = [
-        asyncio.create_task(_probe(told, connector, hosts, board, whole.look)),
+        asyncio.create_task(_probe(settings, connector, hosts, board, whole.look)),
         asyncio.create_task(_sample(connector, hosts, board, whole.look)),
     ]
     try:
@@ -115,7 +115,7 @@ class _Whole:
 
 
 async def _probe(
-    told: Settings, connector: Connector, hosts: Sequence[Host], board: Board, look: Callable[[], None]
+    settings: Settings, connector: Connector, hosts: Sequence[Host], board: Board, look: Callable[[], None]
 ) -> None:
     """Facts, processes and runs, again and again."""
     import asyncio
@@ -128,7 +128,7 @@ async def _probe(
         board.probed(result.host, result, time.time())
 
     while True:
-        await probe_all(connector, hosts, parallel=told["parallel"], on_result=answered)
+        await probe_all(connector, hosts, parallel=settings["parallel"], on_result=answered)
         up = [host for host in hosts if board[host.name].status == "up"]
         found = await find_runs(connector, up)
         board.used(uses_of((), found), time.time(), unasked=found.unreachable)
@@ -155,8 +155,8 @@ def _take(board: Board, told: Figure) -> None:
 class _Shower:
     """Prints pictures in the form that was asked for."""
 
-    def __init__(self, told: Settings, out: Console, *, procs: bool, once: bool) -> None:
-        self._form = told.output
+    def __init__(self, settings: Settings, out: Console, *, procs: bool, once: bool) -> None:
+        self._form = settings.output
         self._out = out
         self._procs = procs
         self._once = once

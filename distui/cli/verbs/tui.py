@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from distui.cli import console as consoles
-from distui.cli import opening, settings
+from distui.cli import opening
 from distui.cli.options import RUN, Choice, verb
+from distui.cli.settings import settings_of
 from distui.errors import UsageError
 
 
@@ -20,7 +21,7 @@ def command(ctx: click.Context, run: str | None, view: opening.View) -> int:
     Everything is in its help (`?`). Quitting leaves runs alone unless you ask to stop them. With --readonly it only
     looks.
     """
-    told = settings.of(ctx)
+    settings = settings_of(ctx)
     if not opening.on_terminal():
         raise UsageError("the terminal UI needs a terminal", hint="off one use probe, run --headless, ps, logs ...")
-    return opening.open_views(told, consoles.of(told), view, run or "")
+    return opening.open_views(settings, consoles.of(settings), view, run or "")

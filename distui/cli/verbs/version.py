@@ -7,17 +7,18 @@ import platform
 import click
 
 from distui import __version__
-from distui.cli import console, settings
+from distui.cli import console
 from distui.cli.options import verb
+from distui.cli.settings import settings_of
 
 
 @verb("version", outputs=("json",))
 @click.pass_context
 def command(ctx: click.Context) -> int:
     """Print the version."""
-    told = settings.of(ctx)
-    out = console.of(told)
-    if told.json:
+    settings = settings_of(ctx)
+    out = console.of(settings)
+    if settings.json:
         out.json({"schema": "distui/version/v1", "version": __version__, "python": platform.python_version()})
     else:
         out.print(f"distui {__version__}")

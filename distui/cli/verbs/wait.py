@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, settings, wiring
+from distui.cli import runs, wiring
 from distui.cli.options import RUN, Choice, verb
 from distui.cli.results import Promise
+from distui.cli.settings import settings_of
 from distui.cli.verbs.attach import ended_before, going_on
 from distui.errors import ContactLost, ExitCode
 
@@ -44,18 +45,18 @@ def command(ctx: click.Context, run: str, goal: str) -> int:
     the others, and it is cleaned up. Other runs are only watched, and all of them with --readonly. --timeout ends the
     wait with 124.
     """
-    told = settings.of(ctx)
-    out = consoles.of(told)
-    promise = Promise(told, out, run)
+    settings = settings_of(ctx)
+    out = consoles.of(settings)
+    promise = Promise(settings, out, run)
 
     def work(place: runs.Place) -> int:
         promise.stored = place.stored
-        return wiring.run_async(_wait(told, out, place, goal), limit=told.timeout)
+        return wiring.run_async(_wait(settings, out, place, goal), limit=settings.timeout)
 
-    return promise.keep(lambda: runs.at(told, out.say, run, work))
+    return promise.keep(lambda: runs.at(settings, out.say, run, work))
 
 
-async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> int:
+async def _wait(settings: Settings, out: Console, place: runs.Place, goal: str) -> int:
     from distui.cli import leftover
     from distui.cli.attaching import adopt
     from distui.cli.follow import follow
@@ -67,22 +68,22 @@ async def _wait(told: Settings, out: Console, place: runs.Place, goal: str) -> i
     while True:
         if place.stored is not None and await _beside(place.stored, goal):
             return ExitCode.OK
-        async with wiring.connected(told, place.hosts) as connector:
-            asked = await find(told, connector, place)
+        async with wiring.connected(settings, place.hosts) as connector:
+            asked = await find(settings, connector, place)
             if (code := ended_before(out, place)) is not None:
                 return code
-            asked, left = await rest.over(told, connector, out, place, asked)
+            asked, left = await rest.over(settings, connector, out, place, asked)
             if left is not None:
-                return (await leftover.tell(told, out, left)).exit
-            live = await going_on(told, connector, out, place, asked)
+                return (await leftover.tell(settings, out, left)).exit
+            live = await going_on(settings, connector, out, place, asked)
             if isinstance(live, int):
                 return live
-            mine = place.stored is not None and live.plan.owner == owner() and not told["readonly"]
+            mine = place.stored is not None and live.plan.owner == owner() and not settings["readonly"]
             if goal == "running" or not mine:
-                return await _watch(told, connector, out, place, live, goal)
-            sink = printer(out, told.output, LogView(stdout=False), verbose=told.verbose)
+                return await _watch(settings, connector, out, place, live, goal)
+            sink = printer(out, settings.output, LogView(stdout=False), verbose=settings.verbose)
             with contextlib.suppress(AlreadyFollowed):  # another was faster: its end is ours
-                return (await follow(adopt(told, connector, place, live), sink, out, leash=False)).exit
+                return (await follow(adopt(settings, connector, place, live), sink, out, leash=False)).exit
         find = runs.find_again
 
 
@@ -115,7 +116,9 @@ def _all_running(stored: StoredRun) -> bool:
     return bool(ranks) and len(begun) == ranks
 
 
-async def _watch(told: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, goal: str) -> int:
+async def _watch(
+    settings: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, goal: str
+) -> int:
     """Ask the hosts again and again, and touch nothing but the mark of somebody who wants to know how it ends."""
     from distui.cli.attaching import reader_of
     from distui.runs.control.adopt import plan_of
@@ -123,15 +126,15 @@ async def _watch(told: Settings, connector: Connector, out: Console, place: runs
 
     plan = live.plan
     while True:
-        async with looking(connector, plan, reader_of(told, place).stored) as onlooker:
-            end = await _watch_attempt(told, connector, out, place, onlooker, goal)
+        async with looking(connector, plan, reader_of(settings, place).stored) as onlooker:
+            end = await _watch_attempt(settings, connector, out, place, onlooker, goal)
         if isinstance(end, int):
             return end
         plan = plan_of(end, place.stored, place.hosts)
 
 
 async def _watch_attempt(
-    told: Settings, connector: Connector, out: Console, place: runs.Place, onlooker: Onlooker, goal: str
+    settings: Settings, connector: Connector, out: Console, place: runs.Place, onlooker: Onlooker, goal: str
 ) -> int | FoundRun:
     """How the run ended, or its next attempt once that is there."""
     from asyncio import sleep
@@ -144,8 +147,8 @@ async def _watch_attempt(
     while True:
         record = record or (await onlooker.look() if goal == "finished" else None)
         if record is not None and not record.may_go_on:
-            return (await tell_record(told, out, place.run, record)).exit
-        found, unreachable = await runs.find_again(told, connector, place)
+            return (await tell_record(settings, out, place.run, record)).exit
+        found, unreachable = await runs.find_again(settings, connector, place)
         if found is not None and found.attempt > onlooker.attempt:
             return found
         if found is not None:
@@ -159,7 +162,7 @@ async def _watch_attempt(
         rests = (more or record is not None) and time.monotonic() - over_since < REST_SECONDS  # another may begin
         if over_since and not rests and time.monotonic() - over_since > JUDGED_SECONDS:
             if record is not None:
-                return (await tell_record(told, out, place.run, record)).exit
+                return (await tell_record(settings, out, place.run, record)).exit
             if found is not None:
                 return _as_found(out, found, codes)
             raise ContactLost(
