@@ -127,10 +127,7 @@ async def _argv(host: HostRun, task: Task, out: LogOut, *, stamps: bool) -> tupl
     if task.engine == "process":
         path = process.log_path(await host.run_dir(), task.index)
         return ("tail", "-n", str(tail), path) if tail is not None else ("cat", path)
-    base = docker.logs(task.engine_command, host.ids[task.index], since=out.wanted.since or None)
-    *before, container = base
-    limit = () if tail is None else ("--tail", str(tail))
-    return (*(w for w in before if stamps or w not in ("-t", "--timestamps")), *limit, container)
+    return docker.logs(task.engine_command, host.ids[task.index], stamps=stamps, since=out.wanted.since, tail=tail)
 
 
 async def _write(out: LogOut, host: str, split: Split, lines: Sequence[bytes], *, stamps: bool) -> None:
@@ -248,8 +245,8 @@ class _Viewer:
             word = done.text.split()[0] if done.ok and done.text.split() else ""
             old = _Old(size=whole(word) or 0)
         else:
-            container = self._host.ids[task.index]
-            done = await session.run((*task.engine_command, "logs", "--timestamps", "--tail", "1", container))
+            argv = docker.logs(task.engine_command, self._host.ids[task.index], stamps=True, tail=1)
+            done = await session.run(argv)
             old = _Old(stamp=_stamp(done.stdout or done.stderr) if done.ok else 0)
         if old.stamp or old.size:
             self._old[task.index] = old

@@ -98,10 +98,9 @@ def _process(task: FoundTask) -> HostContainer:
 
 def log_argv(host: Host, container: HostContainer, *, lines: int = LOG_LINES) -> Argv:
     """The last lines and, while it runs, what comes."""
-    follow = ("-f",) if container.running else ()
     if container.engine == "process":
-        return ("tail", "-n", str(lines), *follow, f"{container.id}/log")
-    return (*host.engine_command, "logs", "--tail", str(lines), *follow, container.id)
+        return ("tail", "-n", str(lines), *(("-f",) if container.running else ()), f"{container.id}/log")
+    return docker.logs(host.engine_command, container.id, follow=container.running, tail=lines)
 
 
 async def follow_log(session: Session, argv: Argv) -> AsyncGenerator[bytes, None]:

@@ -149,9 +149,18 @@ def kill(engine_command: Argv, containers: Sequence[str], signal: str = "KILL") 
     return (*engine_command, "kill", "--signal", signal, *containers)
 
 
-def logs(engine_command: Argv, container: str, *, follow: bool = False, since: str | None = None) -> Argv:
-    """The log with nanosecond stamps; `since` (RFC 3339) is inclusive (FAULTS M3)."""
-    flags = ["--timestamps", *(["--follow"] if follow else []), *(["--since", since] if since else [])]
+def logs(
+    engine_command: Argv,
+    container: str,
+    *,
+    stamps: bool = False,
+    follow: bool = False,
+    since: str = "",
+    tail: int | None = None,
+) -> Argv:
+    """The log, each line behind its nanosecond stamp where asked; `since` (RFC 3339) is inclusive (FAULTS M3)."""
+    flags = [*(["--timestamps"] if stamps else []), *(["--follow"] if follow else [])]
+    flags += [*(["--since", since] if since else []), *(["--tail", str(tail)] if tail is not None else [])]
     return (*engine_command, "logs", *flags, container)
 
 

@@ -215,7 +215,6 @@ class RunPlan:
     warnings: tuple[str, ...] = ()
     hash: str = ""
     """SHA-256 (first 12 hex digits) over everything above but the run id and attempt."""
-    extra: Mapping[str, str] = field(default_factory=dict)
     code: CodePlan | None = None
     build: BuildPlan | None = None
     """What `image` is built from; None for an image that is pulled."""

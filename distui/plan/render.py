@@ -12,7 +12,7 @@ from distui.plan.build import build_argv, build_lines
 from distui.plan.code import code_lines
 from distui.plan.env import masked
 from distui.plan.labels import format_ranks
-from distui.plan.model import HostNetwork, NoPlan, RunPlan, Task
+from distui.plan.model import HostNetwork, RunPlan, Task
 
 SHOWN = 2
 """Tasks whose commands are shown when not all are asked for."""
@@ -40,19 +40,6 @@ def render_text(plan: RunPlan, *, full: bool = False, width: int = 100) -> str:
         "Commands\n" + "\n\n".join(_blocks(plan, full, width)),
     )
     return "\n\n".join(s for s in sections if s) + "\n"
-
-
-def render_problems(no_plan: NoPlan, *, width: int = 100) -> str:
-    """Why there is no plan: equal problems of several hosts once, each with what to do about it."""
-    hosts: dict[tuple[str, str], list[str]] = {}
-    for problem in no_plan.problems:
-        hosts.setdefault((problem.message, problem.hint), []).append(problem.host or "")
-    lines: list[str] = []
-    for (message, hint), names in hosts.items():
-        where = ", ".join(dict.fromkeys(n for n in names if n))
-        lines.append(_wrapped(f"{where}: {message}" if where else message, width, "- "))
-        lines += [_wrapped(hint, width, "    ")] if hint else []
-    return "\n".join(lines) + "\n"
 
 
 def visible(text: str) -> str:

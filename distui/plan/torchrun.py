@@ -152,12 +152,6 @@ def _under_python(python: str, rest: tuple[str, ...]) -> tuple[tuple[str, ...], 
 # reading its output
 
 
-def split_prefix(line: bytes) -> tuple[int | None, bytes]:
-    """The global rank a line is from, and the line without its header; None for lines of the agent itself."""
-    match = _PREFIX.match(line)
-    return (None, line) if match is None else (int(match[1]), line[match.end() :])
-
-
 def split_pieces(
     line: bytes, ranks: Sequence[int] = (), numbers: dict[int, int] | None = None
 ) -> tuple[tuple[int | None, bytes], ...]:

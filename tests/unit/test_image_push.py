@@ -98,6 +98,7 @@ class Machine:
         self.gate.set()
         self.dies_after = 1 << 40
         self.refuses_early = False
+        self.rubbish = False
         self.words = b""
         self.channels: list[Channel] = []
 
@@ -115,6 +116,8 @@ class Machine:
     ) -> Completed:
         match tuple(argv[1:]):
             case ("image", "inspect", "--format", _, _):
+                if self.rubbish:
+                    return Completed(tuple(argv), 0, b"[]", b"")
                 if self.named is None:
                     return Completed(tuple(argv), 1, b"", b"Error: No such image: my/image:1")
                 return self._told(argv, self._value(self.named))
@@ -155,6 +158,15 @@ async def pushed(*targets: Machine, source: Machine | None = None) -> tuple[dict
     giver = source or Machine(SOURCE, saves=archive())
     found = await push_image(IMAGE, giver.engine, FACTS, [t.engine for t in targets], told.append)
     return {p.host: p for p in found}, told, giver
+
+
+async def test_a_target_whose_answer_is_none_fails_alone() -> None:
+    """Rubbish instead of an image is that target's trouble; it ended the whole push."""
+    a, b = Machine("a"), Machine("b")
+    a.rubbish = True
+    found, _, _ = await pushed(a, b)
+    assert found["b"].state == "loaded"
+    assert found["a"].state == "failed" and "a: `image inspect` told of no image" in found["a"].words
 
 
 async def test_read_once_for_all() -> None:

@@ -20,8 +20,8 @@ from distui.plan import process, torchrun
 from distui.plan.compare import compare
 from distui.plan.env import env_file_text, line_faults, masked
 from distui.plan.labels import TaskLabels, format_ranks, parse_ranks, task_from_labels, to_labels
-from distui.plan.plan import NoPlan, PlanProblem, RunPlan, Task, plan
-from distui.plan.render import folded, quoted, render_problems, render_text
+from distui.plan.plan import RunPlan, Task, plan
+from distui.plan.render import folded, quoted, render_text
 from distui.plan.serialize import from_json, to_json
 from distui.spec.inventory import EngineName, Host, HostPick, Inventory
 from distui.spec.job import Job
@@ -165,12 +165,6 @@ def test_torchruns_own_numbers_are_kept_beside() -> None:
 def test_the_agent_says_which_rank_failed(line: str, found: object) -> None:
     """Before it starts its ranks again; a negative status is a signal."""
     assert torchrun.failed_rank(line) == found
-
-
-def test_the_simple_split_reads_the_first_header() -> None:
-    """For lines that are whole."""
-    assert torchrun.split_prefix(b"[distui rank 5]: x") == (5, b" x")
-    assert torchrun.split_prefix(b"x") == (None, b"x")
 
 
 # labels
@@ -369,15 +363,3 @@ def ended(task: Task) -> process.ProcessState:
         if state.state == "exited":
             return state
     raise AssertionError("it never ended")
-
-
-def test_problems_of_several_hosts_are_said_once() -> None:
-    """Equal ones are folded, each with what to do."""
-    no_plan = NoPlan(
-        (
-            PlanProblem("a", "4 GPUs asked, found 2", "ask for fewer"),
-            PlanProblem(None, "no command\x1b"),
-            PlanProblem("b", "4 GPUs asked, found 2", "ask for fewer"),
-        )
-    )
-    assert render_problems(no_plan) == "- a, b: 4 GPUs asked, found 2\n    ask for fewer\n- no command\\x1b\n"

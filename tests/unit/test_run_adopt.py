@@ -10,7 +10,7 @@ import pytest
 from distui.errors import HostUnreachable, UsageError
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
-from distui.runs.control.adopt import ids_of, plan_of, stop_found, stop_ranks
+from distui.runs.control.adopt import plan_of, stop_found, stop_ranks
 from distui.runs.hosts.discover import FoundRun, find_runs
 from distui.runs.lines.events import Notice
 from distui.session import Completed
@@ -134,12 +134,6 @@ async def test_a_label_s_regex_is_not_tried(cluster: Cluster) -> None:
         host.containers[0].end(0)
     await cluster.run(made, adopted=True)
     assert any("progress is not shown here" in e.text for e in cluster.events if isinstance(e, Notice))
-
-
-async def test_ids_are_the_engine_s(cluster: Cluster) -> None:
-    """Task index to full id."""
-    _, found = await detached(cluster)
-    assert ids_of(found) == {i: h.containers[0].id for i, h in enumerate(cluster.hosts)}
 
 
 # stopping from afar

@@ -11,7 +11,7 @@ from distui.runs.lines.times import times_of
 from distui.runs.store.journal import Journal
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.masking import Mask
-from distui.runs.store.runs import RunStore, StoredRun, state_root
+from distui.runs.store.runs import RunStore, StoredRun
 
 STAMP = "2026-11-21T01:02:03.000000001Z"
 
@@ -206,12 +206,6 @@ def test_the_first_event_after_a_torn_one_is_kept(stored: StoredRun) -> None:
     assert [e.get("text") for e in stored.events()] == ["one", "two"]
     figures = (stored.path / "metrics.ndjson").read_bytes().splitlines()
     assert [line.startswith(b'{"') and line.endswith(b"}") for line in figures] == [False, True, True]
-
-
-def test_state_lives_where_xdg_says() -> None:
-    """A relative XDG path is invalid and ignored, as the specification asks."""
-    assert state_root({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/distui")
-    assert state_root({"XDG_STATE_HOME": "rel", "HOME": "/h"}) == Path("/h/.local/state/distui")
 
 
 def test_values_of_secrets_are_hidden_in_file_and_event_and_named(stored: StoredRun) -> None:

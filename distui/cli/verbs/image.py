@@ -148,11 +148,9 @@ async def _engines(connector: Connector, wanted: Wanted) -> tuple[list[Engine], 
 
 
 async def _ask(engines: Sequence[Engine], image: str) -> dict[str, ImageFacts | HostError | None]:
-    from distui.runs.images.push import image_on
-
     async def one(engine: Engine) -> ImageFacts | HostError | None:
         try:
-            return await image_on(engine, image)
+            return await engine.find(image)
         except HostError as error:
             return error
 

@@ -134,11 +134,6 @@ def _task(found: FoundTask, hosts: Mapping[str, Host]) -> Task:
     )
 
 
-def ids_of(found: FoundRun) -> dict[int, str]:
-    """Task index -> the engine's id."""
-    return {task.labels.task: task.id for task in found.tasks}
-
-
 @dataclass(frozen=True, slots=True)
 class StopReport:
     """What a stop from afar did: errors by host, and what is left, in words."""

@@ -18,9 +18,10 @@ from typing import Literal, Protocol
 
 from distui.errors import HostCommandError, HostError, SessionLost
 from distui.facts.engine import classify
-from distui.facts.image import ImageFacts, read_image, read_images, shared_layers
+from distui.facts.image import ImageFacts, read_images, shared_layers
 from distui.plan import docker
 from distui.runs.images.archive import ImageReader, Piece, wanted
+from distui.runs.images.find import find_image
 from distui.runs.images.manifest import tagged
 from distui.runs.images.tar import BadArchive
 from distui.session import ByteChannel, Completed
@@ -60,6 +61,10 @@ class Engine:
     command: tuple[str, ...]
     session: EngineSession
 
+    async def find(self, image: str) -> ImageFacts | None:
+        """The image on that machine, None when it is not there. Raises HostError."""
+        return await find_image(self.session.run, self.name, self.command, image)
+
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
@@ -86,17 +91,6 @@ class Pushed:
 Tell = Callable[[Pushed], None]
 
 
-async def image_on(engine: Engine, image: str) -> ImageFacts | None:
-    """The image on that machine, None when it is not there. Raises HostError."""
-    done = await engine.session.run(docker.image_id(engine.command, image))
-    if done.ok:
-        return read_image(done.text)
-    trouble = classify(done.error_text, done.status)
-    if trouble.code == "image_missing":
-        return None
-    raise HostCommandError(engine.name, trouble.message, hint=trouble.hint, code=trouble.code)
-
-
 async def push_image(
     image: str, source: Engine, facts: ImageFacts, targets: Sequence[Engine], tell: Tell
 ) -> tuple[Pushed, ...]:
@@ -114,7 +108,7 @@ async def push_image(
 async def _lane(engine: Engine, image: str, facts: ImageFacts, tell: Tell) -> _Lane:
     lane = _Lane(engine, facts, tell)
     try:
-        there = await image_on(engine, image)
+        there = await engine.find(image)
         if there is not None and there.id == facts.id:
             lane.say("present")
         else:
@@ -285,10 +279,10 @@ class _Lane:
 
         podman puts `localhost/` before short names. Its own images get another id in Docker's form: the layers count.
         """
-        there = await image_on(self.engine, image)
+        there = await self.engine.find(image)
         if (there is None or there.layers != self.facts.layers) and (came := _LOADED.search(self._said)):
             await self.engine.session.run(docker.tag(self.engine.command, came[1], image))
-            there = await image_on(self.engine, image)
+            there = await self.engine.find(image)
         return there is not None and (there.id == self.facts.id or there.layers == self.facts.layers)
 
     async def _send(self, channel: ByteChannel) -> str | None:

@@ -40,13 +40,6 @@ KEPT_BUILDS = 50
 """Logs of builds that failed."""
 
 
-def state_root(environ: Mapping[str, str]) -> Path:
-    """`$XDG_STATE_HOME/distui`, by default `~/.local/state/distui` (XDG base directories)."""
-    base = environ.get("XDG_STATE_HOME", "")
-    home = Path(environ.get("HOME") or Path.home())
-    return (Path(base) if base.startswith("/") else home / ".local" / "state") / "distui"
-
-
 @dataclass(frozen=True, slots=True)
 class StoredRun:
     """The folder of one run. Reading tolerates torn files: what can't be read counts as absent."""

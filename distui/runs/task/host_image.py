@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import IO
 
 from distui.errors import HostCommandError, SessionLost
-from distui.facts.engine import classify_read
-from distui.facts.image import ImageFacts, read_image
+from distui.facts.image import ImageFacts
 from distui.plan import docker
 from distui.plan.build import build_argv
 from distui.runs.hosts.asking import asked
 from distui.runs.images.build import Told, build_image
+from distui.runs.images.find import find_image
 from distui.runs.images.push import Engine
 from distui.runs.task.host_access import GIVE_UP, HostAccess
 
@@ -27,16 +27,7 @@ class HostImage:
     async def facts(self) -> ImageFacts | None:
         """The image on this host, None when it is not there."""
         assert self._at.plan.image is not None
-        done = await asked(self._at.again, docker.image_id(self._at.first.engine_command, self._at.plan.image))
-        if done.ok:
-            try:
-                return read_image(done.text)
-            except ValueError as exc:
-                raise HostCommandError(self.host, f"{self.host}: {exc}", code="rubbish") from exc
-        trouble = classify_read(done.error_text, done.status)
-        if trouble.code == "image_missing":
-            return None
-        raise HostCommandError(self.host, trouble.message, hint=trouble.hint, code=trouble.code)
+        return await find_image(self._at.again, self.host, self._at.first.engine_command, self._at.plan.image)
 
     async def entrypoint(self) -> str:
         """The image's own entry point in one line, empty when it has none or is not there."""
