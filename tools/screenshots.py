@@ -173,15 +173,14 @@ async def inside() -> None:
 @contextlib.asynccontextmanager
 async def _session(look: _Look) -> AsyncIterator[_Camera]:
     from distui import config
-    from distui.cli import wiring
     from distui.cli.desk import CliDesk
     from distui.cli.settings import Settings
     from distui.tui.app import DistuiApp
 
     environ = dict(os.environ)
     settings = Settings(environ, Path.cwd(), config.load({}, environ, Path.cwd(), None))
-    found = wiring.inventory(settings)
-    async with CliDesk(settings, found, found.chosen(wiring.picks(found, settings))) as desk:
+    found = settings.selection.inventory()
+    async with CliDesk(settings, found, found.chosen(settings.selection.picks(found))) as desk:
         app = DistuiApp(desk, theme=look.theme, ascii=look.ascii)
         async with app.run_test(size=look.size) as pilot:
             yield _Camera(app, pilot, look)

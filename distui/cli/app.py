@@ -138,11 +138,11 @@ def _bare(ctx: click.Context) -> int:
         return 0
     refuse_output(ctx)
     from distui.cli import console as consoles
-    from distui.cli import opening, wiring
+    from distui.cli import opening
     from distui.cli.settings import settings_of
 
     settings = settings_of(ctx)
-    if opening.wanted(settings) and (settings.hosts or settings.hostfile or wiring.inventory_path(settings)):
+    if opening.wanted(settings) and (settings.hosts or settings.hostfile or settings.selection.path):
         return opening.open_views(settings, consoles.of(settings))
     click.echo(ctx.get_help())
     return 0 if opening.on_terminal() else 2

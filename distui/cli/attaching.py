@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from distui.cli import runs, wiring
+from distui.cli import runs
 from distui.cli.settings import Settings
 from distui.errors import CheckFailed
 from distui.plan.labels import task_from_labels, token_of
@@ -116,7 +116,7 @@ def adopt(
         adopted=True,
         keep=keep,
         began=_began(stored, live),
-        limits=wiring.limits(settings, adopted=True),
+        limits=settings.cluster.limits(adopted=True),
         stopped_as=owner(),
         found=frozenset(task.labels.task for task in live.found.tasks) if live.found is not None else frozenset(),
         silent=silent,
@@ -128,7 +128,7 @@ def reader_of(settings: Settings, place: runs.Place) -> StoredReader:
     from distui.runs.control.beside import StoredReader
     from distui.runs.store.runs import StoredRun
 
-    return StoredReader(place.stored or StoredRun(wiring.store(settings).root / place.run))
+    return StoredReader(place.stored or StoredRun(settings.cluster.store.root / place.run))
 
 
 def owned_plan(stored: StoredRun | None) -> RunPlan | None:
@@ -179,7 +179,7 @@ def _folder(settings: Settings, place: runs.Place, live: Live) -> StoredRun:
     """
     from distui.runs.report.older import launch_of, set_aside
 
-    store = wiring.store(settings)
+    store = settings.cluster.store
     try:
         set_aside(store, live.plan.run_id, launch_of(live.plan))
         return _made(store.adopt(live.plan.run_id), place, live)

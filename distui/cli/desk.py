@@ -272,10 +272,10 @@ class CliDesk(HostDesk, RunDesk):
         """Start a plan. Raises UsageError when its name is taken here, CheckFailed when it can't be recorded."""
         from distui.cluster.starting import controller_of, record
 
-        stored = record(wiring.store(self.settings), planned)
+        stored = record(self.settings.cluster.store, planned)
 
         def make(connector: Connector) -> RunController:
-            limits = wiring.limits(self.settings)
+            limits = self.settings.cluster.limits()
             return controller_of(connector, stored, planned, preflight=preflight, force=force, limits=limits)
 
         return await self._keeper.keep(self._connect(planned.request.hosts), make)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from distui.cli import attaching, wiring
+from distui.cli import attaching
 from distui.cli import runs as listing
 from distui.cli.keeper import FollowedRun, Keeper, RecordedRun
 from distui.cli.planview import recorded_plan
@@ -60,7 +60,7 @@ class RunDesk(ABC):
         """See tui.desk."""
         from distui.runs.launch.job_record import recorded_job
 
-        stored = wiring.store(self.settings).get(run)
+        stored = self.settings.cluster.store.get(run)
         return recorded_job(stored) if stored is not None else None
 
     async def attach(self, run: str) -> LiveRun:
@@ -106,7 +106,7 @@ class RunDesk(ABC):
     def _locate(self, run: str) -> listing.Place:
         """Where a run may be: its recorded hosts, else all hosts of this desk."""
         listing.check_name(run)
-        stored = wiring.store(self.settings).get(run)
+        stored = self.settings.cluster.store.get(run)
         hosts = saved_hosts(stored) if stored is not None else ()
         return listing.Place(run, stored, hosts or self.hosts)
 
@@ -115,7 +115,7 @@ class RunDesk(ABC):
         followed = self._keeper.runs.get(run)
         if followed is not None:
             return followed
-        stored = wiring.store(self.settings).need(run)
+        stored = self.settings.cluster.store.need(run)
         return RecordedRun(
             recorded_plan(self.settings, run), stored, Mask.of(stored_secrets(stored), self.settings.environ)
         )
@@ -134,7 +134,7 @@ class RunDesk(ABC):
         return tuple(self._as_followed(row) for row in history.joined(found, recorded)), found
 
     def _recorded(self) -> list[RunRow]:
-        stored = wiring.store(self.settings).all()
+        stored = self.settings.cluster.store.all()
         return [replace(history.stored_row(one), size=_files(one.path)[1]) for one in stored]
 
     def _as_followed(self, row: RunRow) -> RunRow:
@@ -221,7 +221,7 @@ class RunDesk(ABC):
                 f"not reached: {', '.join(unreachable)}; nothing was deleted here", hint="try again when they are back"
             )
         if place.stored is not None:
-            await asyncio.to_thread(wiring.store(self.settings).remove, run)
+            await asyncio.to_thread(self.settings.cluster.store.remove, run)
         self._keeper.runs.pop(run, None)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from distui.cli.console import Console
 from distui.cli.settings import Settings
+from distui.cluster.selection import host_named
 from distui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,7 +60,6 @@ def read_wanted(
 
     Raises UsageError or SpecError.
     """
-    from distui.cli import wiring
     from distui.runs.images.local_engine import LOCAL
     from distui.spec.choose import choose_hosts, hosts_of_job
 
@@ -72,7 +72,7 @@ def read_wanted(
             f"{image} is named by its digest, which only a registry gives", hint="give the image a tag, and push that"
         )
     own = job.hosts if job is not None and not (settings.hosts or settings.labels or settings.hostfile) else None
-    around = hosts_of_job(inventory, own) if own is not None else wiring.picks(inventory, settings)
+    around = hosts_of_job(inventory, own) if own is not None else settings.selection.picks(inventory)
     targets = choose_hosts(inventory, sets) if sets else around
     hosts = _with_engine(inventory.chosen(targets))
     if not hosts:
@@ -81,7 +81,7 @@ def read_wanted(
     if sent and source is None:
         givers = _with_engine(inventory.chosen(around))
     elif source not in (None, LOCAL):
-        givers = (wiring.host_named(inventory, str(source)),)
+        givers = (host_named(inventory, str(source)),)
     return Wanted(image, hosts, source, givers, _local_engine(source))
 
 

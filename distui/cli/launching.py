@@ -60,7 +60,7 @@ async def start(connector: Connector, settings: Settings, out: Console, planned:
     """Start the plan and follow it to its end. Raises UsageError when a run of that name is recorded here."""
     from distui.cluster.starting import controller_of, forget_if_never_started, record
 
-    stored = record(wiring.store(settings), planned)
+    stored = record(settings.cluster.store, planned)
     controller = controller_of(
         connector,
         stored,
@@ -68,7 +68,7 @@ async def start(connector: Connector, settings: Settings, out: Console, planned:
         detach=how.detach,
         preflight=how.preflight,
         force=how.force,
-        limits=wiring.limits(settings),
+        limits=settings.cluster.limits(),
     )
     sink = printer(out, settings.output, how.view, verbose=settings.verbose)
     ended = await follow(controller, sink, out, leash=True)

@@ -47,8 +47,8 @@ def open_views(settings: Settings, out: Console, start: View = "hosts", run: str
     """The app over the inventory; with `run` it opens on that run. Raises UsageError without an inventory."""
     from distui.cli.desk import CliDesk
 
-    found = wiring.inventory(settings)
-    desk = CliDesk(settings, found, found.chosen(wiring.picks(found, settings)), say=out.say)
+    found = settings.selection.inventory()
+    desk = CliDesk(settings, found, found.chosen(settings.selection.picks(found)), say=out.say)
 
     async def opened() -> int:
         async with desk:
@@ -69,8 +69,8 @@ def attach(settings: Settings, out: Console, place: Place, *, exit_first: bool) 
     from distui.cli.desk import CliDesk
     from distui.spec.inventory import Inventory
 
-    inventory = wiring.maybe_inventory(settings) or Inventory(place.hosts)
-    hosts = inventory.chosen(wiring.picks(inventory, settings)) or place.hosts
+    inventory = settings.selection.maybe_inventory() or Inventory(place.hosts)
+    hosts = inventory.chosen(settings.selection.picks(inventory)) or place.hosts
     desk = CliDesk(settings, inventory, hosts, say=out.say)
 
     async def opened() -> int | Looked:

@@ -106,11 +106,10 @@ class HostsType(TextParam):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """See click."""
-        from distui.cli import wiring
         from distui.cli.settings import settings_of
 
         try:
-            found = wiring.maybe_inventory(settings_of(ctx))
+            found = settings_of(ctx).selection.maybe_inventory()
         except UsageError:
             found = None
         names = [h.name for h in found.hosts] + [f"@{g}" for g in found.groups] if found is not None else []

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from distui.cli import wiring
 from distui.cli.options import RANKS, RUN, Choice, after_dashes
 from distui.cli.permit import permit
 from distui.cli.settings import Settings
@@ -87,7 +86,7 @@ def read_order(ctx: click.Context, settings: Settings, reference: str | None, fl
     permit(settings, job, {override.key for override in overrides})
     job, secrets = job_secrets(job, settings.environ, secrets_file)
     job, token = code_token(job, settings.environ, secrets_file)
-    found = wiring.inventory(settings)
+    found = settings.selection.inventory()
     picks = _picks(settings, found, job, flags.get("nnodes"))
     name = run_name(job.name) if flags.get("name") is None else flags["name"]
     order = RunRequest(job, found, picks, secrets, name, token)

@@ -44,11 +44,11 @@ def show_diff(out: Console, settings: Settings, old: RunPlan, new: RunPlan) -> N
 
 def recorded_plan(settings: Settings, run: str) -> RunPlan:
     """The plan of a run recorded here. Raises NotFound, UsageError for what is no run's name."""
-    from distui.cli import runs, wiring
+    from distui.cli import runs
     from distui.plan.serialize import from_json
 
     runs.check_name(run)
-    stored = wiring.store(settings).get(run)
+    stored = settings.cluster.store.get(run)
     if stored is None:
         raise runs.not_found(settings, run, "it is not recorded on this machine")
     value = stored.read_plan()

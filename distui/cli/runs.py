@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from distui.cli import wiring
 from distui.cli.settings import Settings
 from distui.errors import CheckFailed, ContactLost, DistuiError, NotFound, UsageError
 from distui.runs.store.saved_hosts import saved_hosts
@@ -127,19 +126,13 @@ class Place:
 def locate(settings: Settings, run: str) -> Place:
     """Where to look for `run`: the hosts it was started on, or all of the inventory. Raises NotFound, UsageError."""
     check_name(run)
-    stored = wiring.store(settings).get(run)
+    stored = settings.cluster.store.get(run)
     hosts = () if settings.hosts or stored is None else saved_hosts(stored)
     if hosts:
         return Place(run, stored, hosts)
-    if stored is None and wiring.maybe_inventory(settings) is None:
+    if stored is None and settings.selection.maybe_inventory() is None:
         raise not_found(settings, run, "no run of that name is recorded here, and there is no inventory to ask")
-    return Place(run, stored, _chosen(settings))
-
-
-def _chosen(settings: Settings) -> tuple[Host, ...]:
-    """The hosts of the inventory that are chosen; none where there is no inventory."""
-    found = wiring.maybe_inventory(settings)
-    return found.chosen(wiring.picks(found, settings)) if found is not None else ()
+    return Place(run, stored, settings.selection.chosen())
 
 
 class NameTaken(UsageError):
@@ -171,7 +164,7 @@ def renamed(settings: Settings, say: Callable[[str], None], place: Place, taken:
     from distui.runs.report.older import is_recorded, set_aside
 
     assert place.stored is not None
-    row, store = stored_row(place.stored), wiring.store(settings)
+    row, store = stored_row(place.stored), settings.cluster.store
     how = f"{row.state}, exit {row.exit}" if row.over and row.exit is not None else "its end was not seen"
     try:
         older = set_aside(store, place.run, taken.launch) if not settings["readonly"] else None
@@ -181,7 +174,7 @@ def renamed(settings: Settings, say: Callable[[str], None], place: Place, taken:
     kept = f"the older one of that name here ({how}) is kept as {older.run_id}" if older is not None else ""
     say(f"distui: {taken.message}; {kept or f'there is an older one of that name here ({how})'}")
     stored = store.get(place.run)
-    hosts = {host.name: host for host in (*place.hosts, *_chosen(settings))}
+    hosts = {host.name: host for host in (*place.hosts, *settings.selection.chosen())}
     return Place(
         place.run, stored if stored is not None and is_recorded(taken.launch, stored) else None, tuple(hosts.values())
     )
@@ -191,7 +184,7 @@ def not_found(settings: Settings, run: str, why: str) -> NotFound:
     """The error for a run that nobody knows, with the nearest name recorded here."""
     from distui.spec.problems import did_you_mean, shown
 
-    near = did_you_mean(run, [s.run_id for s in wiring.store(settings).all() if s.run_id != run])
+    near = did_you_mean(run, [s.run_id for s in settings.cluster.store.all() if s.run_id != run])
     return NotFound(f"there is no run {shown(run)}{near}: {why}", hint="`distui ps -a` lists the runs")
 
 

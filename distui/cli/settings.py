@@ -14,9 +14,9 @@ import click
 
 from distui import config
 from distui.config import Config, Paths, Value
-from distui.errors import UsageError
 
 if TYPE_CHECKING:
+    from distui.cluster.selection import Selection
     from distui.cluster.settings import ClusterSettings
 
 
@@ -64,6 +64,14 @@ class Settings:
 
         return ClusterSettings.of(self.config, self.environ)
 
+    @property
+    def selection(self) -> Selection:
+        """The hosts this call is about."""
+        from distui.cluster.selection import Selection
+
+        named = str(self["hosts_file"] or "")
+        return Selection(self.cwd, self.paths.hosts_file, self.hosts, self.labels, self.hostfile, named)
+
     def with_flags(self, **flags: Any) -> Settings:
         """These settings with a verb's own flags on top; flags that are None were not given."""
         given = {k: Value(v, "--" + k.replace("_", "-")) for k, v in flags.items() if v is not None}
@@ -71,8 +79,7 @@ class Settings:
 
     def refuse_readonly(self, what: str, hint: str = "call it without --readonly") -> None:
         """Raise UsageError when `--readonly` forbids `what`."""
-        if self["readonly"]:
-            raise UsageError(f"{what} is refused: read-only by {self.config['readonly'].origin}", hint=hint)
+        self.cluster.refuse_readonly(what, hint)
 
 
 def settings_of(ctx: click.Context) -> Settings:

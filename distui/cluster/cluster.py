@@ -22,9 +22,7 @@ from distui.errors import UsageError
 from distui.facts.host import ProbeResult
 from distui.facts.probe import probe_all
 from distui.plan.model import NoPlan
-from distui.runs.attempt.attempt import Limits
 from distui.runs.code.source import CodeReader
-from distui.runs.store.runs import RunStore
 from distui.session import Connector
 from distui.spec.choose import choose_hosts, hosts_of_job
 from distui.spec.inventory import Host, HostPick, Inventory
@@ -155,9 +153,8 @@ class Launch:
         """Raises UsageError when a run of that name is recorded on this machine, CheckFailed when it can't be."""
         settings, planned = self._cluster.settings, self._planned
         connector = await self._cluster.connector()
-        stored = record(RunStore(settings.paths.state), planned)
-        limits = Limits(run=settings.timeout, lost=settings.lost_after)
-        self._run = Run(controller_of(connector, stored, planned, limits=limits, **self._options))
+        stored = record(settings.store, planned)
+        self._run = Run(controller_of(connector, stored, planned, limits=settings.limits(), **self._options))
         return await self._run.__aenter__()
 
     async def __aexit__(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from distui.cluster.settings import ClusterSettings
 from distui.runs.hosts.reuse import reusing
@@ -29,3 +30,19 @@ def make_connector(settings: ClusterSettings, hosts: Sequence[Host]) -> Connecto
 def connected(settings: ClusterSettings, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
     """A connector for the block, whose sessions are reused from one step to the next."""
     return reusing(make_connector(settings, hosts))
+
+
+def ssh_words(settings: ClusterSettings, host: Host) -> dict[str, Any]:
+    """Where ssh will connect for `host`, and with what."""
+    resolve = getattr(make_connector(settings, (host,)), "resolve", None)
+    if resolve is None:
+        return {}
+    found = resolve(host.name)
+    return {
+        "host": found.hostname,
+        "port": found.port,
+        "user": found.user,
+        "jump": list(found.jumps),
+        "keys": [str(p) for p in found.identity_files if p.exists()],
+        "known_hosts": [str(p) for p in found.known_hosts if p.exists()],
+    }

@@ -6,11 +6,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distui import config
 from distui.config import Config, Paths
 from distui.errors import UsageError
+
+if TYPE_CHECKING:
+    from distui.runs.attempt.attempt import Limits
+    from distui.runs.store.runs import RunStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class ClusterSettings:
     """Seconds that a run waits for a host that is out of reach."""
     readonly: bool = False
     """Whether nothing is changed on hosts."""
+    readonly_by: str = "the settings"
+    """What says so: a flag, a variable, a line of a file."""
     allow_tokens: tuple[tuple[str, str], ...] = ()
     """Variables, and hosts to which any job's code may send them."""
     allow_folders: tuple[str, ...] = ()
@@ -47,14 +53,28 @@ class ClusterSettings:
     def of(cls, found: Config, environ: Mapping[str, str]) -> ClusterSettings:
         """Those among the settings of a call."""
         names = ("parallel", "connect_timeout", "timeout", "lost_after", "readonly", "allow_tokens", "allow_folders")
-        return cls(environ=environ, **{name: found[name].value for name in names})
+        values = {name: found[name].value for name in names}
+        return cls(environ=environ, readonly_by=found["readonly"].origin, **values)
 
     @property
     def paths(self) -> Paths:
         """distui's folders."""
         return config.paths(self.environ)
 
-    def refuse_readonly(self, what: str) -> None:
+    @property
+    def store(self) -> RunStore:
+        """The runs recorded on this machine."""
+        from distui.runs.store.runs import RunStore
+
+        return RunStore(self.paths.state)
+
+    def limits(self, *, adopted: bool = False) -> Limits:
+        """How long a run may take and waits for lost hosts; who takes up another's run does not end it by a limit."""
+        from distui.runs.attempt.attempt import Limits
+
+        return Limits(run=None if adopted else self.timeout, lost=self.lost_after)
+
+    def refuse_readonly(self, what: str, hint: str = "set `readonly: false`") -> None:
         """Raise UsageError when nothing may be changed."""
         if self.readonly:
-            raise UsageError(f"{what} is refused: the settings are read-only", hint="set `readonly: false`")
+            raise UsageError(f"{what} is refused: read-only by {self.readonly_by}", hint=hint)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from distui import config
-from distui.cli import opening, wiring
+from distui.cli import opening
 from distui.cli.console import Console
 from distui.cli.demo_job import demo_inventory
 from distui.cli.demo_ui import COUNTING
@@ -391,7 +391,7 @@ async def test_what_is_left_of_a_run_is_told_before_it_goes(desk: CliDesk) -> No
     assert places["demo1"] == "~/.local/state/distui/hosts/demo1/gone"
     assert "runs/gone, " in places["here"]
     assert left.unreachable == {} and left.ranks == ()
-    wiring.store(desk.settings).remove("gone")
+    desk.settings.cluster.store.remove("gone")
     assert (await desk.remains("gone")).ranks == (0, 1), "logs that were never read here are named before they go"
     await desk.prune("gone")
     assert (await desk.remains("gone")).items == ()

@@ -112,14 +112,14 @@ class FakeConnector:
 @pytest.fixture
 def fake_hosts(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeConnector]:
     """Puts a FakeConnector in the place of ssh; by default every host refuses connections."""
-    from distui.cli import wiring
+    from distui.cluster import connecting
 
     def put(answer: Callable[[str, Sequence[str]], Completed] | None = None, **down: Exception) -> FakeConnector:
         def nothing(host: str, argv: Sequence[str]) -> Completed:
             raise HostUnreachable(host, f"{host} refuses connections", hint=f"ssh -v {host}", code="refused")
 
         connector = FakeConnector(answer or nothing, down)
-        monkeypatch.setattr(wiring, "make_connector", lambda told, hosts: connector)
+        monkeypatch.setattr(connecting, "make_connector", lambda settings, hosts: connector)
         return connector
 
     return put

@@ -14,7 +14,7 @@ import pytest
 
 from distui.agent.code_store import Store
 from distui.cli import console as consoles
-from distui.cli import runs, wiring
+from distui.cli import runs
 from distui.cli.runs import Place
 from distui.cli.verbs import rm, stop
 from distui.errors import UsageError
@@ -90,13 +90,13 @@ async def test_a_stop_that_comes_too_late_for_who_follows_removes_what_is_kept(
     async def find(*_: Any) -> Any:
         return SimpleNamespace(launch="beef", owner="ann@desk"), {}
 
-    monkeypatch.setattr(wiring, "store", lambda _: SimpleNamespace(get=lambda _: stored))
     monkeypatch.setattr(history, "stored_row", lambda _: SimpleNamespace(over=True))
     monkeypatch.setattr(runs, "find_again", find)
     monkeypatch.setattr(stop, "replace", lambda place, **_: place)
     monkeypatch.setattr(stop, "_beside", beside)
     monkeypatch.setattr(stop, "_own", own)
     live: Any = SimpleNamespace(plan=plan_for("h1", launch="beef", keep=keep))
-    told: Any = None
-    assert await stop._stop(told, told, told, place, live, None) == 0
+    none: Any = None
+    settings: Any = SimpleNamespace(cluster=SimpleNamespace(store=SimpleNamespace(get=lambda _: stored)))
+    assert await stop._stop(settings, none, none, place, live, None) == 0
     assert did == owned

@@ -72,8 +72,8 @@ def command(
         raise UsageError("--include-identifiers is about --bundle", hint="add --bundle F.tgz")
     if bundle is not None and (settings.cwd / bundle).exists():
         raise UsageError(f"{bundle} exists", hint="give another name")
-    found = wiring.inventory(settings)
-    hosts = found.chosen(wiring.picks(found, settings, sets))
+    found = settings.selection.inventory()
+    hosts = found.chosen(settings.selection.picks(found, sets))
     named = bool(sets or settings.hosts or settings.labels)
     checked = wiring.run_async(
         _check(settings, out, found, hosts, chosen, wanted, smoke=smoke, named=named), limit=settings.timeout

@@ -15,6 +15,8 @@ from distui.cli.phrases import counted
 from distui.cli.settings import settings_of
 from distui.cli.verbs.hosts_change import add, export, import_, remove
 from distui.cli.verbs.hosts_clean import clean
+from distui.cluster.connecting import ssh_words
+from distui.cluster.selection import host_named
 
 if TYPE_CHECKING:
     from distui.errors import Problem
@@ -36,8 +38,8 @@ def ls(ctx: click.Context, sets: tuple[str, ...]) -> int:
     """List hosts, their address as hosts.yaml gives it, engine, labels and groups."""
     settings = settings_of(ctx)
     out = consoles.of(settings)
-    found = wiring.inventory(settings)
-    hosts = found.chosen(wiring.picks(found, settings, sets))
+    found = settings.selection.inventory()
+    hosts = found.chosen(settings.selection.picks(found, sets))
     groups = {h.name: [g for g, names in found.groups.items() if h.name in names] for h in hosts}
     if settings.output == "name" or settings.quiet:
         out.print("\n".join(h.name for h in hosts))
@@ -74,9 +76,9 @@ def show(ctx: click.Context, name: str) -> int:
     """Show one host: what hosts.yaml says, and where ssh will connect (from ~/.ssh/config)."""
     settings = settings_of(ctx)
     out = consoles.of(settings)
-    found = wiring.inventory(settings)
-    host = wiring.host_named(found, name)
-    ssh = wiring.ssh_words(settings, host)
+    found = settings.selection.inventory()
+    host = host_named(found, name)
+    ssh = ssh_words(settings.cluster, host)
     if settings.json:
         out.json({"schema": "distui/host/v1", "host": host_value(host), "ssh": ssh})
         return 0
@@ -108,7 +110,7 @@ def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
     settings = settings_of(ctx)
     out = consoles.of(settings)
     problems: list[Problem] = []
-    for path in files or (wiring.need_inventory_path(settings),):
+    for path in files or (settings.selection.need_path(),):
         try:
             found = load_inventory(path)
         except SpecError as exc:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from distui.cli import console as consoles
-from distui.cli import wiring
 from distui.cli.options import HOSTS, Choice, verb
 from distui.cli.phrases import counted
 from distui.cli.settings import Settings, settings_of
@@ -74,10 +73,10 @@ def remove(ctx: click.Context, name: str) -> int:
     """Remove a host from hosts.yaml. One inside a range, or that a group names, is refused with the reason."""
     settings = settings_of(ctx)
     settings.refuse_readonly("hosts rm")
-    path = wiring.need_inventory_path(settings)
+    path = settings.selection.need_path()
     before = _text(path) or ""
     if name not in _keys(path, before, "hosts"):
-        found = wiring.inventory(settings).get(name)
+        found = settings.selection.inventory().get(name)
         if found is None:
             raise NotFound(f"there is no host '{name}' in {path}", hint="`distui hosts ls` lists them")
         raise UsageError(f"{path}: {name} is part of a range", hint="edit the range in the file")
@@ -147,8 +146,8 @@ def export(ctx: click.Context, form: str, sets: tuple[str, ...]) -> int:
     from distui.spec.export_hosts import as_ansible, as_hostfile
 
     settings = settings_of(ctx)
-    found = wiring.inventory(settings)
-    hosts = found.chosen(wiring.picks(found, settings, sets))
+    found = settings.selection.inventory()
+    hosts = found.chosen(settings.selection.picks(found, sets))
     names = {host.name for host in hosts}
     groups = {group: tuple(m for m in members if m in names) for group, members in found.groups.items()}
     chosen = replace(found, hosts=hosts, groups={group: members for group, members in groups.items() if members})
@@ -204,7 +203,7 @@ def _path(settings: Settings) -> str:
     """The hosts.yaml to change; ./hosts.yaml when there is none yet."""
     if settings.hostfile is not None:
         raise UsageError("a hostfile is not changed", hint="`distui hosts import hostfile FILE --write`")
-    return wiring.inventory_path(settings) or "hosts.yaml"
+    return settings.selection.path or "hosts.yaml"
 
 
 def _text(path: str) -> str | None:

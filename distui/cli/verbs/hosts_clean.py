@@ -32,8 +32,8 @@ def clean(ctx: click.Context, sets: tuple[str, ...]) -> int:
     settings = settings_of(ctx)
     settings.refuse_readonly("hosts clean")
     out = consoles.of(settings)
-    found = wiring.inventory(settings)
-    hosts = found.chosen(wiring.picks(found, settings, sets))
+    found = settings.selection.inventory()
+    hosts = found.chosen(settings.selection.picks(found, sets))
     if not confirm(out, settings, f"Remove code that no run uses from {counted(len(hosts), 'host')}?"):
         return ExitCode.INTERRUPTED
     results = wiring.run_async(_clean_all(settings, hosts), limit=settings.timeout)

@@ -46,7 +46,7 @@ def ls(ctx: click.Context, what: str, sets: tuple[str, ...]) -> int:
     """
     settings = settings_of(ctx)
     out = consoles.of(settings)
-    found = wiring.inventory(settings)
+    found = settings.selection.inventory()
     wanted = read_wanted(settings, found, what, sets)
     return wiring.run_async(_ls(settings, out, wanted), limit=settings.timeout)
 
@@ -104,7 +104,7 @@ def push(ctx: click.Context, what: str, source: str | None, sets: tuple[str, ...
     settings = settings_of(ctx)
     settings.refuse_readonly("image push")
     out = consoles.of(settings)
-    found = wiring.inventory(settings)
+    found = settings.selection.inventory()
     wanted = read_wanted(settings, found, what, sets, source, sent=True)
     return wiring.run_async(_push(settings, out, wanted), limit=settings.timeout)
 

@@ -63,7 +63,7 @@ def validate(ctx: click.Context, files: tuple[str, ...]) -> int:
 def _inventory(settings: Settings, out: Console) -> Inventory | None:
     """The inventory to look hosts up in; None when there is none, or it is wrong itself."""
     try:
-        return wiring.maybe_inventory(settings)
+        return settings.selection.maybe_inventory()
     except SpecError as exc:
         out.warn(f"distui: hosts are not looked up: {exc.problems[0]}", "yellow")
         return None
@@ -194,8 +194,8 @@ def new(ctx: click.Context, file: str | None, template: str) -> int:
 def _known(settings: Settings) -> tuple[str, ...]:
     """The hosts there are, as -H chooses among them; none without an inventory, or with one that is wrong."""
     try:
-        found = wiring.maybe_inventory(settings)
-        return () if found is None else tuple(pick.name for pick in wiring.picks(found, settings))
+        found = settings.selection.maybe_inventory()
+        return () if found is None else tuple(pick.name for pick in settings.selection.picks(found))
     except UsageError:
         return ()
 

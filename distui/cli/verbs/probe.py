@@ -50,8 +50,8 @@ def command(
     """
     settings = settings_of(ctx).with_flags(parallel=parallel, connect_timeout=connect_timeout)
     out = consoles.of(settings)
-    found = wiring.inventory(settings)
-    hosts = found.chosen(wiring.picks(found, settings, sets))
+    found = settings.selection.inventory()
+    hosts = found.chosen(settings.selection.picks(found, sets))
     results = wiring.run_async(_probe(settings, out, hosts, watch), limit=settings.timeout)
     if save:
         _save(settings, out, results)

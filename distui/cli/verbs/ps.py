@@ -45,7 +45,7 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
 
     settings = settings_of(ctx)
     out = consoles.of(settings)
-    store = wiring.store(settings)
+    store = settings.cluster.store
     recorded = [history.stored_row(s) for s in store.all()]
     hosts = _hosts(settings, recorded)
     found, launches = wiring.run_async(_find(settings, hosts), limit=settings.timeout)
@@ -93,10 +93,9 @@ def _next_step(row: history.RunRow, named: Sequence[history.RunRow]) -> str:
 
 def _hosts(settings: Settings, recorded: Sequence[history.RunRow]) -> tuple[Host, ...]:
     """The hosts to ask: those of the inventory, and those that runs without an end here were started on."""
-    found = wiring.maybe_inventory(settings)
-    hosts = {h.name: h for h in found.chosen(wiring.picks(found, settings))} if found else {}
+    hosts = {h.name: h for h in settings.selection.chosen()}
     if not settings.hosts and not settings.labels:
-        store = wiring.store(settings)
+        store = settings.cluster.store
         for row in recorded:
             if not row.over:
                 hosts |= {h.name: h for h in saved_hosts(store.need(row.run)) if h.name not in hosts}

@@ -58,7 +58,7 @@ def _remove(settings: Settings, out: Console, place: runs.Place, *, purge: bool)
     if not purge and place.stored is not None and code == ExitCode.OK:
         _note_cleaned(out, place.stored, [host.name for host in place.hosts])
     if purge and place.stored is not None and code == ExitCode.OK:
-        wiring.store(settings).remove(name)
+        settings.cluster.store.remove(name)
         out.say(f"distui: {name}: deleted here")
     return code
 

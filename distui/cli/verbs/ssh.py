@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distui.cli import wiring
 from distui.cli.options import HOSTS, after_dashes, verb
 from distui.cli.settings import settings_of
+from distui.cluster.selection import host_named
 from distui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def command(ctx: click.Context, name: str) -> int:
     """
     settings = settings_of(ctx)
     settings.refuse_readonly("ssh")
-    host = wiring.host_named(wiring.inventory(settings), name)
+    host = host_named(settings.selection.inventory(), name)
     return become(login(host, after_dashes(ctx), tty=sys.stdin.isatty()))
 
 

@@ -158,11 +158,11 @@ async def _stop(
     from distui.runs.store.runs import AlreadyFollowed
 
     while True:
-        stored = wiring.store(settings).get(place.run)
+        stored = settings.cluster.store.get(place.run)
         if stored is None or not stored.is_followed:
             with contextlib.suppress(AlreadyFollowed):  # another was faster
                 return await _own(settings, connector, out, place, live, grace)
-            stored = wiring.store(settings).need(place.run)
+            stored = settings.cluster.store.need(place.run)
         code = await _beside(connector, out, replace(place, stored=stored), live, grace)
         if code or stored.is_followed:
             return code

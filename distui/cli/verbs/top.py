@@ -45,8 +45,8 @@ def command(ctx: click.Context, sets: tuple[str, ...], once: bool, interval: flo
     """
     settings = settings_of(ctx)
     out = consoles.of(settings)
-    found = wiring.inventory(settings)
-    hosts = found.chosen(wiring.picks(found, settings, sets))
+    found = settings.selection.inventory()
+    hosts = found.chosen(settings.selection.picks(found, sets))
     shower = _Shower(settings, out, procs=procs, once=once)
     return wiring.run_async(_top(settings, hosts, shower, interval, once=once), limit=settings.timeout)
 

@@ -1,0 +1,96 @@
+"""Which hosts a call is about: the inventory it finds, and what chooses among the hosts in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from distui.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from distui.spec.inventory import Host, HostPick, Inventory
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Where an inventory is looked for, and which of its hosts are meant."""
+
+    cwd: Path
+    """Its hosts.yaml comes before the user's own."""
+    own_file: Path
+    """The user's hosts.yaml."""
+    hosts: tuple[str, ...] = ()
+    """Names, ranges and groups (`-H`)."""
+    labels: Mapping[str, str] | None = None
+    hostfile: str | None = None
+    """A file in the form of MPI's, in the place of an inventory (`-i`)."""
+    hosts_file: str = ""
+    """The inventory, where it was named."""
+
+    def inventory(self) -> Inventory:
+        """The inventory of this call: the hostfile, hosts.yaml, or else the names in `hosts`.
+
+        Raises UsageError when there is none, SpecError when it is wrong.
+        """
+        from distui.spec.read_inventory import inventory_from_names, load_inventory
+
+        if self.hostfile is not None:
+            from distui.spec.hostfile import load_hostfile
+
+            return load_hostfile(self.hostfile)
+        if self.path is not None:
+            return load_inventory(self.path)
+        if self.hosts and not any(word.lstrip().startswith("@") for word in self.hosts):
+            return inventory_from_names(self.hosts)
+        raise self._no_inventory()
+
+    def maybe_inventory(self) -> Inventory | None:
+        """The inventory, None when there is none to read. Raises SpecError when it is wrong."""
+        if self.hostfile is None and self.path is None and not self.hosts:
+            return None
+        return self.inventory()
+
+    @property
+    def path(self) -> str | None:
+        """The hosts.yaml of this call; None when no place has one."""
+        if self.hosts_file:
+            return self.hosts_file
+        if (self.cwd / "hosts.yaml").is_file():
+            return "hosts.yaml"
+        return str(self.own_file) if self.own_file.is_file() else None
+
+    def need_path(self) -> str:
+        """The hosts.yaml of this call. Raises UsageError when there is none."""
+        if (path := self.path) is None:
+            raise self._no_inventory()
+        return path
+
+    def _no_inventory(self) -> UsageError:
+        return UsageError(
+            f"there is no inventory: neither ./hosts.yaml nor {self.own_file}",
+            hint="name hosts with -H 'node[01-04]', a file with -i, or write hosts.yaml (`distui schema hosts`)",
+        )
+
+    def picks(self, found: Inventory, more: Sequence[str] = ()) -> tuple[HostPick, ...]:
+        """The hosts that are chosen, here and by `more`; all when nothing chooses. Raises UsageError."""
+        from distui.spec.choose import choose_hosts
+
+        return choose_hosts(found, (*self.hosts, *more), self.labels)
+
+    def chosen(self) -> tuple[Host, ...]:
+        """The hosts of the inventory that are chosen; none where there is no inventory."""
+        found = self.maybe_inventory()
+        return found.chosen(self.picks(found)) if found is not None else ()
+
+
+def host_named(found: Inventory, name: str) -> Host:
+    """The inventory's host of that name. Raises NotFound with the nearest one."""
+    host = found.get(name)
+    if host is None:
+        from distui.spec.problems import did_you_mean
+
+        known = did_you_mean(name, [h.name for h in found.hosts])
+        raise NotFound(f"there is no host '{name}'{known}", hint="`distui hosts ls` lists them")
+    return host
