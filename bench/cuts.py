@@ -89,29 +89,31 @@ class Cuts:
             shutil.rmtree(self.folder)
 
     def _cut(self, program: Any, cuts: int) -> list[str]:
-        told, began = Contact(program.stdout), time.monotonic()
-        while (least := min(told.lost[host] for host in HOSTS)) < cuts:
+        contact, began = Contact(program.stdout), time.monotonic()
+        while (least := min(contact.lost[host] for host in HOSTS)) < cuts:
             for host in self.dice.sample(HOSTS, len(HOSTS)):
-                if told.lost[host] < cuts:
-                    self._cut_once(told, host)
+                if contact.lost[host] < cuts:
+                    self._cut_once(contact, host)
             if least % 20 == 0:
-                print(f"{time.monotonic() - began:.0f} s: {dict(told.lost)}", flush=True)
+                print(f"{time.monotonic() - began:.0f} s: {dict(contact.lost)}", flush=True)
         (self.folder / "stop").touch()
-        told.reader.join(PATIENCE)
+        contact.reader.join(PATIENCE)
         wrong = self._compared()
-        if told.result.get("exit") != 0:
-            wrong.append(f"the run ended so: {told.result}")
-        if told.lost != told.back:
-            wrong.append(f"lost {dict(told.lost)}, back {dict(told.back)}")
-        print(f"{sum(told.lost.values())} cuts in {time.monotonic() - began:.0f} s, {dict(told.lost)}")
+        if contact.result.get("exit") != 0:
+            wrong.append(f"the run ended so: {contact.result}")
+        if contact.lost != contact.back:
+            wrong.append(f"lost {dict(contact.lost)}, back {dict(contact.back)}")
+        print(f"{sum(contact.lost.values())} cuts in {time.monotonic() - began:.0f} s, {dict(contact.lost)}")
         return wrong
 
-    def _cut_once(self, told: Contact, host: str) -> None:
+    def _cut_once(self, contact: Contact, host: str) -> None:
         """Kill its sessions once something has come from it since it was last back."""
-        end, had, lost = time.monotonic() + PATIENCE, self._size(host), told.lost[host]
-        while self._size(host) == had or told.back[host] < lost:
+        end, had, lost = time.monotonic() + PATIENCE, self._size(host), contact.lost[host]
+        while self._size(host) == had or contact.back[host] < lost:
             if time.monotonic() > end:
-                raise RuntimeError(f"nothing comes from {host}: {had} bytes, {lost} times lost, {told.back[host]} back")
+                raise RuntimeError(
+                    f"nothing comes from {host}: {had} bytes, {lost} times lost, {contact.back[host]} back"
+                )
             time.sleep(0.01)
         time.sleep(self.dice.uniform(0, LONGEST))
         self.lab.host(host).fault("ssh-killall")

@@ -77,7 +77,7 @@ class Runs:
         connector = self._connector()
         try:
             found = await probe_all(connector, INVENTORY.hosts)
-            self.facts = {name: told for name, told in found.items() if isinstance(told, HostFacts)}
+            self.facts = {name: facts for name, facts in found.items() if isinstance(facts, HostFacts)}
             job = Job(
                 "bench",
                 image="lab/python:1",

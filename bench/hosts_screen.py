@@ -118,21 +118,21 @@ def app(report: Path, count: int, seconds: float, started: float) -> None:
     from distui.tui.app import DistuiApp
 
     made = DistuiApp(cast(Desk, Hosts(count)))
-    told: dict[str, Any] = {}
+    reply: dict[str, Any] = {}
 
     async def measure() -> None:
-        told["first_paint_s"] = time.time() - started
+        reply["first_paint_s"] = time.time() - started
         await asyncio.sleep(4)
         before, at = _cpu(), time.monotonic()
         lags = await _lags(seconds)
-        told["cpu_pct"] = 100 * (_cpu() - before) / (time.monotonic() - at)
-        told["lag_ms"] = [lags[len(lags) // 2], lags[int(len(lags) * 0.99)], lags[-1]]
-        told["rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        reply["cpu_pct"] = 100 * (_cpu() - before) / (time.monotonic() - at)
+        reply["lag_ms"] = [lags[len(lags) // 2], lags[int(len(lags) * 0.99)], lags[-1]]
+        reply["rss_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         made.exit()
 
     made.call_after_refresh(lambda: made.run_worker(measure(), name="measure"))
     made.run()
-    report.write_text(json.dumps(told))
+    report.write_text(json.dumps(reply))
 
 
 def measure(hosts: int, seconds: float, size: str = "200x50") -> dict[str, Any]:
@@ -161,8 +161,8 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=256)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--size", default="200x50")
-    told = parser.parse_args()
-    _print(measure(told.hosts, told.seconds, told.size), told.hosts, told.size)
+    args = parser.parse_args()
+    _print(measure(args.hosts, args.seconds, args.size), args.hosts, args.size)
 
 
 def _drain(master: int) -> int:
@@ -178,11 +178,13 @@ def _drain(master: int) -> int:
         written += len(data)
 
 
-def _print(told: Mapping[str, Any], hosts: int, size: str) -> None:
-    p50, p99, most = told["lag_ms"]
-    print(f"{hosts} hosts x {GPUS} GPUs at 1 Hz, {size}: {told['cpu_pct']:.1f} % of a core (target 15)")
-    print(f"lag p50 {p50:.1f} ms, p99 {p99:.1f} ms, most {most:.1f} ms; {told['rate'] / 1000:.0f} kB/s to the terminal")
-    print(f"first paint {told['first_paint_s']:.2f} s after the start; {told['rss_mb']:.0f} MB")
+def _print(result: Mapping[str, Any], hosts: int, size: str) -> None:
+    p50, p99, most = result["lag_ms"]
+    print(f"{hosts} hosts x {GPUS} GPUs at 1 Hz, {size}: {result['cpu_pct']:.1f} % of a core (target 15)")
+    print(
+        f"lag p50 {p50:.1f} ms, p99 {p99:.1f} ms, most {most:.1f} ms; {result['rate'] / 1000:.0f} kB/s to the terminal"
+    )
+    print(f"first paint {result['first_paint_s']:.2f} s after the start; {result['rss_mb']:.0f} MB")
 
 
 if __name__ == "__main__":

@@ -278,8 +278,8 @@ class Soak:
         """Every end that was told must be the same, and a true one."""
         ends = {f"show {place}": self._shown(place) for place in self._read_at()}
         outcome.end = ends[f"show {HERE}"]
-        told = {f"{number} {viewer}": viewer.end for number, viewer in enumerate(self._readers())}
-        ends |= {who: end for who, end in told.items() if end is not None and end.state != "detached"}
+        output = {f"{number} {viewer}": viewer.end for number, viewer in enumerate(self._readers())}
+        ends |= {who: end for who, end in output.items() if end is not None and end.state != "detached"}
         wrong = [differ(ends), *map(self._truth(outcome.turn, printed).objection, set(ends.values()))]
         outcome.verdicts = sum(map(bool, wrong))
         outcome.wrong += filter(None, (*wrong, *self._statuses(outcome.end)))

@@ -75,11 +75,11 @@ class End:
     """That rank's exit code."""
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Self:
+    def of(cls, event: Mapping[str, Any]) -> Self:
         """From the `result` event, or from `show -o json`, where a run whose end nobody knows is `gone`."""
-        failure = told.get("first_failure") or {}
-        state = "unknown" if told["state"] == "gone" else str(told["state"])
-        return cls(state, int(told["exit"]), failure.get("rank"), failure.get("exit"))
+        failure = event.get("first_failure") or {}
+        state = "unknown" if event["state"] == "gone" else str(event["state"])
+        return cls(state, int(event["exit"]), failure.get("rank"), failure.get("exit"))
 
     def __str__(self) -> str:
         first = f", rank {self.first} first with {self.code}" if self.first is not None else ""

@@ -165,13 +165,13 @@ class Pipe:
 
 
 class StderrTail:
-    """The last bytes of stderr after the mark, and whether any were thrown away; `told` gets all as they come."""
+    """The last bytes of stderr after the mark, and whether any were thrown away; `on_data` gets all as they come."""
 
-    def __init__(self, mark: str, limit: int, told: Callable[[bytes], object] | None = None) -> None:
+    def __init__(self, mark: str, limit: int, on_data: Callable[[bytes], object] | None = None) -> None:
         self.frame = Unframe(mark)
         self.frame.found = not mark
         self._limit = limit
-        self._told = told
+        self._on_data = on_data
         self._tail = bytearray()
         self.truncated = False
 
@@ -179,8 +179,8 @@ class StderrTail:
         """Take bytes in; trimming waits until twice the limit so that it stays cheap."""
         found = self.frame.feed(data)
         self._tail += found
-        if found and self._told is not None:
-            self._told(found)
+        if found and self._on_data is not None:
+            self._on_data(found)
         if len(self._tail) > 2 * self._limit:
             self._trim()
 

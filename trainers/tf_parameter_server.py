@@ -192,14 +192,14 @@ def step_of(strategy: Any, training: Training) -> Callable[[Any], Any]:
 
 def evaluate(options: Options, task: env.TfTask) -> None:
     """Test every new checkpoint, until the last epoch's, or SIGTERM: what was saved by then is tested first."""
-    told = threading.Event()
-    signal.signal(signal.SIGTERM, lambda number, frame: told.set())
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: stopping.set())
     data = tf_data.load(options.data)
     training = begin(options, data)
     done = ""
     say(task.name, f"waits for checkpoints in {options.checkpoint}")
     while int(training.epoch.numpy()) < options.epochs:
-        ending = told.is_set()
+        ending = stopping.is_set()
         newest = tf.train.latest_checkpoint(str(options.checkpoint)) or ""
         if newest != done:
             training.saved.restore(newest).assert_existing_objects_matched()
@@ -209,7 +209,7 @@ def evaluate(options: Options, task: env.TfTask) -> None:
         elif ending:
             say(task.name, "stopped by SIGTERM")
             os._exit(128 + signal.SIGTERM)
-        told.wait(LOOK_SECONDS) if not ending else None
+        stopping.wait(LOOK_SECONDS) if not ending else None
 
 
 if __name__ == "__main__":

@@ -76,13 +76,13 @@ class Loop(ABC):
             self.keep(line.decode("utf-8", "replace").strip())
         return 0 if data else -1
 
-    def told(self) -> None:
+    def line_came(self) -> None:
         """A good line came."""
         self.at, self.pause, self.said = time.monotonic(), 5.0, ""
 
-    def ended(self, told: "dict[str, Any]") -> None:
+    def ended(self, end: "dict[str, Any]") -> None:
         """The child is gone."""
-        self.said = self.said or told["stderr"] or "nvidia-smi ended with status %s" % told["status"]
+        self.said = self.said or end["stderr"] or "nvidia-smi ended with status %s" % end["status"]
         self.child, self.rest = None, b""
 
 
@@ -106,7 +106,7 @@ class Query(Loop):
             self.do_without(unknown.group(1))
         elif line.split(",")[0].strip().isdigit():
             self.rows[line.split(",")[0]] = line
-            self.told()
+            self.line_came()
         elif line:
             self.said = line
 
@@ -118,12 +118,12 @@ class Query(Loop):
         self.fields[at : at + 1] = [OLDER[field]] if field in OLDER else []
         self.rows, self.asks_again = {}, True
 
-    def ended(self, told: "dict[str, Any]") -> None:
+    def ended(self, end: "dict[str, Any]") -> None:
         """The child is gone; when it only asked for an unknown field the next one may follow at once."""
-        unknown = UNKNOWN.search(told["stderr"])
+        unknown = UNKNOWN.search(end["stderr"])
         if unknown:
             self.do_without(unknown.group(1))
-        Loop.ended(self, told)
+        Loop.ended(self, end)
         if self.asks_again:
             self.asks_again, self.again, self.pause, self.said = False, 0.0, 5.0, ""
 
@@ -154,7 +154,7 @@ class Pcie(Loop):
         elif cells and cells[0].isdigit() and len(cells) == len(self.heads):
             row = dict(zip(self.heads, cells))  # noqa: B905  # Python 3.10
             self.rates[cells[0]] = [row.get("rxpci", "-"), row.get("txpci", "-")]
-            self.told()
+            self.line_came()
 
     def report(self) -> "dict[str, list[str]]":
         """GPU -> received, sent."""
@@ -223,9 +223,9 @@ class Gpus:
 
     def report(self) -> "dict[str, Any]":
         """Everything as it was printed."""
-        told = self.query.report()
-        told["pcie"], told["xid"] = self.pcie.report(), self.log.report()
-        return told
+        output = self.query.report()
+        output["pcie"], output["xid"] = self.pcie.report(), self.log.report()
+        return output
 
 
 def which(name: str) -> str:

@@ -65,8 +65,8 @@ class Helper:
 
     def hello(self, number: int) -> None:
         """Who and when we are; the answer to a ping too."""
-        told = {"pid": os.getpid(), "wall": time.time(), "boot": boot_clock(), "boot_id": boot_id(), "ping": number}
-        self.out.say(0, b"H", told)
+        greeting = {"pid": os.getpid(), "wall": time.time(), "boot": boot_clock(), "boot_id": boot_id(), "ping": number}
+        self.out.say(0, b"H", greeting)
 
     def one_pass(self) -> None:
         """Wait, take from each source once, write it all, rest."""
@@ -121,13 +121,13 @@ class Helper:
     def step(self, ident: int, now: float) -> int:
         """Look at one file; the number of bytes passed on."""
         try:
-            told = self.files[ident].step(now)
+            end = self.files[ident].step(now)
         except OSError as error:
-            told = {"error": error.strerror or str(error)}
-        if isinstance(told, int):
-            return told
+            end = {"error": error.strerror or str(error)}
+        if isinstance(end, int):
+            return end
         self.files.pop(ident).close()
-        self.out.say(ident, b"E", told)
+        self.out.say(ident, b"E", end)
         return 0
 
     def finish(self, ident: int) -> None:
@@ -247,9 +247,9 @@ class Helper:
             assert child is not None
             self.spawn(child)
             self.poll.register(child.out, selectors.EVENT_READ, loop)
-        told = measure(self.disks or [])
-        told["gpus"] = self.gpus.report()
-        self.out.say(0, b"M", told)
+        measured = measure(self.disks or [])
+        measured["gpus"] = self.gpus.report()
+        self.out.say(0, b"M", measured)
 
     def leave(self) -> None:
         """End at once, and the children with us."""

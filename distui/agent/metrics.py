@@ -85,7 +85,7 @@ def measure_amd(busy: str) -> "list[str]":
 def measure_disk(path: str) -> "list[int]":
     """Bytes free to users and bytes in all; empty when unknown."""
     try:
-        told = os.statvfs(path)
+        stat = os.statvfs(path)
     except OSError:
         return []
-    return [told.f_bavail * told.f_frsize, told.f_blocks * told.f_frsize]
+    return [stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize]

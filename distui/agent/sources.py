@@ -71,10 +71,10 @@ class Request:
 
     def end(self) -> "dict[str, Any]":
         """What to say at the end."""
-        told = self.close()
+        closed = self.close()
         if self.in_body:
             return {}
-        return {"error": told.get("stderr") or self.error}
+        return {"error": closed.get("stderr") or self.error}
 
 
 class Stream:

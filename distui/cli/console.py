@@ -134,8 +134,8 @@ def of(settings: Settings) -> Console:
 
 def _columns(environ: Mapping[str, str]) -> int:
     """The terminal's width: COLUMNS, else what the terminal says, else 80."""
-    if told := whole(environ.get("COLUMNS", "")):
-        return told
+    if columns := whole(environ.get("COLUMNS", "")):
+        return columns
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except OSError:

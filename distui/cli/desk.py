@@ -181,8 +181,8 @@ class CliDesk(HostDesk, RunDesk):
 
         stream = figures(await self.connector(), [host.name for host in self.hosts])
         async with contextlib.aclosing(stream):
-            async for told in stream:
-                yield HostNews(told.host, told.state, told.reason, told.sample)
+            async for figure in stream:
+                yield HostNews(figure.host, figure.state, figure.reason, figure.sample)
 
     # Jobs and plans.
 

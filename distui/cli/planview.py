@@ -103,9 +103,9 @@ async def confirm_plan(
 
 async def _tell_users(connector: Connector, out: Console, hosts: Sequence[Host], plan: RunPlan) -> bool:
     """Say which runs have the plan's GPUs; whether there are any."""
-    from distui.runs.launch.gpu_users import gpu_users, told
+    from distui.runs.launch.gpu_users import gpu_users, user_lines
 
     users = await gpu_users(connector, plan, hosts)
-    for words in told(users):
+    for words in user_lines(users):
         out.warn(f"distui: {words}", "yellow")
     return bool(users)

@@ -182,9 +182,9 @@ def _ranks(changes: Sequence[RankChanged], names: Names) -> Iterator[Line]:
         yield safe(f"distui: {_subject(members, names)} {_predicate(state, text)}"), style
 
 
-def _silences(told: Sequence[RankSilent], names: Names) -> Iterator[Line]:
+def _silences(silences: Sequence[RankSilent], names: Names) -> Iterator[Line]:
     """Ranks that fell quiet, and those that are back, each as one line."""
-    quiet, back = [e for e in told if e.quiet], [e for e in told if not e.quiet]
+    quiet, back = [e for e in silences if e.quiet], [e for e in silences if not e.quiet]
     if quiet:
         idle = ", GPUs idle" if any(e.util is not None for e in quiet) else ""
         yield (

@@ -113,8 +113,8 @@ def image_words(plan: RunPlan, found: Mapping[str, ImageAnswer]) -> tuple[str, .
         words.append(f"image missing on {fold(missing)}: {_cost(plan, size, having)}")
     kinds = dict.fromkeys(i for i in ids.values() if isinstance(i, str) and i)
     if len(kinds) > 1:
-        told = (f"{short_id(kind)} on {fold(h for h in having if ids[h] == kind)}" for kind in kinds)
-        words.append(f"the image is not the same everywhere: {', '.join(told)}; `distui image push` makes it so")
+        kinds_text = (f"{short_id(kind)} on {fold(h for h in having if ids[h] == kind)}" for kind in kinds)
+        words.append(f"the image is not the same everywhere: {', '.join(kinds_text)}; `distui image push` makes it so")
     words += [f"image unknown on {host}: {t.message}" for host, t in found.items() if isinstance(t, Trouble)]
     return tuple(words)
 

@@ -129,9 +129,9 @@ async def _prove_paths(sessions: Mapping[str, Session], paths: Sequence[Mount], 
     seen = await asyncio.gather(*(_look(session, paths, found) for session in sessions.values()))
     by_host = dict(zip(sessions, seen, strict=True))
     for mount in paths:
-        here = {host: told[mount.name] for host, told in by_host.items() if mount.name in told}
+        here = {host: answer[mount.name] for host, answer in by_host.items() if mount.name in answer}
         _note_missing(mount, here, found)
-        there = {host: told for host, told in here.items() if told.state == "there"}
+        there = {host: answer for host, answer in here.items() if answer.state == "there"}
         if mount.shared and len(there) > 1:
             await _prove_shared({host: sessions[host] for host in there}, mount, there, found)
 
@@ -202,7 +202,7 @@ async def _prove_shared(sessions: Mapping[str, Session], mount: Mount, seen: Map
     """By a file where one of the hosts may write one, else by the listings."""
     name = f".distui-shared-{secrets.token_hex(16)}"
     token = f"{mount.source.rstrip('/')}/{name}"
-    for writer in (host for host, told in seen.items() if told.writable):
+    for writer in (host for host, answer in seen.items() if answer.writable):
         channel = None
         try:
             channel = await sessions[writer].open(("sh", "-c", _WRITE))
@@ -225,14 +225,14 @@ async def _prove_shared(sessions: Mapping[str, Session], mount: Mount, seen: Map
 async def _written(channel: ByteChannel, token: str) -> bool:
     """Whether the file was written; a login shell's chatter before the answer is passed over. Raises HostError."""
     await channel.write(f"{token}\n".encode())
-    told = b""
+    output = b""
     async with asyncio.timeout(LOOK_TIMEOUT):
-        while not (b"DISTUI-SHARED:written" in told or b"DISTUI-SHARED:refused" in told):
+        while not (b"DISTUI-SHARED:written" in output or b"DISTUI-SHARED:refused" in output):
             more = await channel.read()
             if not more:
                 return False
-            told = (told + more)[-100_000:]
-    return b"DISTUI-SHARED:written" in told
+            output = (output + more)[-100_000:]
+    return b"DISTUI-SHARED:written" in output
 
 
 async def _ended(channel: ByteChannel) -> None:
@@ -286,15 +286,15 @@ def _hint(mount: Mount) -> str:
 
 def _judge_listings(mount: Mount, seen: Mapping[str, Seen], found: _Found) -> None:
     """Compare what is in it. FUSE numbers files anew on each host, so that only names, sizes and times count there."""
-    fuse = any(told.fs.startswith("fuse") for told in seen.values())
-    sums = {host: told.names if fuse else told.inodes for host, told in seen.items()}
+    fuse = any(listing.fs.startswith("fuse") for listing in seen.values())
+    sums = {host: listing.names if fuse else listing.inodes for host, listing in seen.items()}
     usual = Counter(sums.values()).most_common(1)[0][0]
     model = next(host for host in sums if sums[host] == usual)
     odd = [host for host in sums if sums[host] != usual]
     for host in odd:
         words = f"{mount.source} holds other files than on {model}: {_difference(seen, host, model)}"
         found.problems.append(MountProblem(host, mount.name, words, _hint(mount)))
-    if not odd and all(told.content == "empty" for told in seen.values()):
+    if not odd and all(listing.content == "empty" for listing in seen.values()):
         words = f"{mount.source} is empty and can't be written: that it is one storage is not proved"
         found.doubts += [MountProblem(host, mount.name, words) for host in seen]
     elif not odd:

@@ -197,10 +197,10 @@ class _Trial:
         except HostError as exc:
             self._failed(exc)
 
-    def _reached(self, told: Any) -> dict[str, Reached]:
+    def _reached(self, answer: Any) -> dict[str, Reached]:
         """What the program tells of its peers. Raises HostCommandError."""
         try:
-            pairs = {str(name): (str(error), ms) for name, (error, ms) in told.items()}
+            pairs = {str(name): (str(error), ms) for name, (error, ms) in answer.items()}
             return {name: Reached(error, None if ms is None else float(ms)) for name, (error, ms) in pairs.items()}
         except (ValueError, TypeError, AttributeError) as exc:
             raise self._unreadable() from exc

@@ -29,10 +29,10 @@ class Redactor:
         self._made: dict[str, dict[str, str]] = {}
         for number, host in enumerate(hosts, 1):
             found = results.get(host.name)
-            told = {host.name, host.addr or ""}
+            names = {host.name, host.addr or ""}
             if isinstance(found, HostFacts):
-                told |= {found.hostname, found.hostname.partition(".")[0]}
-            for name in told - _COMMON - {""}:
+                names |= {found.hostname, found.hostname.partition(".")[0]}
+            for name in names - _COMMON - {""}:
                 self._names.setdefault(name, f"host{number}")
         for number, user in enumerate(_users(hosts, results, more_users), 1):
             self._names.setdefault(user, f"user{number}")

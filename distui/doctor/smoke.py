@@ -141,7 +141,7 @@ def _python(job: Job) -> str:
 
 def read_answer(lines: Sequence[str]) -> tuple[float | None, str, str]:
     """Seconds, backend and error from what the ranks printed; a rank's error wins."""
-    told = []
+    answers = []
     for line in lines:
         _, mark, value = line.partition(GREETING)
         try:
@@ -149,10 +149,10 @@ def read_answer(lines: Sequence[str]) -> tuple[float | None, str, str]:
         except ValueError:
             continue
         if isinstance(answer, dict):
-            told.append(answer)
-    error = next((str(a["error"]) for a in told if "error" in a), "")
-    times = [float(a["seconds"]) for a in told if isinstance(a.get("seconds"), int | float)]
-    backend = next((str(a["backend"]) for a in told if "backend" in a), "")
+            answers.append(answer)
+    error = next((str(a["error"]) for a in answers if "error" in a), "")
+    times = [float(a["seconds"]) for a in answers if isinstance(a.get("seconds"), int | float)]
+    backend = next((str(a["backend"]) for a in answers if "backend" in a), "")
     return (max(times) if times and not error else None), backend, error
 
 
@@ -166,14 +166,14 @@ def _finding(host: str, pairs: Sequence[PairResult]) -> Finding:
         return Finding(SMOKE.id, host, "skip", "no neighbour to try it with")
     bad = [p for p in pairs if p.seconds is None]
     if bad and len({p.words for p in bad}) == 1 and all(p.untried for p in bad):
-        told = bad[0].words
+        message = bad[0].words
     else:
-        told = "; ".join(f"with {_other(p, host)}: {p.words}" for p in bad or pairs)
+        message = "; ".join(f"with {_other(p, host)}: {p.words}" for p in bad or pairs)
     if bad:
         untried = all(p.untried for p in bad)
         means = UNTRIED if untried else "a training over these hosts would fail or hang in the same place"
-        return Finding(SMOKE.id, host, "fail", told, means, bad[0].hint)
-    return Finding(SMOKE.id, host, "ok", told)
+        return Finding(SMOKE.id, host, "fail", message, means, bad[0].hint)
+    return Finding(SMOKE.id, host, "ok", message)
 
 
 def _other(pair: PairResult, host: str) -> str:

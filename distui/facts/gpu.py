@@ -277,12 +277,12 @@ def _missing(
     out = []
     for pci in addresses:
         device = known_devices.get(pci, KernelGpu(pci))
-        told = broken.get(pci, _UNSHOWN)
-        index = told.index if told.index is not None and told.index not in taken else None
+        reason = broken.get(pci, _UNSHOWN)
+        index = reason.index if reason.index is not None and reason.index not in taken else None
         if index is None:
             index = _index(pci, device, sorted(known_devices), by_uuid, taken)
         taken.add(index)
-        out.append(Gpu(index, device.uuid or "", device.name or "unknown GPU", pci=pci, problem=told.trouble))
+        out.append(Gpu(index, device.uuid or "", device.name or "unknown GPU", pci=pci, problem=reason.trouble))
     return tuple(out)
 
 

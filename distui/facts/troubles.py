@@ -31,8 +31,8 @@ def shared(troubles: Mapping[str, Trouble]) -> tuple[SharedTrouble, ...]:
     found = []
     for (message, _), hosts in alike.items():
         first = troubles[hosts[0]]
-        told = in_words(hosts[0], first) if len(hosts) == 1 else f"{fold(hosts)}: {for_hosts(hosts, message)}"
-        found.append(SharedTrouble(tuple(hosts), told, first.hint))
+        message_text = in_words(hosts[0], first) if len(hosts) == 1 else f"{fold(hosts)}: {for_hosts(hosts, message)}"
+        found.append(SharedTrouble(tuple(hosts), message_text, first.hint))
     return tuple(found)
 
 

@@ -126,12 +126,12 @@ class GpuLane:
 
     def take(self, reading: GpuReading, at: float) -> list[Note]:
         """One more second of it; what changed in it."""
-        told = list(notes.of_gpu(self.reading or GpuReading(self.index), reading, at))
+        notices = list(notes.of_gpu(self.reading or GpuReading(self.index), reading, at))
         warm = self.warm_since is not None
         self._add(reading, at)
         if warm != (self.warm_since is not None):
-            told.append(notes.of_heat(self.index, reading.temperature_c, WARM_C, warm=not warm, at=at))
-        return told
+            notices.append(notes.of_heat(self.index, reading.temperature_c, WARM_C, warm=not warm, at=at))
+        return notices
 
     def _add(self, reading: GpuReading, at: float) -> None:
         self.reading = reading

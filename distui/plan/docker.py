@@ -210,19 +210,19 @@ def image_id(engine_command: Argv, image: str) -> Argv:
     return (*engine_command, "image", "inspect", "--format", "{{json .}}", image)
 
 
-def read_entrypoint(told: str) -> str:
+def read_entrypoint(output: str) -> str:
     """The image's own entry point in `image_id`'s answer, in one line; empty when it has none.
 
     Raises ValueError when it is no such answer.
     """
-    config = _first(told).get("Config")
+    config = _first(output).get("Config")
     entrypoint = config.get("Entrypoint") if isinstance(config, dict) else None
     return " ".join(map(str, entrypoint)) if isinstance(entrypoint, list) else str(entrypoint or "")
 
 
-def _first(told: str) -> Mapping[str, object]:
+def _first(output: str) -> Mapping[str, object]:
     """The image in the answer: an object from docker, a list of one from podman."""
-    value = loads(told)
+    value = loads(output)
     first = value[0] if isinstance(value, list) and value else value
     if not isinstance(first, dict) or "Id" not in first:
         raise ValueError("the engine's answer about the image can't be read")

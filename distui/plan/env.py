@@ -111,9 +111,9 @@ def command_env(job: Job, seat: Seat, meeting: Meeting) -> dict[str, str]:
     RANK and WORLD_SIZE mean the process to some launchers and the host to others (FACTS 2.4), so that neither is set
     unless the job does: `env: {RANK: "{node_rank}"}`.
     """
-    told = placeholders(job, "gloo", seat, meeting)
+    values = placeholders(job, "gloo", seat, meeting)
     names = ("rank", "local_rank", "world_size", "node_rank", "nnodes", "nproc")
-    numbers = {f"DISTUI_{name.upper()}": told[name] for name in names if name in told}
+    numbers = {f"DISTUI_{name.upper()}": values[name] for name in names if name in values}
     return {"MASTER_ADDR": meeting.master_addr, "MASTER_PORT": str(meeting.master_port), **numbers}
 
 

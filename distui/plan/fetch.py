@@ -14,25 +14,25 @@ CACHE = "~/.cache/distui/data"
 Argv = tuple[str, ...]
 
 
-def fetch_of(told: DataMount) -> Fetch | None:
+def fetch_of(mount: DataMount) -> Fetch | None:
     """What a mount fetches; None for one that is there already."""
-    if told.url is None:
+    if mount.url is None:
         return None
     return Fetch(
-        folder=f"{CACHE}/{_key(told)}",
-        is_folder=told.url.endswith("/"),
-        sha256=told.sha256 or "",
-        sums=told.sums or "",
-        clients=(told.client,) if told.client else CLIENTS[told.url.partition("://")[0]],
-        client_image=told.client_image,
-        endpoint=told.endpoint or "",
-        secrets=told.secrets,
+        folder=f"{CACHE}/{_key(mount)}",
+        is_folder=mount.url.endswith("/"),
+        sha256=mount.sha256 or "",
+        sums=mount.sums or "",
+        clients=(mount.client,) if mount.client else CLIENTS[mount.url.partition("://")[0]],
+        client_image=mount.client_image,
+        endpoint=mount.endpoint or "",
+        secrets=mount.secrets,
     )
 
 
-def _key(told: DataMount) -> str:
+def _key(mount: DataMount) -> str:
     """Names what is fetched: the same data has the same folder on a host, whatever job asks for it."""
-    parts = (told.url or "", told.endpoint or "", told.sha256 or "", told.sums or "")
+    parts = (mount.url or "", mount.endpoint or "", mount.sha256 or "", mount.sums or "")
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -34,24 +34,24 @@ class Site:
 
 def mounts_of(job: Job) -> tuple[Mount, ...]:
     """The job's mounts, in the order of the file."""
-    return tuple(_mount(name, told) for name, told in job.data.items())
+    return tuple(_mount(name, mount) for name, mount in job.data.items())
 
 
-def _mount(name: str, told: DataMount) -> Mount:
-    target = posixpath.normpath(told.to)
-    if told.nfs is not None:
-        return Mount(name, "nfs", told.nfs, target, told.mode, shared=True, options=_nfs_options(told))
-    if told.url is not None:
-        return Mount(name, "url", told.url, target, "ro", shared=False, fetch=fetch.fetch_of(told))
-    return Mount(name, "path", posixpath.normpath(told.path or ""), target, told.mode, told.shared)
+def _mount(name: str, mount: DataMount) -> Mount:
+    target = posixpath.normpath(mount.to)
+    if mount.nfs is not None:
+        return Mount(name, "nfs", mount.nfs, target, mount.mode, shared=True, options=_nfs_options(mount))
+    if mount.url is not None:
+        return Mount(name, "url", mount.url, target, "ro", shared=False, fetch=fetch.fetch_of(mount))
+    return Mount(name, "path", posixpath.normpath(mount.path or ""), target, mount.mode, mount.shared)
 
 
-def _nfs_options(told: DataMount) -> str:
+def _nfs_options(mount: DataMount) -> str:
     """All that mount(2) is told: the server, the job's options, and `ro` where nothing may be written."""
-    options = [word for word in told.options.split(",") if word]
-    read_only = ["ro"] if told.mode == "ro" and "ro" not in options else []
+    options = [word for word in mount.options.split(",") if word]
+    read_only = ["ro"] if mount.mode == "ro" and "ro" not in options else []
     return ",".join(
-        [f"addr={nfs_parts(told.nfs or '')[0]}", *(o for o in options if o != "rw" or not read_only), *read_only]
+        [f"addr={nfs_parts(mount.nfs or '')[0]}", *(o for o in options if o != "rw" or not read_only), *read_only]
     )
 
 

@@ -122,8 +122,8 @@ def _dealt(
     asked = sum(w for w in wants if w)
     if asked > len(gpus):
         if gpus or not any(p.host == host for p in notes.problems):
-            told = ", ".join(f"{t.name} {w}" for t, w in zip(tasks, wants, strict=True) if w)
-            notes.problem(host, f"{asked} GPUs asked ({told}), the run has {len(gpus)} on it", "see gpus_per_host")
+            shares = ", ".join(f"{t.name} {w}" for t, w in zip(tasks, wants, strict=True) if w)
+            notes.problem(host, f"{asked} GPUs asked ({shares}), the run has {len(gpus)} on it", "see gpus_per_host")
         return ((),) * len(tasks)
     sharers = sum(w is None for w in wants)
     share, rest = divmod(len(gpus) - asked, sharers) if sharers else (0, 0)

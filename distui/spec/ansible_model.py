@@ -153,10 +153,10 @@ class AnsibleInventory:
         return Found(name, settings)
 
     def _setting(self, name: str, key: str, variables: Mapping[str, Any]) -> Setting | None:
-        told = [(v, variables[v]) for v in _VARIABLES[key] if variables.get(v) not in (None, "")]
-        if not told:
+        given = [(v, variables[v]) for v in _VARIABLES[key] if variables.get(v) not in (None, "")]
+        if not given:
             return None
-        variable, value = told[-1]
+        variable, value = given[-1]
         try:
             return imported.setting(key, value)
         except Wrong as wrong:
@@ -181,8 +181,8 @@ class AnsibleInventory:
 
     def _priority(self, group: str) -> int:
         value = _text(self._variables.get(group, {}).get("ansible_group_priority", 1))
-        told = whole(value, 9)
-        return 1 if told is None else told
+        priority = whole(value, 9)
+        return 1 if priority is None else priority
 
     def _depths(self) -> dict[str, int]:
         """How far each group of groups is from the top, by the longest way. Circles end at the bound."""

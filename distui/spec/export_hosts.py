@@ -26,5 +26,5 @@ def as_ansible(found: Inventory) -> str:
 
 
 def _ansible(host: Host) -> str:
-    told = (("ansible_host", host.addr), ("ansible_user", host.user), ("ansible_port", host.port))
-    return " ".join([host.name, *(f"{key}={value}" for key, value in told if value is not None)])
+    variables = (("ansible_host", host.addr), ("ansible_user", host.user), ("ansible_port", host.port))
+    return " ".join([host.name, *(f"{key}={value}" for key, value in variables if value is not None)])

@@ -83,8 +83,10 @@ def test_another_user_of_a_host_finds_nothing(lab: Any, home: Path, run: Callabl
     assert [curious(host) for host in (h1, h2)] == [[], []]
     assert curious(h1, "root") == list(FOUND)
     if engine == "docker":
-        told = "{{.HostConfig.Privileged}} {{.HostConfig.CapAdd}} {{.HostConfig.SecurityOpt}} {{.HostConfig.Devices}}"
-        assert h1.out("docker", "inspect", "-f", told, "distui-own-0") == "false [] [] []"
+        template = (
+            "{{.HostConfig.Privileged}} {{.HostConfig.CapAdd}} {{.HostConfig.SecurityOpt}} {{.HostConfig.Devices}}"
+        )
+        assert h1.out("docker", "inspect", "-f", template, "distui-own-0") == "false [] [] []"
 
     stopped = lab.distui("stop", "own", "-y", home=home, env={"DATABASE": CANARY})
     assert stopped.returncode == 0, stopped.stderr

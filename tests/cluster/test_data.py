@@ -36,7 +36,7 @@ def run(home: Path, distui: Distui, mount: str) -> subprocess.CompletedProcess[s
     return distui("run", str(path), "--headless", "-y", "-o", "ndjson")
 
 
-def told(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+def fetch_events(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     """Its events."""
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -54,7 +54,7 @@ def test_a_shared_path(lab: Any, home: Path, distui: Distui) -> None:
     done = run(home, distui, '{path: "/mnt/pytorch/set, \\"1\\"", to: "/d", shared: true}')
 
     assert "a file written on h1 is seen on all others" in words(done), words(done)
-    logs = [path.read_text() for path in Path(told(done)[-1]["log_dir"]).glob("rank-*.log")]
+    logs = [path.read_text() for path in Path(fetch_events(done)[-1]["log_dir"]).glob("rank-*.log")]
     assert len(logs) == 3
     assert all("from the share" in log and "Read-only file system" in log for log in logs), logs
     assert [p.name for p in folder.iterdir()] == ["x"]
@@ -160,7 +160,7 @@ def test_a_wrong_checksum_starts_nothing(lab: Any, home: Path, distui: Distui, c
     for name in ("h1", "h2", "h3"):
         assert f"{name}: data.d: the checksum is wrong: {url} has sha256 {SUM}, expected 0000" in words(done)
     assert caches() == []
-    assert not [e for e in told(done) if e["type"] == "task"]
+    assert not [e for e in fetch_events(done) if e["type"] == "task"]
 
 
 @pytest.mark.parametrize(("more", "said"), [((), "MiB are free"), (("nohead",), "no space is left")])

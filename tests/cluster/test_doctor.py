@@ -46,9 +46,9 @@ def test_a_firewall_is_found_by_proof(lab: Any, home: Path, distui: Distui, tmp_
     assert found["h2"]["saw"].endswith(", nor 1 more")
     assert ":29500" in found["h1"]["saw"]
     with tarfile.open(tmp_path / "b.tgz") as tar:
-        told = tar.extractfile("distui-doctor/reach.txt")
-        assert told is not None
-        text = told.read().decode()
+        member = tar.extractfile("distui-doctor/reach.txt")
+        assert member is not None
+        text = member.read().decode()
     assert "host1: can't reach host2 at addr" in text
     assert "10.7" not in text
 

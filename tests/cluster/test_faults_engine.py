@@ -435,8 +435,8 @@ def by(engine: str, *homes: Path) -> None:
 
 def marks(lab: Any, host: str) -> list[dict[str, str]]:
     """What the tasks on a host tell everybody there."""
-    told = lab.host(host).out("sh", "-c", "sed -s -n 2p /tmp/distui-task-* 2>/dev/null; :")
-    return [json.loads(line) for line in told.splitlines()]
+    output = lab.host(host).out("sh", "-c", "sed -s -n 2p /tmp/distui-task-* 2>/dev/null; :")
+    return [json.loads(line) for line in output.splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -458,8 +458,8 @@ def test_two_people_want_the_same_at_once(
 
         assert sorted(d.returncode for d in done) == [3, 130], [d.stderr for d in done]
         lost = next(d for d in done if d.returncode == 3)
-        told = rf"h1: {what} is (being taken by a launch|used by run \S+) of root@\S+"
-        assert re.search(told, lost.stderr), lost.stderr
+        output = rf"h1: {what} is (being taken by a launch|used by run \S+) of root@\S+"
+        assert re.search(output, lost.stderr), lost.stderr
         assert hint in lost.stderr
         assert_clean(lab)
 
@@ -491,7 +491,7 @@ def test_processes_of_another_login_hold_what_they_have(
     script = f'[ $RANK != 0 ] || exec python3 -c "{listen}"; sleep 300'
     has = start(script, "-d", "--name", "has", where=other, master_port=23456, **GPUS).finish()
     until(lambda: ":23456 " in lab.host("h1").out("ss", "-ltn"))
-    told = marks(lab, "h1")
+    output = marks(lab, "h1")
     gpus = start("true", **GPUS).finish()
     port = start("true", master_port=23456).finish()
     shared = start("id -u", "--force", **GPUS).finish()
@@ -500,7 +500,7 @@ def test_processes_of_another_login_hold_what_they_have(
 
     assert has.returncode == 0, has.stderr
     assert (gpus.returncode, port.returncode) == (3, 3), gpus.stderr + port.stderr
-    assert re.search(r"h2: GPU \d is used by run has of root@\S+ \(job smoke", gpus.stderr), (told, gpus.stderr)
+    assert re.search(r"h2: GPU \d is used by run has of root@\S+ \(job smoke", gpus.stderr), (output, gpus.stderr)
     assert re.search(r"h1: port 23456 is used by run has of root@\S+ \(job smoke", port.stderr), port.stderr
     assert shared.returncode == 0, shared.stderr
     assert "and by this run too (--force)" in shared.stderr

@@ -168,24 +168,24 @@ def test_with_room_on_the_disk_again_a_run_goes_on_by_itself(
     with small_disk(tmp_path / "state", "1m") as state:
         job = {"volumes": ["/mnt/pytorch:/shared"]}
         program = start(script, *flags, wait=False, job=job, XDG_STATE_HOME=str(state))
-        told: list[dict[str, Any]] = []
-        while not any("can't write the log" in event.get("text", "") for event in told):
-            told += read_until(program, type="notice", level="error")
+        output: list[dict[str, Any]] = []
+        while not any("can't write the log" in event.get("text", "") for event in output):
+            output += read_until(program, type="notice", level="error")
         subprocess.run(["mount", "-o", "remount,size=64m", str(state)], check=True)
-        told += read_until(program, text="there is room here again: all logs are written on, and nothing is missing")
+        output += read_until(program, text="there is room here again: all logs are written on, and nothing is missing")
         go.touch()
-        told += rest_of(program)
+        output += rest_of(program)
         go.unlink()
         folder = state / "distui/runs/room"
         stored = [json.loads(line) for line in (folder / "events.ndjson").read_text().splitlines()]
         logs = [(folder / f"logs/rank-0000{rank}.log").read_text() for rank in range(2)]
 
-    assert (told[-1]["type"], told[-1]["state"], told[-1]["leftovers"]) == ("result", "succeeded", [])
-    events = [event for event in told if event["type"] not in ("gpu", "host_metrics")]
+    assert (output[-1]["type"], output[-1]["state"], output[-1]["leftovers"]) == ("result", "succeeded", [])
+    events = [event for event in output if event["type"] not in ("gpu", "host_metrics")]
     assert sorted(map(json.dumps, stored)) == sorted(map(json.dumps, events))
     numbers = "".join(f"{n:01000d}\n" for n in range(3000))
     assert logs == [f"{numbers}many\nend of {rank}\n" for rank in range(2)]
-    assert sum("can't write the log" in event.get("text", "") for event in told) == 1
+    assert sum("can't write the log" in event.get("text", "") for event in output) == 1
     assert_clean(lab)
 
 

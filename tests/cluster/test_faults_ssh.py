@@ -172,8 +172,8 @@ def test_host_keys_of_every_kind(lab: Any, home: Path, ask: Ask) -> None:
 def fingerprint(home: Path, public: str) -> str:
     """As ssh-keygen shows it."""
     (home / "shown.pub").write_text(public + "\n")
-    told = subprocess.check_output(("ssh-keygen", "-l", "-f", home / "shown.pub"), text=True)
-    return told.split()[1]
+    output = subprocess.check_output(("ssh-keygen", "-l", "-f", home / "shown.pub"), text=True)
+    return output.split()[1]
 
 
 # 25, 26: who are you

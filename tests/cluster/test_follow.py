@@ -447,13 +447,13 @@ async def test_anybody_s_container_is_listed_and_its_log_followed(bench: Bench, 
             (found,) = [c for c in await list_containers(session.run, host) if c.id == ref]
             assert (found.id, found.name, found.image, found.status) == (ref, "stranger", "lab/python:1", "running")
             assert found.task is None
-            told = b""
+            output = b""
             async with aclosing(follow_log(session, log_argv(host, found))) as stream:
                 async for data in stream:
-                    told += data
-                    if told.count(b"\n") == 2:
+                    output += data
+                    if output.count(b"\n") == 2:
                         break
-            assert sorted(told.split()) == [b"one", b"two"]
+            assert sorted(output.split()) == [b"one", b"two"]
         left = "for i in $(seq 100); do pgrep -f '[d]ocker logs' || exit 0; sleep 0.1; done; exit 1"
         assert bench.host.exec(left, check=False).returncode == 0
         assert bench.host.out("docker", "inspect", "-f", "{{.State.Running}}", ref) == "true"
@@ -469,8 +469,8 @@ async def test_the_log_of_a_container_that_has_ended_ends(bench: Bench) -> None:
         async with logged_in(bench) as session:
             (found,) = [c for c in await list_containers(session.run, InventoryHost("h1")) if c.id == ref]
             assert (found.status, found.exit, found.running) == ("exited", 3, False)
-            told = b"".join([data async for data in follow_log(session, log_argv(InventoryHost("h1"), found))])
-        assert told.split() == [str(i).encode() for i in range(1001, 2001)]
+            output = b"".join([data async for data in follow_log(session, log_argv(InventoryHost("h1"), found))])
+        assert output.split() == [str(i).encode() for i in range(1001, 2001)]
     finally:
         bench.host.exec("docker", "rm", "-f", ref)
 

@@ -64,7 +64,7 @@ def as_docker_has_it(host: Any, container: str) -> bytes:
 def terminal(lab: Any, home: Path, *args: str, **env: str) -> Iterator[tuple[Any, bytearray, int]]:
     """distui on a terminal of its own, and every byte it writes there."""
     master, slave = pty.openpty()
-    told = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(REPO), "LANG": "C.UTF-8"} | env
+    output = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(REPO), "LANG": "C.UTF-8"} | env
     argv = lab.command(sys.executable, "-m", "distui.cli.main", *args)
     program = subprocess.Popen(
         argv,
@@ -72,7 +72,7 @@ def terminal(lab: Any, home: Path, *args: str, **env: str) -> Iterator[tuple[Any
         stdout=slave,
         stderr=slave,
         cwd=home,
-        env=told | {"TERM": "xterm-256color"},
+        env=output | {"TERM": "xterm-256color"},
         start_new_session=True,
     )
     os.close(slave)
@@ -166,8 +166,8 @@ def test_floods_fill_files_and_no_memory(lab: Any, home: Path) -> None:
         most = 0
         while run.poll() is None:
             with contextlib.suppress(OSError):
-                told = Path(f"/proc/{run.pid}/status").read_text()
-                most = max(most, int(re.search(r"VmHWM:\s+(\d+)", told)[1]))  # type: ignore[index]
+                output = Path(f"/proc/{run.pid}/status").read_text()
+                most = max(most, int(re.search(r"VmHWM:\s+(\d+)", output)[1]))  # type: ignore[index]
             select.select([], [], [], 0.2)
         done = run.finish()
 
@@ -356,13 +356,13 @@ def test_a_secret_is_seen_by_nobody_even_when_the_rank_prints_it(lab: Any, home:
     over.set()
     sampler.join()
     shown = distui("show", "sec", "--report", env={"HF_TOKEN": CANARY})
-    told = distui("show", "sec", "-o", "json")
+    output = distui("show", "sec", "-o", "json")
 
     assert CANARY in inspected
     assert files == ["", "", ""]
     assert len(lists) > 5
     assert not any(CANARY in text for text in lists)
-    assert not any(CANARY in text for text in (seen.decode("utf-8", "replace"), shown.stdout, told.stdout))
+    assert not any(CANARY in text for text in (seen.decode("utf-8", "replace"), shown.stdout, output.stdout))
     assert subprocess.run(["grep", "-rl", CANARY, str(home)], capture_output=True).stdout == b""
     assert b"token=***" in log_of(home, "sec", 0)
     assert "printed the value of secret HF_TOKEN" in journal.read_text()

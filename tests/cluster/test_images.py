@@ -71,8 +71,8 @@ def run(distui: Distui, job: str, *more: str) -> subprocess.CompletedProcess[str
 
 def ids(distui: Distui, image: str = MADE[0]) -> dict[str, str]:
     """The image's id on each host, empty where it is not."""
-    told = json.loads(distui("image", "ls", image, "-o", "json").stdout)
-    return {host["host"]: host.get("id", "") for host in told["hosts"]}
+    reply = json.loads(distui("image", "ls", image, "-o", "json").stdout)
+    return {host["host"]: host.get("id", "") for host in reply["hosts"]}
 
 
 def until(true: Callable[[], Any], seconds: float = 30) -> None:
@@ -177,10 +177,10 @@ def test_only_missing_layers_are_copied(lab: Any, distui: Distui, home: Path) ->
 
     done = distui("image", "push", "p.yaml", "-o", "json")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["from"] == "h1"
-    assert {h["host"]: h["state"] for h in told["hosts"]} == {"h2": "loaded", "h3": "loaded"}
-    assert all(3_000_000 < h["sent"] < 4_000_000 and h["layers"] == 1 for h in told["hosts"]), told
+    reply = json.loads(done.stdout)
+    assert reply["from"] == "h1"
+    assert {h["host"]: h["state"] for h in reply["hosts"]} == {"h2": "loaded", "h3": "loaded"}
+    assert all(3_000_000 < h["sent"] < 4_000_000 and h["layers"] == 1 for h in reply["hosts"]), reply
     assert len(set(ids(distui, MADE[1]).values())) == 1
     assert run(distui, "p.yaml").stdout.splitlines() == ["word"] * 3
 

@@ -101,9 +101,9 @@ def test_gpus_engine_and_disks_are_right(lab: Any, probe: Probe) -> None:
     for host in lab.hosts:
         facts = found[host.name]
         listed = host.out("nvidia-smi", "--query-gpu=index,uuid,name,memory.total", "--format=csv,noheader,nounits")
-        told = [[str(g["index"]), g["uuid"], g["name"], str(g["mem_mib"])] for g in facts["gpus"]]
-        assert told == [[cell.strip() for cell in line.split(",")] for line in listed.splitlines()]
-        assert len(told) == 2
+        output = [[str(g["index"]), g["uuid"], g["name"], str(g["mem_mib"])] for g in facts["gpus"]]
+        assert output == [[cell.strip() for cell in line.split(",")] for line in listed.splitlines()]
+        assert len(output) == 2
         assert all(g["driver"] and g["temp_c"] and g["power_w"] and g["mig"] is False for g in facts["gpus"])
         engine = facts["docker"]
         assert engine["version"] == host.out("docker", "version", "-f", "{{.Server.Version}}")

@@ -24,8 +24,8 @@ KILLS = 20
 
 def row_of(distui: Distui, run: str) -> dict[str, Any]:
     """What `show -o json` says of a run."""
-    told: dict[str, Any] = json.loads(distui("show", run, "-o", "json").stdout)
-    return told
+    row: dict[str, Any] = json.loads(distui("show", run, "-o", "json").stdout)
+    return row
 
 
 def detached(distui: Distui, home: Path, name: str, script: str, **keys: Any) -> None:

@@ -97,8 +97,8 @@ def test_attempts_used_up(lab: Any, home: Path, distui: Distui) -> None:
     assert "attempt 1 of 2 failed: rank 0 on h1: exit 11" in done.stderr
     assert "attempt 2 of 2" in done.stderr
     assert "first  rank 0 on h1: exit 12" in done.stderr
-    told = json.loads(distui("show", "again-2", "-o", "json").stdout)
-    assert (told["state"], told["attempt"], told["attempts"], told["first_failure"]["exit"]) == ("failed", 2, 2, 12)
+    reply = json.loads(distui("show", "again-2", "-o", "json").stdout)
+    assert (reply["state"], reply["attempt"], reply["attempts"], reply["first_failure"]["exit"]) == ("failed", 2, 2, 12)
     assert_clean(lab)
 
 
@@ -208,8 +208,8 @@ def test_torchrun_starts_a_rank_again(lab: Any, home: Path, distui: Distui) -> N
     done = distui("run", torchrun_job(lab, home, "", 2, 6, "10"), "--headless", "-y", "-o", "ndjson")
 
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    told = events_of(done, "restart")
-    assert (told[0]["rank"], told[0]["host"], told[0]["exit"], told[0]["count"]) == (2, "h2", 7, 1)
+    restarts = events_of(done, "restart")
+    assert (restarts[0]["rank"], restarts[0]["host"], restarts[0]["exit"], restarts[0]["count"]) == (2, "h2", 7, 1)
     (result,) = events_of(done, "result")
     for rank in range(4):
         lines = (Path(result["log_dir"]) / f"rank-0000{rank}.log").read_text().splitlines()

@@ -68,7 +68,7 @@ def assert_one_end(lab: Any, home: Path, name: str) -> None:
     assert_clean(lab)
 
 
-def told(events: Sequence[dict[str, Any]], rank: int) -> list[int]:
+def steps(events: Sequence[dict[str, Any]], rank: int) -> list[int]:
     """The numbers of the lines of a rank that a viewer printed."""
     said = [e["line"] for e in events if e["type"] == "log" and e["rank"] == rank]
     return [int(line.removeprefix("needle-")) for line in said if line.startswith("needle-")]
@@ -101,7 +101,7 @@ def test_the_app_goes_on_when_attach_goes(
         term.keys("C-q")
         term.wait_shell()
     for rank in range(2):
-        numbers = told(seen, rank)
+        numbers = steps(seen, rank)
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     assert_one_end(lab, home, "turns")
 
@@ -133,6 +133,6 @@ def test_attach_goes_on_when_the_app_goes(
     assert [(e["state"], e["exit"]) for e in events if e["type"] == "result"] == [("succeeded", 0)]
     assert_whole(home, "turns")
     for rank in range(2):
-        numbers = told(events, rank)
+        numbers = steps(events, rank)
         assert numbers == list(range(numbers[0], last(home, "turns", rank) + 1))
     assert_one_end(lab, home, "turns")

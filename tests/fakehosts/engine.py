@@ -53,7 +53,7 @@ class Container:
         """Its task's index."""
         return int(self.labels["distui.task"])
 
-    def told(self) -> dict[str, Any]:
+    def inspected(self) -> dict[str, Any]:
         """As `docker inspect` prints it."""
         state = {
             "Status": self.status,
@@ -122,7 +122,7 @@ class FakeEngine:
 
     def _inspect(self, argv: tuple[str, ...], names: Sequence[str]) -> Completed:
         found = [self._find(n) for n in names]
-        out = json.dumps([c.told() for c in found if c])
+        out = json.dumps([c.inspected() for c in found if c])
         missing = [f"Error: No such container: {n}" for n, c in zip(names, found, strict=True) if c is None]
         return self._fail(argv, "\n".join(missing), out=out) if missing else self._say(argv, out)
 

@@ -110,10 +110,10 @@ class FakeHost:
             case ("sh", "-c", _, "distui-lease", _, claim, _, _, *things):
                 return Completed(argv, 0, self._lease(claim, things).encode(), b"")
             case ("sh", "-c", _, "distui-taken", _, _, *gpus):
-                told = [
+                output = [
                     (gpu, *self.leases[f"gpu-{gpu}"].splitlines()[:2]) for gpu in gpus if f"gpu-{gpu}" in self.leases
                 ]
-                return Completed(argv, 0, "".join("\t".join(one) + "\n" for one in told).encode(), b"")
+                return Completed(argv, 0, "".join("\t".join(one) + "\n" for one in output).encode(), b"")
             case ("sh", "-c", _, "distui-free", _, token):
                 self.leases = {thing: claim for thing, claim in self.leases.items() if claim.splitlines()[2] != token}
             case ("sh", "-c", _, "distui-mark", file, labels, *_):

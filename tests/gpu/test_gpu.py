@@ -55,19 +55,19 @@ def top(cluster: Cluster) -> dict[str, Any]:
 
 def test_probe_says_what_the_driver_says(cluster: Cluster, machine: Machine, record: Any) -> None:
     """Name, uuid, memory, bus and driver of the GPU, on both hosts."""
-    told = machine.query("index", "name", "uuid", "memory.total", "pci.bus_id", "driver_version")
+    output = machine.query("index", "name", "uuid", "memory.total", "pci.bus_id", "driver_version")
     done = cluster.distui("probe", "-o", "json")
     record("probe.json", done.stdout)
     record("nvidia-smi.txt", subprocess.check_output([machine.smi], text=True))
     record("nvidia-smi-q.txt", subprocess.check_output([machine.smi, "-q"], text=True))
-    record("versions.txt", f"{machine.versions}\ndriver {told['driver_version']}\n{told['name']}\n")
+    record("versions.txt", f"{machine.versions}\ndriver {output['driver_version']}\n{output['name']}\n")
     hosts = json.loads(done.stdout)["hosts"]
 
     assert done.returncode == 0, done.stderr
     for host in hosts:
         gpu = host["gpus"][0]
-        assert (gpu["name"], gpu["uuid"]) == (told["name"], told["uuid"])
-        assert (gpu["mem_mib"], gpu["driver"]) == (int(told["memory.total"]), told["driver_version"])
+        assert (gpu["name"], gpu["uuid"]) == (output["name"], output["uuid"])
+        assert (gpu["mem_mib"], gpu["driver"]) == (int(output["memory.total"]), output["driver_version"])
 
 
 def test_top_agrees_with_the_driver_while_a_kernel_runs(cluster: Cluster, machine: Machine, record: Any) -> None:

@@ -510,7 +510,7 @@ async def back(case: Case) -> Steps:
 @effect("Everywhere", "copy_or_hint")
 async def copy_or_hint(case: Case) -> Steps:
     yield
-    await case.until(lambda: "q to quit" in case.told)
+    await case.until(lambda: "q to quit" in case.notified)
 
 
 @effect("Everywhere", "leave_now")

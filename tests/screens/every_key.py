@@ -66,7 +66,7 @@ class Case:
         return screen_text(self.app)
 
     @property
-    def told(self) -> str:
+    def notified(self) -> str:
         """What was said in the corner."""
         return "\n".join(str(note.message) for note in self.app._notifications)
 
@@ -91,7 +91,7 @@ class Case:
             with contextlib.suppress(Exception):
                 if what():
                     return
-            assert time.monotonic() < deadline, f"not so after {self.action}; told: {self.told}\n{self.text}"
+            assert time.monotonic() < deadline, f"not so after {self.action}; told: {self.notified}\n{self.text}"
             await self.pilot.pause(0.02)
 
     async def answer(self, *, yes: bool) -> None:

@@ -149,12 +149,12 @@ def opened(made: RunPlan, at: float, log_dir: str) -> RunOpened:
 
 def launching(made: RunPlan, at: float, log_dir: str = "") -> list[Event]:
     """From the first event to every rank running."""
-    told: list[Event] = [opened(made, at, log_dir), PhaseBegun(at + 0.1, "connect")]
-    told += [HostChanged(at + 0.2, host, "up") for host in made.hosts]
-    told += [PhaseBegun(at + 0.5, "start")]
-    told += [TaskStarted(at + 1, t.index, t.host, f"{t.index:012x}") for t in made.tasks]
-    told += [RankChanged(at + 1.5, rank, t.host, "running") for t in made.tasks for rank in t.ranks]
-    return [*told, PhaseBegun(at + 2, "follow")]
+    events: list[Event] = [opened(made, at, log_dir), PhaseBegun(at + 0.1, "connect")]
+    events += [HostChanged(at + 0.2, host, "up") for host in made.hosts]
+    events += [PhaseBegun(at + 0.5, "start")]
+    events += [TaskStarted(at + 1, t.index, t.host, f"{t.index:012x}") for t in made.tasks]
+    events += [RankChanged(at + 1.5, rank, t.host, "running") for t in made.tasks for rank in t.ranks]
+    return [*events, PhaseBegun(at + 2, "follow")]
 
 
 def failing(made: RunPlan, at: float, rank: int = 13, log_dir: str = "") -> list[Event]:
@@ -166,9 +166,9 @@ def failing(made: RunPlan, at: float, rank: int = 13, log_dir: str = "") -> list
         ("Traceback (most recent call last):", "torch.AcceleratorError: CUDA error"), at,
     )  # fmt: skip
     others = [r for r in hosts if r != rank]
-    told: list[Event] = [RankChanged(at, rank, hosts[rank], "exited", 1, words="exit 1")]
-    told += [RankChanged(at + 2.4, r, hosts[r], "stopped", 143, words="stopped") for r in others]
-    return [*told, RunEnded(at + 4, "failed", 1, failure, log_dir, (), at + 4 - NOW)]
+    events: list[Event] = [RankChanged(at, rank, hosts[rank], "exited", 1, words="exit 1")]
+    events += [RankChanged(at + 2.4, r, hosts[r], "stopped", 143, words="stopped") for r in others]
+    return [*events, RunEnded(at + 4, "failed", 1, failure, log_dir, (), at + 4 - NOW)]
 
 
 def lines(made: RunPlan, rank: int, at: float, *texts: str) -> LogLines:
@@ -432,13 +432,13 @@ class FakeDesk:
         self.live[made.run_id] = FakeLive(made, stored)
         return self.live[made.run_id]
 
-    def record(self, made: RunPlan, told: Sequence[Event]) -> StoredRun:
+    def record(self, made: RunPlan, events: Sequence[Event]) -> StoredRun:
         """Write a run's folder as the controller does."""
         live = self.follow(made)
         journal = Journal(live.stored)
-        journal.write(told)
+        journal.write(events)
         journal.close()
-        live.fan.put(tuple(told))
+        live.fan.put(tuple(events))
         return live.stored
 
     async def say(self, *news: HostNews) -> None:

@@ -205,8 +205,8 @@ async def test_quit_does_what_it_says(open_app: Any, live: FakeLive, steps: tupl
 
 async def test_leaving_waits_for_what_is_being_started(open_app: Any, live: FakeLive) -> None:
     """Detach while a run starts: the bar says what is waited for, q asks again, and it leaves once the run runs."""
-    told = launching(live.plan, 1.0)
-    await live.feed(*told[:3])
+    output = launching(live.plan, 1.0)
+    await live.feed(*output[:3])
     async with open_app() as (app, pilot):
         await press(pilot, "q")
         assert "What is being started is waited for" in screen_text(app)
@@ -218,7 +218,7 @@ async def test_leaving_waits_for_what_is_being_started(open_app: Any, live: Fake
         await press(pilot, "escape")
         assert app.leaving is None and "leaves when" not in screen_text(app)
         await press(pilot, "q", "right", "enter")
-        await live.feed(*told[3:])
+        await live.feed(*output[3:])
         await pilot.pause(0.5)
         assert app._exit
 

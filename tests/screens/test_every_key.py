@@ -170,7 +170,7 @@ async def test_read_only_refuses_what_changes_something(
                     case.app.clear_notifications()
                     here = case.screen
                     await go()
-                    await case.until(lambda: "refused: distui was started read-only" in case.told)
+                    await case.until(lambda: "refused: distui was started read-only" in case.notified)
                     assert case.screen is here, (place, action.id)
         assert not [call for call in desk.calls if call[0] in CHANGING]
         assert not case.live.asked

@@ -36,7 +36,7 @@ async def until_planned(screen: Any, pilot: Any) -> None:
     await settle(pilot)
 
 
-def told(app: Any) -> str:
+def problem_text(app: Any) -> str:
     """The notices."""
     return "\n".join(notice.message for notice in app._notifications)
 
@@ -180,7 +180,7 @@ async def test_a_file_that_never_was_a_job_is_shown_as_it_is_written(open_app: A
         await pilot.press("enter", "x", "enter")
         await until_planned(screen, pilot)
         assert (screen.text, value(screen, "command")) == ("a: [", "")
-        assert "can't change this text" in told(app)
+        assert "can't change this text" in problem_text(app)
 
 
 async def test_typing_hosts_forgets_the_marks(open_app: Any, desk: FakeDesk) -> None:
@@ -364,7 +364,7 @@ async def test_what_goes_wrong_at_launch_is_told(open_app: Any, desk: FakeDesk) 
         await pilot.press("right", "enter")
         await settle(pilot)
         assert app.screen is screen
-        assert "HF_TOKEN is not set" in told(app)
+        assert "HF_TOKEN is not set" in problem_text(app)
 
 
 async def test_many_hosts_want_the_name_typed(open_app: Any, desk: FakeDesk) -> None:
@@ -447,7 +447,7 @@ async def test_without_a_plan_nothing_is_launched(open_app: Any, desk: FakeDesk)
         await pilot.press("L")
         await settle(pilot)
         assert app.screen is screen
-        assert "there is no plan yet" in told(app)
+        assert "there is no plan yet" in problem_text(app)
 
 
 async def test_readonly_refuses(open_app: Any, desk: FakeDesk) -> None:
@@ -458,7 +458,7 @@ async def test_readonly_refuses(open_app: Any, desk: FakeDesk) -> None:
         await pilot.press("L")
         await settle(pilot)
         assert app.screen is screen
-        assert "read-only" in told(app)
+        assert "read-only" in problem_text(app)
 
 
 async def test_other_jobs_keep_their_edits(open_app: Any, desk: FakeDesk) -> None:
@@ -620,7 +620,7 @@ async def test_n_is_a_new_job_under_a_new_name(open_app: Any, desk: FakeDesk, mo
         await pilot.press("w")
         await settle(pilot)
         assert read("new-job-2.yaml") == app.screen.text
-        assert "saved new-job-2.yaml" in told(app)
+        assert "saved new-job-2.yaml" in problem_text(app)
         app.screen._set_text(app.screen.text + "# more\n", now=True)
         await pilot.press("w")
         await settle(pilot)
@@ -644,8 +644,8 @@ async def test_a_broken_file_is_not_just_saved(open_app: Any, desk: FakeDesk) ->
         screen = await opened(app, pilot, desk)
         screen._set_text(JOB + "imagee: x\n", now=True)
         await pilot.press("w")
-        while not told(app):
+        while not problem_text(app):
             await settle(pilot)
         assert read(screen.path) == JOB + "imagee: x\n"
-        assert re.search(r"saved \S+, with 1 problem: line 7: .*imagee", told(app))
+        assert re.search(r"saved \S+, with 1 problem: line 7: .*imagee", problem_text(app))
         assert [notice.severity for notice in app._notifications] == ["warning"]

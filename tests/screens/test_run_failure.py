@@ -89,8 +89,8 @@ async def test_from_failure_to_failure(open_app: Any, live: FakeLive) -> None:
     say(live, 13, *LONG)
     say(live, 5, "RuntimeError: peer gone")
     say(live, 9, "fine")
-    told = failing_loudly(live.plan, NOW + 60)
-    ends = [e for e in told if not (isinstance(e, RankChanged) and e.rank in (5, 9))]
+    output = failing_loudly(live.plan, NOW + 60)
+    ends = [e for e in output if not (isinstance(e, RankChanged) and e.rank in (5, 9))]
     ends[1:1] = [RankChanged(NOW + 61, 9, "node02", "killed", 139), RankChanged(NOW + 62, 5, "node01", "exited", 1)]
     await live.feed(*launching(live.plan, NOW), *ends)
     async with open_app((120, 36)) as (app, pilot):

@@ -237,16 +237,16 @@ async def test_tasks_of_hosts_without_an_engine_are_their_containers(desk: CliDe
         assert found.running
         assert found.task is not None
         assert (found.task.run, found.task.ranks) == ("count-3", (0,))
-        told = b""
+        output = b""
         async with contextlib.aclosing(desk.container_log(found)) as stream:
             async for data in stream:
-                told += data
-                if b"step 3 loss" in told:
+                output += data
+                if b"step 3 loss" in output:
                     break
         live.request_stop("user")
         async for _ in live.batches():
             pass
-    assert told.startswith(b"[rank0]")
+    assert output.startswith(b"[rank0]")
     assert await desk.containers("demo1") == ()
 
 
@@ -468,10 +468,10 @@ async def test_a_run_s_code_is_sent_and_thrown_away(desk: CliDesk) -> None:
     assert (made.code.source, made.code.files, made.code.to) == ("./code", 1, "/work")
     live = await desk.launch(job, made)
     async with asyncio.timeout(60):
-        told = [event async for batch in live.batches() for event in batch]
+        output = [event async for batch in live.batches() for event in batch]
     assert live.state.summary == "succeeded"
     assert f"from {made.tasks[0].run_dir}/code" in live.stored.rank_log(0).read_text()
-    said = [e.detail for e in told if isinstance(e, PhaseBegun) and e.phase == "code"]
+    said = [e.detail for e in output if isinstance(e, PhaseBegun) and e.phase == "code"]
     assert said == ["1 file, 66 B", "1 file, 66 B sent to each"]
     assert not Path(made.tasks[0].run_dir).exists()  # noqa: ASYNC240
     recorded = desk.recorded_job("code-1")

@@ -376,8 +376,8 @@ async def test_only_the_newest_unused_trees_stay(place: Place, code: Path) -> No
     await place.give(last, "last")
     idle = sending.KEEP - 2
     assert place.names() == {last.tree.id, sources[0].tree.id, *(s.tree.id for s in sources[-idle:])}
-    told = await clean(place.link, str(place.home))
-    assert (told["trees"], told["used"]) == (idle, 2)
+    output = await clean(place.link, str(place.home))
+    assert (output["trees"], output["used"]) == (idle, 2)
     for run in ("r0", "last"):
         (place.run_dir(run) / "code-tree").unlink()
     assert (await clean(place.link, str(place.home)))["used"] == 0

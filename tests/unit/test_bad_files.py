@@ -41,7 +41,7 @@ def problems(read: Callable[[], object]) -> tuple[Problem, ...]:
     return caught.value.problems
 
 
-def told(found: tuple[Problem, ...]) -> list[str]:
+def messages(found: tuple[Problem, ...]) -> list[str]:
     """Messages as the tables write them."""
     return [f"{p.line}:{p.column} {p.key + ': ' if p.key else ''}{p.message}" for p in found]
 
@@ -64,7 +64,7 @@ def test_what_the_tables_change_is_right() -> None:
 def test_a_bad_job_file_gets_the_wanted_messages(text: str, wanted: list[str]) -> None:
     """All at once, in the order of the file, each with its line and a caret."""
     found = problems(lambda: read_job(text, "job.yaml", environ={}))
-    assert told(found) == wanted
+    assert messages(found) == wanted
     _shown_well(found)
 
 
@@ -72,7 +72,7 @@ def test_a_bad_job_file_gets_the_wanted_messages(text: str, wanted: list[str]) -
 def test_a_bad_inventory_gets_the_wanted_messages(text: str, wanted: list[str]) -> None:
     """As of job files."""
     found = problems(lambda: read_inventory(text, "hosts.yaml"))
-    assert told(found) == wanted
+    assert messages(found) == wanted
     _shown_well(found)
 
 

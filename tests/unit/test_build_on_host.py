@@ -11,7 +11,7 @@ from typing import IO, Any
 import pytest
 
 from distui.errors import SessionLost
-from distui.runs.images.build import BuildFailed, Told, build_image
+from distui.runs.images.build import BuildFailed, BuildProgress, build_image
 from distui.session import Completed
 
 CLASSIC = b"""Sending build context to Docker daemon  10.24kB\r\r
@@ -103,7 +103,7 @@ async def build(host: Host) -> tuple[list[str], bytes]:
 
     log = io.BytesIO()
     with context() as file:
-        await build_image(host, ("docker", "build", "-"), file, Told(log, on_step))  # type: ignore[arg-type]
+        await build_image(host, ("docker", "build", "-"), file, BuildProgress(log, on_step))  # type: ignore[arg-type]
     return steps, log.getvalue()
 
 

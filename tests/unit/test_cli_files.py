@@ -45,8 +45,8 @@ def test_hosts_validate_tells_every_problem(cli: Any) -> None:
     assert "      ^" in done.err
     assert "2 problems" in done.err
 
-    told = json.loads(cli("hosts", "validate", "bad.yaml", "--json").out)
-    assert [p["line"] for p in told["problems"]] == [3, 4]
+    problems = json.loads(cli("hosts", "validate", "bad.yaml", "--json").out)
+    assert [p["line"] for p in problems["problems"]] == [3, 4]
 
 
 def test_job_validate_ls_and_show(cli: Any) -> None:

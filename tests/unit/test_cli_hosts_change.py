@@ -75,10 +75,10 @@ HOSTILE = {
 def test_a_file_that_cannot_be_read_is_refused_as_hosts_validate_does(cli: Any, text: str, words: str) -> None:
     """The same words and exit 2; the file stays as it is."""
     Path("hosts.yaml").write_text(text)
-    told = cli("hosts", "validate")
+    output = cli("hosts", "validate")
     done = cli("hosts", *words.split())
 
-    assert (done.code, done.out, done.err) == (2, "", told.err)
+    assert (done.code, done.out, done.err) == (2, "", output.err)
     assert Path("hosts.yaml").read_text() == text
 
 

@@ -200,13 +200,13 @@ async def test_hosts_that_have_different_clocks(monkeypatch: pytest.MonkeyPatch)
 
     class Kept(LogOut):
         async def write(self, rank: int | None, host: str, lines: Any) -> None:
-            told.extend((rank, line.text, line.stamp[17:21]) for line in lines)
+            messages.extend((rank, line.text, line.stamp[17:21]) for line in lines)
 
-    told: list[tuple[int | None, str, str]] = []
+    messages: list[tuple[int | None, str, str]] = []
     monkeypatch.setattr(loghosts, "_show_task", show_task)
     out = Kept(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(until="2026-11-20T12:00:02.000000000Z"))
     assert await loghosts.show(None, live, out, None, stamps=False, merge=True)  # type: ignore[arg-type]
-    assert told == [(1, "first", "00.0"), (0, "second", "00.5"), (1, "third", "01.0")]
+    assert messages == [(1, "first", "00.0"), (0, "second", "00.5"), (1, "third", "01.0")]
 
 
 @dataclass
@@ -245,15 +245,15 @@ async def test_a_tail_that_is_followed_is_shown_when_the_old_lines_are_there() -
     """At the record, or the byte, that was the log's last: not when a host was quiet for a while."""
     plan = plan_for("h0", "h1")
     tasks = (plan.tasks[0], replace(plan.tasks[1], host="h0", engine="process"))
-    host, told = FollowedHost(tasks), []
+    host, output = FollowedHost(tasks), []
 
     class Kept(LogOut):
         async def write(self, rank: int | None, host: str, lines: Any) -> None:
-            told.extend((rank, line.text) for line in lines)
+            output.extend((rank, line.text) for line in lines)
 
     def said() -> list[tuple[int | None, str]]:
-        now = list(told)
-        told.clear()
+        now = list(output)
+        output.clear()
         return now
 
     out = Kept(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(tail=2))
@@ -283,11 +283,11 @@ async def test_a_tail_that_is_followed_is_shown_when_the_old_lines_are_there() -
 async def test_a_log_without_old_lines_is_live_at_once(last: bytes | None, shown: list[str]) -> None:
     """Nothing is waited for that will not come; a task that ended while its old lines came shows its tail."""
     plan = plan_for("h0")
-    told: list[str] = []
+    messages: list[str] = []
 
     class Kept(LogOut):
         async def write(self, rank: int | None, host: str, lines: Any) -> None:
-            told.extend(line.text for line in lines)
+            messages.extend(line.text for line in lines)
 
     out = Kept(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(tail=2))
     out.open({0: "h0"}, {}, hold=True)
@@ -296,6 +296,6 @@ async def test_a_log_without_old_lines_is_live_at_once(last: bytes | None, shown
     viewer = loghosts._Viewer(host, live, out, None)  # type: ignore[arg-type]
     await viewer._look_at(plan.tasks[0])
     await viewer._take(records(0, ("01", "one"), ("02", "two")))
-    assert told == shown
+    assert messages == shown
     await viewer._take(Removed(0))
-    assert told == ["one", "two"]
+    assert messages == ["one", "two"]

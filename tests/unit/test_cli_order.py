@@ -32,9 +32,9 @@ def order(home: Path) -> Any:
     Path("job.yaml").write_text(JOB)
 
     def read(
-        job: str | None = "job.yaml", words: tuple[str, ...] = (), *, told: Any = None, **flags: Any
+        job: str | None = "job.yaml", words: tuple[str, ...] = (), *, flags_before: Any = None, **flags: Any
     ) -> RunRequest:
-        ctx = click.Context(click.Command("run"), obj=dict(told or {}))
+        ctx = click.Context(click.Command("run"), obj=dict(flags_before or {}))
         ctx.meta[AFTER] = words
         return read_order(ctx, settings_of(ctx), job, flags)
 
@@ -45,8 +45,8 @@ def test_the_job_s_hosts_and_the_command_line_s(order: Any) -> None:
     """-H wins over the job's hosts, --nnodes takes the first of them."""
     assert [p.name for p in order().picks] == ["node01", "node02", "node03"]
     assert [p.name for p in order(nnodes=2).picks] == ["node01", "node02"]
-    assert [p.name for p in order(told={"host": ("node04:0-1,node02",)}).picks] == ["node04", "node02"]
-    assert order(told={"host": ("node04:0-1",)}).picks[0].gpus == (0, 1)
+    assert [p.name for p in order(flags_before={"host": ("node04:0-1,node02",)}).picks] == ["node04", "node02"]
+    assert order(flags_before={"host": ("node04:0-1",)}).picks[0].gpus == (0, 1)
 
 
 def test_flags_take_the_place_of_job_keys(order: Any) -> None:
@@ -72,11 +72,11 @@ def test_flags_take_the_place_of_job_keys(order: Any) -> None:
 
 def test_a_job_without_a_file(order: Any) -> None:
     """A command after -- is a job; its name comes from --name or the command."""
-    found = order(None, ("python", "train.py"), told={"host": ("node01",)}, image="img", name="Try_1")
+    found = order(None, ("python", "train.py"), flags_before={"host": ("node01",)}, image="img", name="Try_1")
 
     assert found.job.command == ("python", "train.py")
     assert found.run_id == "Try_1"
-    assert order(None, ("sh", "x.sh"), told={"host": ("node01",)}, image="img").run_id.startswith("x-")
+    assert order(None, ("sh", "x.sh"), flags_before={"host": ("node01",)}, image="img").run_id.startswith("x-")
 
 
 def test_env_variables_come_from_flags_files_and_the_caller(order: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_jobs_are_found_by_name(order: Any) -> None:
     ("arguments", "said"),
     [
         ({"job": "nope.yaml"}, "there is no such file"),
-        ({"told": {"host": ("node09",)}}, "node09"),
+        ({"flags_before": {"host": ("node09",)}}, "node09"),
         ({"nnodes": 9}, "only 3 hosts"),
         ({"env": ("=x",)}, "NAME=VALUE"),
         ({"env": ("NOT_SET_ANYWHERE",)}, "is not set here"),

@@ -261,8 +261,8 @@ def test_the_report_of_a_failure() -> None:
 def test_a_rank_that_failed_before_a_stop_is_told() -> None:
     """Also one that had raised and was ended by the stop; a stop alone is no failure to explain."""
     failed = Failure(13, "node02", 143, "it raised, and had not ended when it was stopped (exit 143)")
-    for told, shown in ((failed, True), (None, False)):
-        ended = RunEnded(9.0, "stopped", 130, told, took=1.0)
+    for output, shown in ((failed, True), (None, False)):
+        ended = RunEnded(9.0, "stopped", 130, output, took=1.0)
         assert any("first" in text for text, _ in words.report(ended, fold(OPENED, ended))) == shown
 
 
@@ -282,11 +282,11 @@ def test_the_result_says_what_became_of_every_rank() -> None:
         RankChanged(8.0, 5, "node02", "exited", 0, words="exit 0", relation="before"),
     ]
     ended = RunEnded(9.0, "failed", 1, failure, took=1.0)
-    told = [text for text, _ in words.report(ended, fold(OPENED, *ends, ended))]
-    assert "  alike  ranks 0 and 1 failed alike within 0.1 s" in told
-    assert "  unsure rank 4 failed at the same time" in told
-    others = told.index("  others ranks 2-3: stopped by distui (exit 143)")
-    assert told[others + 1 : others + 3] == [
+    output = [text for text, _ in words.report(ended, fold(OPENED, *ends, ended))]
+    assert "  alike  ranks 0 and 1 failed alike within 0.1 s" in output
+    assert "  unsure rank 4 failed at the same time" in output
+    others = output.index("  others ranks 2-3: stopped by distui (exit 143)")
+    assert output[others + 1 : others + 3] == [
         "         rank 4: killed by SIGTERM, by torchrun after rank 0",
         "         rank 5: exit 0 ended before the failure",
     ]

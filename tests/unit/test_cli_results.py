@@ -36,11 +36,11 @@ def hosts(home: Path, monkeypatch: pytest.MonkeyPatch, silent: socket.socket) ->
     monkeypatch.chdir(folder)
     with socket.create_server(("127.0.0.1", 0)) as closed:
         refusing = closed.getsockname()[1]
-    told = {
+    output = {
         "mute": {"addr": "127.0.0.1", "port": silent.getsockname()[1]},
         "shut": {"addr": "127.0.0.1", "port": refusing},
     }
-    (folder / "hosts.yaml").write_text(json.dumps({"version": 1, "hosts": told}))
+    (folder / "hosts.yaml").write_text(json.dumps({"version": 1, "hosts": output}))
     (folder / "job.yaml").write_text(json.dumps(JOB))
     return folder
 

@@ -80,9 +80,9 @@ def test_once_over_ssh(cli: Any, demo_home: Path) -> None:
     """Rates are there, since the second sample is waited for."""
     done = cli("top", "--once", "--json", "-H", "demo1,demo2")
     assert done.code == 0, done.err
-    told = json.loads(done.out)
-    assert (told["schema"], [h["name"] for h in told["hosts"]]) == ("distui/top/v1", ["demo1", "demo2"])
-    assert all(h["state"] == "up" and h["net"] and h["cpu_pct"] is not None for h in told["hosts"])
+    reply = json.loads(done.out)
+    assert (reply["schema"], [h["name"] for h in reply["hosts"]]) == ("distui/top/v1", ["demo1", "demo2"])
+    assert all(h["state"] == "up" and h["net"] and h["cpu_pct"] is not None for h in reply["hosts"])
     assert "demo1" in cli("top", "--once", "demo1", "-H", "demo1").out
 
 

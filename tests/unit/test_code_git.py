@@ -178,8 +178,8 @@ class GitServer(BaseHTTPRequestHandler):
             "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
         }  # fmt: skip
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        told = subprocess.run(("git", "http-backend"), env=env, input=body, capture_output=True, check=True).stdout
-        head, _, rest = told.partition(b"\r\n\r\n")
+        reply = subprocess.run(("git", "http-backend"), env=env, input=body, capture_output=True, check=True).stdout
+        head, _, rest = reply.partition(b"\r\n\r\n")
         self.send_response(200)
         for line in head.decode().splitlines():
             name, _, value = line.partition(": ")

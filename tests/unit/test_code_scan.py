@@ -125,8 +125,8 @@ def test_the_rules_are_git_s_own(
     env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
     subprocess.run(("git", "init", "-q", str(root)), check=True, env=env)
     argv = ("git", "-C", str(root), "ls-files", "--others", "--exclude-standard", "-z")
-    told = subprocess.run(argv, check=True, capture_output=True, env=env).stdout
-    theirs = {name for name in told.decode().split("\0") if name}
+    output = subprocess.run(argv, check=True, capture_output=True, env=env).stdout
+    theirs = {name for name in output.decode().split("\0") if name}
     assert {e.path for e in scan(root, Ignored()).tree.files} == theirs
 
 

@@ -78,9 +78,9 @@ def test_the_verb_writes_it_even_when_hosts_are_down(cli: Any, fake_hosts: Any) 
     assert done.code == 3
     assert "names, addresses and serial numbers are replaced" in done.err
     with tarfile.open("b.tgz") as tar:
-        told = tar.extractfile("distui-doctor/report.txt")
-        assert told is not None
-        assert "FAIL  host1  ssh login" in told.read().decode()
+        output = tar.extractfile("distui-doctor/report.txt")
+        assert output is not None
+        assert "FAIL  host1  ssh login" in output.read().decode()
     asked = len(connector.asked)
     assert cli("doctor", "-H", "n1", "--bundle", "b.tgz").code == 2
     assert len(connector.asked) == asked

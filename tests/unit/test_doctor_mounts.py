@@ -159,10 +159,10 @@ async def test_nfs_servers_are_reached(tmp_path: Path) -> None:
         assert await found(sessions, nfs) == MountReport()
         (row,) = mount_rows((nfs,), ("h1", "h2"), MountReport())
         assert [(f.verdict, f.saw) for f in row.findings] == [("ok", "is reached")] * 2
-    told = (await found(sessions, nfs)).problems
-    assert [p.host for p in told] == ["h1", "h2"]
-    assert told[0].message.startswith("can't reach NFS server 127.0.0.1 at port ")
-    assert told[0].message.endswith("Connection refused")
+    problems = (await found(sessions, nfs)).problems
+    assert [p.host for p in problems] == ["h1", "h2"]
+    assert problems[0].message.startswith("can't reach NFS server 127.0.0.1 at port ")
+    assert problems[0].message.endswith("Connection refused")
     assert await found(sessions, dataclasses.replace(nfs, options=f"{port},proto=rdma")) == MountReport()
 
 

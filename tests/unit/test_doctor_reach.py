@@ -187,8 +187,10 @@ async def test_a_peer_out_of_reach_is_named_with_both_addresses() -> None:
 
     def answer(data: bytes) -> bytes:
         ask = json.loads(data.splitlines()[-1])
-        told: dict[str, object] = {"port": 5} if "addr" in ask else {"peers": {"h2": ["Connection timed out", None]}}
-        return b"DISTUI-REACH:" + json.dumps(told).encode() + b"\n"
+        messages: dict[str, object] = (
+            {"port": 5} if "addr" in ask else {"peers": {"h2": ["Connection timed out", None]}}
+        )
+        return b"DISTUI-REACH:" + json.dumps(messages).encode() + b"\n"
 
     async with program(answer) as h1:
         report = await proof(Endpoint("h1", "10.0.0.1", 5), Endpoint("h2", "127.0.0.2"), h1=h1, timeout=0.3)

@@ -10,11 +10,11 @@ from distui.facts.host import Disk
 ID = "ab" * 32
 
 
-@pytest.mark.parametrize(("ahead", "told"), [(5.0, 4900), (-5.0, -4900), (0.0, 0), (0.05, 0), (0.3, 200)])
-def test_the_clock_offset_is_the_smallest_that_the_stamps_allow(ahead: float, told: float) -> None:
+@pytest.mark.parametrize(("ahead", "output"), [(5.0, 4900), (-5.0, -4900), (0.0, 0), (0.05, 0), (0.3, 200)])
+def test_the_clock_offset_is_the_smallest_that_the_stamps_allow(ahead: float, output: float) -> None:
     """100 ms there, 100 ms back, half a second of work in between."""
     offset, trip = system.clock_offset(1000.1 + ahead, 1000.6 + ahead, 1000.0, 1000.7, None)
-    assert (offset, trip) == (pytest.approx(told, abs=1e-3), pytest.approx(200))
+    assert (offset, trip) == (pytest.approx(output, abs=1e-3), pytest.approx(200))
 
 
 @pytest.mark.parametrize("ahead", [0.0, 5.0, -5.0])

@@ -107,8 +107,8 @@ def test_a_recorded_run_reads_as_it_was_written(tmp_path: Path) -> None:
     whole = (stored.path / "events.ndjson").read_bytes()
     for end in range(0, whole.index(b'{"type": "rank"}'), 7):
         (stored.path / "events.ndjson").write_bytes(whole[:end])
-        told = tuple(stored_events(stored))
-        assert told == STORY[: len(told)], "of a journal that is torn all that is whole"
+        events = tuple(stored_events(stored))
+        assert events == STORY[: len(events)], "of a journal that is torn all that is whole"
     (stored.path / "events.ndjson").write_bytes(whole)
     state = RunState()
     for event in stored_events(stored):

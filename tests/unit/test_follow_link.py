@@ -68,11 +68,11 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return taken
 
 
-def make(connector: FakeConnector, told: list[tuple[str, str]] | None = None, **options: Any) -> HostLink:
+def make(connector: FakeConnector, messages: list[tuple[str, str]] | None = None, **options: Any) -> HostLink:
     return HostLink(
         connector,
         "h",
-        on_change=(lambda state, reason: told.append((state, reason))) if told is not None else None,
+        on_change=(lambda state, reason: messages.append((state, reason))) if messages is not None else None,
         jitter=lambda: 0.0,
         **options,
     )
@@ -130,15 +130,15 @@ async def test_give_up_raises_the_last_error(naps: list[float]) -> None:
 
 async def test_changes_are_told_once_with_the_reason(naps: list[float]) -> None:
     """up, lost, back; news of an old session changes nothing."""
-    told: list[tuple[str, str]] = []
+    messages: list[tuple[str, str]] = []
     first = FakeSession(1)
-    link = make(FakeConnector(first, FakeSession(2)), told)
+    link = make(FakeConnector(first, FakeSession(2)), messages)
     old = await link.session()
     link.lost(old, SessionLost("h", "h: cut"))
     link.lost(old, SessionLost("h", "h: cut again"))
     await link.session()
     link.lost(old, SessionLost("h", "h: late"))
-    assert told == [("up", ""), ("lost", "h: cut"), ("back", "")]
+    assert messages == [("up", ""), ("lost", "h: cut"), ("back", "")]
     await link.close()
     assert first.closed
 
@@ -183,15 +183,15 @@ async def test_a_connection_lost_before_following_began_is_told(
     session: Any = FakeSession(1)
     link = make(FakeConnector(HostUnreachable("h", "h: no route", code="route")), session=session)
     link.lost(session, SessionLost("h", "h: gone"))
-    told: asyncio.Queue[FollowEvent] = asyncio.Queue()
-    follower = follow.HostFollower(link, EngineAccess("process"), told.put, run_id="r")
+    output: asyncio.Queue[FollowEvent] = asyncio.Queue()
+    follower = follow.HostFollower(link, EngineAccess("process"), output.put, run_id="r")
     running = asyncio.create_task(follower.run())
 
-    lost = await asyncio.wait_for(told.get(), 10)
+    lost = await asyncio.wait_for(output.get(), 10)
     await follower.close()
     await running
     await link.close()
 
     assert isinstance(lost, Lost)
     assert lost.what == "host"
-    assert told.empty()
+    assert output.empty()

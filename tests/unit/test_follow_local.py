@@ -383,9 +383,9 @@ async def test_a_log_removed_on_the_host_is_announced_and_the_end_told(docker: D
         assert ("Exited" in taken.names()) is not running
         docker.end(3)
         await follower.drained()
-    told = [e.text for e in taken.events if isinstance(e, Note)]
-    assert len(told) == 1
-    assert "what it printed after 2026-11-21T" in told[0]
+    notes = [e.text for e in taken.events if isinstance(e, Note)]
+    assert len(notes) == 1
+    assert "what it printed after 2026-11-21T" in notes[0]
     assert next(e.code for e in taken.events if isinstance(e, Exited)) == 3
 
 
@@ -398,9 +398,9 @@ async def test_an_empty_log_of_a_task_that_nobody_followed_is_said(docker: Docke
     taken = Taken()
     async with following(access(docker), taken, adopted=adopted) as (follower, _):
         await follower.drained()
-    told = [e.text for e in taken.events if isinstance(e, Note)]
-    assert len(told) == (adopted and not lines)
-    assert all("it printed nothing, or its log was removed there" in text for text in told)
+    notes = [e.text for e in taken.events if isinstance(e, Note)]
+    assert len(notes) == (adopted and not lines)
+    assert all("it printed nothing, or its log was removed there" in text for text in notes)
 
 
 @pytest.mark.parametrize(("past", "known"), [(b'{"Action":"kill"}\n', True), (b"", False)])
@@ -447,8 +447,8 @@ async def test_a_log_that_never_ends_ends_with_its_container(
         docker.say(b"one\n")
         await taken.until(lambda: bytes(taken.log) == b"one\n")
         if events:
-            told = {"Action": "die", "Actor": {"ID": "c1", "Attributes": {"exitCode": "4"}}, "timeNano": START}
-            docker.first_events = json.dumps(told).encode() + b"\n"
+            output = {"Action": "die", "Actor": {"ID": "c1", "Attributes": {"exitCode": "4"}}, "timeNano": START}
+            docker.first_events = json.dumps(output).encode() + b"\n"
         docker.say(b"two\n")
         docker.end(4)
         await follower.drained()
@@ -587,9 +587,9 @@ async def test_a_boot_is_told_before_the_end_it_made(
     docker.end(255)
     async with following(access(docker), taken, boot_id="an-earlier-boot") as (follower, _):
         await follower.drained()
-    told = [e for e in taken.story() if not isinstance(e, Note)]
-    assert told[0] == Back("host", rebooted=True)
-    assert [type(e) for e in told] == [Back, Exited, Drained]
+    notes = [e for e in taken.story() if not isinstance(e, Note)]
+    assert notes[0] == Back("host", rebooted=True)
+    assert [type(e) for e in notes] == [Back, Exited, Drained]
 
 
 async def test_a_slow_reader_slows_the_feed_and_loses_nothing(docker: Docker) -> None:
@@ -787,8 +787,8 @@ async def test_a_process_log_that_is_gone_is_said(
         (folder / "exit").write_text("7 1")
         await follower.drained()
     assert next(e.code for e in taken.events if isinstance(e, Exited)) == 7
-    told = [e.text for e in taken.events if isinstance(e, Note) and "log file" in e.text]
-    assert told and ("removed on the host" in told[-1] or "no regular file" in told[-1])
+    notes = [e.text for e in taken.events if isinstance(e, Note) and "log file" in e.text]
+    assert notes and ("removed on the host" in notes[-1] or "no regular file" in notes[-1])
 
 
 @asynccontextmanager
@@ -846,8 +846,8 @@ async def test_a_helper_that_talks_rubbish_is_no_helper(monkeypatch: pytest.Monk
         feed = await open_helper(
             session,  # type: ignore[arg-type]
             PROCESS,
-            on_sample=lambda told: None,
-            on_hello=lambda told: told["wall"],
+            on_sample=lambda output: None,
+            on_hello=lambda output: output["wall"],
         )
     except NoHelper:
         return

@@ -76,7 +76,7 @@ def test_the_start_is_words_every_shell_reads_alike() -> None:
     assert argv[-2].endswith(f"({len(helper.program())}))")
 
 
-def told(**changes: Any) -> dict[str, Any]:
+def hello(**changes: Any) -> dict[str, Any]:
     base = {
         "wall": 1000.0,
         "boot": 50.0,
@@ -95,9 +95,9 @@ def told(**changes: Any) -> dict[str, Any]:
 def test_rates_are_per_second_of_the_boot_clock_and_unknown_at_first() -> None:
     """A wall clock that jumps makes no traffic."""
     sampler = Sampler()
-    first = sampler.take(told())
+    first = sampler.take(hello())
     assert (first.net["eth0"].rx_rate, first.cpu_pct) == (None, None)
-    later = told(wall=0.0, boot=52.0, cpu=[150, 300], net={"eth0": [3000, 2000]}, ib={"mlx5_0:1": ["110", "20"]})
+    later = hello(wall=0.0, boot=52.0, cpu=[150, 300], net={"eth0": [3000, 2000]}, ib={"mlx5_0:1": ["110", "20"]})
     second = sampler.take(later)
     assert (second.net["eth0"].rx_rate, second.net["eth0"].tx_rate, second.cpu_pct) == (1000.0, 0.0, 50.0)
     assert (second.ib["mlx5_0:1"].rx_bytes, second.ib["mlx5_0:1"].rx_rate) == (440, 200.0)
@@ -108,13 +108,13 @@ def test_rates_are_per_second_of_the_boot_clock_and_unknown_at_first() -> None:
 def test_counters_that_fell_give_no_rate() -> None:
     """The interface was made anew, or the host booted."""
     sampler = Sampler()
-    sampler.take(told())
-    assert sampler.take(told(boot=51.0, net={"eth0": [5, 5]})).net["eth0"].rx_rate is None
+    sampler.take(hello())
+    assert sampler.take(hello(boot=51.0, net={"eth0": [5, 5]})).net["eth0"].rx_rate is None
 
 
 def test_amd_gpus_come_from_the_kernel_in_its_units() -> None:
     """Bytes, thousandths of a degree, millionths of a watt; a missing file is unknown."""
-    sample = Sampler().take(told(amd=[["12", "1073741824", "17163091968", "41000", ""]]))
+    sample = Sampler().take(hello(amd=[["12", "1073741824", "17163091968", "41000", ""]]))
     gpu = sample.gpus[0]
     assert (gpu.utilization_pct, gpu.memory_used_mib, gpu.temperature_c, gpu.power_w) == (12.0, 1024, 41.0, None)
 
@@ -184,8 +184,8 @@ def test_a_log_that_may_have_gaps_is_known_by_its_driver(
     driver: str, options: dict[str, str] | None, said: str
 ) -> None:
     """An admin's settings show in inspect; a driver that can't be read at all says so when it is asked."""
-    told = inspected() | {"HostConfig": {"LogConfig": {"Type": driver, "Config": options}}}
-    words = container_state(told).log_gaps
+    hello = inspected() | {"HostConfig": {"LogConfig": {"Type": driver, "Config": options}}}
+    words = container_state(hello).log_gaps
     assert said in words
     assert bool(words) == bool(said)
 

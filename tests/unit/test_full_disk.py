@@ -197,9 +197,9 @@ async def test_a_run_goes_on_by_itself_when_there_is_room_again(cluster: Cluster
     assert cluster.left() == []
     assert [stored.rank_log(rank).read_bytes() for rank in (0, 1)] == [b"hello\n", b"hello\n"]
     assert [e["type"] for e in stored.events()][:: len(list(stored.events())) - 1] == ["run", "result"]
-    told = [e.text for e in cluster.of(Notice)]
-    assert len([text for text in told if "No space left on device" in text]) == 2
-    assert len([text for text in told if "written on" in text]) == 2
+    notes = [e.text for e in cluster.of(Notice)]
+    assert len([text for text in notes if "No space left on device" in text]) == 2
+    assert len([text for text in notes if "written on" in text]) == 2
 
 
 async def test_a_run_that_ends_on_a_full_disk_keeps_its_containers(cluster: Cluster) -> None:

@@ -101,10 +101,10 @@ def settings_of(text: str) -> None:
         with_errors(lambda: key.read(text), UsageError)  # noqa: B023
 
 
-def twice(told: Any) -> None:
+def twice(output: Any) -> None:
     sampler = samples.Sampler()
-    sampler.take(told)
-    sampler.take(told)
+    sampler.take(output)
+    sampler.take(output)
 
 
 HOST = Host("h")
@@ -363,9 +363,9 @@ def test_labels_of_a_stranger_are_no_way_to_another_folder(tmp_path: Path) -> No
     assert none.ranks == (3,), "a task always has a rank to show its log by"
     files = {"/shared/distui-r-1-5e1f": True, "/root/.ssh/authorized_keys": False, "/a/../distui-r-1-x": False}
     for path, ours in (files | {"distui-r-1-x": False, "/distui-r-1-x/": False, "/shared/distui-s-1-x": False}).items():
-        told = labels.task_from_labels(base | {PREFIX + "rendezvous_file": path})
-        assert told is not None
-        assert told.rendezvous_file == (path if ours else "")
+        output = labels.task_from_labels(base | {PREFIX + "rendezvous_file": path})
+        assert output is not None
+        assert output.rendezvous_file == (path if ours else "")
 
 
 def test_a_frame_without_end_is_refused() -> None:

@@ -18,7 +18,7 @@ from distui.runs.state.samples import Sample, Sampler
 ROW = "0, GPU-a, 97, 77900, 81559, 84, 641.20, 00000000:0B:00.0, 1320, 700.00, 3, 0x0000000000000020, 2"
 
 
-def told(query: Query, **gpus: Any) -> dict[str, Any]:
+def sample_of(query: Query, **gpus: Any) -> dict[str, Any]:
     """One M frame of a host that has only GPUs."""
     base = {"wall": 1000.0, "boot": 50.0, "cpu": [1, 2], "load": "", "memory": ["", ""], "net": {}, "ib": {}, "amd": []}
     return {**base, "disks": {}, "gpus": {"pcie": {}, "xid": None, **query.report(), **gpus}}
@@ -33,7 +33,7 @@ def queried(*lines: str) -> Query:
 
 def test_every_figure_of_a_gpu() -> None:
     """By the names of fields; slowdown is where the margin ends; PCIe in bytes; XIDs are matched by address."""
-    sample = Sampler().take(told(queried(ROW), pcie={"0": ["120", "-"]}, xid={"0000:0b:00": [79, 20.0]}))
+    sample = Sampler().take(sample_of(queried(ROW), pcie={"0": ["120", "-"]}, xid={"0000:0b:00": [79, 20.0]}))
     assert sample.gpus == (
         GpuReading(
             0, 97.0, 77900, 81559, 84.0, 641.2, 700.0, 1320, 120e6, None, 2, 0x20, 87.0, xid=79, xid_at=970.0
@@ -47,7 +47,7 @@ def test_unknown_is_none_and_rows_are_in_order() -> None:
     """`[N/A]`, `[Not Supported]`, `ERR!` and dmon's `-` are not 0; a row that was cut is no row."""
     unknown = ", [N/A]" * 4 + ", ERR!" + ", [Not Supported]" * 6
     query = queried(f"10, GPU-b{unknown}", "2, GPU-a" + ", [N/A]" * 11, "3, GPU-c, 5", "Unable to determine")
-    sample = Sampler().take(told(query, pcie={"10": ["-", "-"]}))
+    sample = Sampler().take(sample_of(query, pcie={"10": ["-", "-"]}))
     assert sample.gpus == (GpuReading(2), GpuReading(10))
     assert sample.gpu_problem == "Unable to determine"
 
@@ -113,7 +113,7 @@ print(", ".join(cells[f] for f in fields))
     query = Query()
     reports = [live(query) for _ in range(3)]
     assert [len(report["rows"]) for report in reports] == [0, 0, 1]
-    (gpu,) = Sampler().take(told(query, **reports[-1])).gpus
+    (gpu,) = Sampler().take(sample_of(query, **reports[-1])).gpus
     assert (gpu.utilization_pct, gpu.power_w, gpu.power_limit_w, gpu.ecc) == (97.0, 641.2, None, None)
     assert reports[-1]["error"] == ""
 

@@ -154,10 +154,10 @@ SOURCE = "h1"
 
 
 async def pushed(*targets: Machine, source: Machine | None = None) -> tuple[dict[str, Pushed], list[Pushed], Machine]:
-    told: list[Pushed] = []
+    pushed_to: list[Pushed] = []
     giver = source or Machine(SOURCE, saves=archive())
-    found = await push_image(IMAGE, giver.engine, FACTS, [t.engine for t in targets], told.append)
-    return {p.host: p for p in found}, told, giver
+    found = await push_image(IMAGE, giver.engine, FACTS, [t.engine for t in targets], pushed_to.append)
+    return {p.host: p for p in found}, pushed_to, giver
 
 
 async def test_a_target_whose_answer_is_none_fails_alone() -> None:
@@ -172,7 +172,7 @@ async def test_a_target_whose_answer_is_none_fails_alone() -> None:
 async def test_read_once_for_all() -> None:
     """Two targets get everything, one reading of the source; each tells how far it is."""
     a, b = Machine("a"), Machine("b")
-    found, told, source = await pushed(a, b)
+    found, pushed_to, source = await pushed(a, b)
 
     assert {p.state for p in found.values()} == {"loaded"}
     assert len(source.channels) == 1
@@ -182,7 +182,7 @@ async def test_read_once_for_all() -> None:
                 "manifest.json"
             ]
     assert found["a"].sent == a.received[0] > 3_000_000
-    states = [p.state for p in told if p.host == "a"]
+    states = [p.state for p in pushed_to if p.host == "a"]
     assert [s for i, s in enumerate(states) if states[i - 1 : i] != [s]] == ["sending", "loading", "loaded"]
 
 
@@ -247,10 +247,10 @@ async def test_a_slow_host_is_served_afterwards(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(image_push, "BUFFERED", 2)
     slow, quick = Machine("slow"), Machine("quick")
     slow.gate.clear()
-    told: list[Pushed] = []
+    pushed_to: list[Pushed] = []
 
     def tell(p: Pushed) -> None:
-        told.append(p)
+        pushed_to.append(p)
         if (p.host, p.state) == ("quick", "loaded"):
             slow.gate.set()
 
@@ -258,7 +258,7 @@ async def test_a_slow_host_is_served_afterwards(monkeypatch: pytest.MonkeyPatch)
     found = await push_image(IMAGE, source.engine, FACTS, [slow.engine, quick.engine], tell)
 
     assert [p.state for p in found] == ["loaded", "loaded"]
-    assert ("slow", "aside") in [(p.host, p.state) for p in told]
+    assert ("slow", "aside") in [(p.host, p.state) for p in pushed_to]
     assert len(source.channels) == 2
     assert slow.received[1] == quick.received[0] > 3_000_000
 

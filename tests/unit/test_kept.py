@@ -31,7 +31,7 @@ def live(*ranks: tuple[int, ...]) -> Any:
     return SimpleNamespace(found=SimpleNamespace(tasks=tasks))
 
 
-def told(yes: bool) -> Any:
+def answering(yes: bool) -> Any:
     return {"yes": yes, "no_input": True, "color": "never"}
 
 
@@ -40,20 +40,20 @@ async def test_rm_asks_for_logs_that_were_never_read(home: Path, capsys: pytest.
     out = consoles.Console(sys.stdout, sys.stderr, False, False, 0)
     unread = Place("r1", None, ())
     with pytest.raises(UsageError, match="Delete the log of ranks 0-2 of r1, unread"):
-        await rm._may_lose(told(False), out, unread, live((0, 1), (2,)))
+        await rm._may_lose(answering(False), out, unread, live((0, 1), (2,)))
     assert "`distui attach r1` reads the log of ranks 0-2" in capsys.readouterr().err
-    assert await rm._may_lose(told(True), out, unread, live((0, 1), (2,)))
-    assert await rm._may_lose(told(False), out, unread, live())
+    assert await rm._may_lose(answering(True), out, unread, live((0, 1), (2,)))
+    assert await rm._may_lose(answering(False), out, unread, live())
 
     stored = RunStore(home / "state").create("r1")
     begun = Place("r1", stored, ())
     journal = Journal(stored)
     journal.write([RunOpened(1.0, "r1", "j", "env", None, {0: "h0"}, {0: (0,)})])
     with pytest.raises(UsageError, match="rank 0"):
-        await rm._may_lose(told(False), out, begun, live((0,)))
+        await rm._may_lose(answering(False), out, begun, live((0,)))
     journal.write([RunEnded(9.0, "failed", 1)])
     journal.close()
-    assert await rm._may_lose(told(False), out, begun, live((0,)))
+    assert await rm._may_lose(answering(False), out, begun, live((0,)))
 
 
 @pytest.mark.parametrize(("used", "idle"), [(1, 3), (2, 2), (5, 0)])

@@ -142,9 +142,9 @@ def test_show_elsewhere_has_the_recorded_end_and_ranks(cli: Any, demo_home: Path
     assert "failed, exit 1" in done.out
     assert "on the hosts" not in done.out
     assert "rank 1 on demo2 failed first: exit 3" in done.out
-    told = json.loads(cli("show", "r1", "-o", "json").out)
-    assert (told["state"], told["exit"], told["ranks"]) == ("failed", 1, 2)
-    assert [(rank["rank"], rank["host"], rank["exit"]) for rank in told["tasks"]] == [(0, "demo1", 0), (1, "demo2", 3)]
+    reply = json.loads(cli("show", "r1", "-o", "json").out)
+    assert (reply["state"], reply["exit"], reply["ranks"]) == ("failed", 1, 2)
+    assert [(rank["rank"], rank["host"], rank["exit"]) for rank in reply["tasks"]] == [(0, "demo1", 0), (1, "demo2", 3)]
     assert cli("show", "r2").code == 7
 
 
@@ -166,9 +166,9 @@ def test_ps_elsewhere_lists_the_recorded_end_of_what_is_left(cli: Any, demo_home
     assert (row["run"], row["state"], row["exit"], row["ranks"]) == ("r1", "failed", 1, 2)
     assert (row["hosts"], row["left"], row["owner"]) == (["demo1", "demo2"], ["demo1", "demo2"], "ann@desk")
     assert (row["first_failure"]["rank"], row["took_s"]) == (1, 8.0)
-    told = cli("ps")
-    assert "r1 demo2 exit 3" in told.out
-    assert "its folder is still on demo1, demo2; `distui stop r1` removes it" in told.err
+    output = cli("ps")
+    assert "r1 demo2 exit 3" in output.out
+    assert "its folder is still on demo1, demo2; `distui stop r1` removes it" in output.err
     assert cli("ps", "-q", "--state", "left").out == ""
 
 
@@ -180,7 +180,7 @@ def test_ps_and_show_tell_our_own_end_of_two_of_a_name(cli: Any, demo_home: Path
     (folder / "verdict").write_text(later.text("r1"))
     shown = json.loads(cli("show", "r1", "-o", "json").out)
     (row,) = json.loads(cli("ps", "-o", "json").out)["runs"]
-    assert [(told["state"], told["owner"], told["left"]) for told in (shown, row)] == [
+    assert [(done["state"], done["owner"], done["left"]) for done in (shown, row)] == [
         ("failed", owner(), ["demo1"])
     ] * 2
 
@@ -332,7 +332,9 @@ def test_the_attempt_that_begins_is_taken_up(
             remove(demo_home)
         return "attempt 2" if len(asked) == 4 else None, {}
 
-    async def take_up(told: object, connector: object, place: object, asked: tuple[str, object], *_: object) -> None:
+    async def take_up(
+        settings: object, connector: object, place: object, asked: tuple[str, object], *_: object
+    ) -> None:
         raise NotFound(f"{asked[0]} is taken up")
 
     monkeypatch.setattr(runs, "find", find)
@@ -368,8 +370,8 @@ def test_names_of_secrets_come_back_as_they_were_written() -> None:
     """And a record without them is read as before."""
     named = replace(FAILED, secrets=("A", "B"))
     for record in (FAILED, named):
-        told = replace(record, ended=replace(record.ended, log_dir=""))  # a path of Ann's machine, of an older distui
-        assert read_record(record.text("r1"), record.token) == told
+        output = replace(record, ended=replace(record.ended, log_dir=""))  # a path of Ann's machine, of an older distui
+        assert read_record(record.text("r1"), record.token) == output
     value = {**json.loads(named.text("r1")), "secrets": ["A", 1, None]}
     read = read_record(json.dumps(value), named.token)
     assert read is not None and read.secrets == ("A",)

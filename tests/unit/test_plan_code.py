@@ -168,14 +168,14 @@ def test_the_forms_of_the_key() -> None:
 def test_one_problem_is_told_in_one_sentence(text: str, problem: str) -> None:
     with pytest.raises(SpecError) as caught:
         read(text)
-    told = [f"{p.line}:{p.column} {p.key}: {p.message}" for p in caught.value.problems]
-    assert any(line.startswith(problem) for line in told), told
+    messages = [f"{p.line}:{p.column} {p.key}: {p.message}" for p in caught.value.problems]
+    assert any(line.startswith(problem) for line in messages), messages
 
 
 def test_the_launch_form_says_what_is_sent() -> None:
     """Before the start: the code in one line, and what is left out."""
-    told = dataclasses.replace(CODE, left_out=("left out: submodule third/party",))
-    made = planned(code=told)
+    output = dataclasses.replace(CODE, left_out=("left out: submodule third/party",))
+    made = planned(code=output)
     assert isinstance(made, RunPlan)
     rows = plan_lines.plan_rows(plan_lines.Preview(plan=made), 160, LOOK, UNICODE)
     text = "\n".join(row.line.plain for row in rows)

@@ -83,13 +83,13 @@ def test_which_ends_are_the_limits(code: int | None, lasted: float | None, secon
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("messages", "words"),
     [
         ('{"Id": "x", "Config": {"Entrypoint": ["/opt/e.sh", "-x"]}}', "/opt/e.sh -x"),
         ('[{"Id": "x", "Config": {"Entrypoint": null}}]', ""),
         ('{"Id": "x"}', ""),
     ],
 )
-def test_an_images_own_entry_point(told: str, words: str) -> None:
+def test_an_images_own_entry_point(messages: str, words: str) -> None:
     """As docker and podman tell it."""
-    assert docker.read_entrypoint(told) == words
+    assert docker.read_entrypoint(messages) == words

@@ -33,7 +33,7 @@ def make(job: Job, *, engine: Any = "docker") -> RunPlan | NoPlan:
     return plan(job, inventory, (HostPick("h1"),), {"h1": facts}, run_id="j-1", owner="o", version="1")
 
 
-def told(**data: DataMount) -> RunPlan:
+def planned(**data: DataMount) -> RunPlan:
     """The plan of a job with these mounts."""
     made = make(dataclasses.replace(JOB, data=data))
     assert isinstance(made, RunPlan), made
@@ -55,7 +55,7 @@ def mount_flags(made: RunPlan) -> list[str]:
 
 def test_paths_are_bind_mounts() -> None:
     """Read-only unless said otherwise; `~/` is the login's home there."""
-    made = told(a=DataMount("/data/", path="/mnt//d"), b=DataMount("/out", path="~/o", mode="rw", shared=True))
+    made = planned(a=DataMount("/data/", path="/mnt//d"), b=DataMount("/out", path="~/o", mode="rw", shared=True))
     assert mount_flags(made) == [
         "type=bind,source=/mnt/d,target=/data,readonly",
         "type=bind,source=/home/u/o,target=/out",
@@ -64,7 +64,7 @@ def test_paths_are_bind_mounts() -> None:
 
 def test_nfs_is_a_volume_described_in_the_line() -> None:
     """Nothing has to be made before; `ro` is in the options, since Docker refuses readonly for anonymous volumes."""
-    made = told(
+    made = planned(
         n=DataMount("/n", nfs="[fd00::1]:/ex", options="nfsvers=4,rw"), w=DataMount("/w", nfs="s:/w", mode="rw")
     )
     assert mount_flags(made) == [
@@ -115,7 +115,7 @@ def test_a_rendezvous_file_in_a_mount() -> None:
 
 def test_text_and_json() -> None:
     """Both say the kind, where it comes from and what is proved; the JSON gives the same plan."""
-    made = told(
+    made = planned(
         a=DataMount("/data", path="/mnt/d", shared=True),
         b=DataMount("/b", path="/mnt/b"),
         n=DataMount("/n", nfs="s:/n", mode="rw"),
@@ -138,7 +138,7 @@ def test_text_and_json() -> None:
 
 def test_what_is_fetched() -> None:
     """Mounted from the cache of each host's login, read-only; the text says by what and how it is checked."""
-    made = told(
+    made = planned(
         f=DataMount("/f", url="https://h/f", sha256="ab" * 32),
         p=DataMount("/p", url="s3://b/p/", sums="SUMS", client="rclone", client_image="img", secrets=("K",)),
         n=DataMount("/n", url="oss://b/n"),

@@ -284,13 +284,13 @@ def test_any_cluster_is_one_cluster(counts: dict[Any, int], hosts: int, ports: s
     assert len({(t.host, t.port) for t in made.tasks}) == len(made.tasks)
     assert all(t.port not in ports for t in made.tasks if t.host == "n1")
     address = {n.host: n.addr for n in made.networks}
-    told = configs(made)
-    shared = [c["cluster"] for name, c in told.items() if not name.startswith("evaluator")]
+    configured = configs(made)
+    shared = [c["cluster"] for name, c in configured.items() if not name.startswith("evaluator")]
     assert all(cluster == shared[0] for cluster in shared)
     for task in made.tasks:
-        own = told[task.name]["task"]
+        own = configured[task.name]["task"]
         assert f"{own['type']}/{own['index']}" == task.name
-        assert told[task.name]["cluster"][own["type"]][own["index"]] == f"{address[task.host]}:{task.port}"
+        assert configured[task.name]["cluster"][own["type"]][own["index"]] == f"{address[task.host]}:{task.port}"
     spread = Counter(t.host for t in made.tasks if t.role == "worker")
     assert max(spread.values()) - min(spread.get(f"n{i + 1}", 0) for i in range(hosts)) <= 1
 
@@ -316,8 +316,10 @@ def test_a_launcher_on_each_host() -> None:
     made = good(command(env={"RANK": "{node_rank}"}))
     assert program(made, 0) == ("launch", "0/2", "4", "8", "10.0.0.1", "2222", "{rank}")
     assert program(made, 1) == ("launch", "1/2", "4", "8", "10.0.0.1", "2222", "{rank}")
-    told = {k: v for k, v in made.tasks[1].env.items() if "RANK" in k or "SIZE" in k or "DE" in k or "MASTER" in k}
-    assert told == {
+    configured = {
+        k: v for k, v in made.tasks[1].env.items() if "RANK" in k or "SIZE" in k or "DE" in k or "MASTER" in k
+    }
+    assert configured == {
         "MASTER_ADDR": "10.0.0.1",
         "MASTER_PORT": "2222",
         "DISTUI_WORLD_SIZE": "8",

@@ -168,13 +168,13 @@ def test_a_clock_set_back_is_noticed_and_nothing_is_lost(
     assert bytes(reading.log) == expected(file)
 
 
-def stepped(told: bool) -> Reading:
+def stepped(announced: bool) -> Reading:
     """Eight seconds of lines, then the clock is set back by five; the connection is cut at each line."""
     before = [(float(t), f"{t}\n") for t in range(0, 9, 2)]
     after = [(float(t), f"again {t}\n") for t in range(4, 8)]
     reading = Reading([])
     for row in (*before, *after):
-        if told and row == after[0]:
+        if announced and row == after[0]:
             reading.cursor.distrust_clock()
         reading.file += lines(row)
         reading.clock += 1.5
@@ -184,7 +184,7 @@ def stepped(told: bool) -> Reading:
 
 def test_lines_stamped_before_the_checkpoint_are_read_once_the_step_of_the_clock_is_known() -> None:
     """`since` the checkpoint would hide them: a full read does not."""
-    reading = stepped(told=True)
+    reading = stepped(announced=True)
     assert bytes(reading.log) == expected(reading.file)
 
 

@@ -404,9 +404,9 @@ async def test_no_attempt_when_the_limit_is_near(cluster: Cluster, monkeypatch: 
 
 async def test_an_image_with_an_entry_point_is_remarked(cluster: Cluster) -> None:
     """`timeout` is that program's argument then."""
-    told = json.dumps({"Id": "sha256:" + "a" * 64, "Config": {"Entrypoint": ["/e.sh"]}}).encode()
+    image = json.dumps({"Id": "sha256:" + "a" * 64, "Config": {"Entrypoint": ["/e.sh"]}}).encode()
     for number, host in enumerate(cluster.hosts):
-        host.fails["image"] = lambda argv: Completed(argv, 0, told, b"")
+        host.fails["image"] = lambda argv: Completed(argv, 0, image, b"")
         host.engine.exits[number] = 0
     ended = await cluster.run(plan_for(*cluster.names, max_duration=60.0))
     assert ended.outcome == "succeeded"

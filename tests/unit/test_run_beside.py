@@ -39,14 +39,14 @@ def stamped(**values: object) -> str:
 def opened(attempt: int = 1) -> str:
     """A session's first event."""
     ranks = [{"rank": 0, "host": "h1"}]
-    told = {"job": "j", "launcher": "env", "image": None, "attempts": 2, "adopted": False, "log_dir": ""}
-    return stamped(type="run", attempt=attempt, ranks=ranks, **told)
+    output = {"job": "j", "launcher": "env", "image": None, "attempts": 2, "adopted": False, "log_dir": ""}
+    return stamped(type="run", attempt=attempt, ranks=ranks, **output)
 
 
 def result(state: str) -> str:
     """A session's last event."""
-    told = {"first_failure": None, "log_dir": "", "leftovers": [], "took_s": 1.0, "progress": None}
-    return stamped(type="result", state=state, exit=0, **told)
+    output = {"first_failure": None, "log_dir": "", "leftovers": [], "took_s": 1.0, "progress": None}
+    return stamped(type="result", state=state, exit=0, **output)
 
 
 def said(events: Sequence[Event]) -> list[str]:

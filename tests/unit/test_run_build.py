@@ -13,7 +13,7 @@ from distui.errors import HostCommandError
 from distui.facts.image import ImageFacts
 from distui.plan.model import BuildPlan, RunPlan
 from distui.plan.tree import Tree
-from distui.runs.images.build import BuildFailed, Told
+from distui.runs.images.build import BuildFailed, BuildProgress
 from distui.runs.images.context import BuildSource
 from distui.runs.images.push import Engine, Pushed
 from distui.runs.launch import images as launch_images
@@ -39,11 +39,11 @@ class Builders:
         content = self.has.get(host.host)
         return ImageFacts(f"sha256:{host.host}", build=content) if content is not None else None
 
-    async def build(self, host: HostImage, context: IO[bytes], told: Told) -> None:
+    async def build(self, host: HostImage, context: IO[bytes], progress: BuildProgress) -> None:
         self.built.append(host.host)
-        await told.take(b"Step 1/2 : FROM x\nStep 2/2 : RUN y\nlast words\n")
+        await progress.take(b"Step 1/2 : FROM x\nStep 2/2 : RUN y\nlast words\n")
         if host.host in self.fails:
-            raise BuildFailed(host.host, self.fails[host.host], told.lines)
+            raise BuildFailed(host.host, self.fails[host.host], progress.lines)
         if not self.lose:
             self.has[host.host] = BUILD.content
 

@@ -144,21 +144,21 @@ async def test_newest_run_first() -> None:
     task = plan_for("h1", run_id="r2").tasks[0]
     host.files[task.env_file] = b""
     host.engine.run(task.start)
-    old = host.containers[0].told()
+    old = host.containers[0].inspected()
     old["State"]["StartedAt"] = "2020-01-01T00:00:00Z"
-    host.fails["inspect"] = Completed((), 0, json.dumps([old, host.containers[1].told()]).encode(), b"")
+    host.fails["inspect"] = Completed((), 0, json.dumps([old, host.containers[1].inspected()]).encode(), b"")
     assert [r.run for r in (await find_runs(connector, [H1])).runs] == ["r2", "r1"]
 
 
 async def test_processes_are_found_by_their_folders() -> None:
     """Engine `process`: the same questions, answered by the folders in the login's home."""
     labels = dict(plan_for("h1").tasks[0].labels) | {"distui.engine": "process"}
-    told = {"state": "exited", "folder_index": 0, "exit": 3, "started_ns": 10**18, "finished_ns": 2 * 10**18}
+    output = {"state": "exited", "folder_index": 0, "exit": 3, "started_ns": 10**18, "finished_ns": 2 * 10**18}
     asked: list[tuple[str, ...]] = []
 
     async def run(argv: Sequence[str]) -> Completed:
         asked.append(tuple(argv))
-        out = b"/home/u" if len(asked) == 1 else json.dumps(told | {"labels": labels}).encode() + b"\nrubbish\n"
+        out = b"/home/u" if len(asked) == 1 else json.dumps(output | {"labels": labels}).encode() + b"\nrubbish\n"
         return Completed(tuple(argv), 0, out, b"")
 
     (task,) = await list_tasks(run, "h1", "process", ())

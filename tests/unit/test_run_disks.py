@@ -8,7 +8,7 @@ from distui.runs.watch.disks import DiskWatch, worth_watching
 GB = 10**9
 
 
-def told(free: list[float], total: float = 100.0) -> list[str]:
+def news_of(free: list[float], total: float = 100.0) -> list[str]:
     """What is said when a disk of `total` GB has this many GB free, second after second."""
     watch = DiskWatch()
     return [
@@ -20,20 +20,20 @@ def told(free: list[float], total: float = 100.0) -> list[str]:
 
 def test_growth_is_told_once_with_its_rate_then_that_it_is_full() -> None:
     """How much is free, how fast it goes, when it ends."""
-    first, last = told([4.0, 3.0, 2.0, 1.0, 0.5, 0.0, 0.0])
+    first, last = news_of([4.0, 3.0, 2.0, 1.0, 0.5, 0.0, 0.0])
     assert "/var/lib/docker fills up: 2.0 GB free, 1.0 GB less each second: full in 2 s" in first
     assert "is full" in last
 
 
 def test_room_for_hours_is_not_told() -> None:
     """A checkpoint written to a large disk is no news, nor is a disk that does not change."""
-    assert told([50.0, 49.9, 49.8, 49.7]) == []
-    assert told([1.0] * 20) == []
+    assert news_of([50.0, 49.9, 49.8, 49.7]) == []
+    assert news_of([1.0] * 20) == []
 
 
 def test_freed_and_filled_again_is_told_again() -> None:
     """Only once there was room again."""
-    assert len(told([4.0, 3.0, 2.0, 60.0, *[60.0] * 11, 40.0, 20.0, 5.0, 2.0, 1.0])) == 2
+    assert len(news_of([4.0, 3.0, 2.0, 60.0, *[60.0] * 11, 40.0, 20.0, 5.0, 2.0, 1.0])) == 2
 
 
 def test_one_file_system_is_told_once() -> None:

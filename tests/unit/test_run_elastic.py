@@ -137,10 +137,10 @@ async def test_torchruns_own_restarts_are_events(cluster: Cluster) -> None:
     cluster.hosts[1].engine.exits[1] = 1
     ended = await cluster.run(plan_of(cluster, max_restarts=2), end(cluster, (0, 0), (2, 0)))
     assert ended.outcome == "succeeded"
-    told = [(e.rank, e.host, e.exit, e.count, e.allowed) for e in cluster.of(RanksRestarted)]
-    assert told == [(3, "h2", 137, 1, 2), (3, "h2", 137, 2, 2)]
+    output = [(e.rank, e.host, e.exit, e.count, e.allowed) for e in cluster.of(RanksRestarted)]
+    assert output == [(3, "h2", 137, 1, 2), (3, "h2", 137, 2, 2)]
     assert "torchrun gives ranks 2-3 the numbers RANK 0-1 now" in cluster.said()
     stored = cluster.store.need("r1")
     assert [stored.rank_log(r).read_bytes() for r in (2, 3)] == [b"a\nb\n", b"a\nb\n"]
     again = [e for e in stored_events(stored) if isinstance(e, RanksRestarted)]
-    assert [(e.rank, e.host, e.exit, e.count, e.allowed) for e in again] == told
+    assert [(e.rank, e.host, e.exit, e.count, e.allowed) for e in again] == output

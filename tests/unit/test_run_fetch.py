@@ -433,20 +433,20 @@ def test_clients(client: str, url: str, argv: str) -> None:
 
 def test_an_endpoint() -> None:
     """Of an object store of one's own."""
-    told = fetched("s3://b/k", endpoint="http://minio:9000")
-    assert client_argv("aws", "s3://b/k", told)[:3] == ("aws", "--endpoint-url", "http://minio:9000")
-    assert client_argv("s5cmd", "s3://b/k", told)[:3] == ("s5cmd", "--endpoint-url", "http://minio:9000")
+    call = fetched("s3://b/k", endpoint="http://minio:9000")
+    assert client_argv("aws", "s3://b/k", call)[:3] == ("aws", "--endpoint-url", "http://minio:9000")
+    assert client_argv("s5cmd", "s3://b/k", call)[:3] == ("s5cmd", "--endpoint-url", "http://minio:9000")
     assert (
-        client_argv("rclone", "s3://b/k", told)[4]
+        client_argv("rclone", "s3://b/k", call)[4]
         == ':s3,provider=Other,env_auth=true,endpoint="http://minio:9000":b/k'
     )
-    assert client_argv("ossutil", "oss://b/k", told)[-2:] == ("-e", "http://minio:9000")
+    assert client_argv("ossutil", "oss://b/k", call)[-2:] == ("-e", "http://minio:9000")
 
 
 def test_a_client_in_a_container() -> None:
     """Secrets by name only; what it writes belongs to the login."""
-    told = fetched("s3://b/k", client="rclone", client_image="rclone/rclone", secrets=("KEY",))
-    argv = contained(("rclone", "copyto", "x", "data"), ("docker",), told, "/h/k.part", own_user=True)
+    call = fetched("s3://b/k", client="rclone", client_image="rclone/rclone", secrets=("KEY",))
+    argv = contained(("rclone", "copyto", "x", "data"), ("docker",), call, "/h/k.part", own_user=True)
     assert " ".join(argv) == (
         "docker run --rm --init --network host --user @user@ -e HOME=/tmp -e KEY -v /h/k.part:/fetch -w /fetch "
         "--entrypoint rclone rclone/rclone copyto x data"

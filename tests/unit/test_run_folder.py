@@ -39,9 +39,9 @@ async def test_one_of_many_gets_it(tmp_path: Path) -> None:
     """Ten launches at one moment: one has the folder, and the others are told whose it is."""
     folder = tmp_path / "distui/hosts/h1/r"
     claims = [Claim(f"u{n}@desk", 0.0) for n in range(10)]
-    told = await asyncio.gather(*(take(here, "h1", str(folder), claim) for claim in claims))
+    output = await asyncio.gather(*(take(here, "h1", str(folder), claim) for claim in claims))
 
-    (winner,) = [claim for claim, took in zip(claims, told, strict=True) if took.state == "taken"]
+    (winner,) = [claim for claim, took in zip(claims, output, strict=True) if took.state == "taken"]
     assert (folder / "launch").read_text().splitlines()[0] == winner.owner
     assert folder.stat().st_mode & 0o777 == 0o700
     late = await take(here, "h1", str(folder), BOB)

@@ -603,9 +603,9 @@ async def test_a_secret_is_in_the_env_file_and_nowhere_else(cluster: Cluster) ->
 
     assert seen[0]["HF_TOKEN"] == "hunter2"
     assert {mode for h in cluster.hosts for _, _, mode in h.puts} == {0o600}
-    told = [repr(cluster.events), *(repr(h.ran) for h in cluster.hosts), repr(plan)]
-    told += [p.read_text() for p in cluster.store.root.rglob("*") if p.is_file()]
-    assert not [text for text in told if "hunter2" in text]
+    output = [repr(cluster.events), *(repr(h.ran) for h in cluster.hosts), repr(plan)]
+    output += [p.read_text() for p in cluster.store.root.rglob("*") if p.is_file()]
+    assert not [text for text in output if "hunter2" in text]
     assert cluster.left() == []
 
 

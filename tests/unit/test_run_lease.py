@@ -26,7 +26,7 @@ from distui.runs.attempt.replan import Again, NextAttempt
 from distui.runs.hosts.discover import FoundTask, Runner, find_runs
 from distui.runs.hosts.folder import Claim
 from distui.runs.hosts.lease import Lease, Share, Thing, free, lease, sharers, things_on, words_of
-from distui.runs.launch.gpu_users import gpu_users, launches, told
+from distui.runs.launch.gpu_users import gpu_users, launches, user_lines
 from distui.runs.launch.port_users import with_holders
 from distui.runs.launch.preflight import shared_row
 from distui.runs.lines.events import RunEnded
@@ -59,8 +59,10 @@ async def test_all_or_none(tmp_path: Path) -> None:
     """One GPU that somebody has: none is taken, and it is said who has which; given back, all are free."""
     assert await lease(here, ANN, gpus(2, 1), place=str(tmp_path)) == Lease("leased")
     assert await lease(here, ANN, gpus(1, 2), place=str(tmp_path)) == Lease("leased"), "it may be asked twice"
-    told = await lease(here, BOB, gpus(0, 2), place=str(tmp_path))
-    assert told == Lease("held", "GPU 2 is being taken by a launch of ann@desk since 1970-01-01 00:00:00 UTC", gpus(2))
+    refused = await lease(here, BOB, gpus(0, 2), place=str(tmp_path))
+    assert refused == Lease(
+        "held", "GPU 2 is being taken by a launch of ann@desk since 1970-01-01 00:00:00 UTC", gpus(2)
+    )
     assert held(tmp_path) == ["distui-gpu-1", "distui-gpu-2"]
 
     await free(here, BOB.token, place=str(tmp_path))
@@ -73,10 +75,10 @@ async def test_one_of_many_gets_it(tmp_path: Path) -> None:
     """Ten launches at one moment for overlapping GPUs: never two with the same one."""
     claims = [Claim(f"u{n}@desk", 0.0) for n in range(10)]
     wanted = [gpus(n % 3, n % 3 + 1) for n in range(10)]
-    told = await asyncio.gather(
+    user_lines = await asyncio.gather(
         *(lease(here, claim, things, place=str(tmp_path)) for claim, things in zip(claims, wanted, strict=True))
     )
-    got = [thing for took, things in zip(told, wanted, strict=True) for thing in things if took.state == "leased"]
+    got = [thing for took, things in zip(user_lines, wanted, strict=True) for thing in things if took.state == "leased"]
     assert got
     assert len(got) == len(set(got))
 
@@ -115,11 +117,11 @@ async def test_a_stale_lease_of_another_login_is_passed_over(tmp_path: Path) -> 
     assert (await lease(run, BOB, gpus(0) | {port}, place=str(place))).state == "held"
     then = time.time() - 60 * 12
     os.utime(place / "distui-port-29500", (then, then))
-    told = await lease(run, BOB, gpus(0) | {port}, place=str(place))
+    user_lines = await lease(run, BOB, gpus(0) | {port}, place=str(place))
 
     who = "a launch of ann@desk since 1970-01-01 00:00:00 UTC"
     why = f"{place}/distui-port-29500 was left by {who}: have it removed by its owner or root"
-    assert told == Lease("failed", why, frozenset({port}))
+    assert user_lines == Lease("failed", why, frozenset({port}))
     assert held(place) == ["distui-gpu-0", "distui-port-29500"]
     await free(here, BOB.token, place=str(place))
     assert held(place) == ["distui-port-29500"]
@@ -143,8 +145,11 @@ async def test_what_strangers_put_there(tmp_path: Path) -> None:
     (tmp_path / "distui-gpu-3" / "launch").write_text("x" * 10_000 + f"\n\n{ANN.token}\n")
 
     for number in range(4):
-        told = await lease(at_once, BOB, gpus(number), place=str(tmp_path))
-        assert (told.state, told.why) == ("held", f"GPU {number} is being taken by a launch of somebody unknown")
+        user_lines = await lease(at_once, BOB, gpus(number), place=str(tmp_path))
+        assert (user_lines.state, user_lines.why) == (
+            "held",
+            f"GPU {number} is being taken by a launch of somebody unknown",
+        )
     found = await launches(at_once, range(4), place=str(tmp_path))
     assert found == tuple(f"GPU {number} is being taken by a launch of somebody unknown" for number in range(4))
     await free(at_once, ANN.token, place=str(tmp_path))
@@ -154,9 +159,9 @@ async def test_what_strangers_put_there(tmp_path: Path) -> None:
 async def test_where_nothing_can_be_made(tmp_path: Path) -> None:
     """A full or read-only /tmp: said in the host's words."""
     (tmp_path / "file").write_text("")
-    told = await lease(here, ANN, gpus(0), place=str(tmp_path / "file"))
-    assert told.state == "failed"
-    assert "Not a directory" in told.why
+    user_lines = await lease(here, ANN, gpus(0), place=str(tmp_path / "file"))
+    assert user_lines.state == "failed"
+    assert "Not a directory" in user_lines.why
 
 
 async def test_gpus_and_ports_are_leased_alike(tmp_path: Path) -> None:
@@ -164,9 +169,9 @@ async def test_gpus_and_ports_are_leased_alike(tmp_path: Path) -> None:
     port = Thing("port", 29500)
     assert (await lease(here, ANN, gpus(0) | {port}, place=str(tmp_path))).state == "leased"
     assert held(tmp_path) == ["distui-gpu-0", "distui-port-29500"]
-    told = await lease(here, BOB, {Thing("gpu", 1), port}, place=str(tmp_path))
-    assert (told.state, told.things) == ("held", {port})
-    assert told.why == "port 29500 is being taken by a launch of ann@desk since 1970-01-01 00:00:00 UTC"
+    user_lines = await lease(here, BOB, {Thing("gpu", 1), port}, place=str(tmp_path))
+    assert (user_lines.state, user_lines.things) == ("held", {port})
+    assert user_lines.why == "port 29500 is being taken by a launch of ann@desk since 1970-01-01 00:00:00 UTC"
 
     await free(here, ANN.token, place=str(tmp_path))
     assert held(tmp_path) == []
@@ -448,9 +453,9 @@ async def test_a_mark_is_there_while_a_task_lives(cluster: Cluster) -> None:
     marks = [[json.loads(text) for text in host.marks.values()] for host in cluster.hosts]
 
     assert ended.outcome == "detached"
-    assert [[mark["distui.gpus"] for mark in told] for told in marks] == [["0"], ["0"]]
-    assert ["distui.ports" in mark for told in marks for mark in told] == [True, False]
-    assert not [key for told in marks for mark in told for key in mark if key.endswith("progress")]
+    assert [[mark["distui.gpus"] for mark in task_labels] for task_labels in marks] == [["0"], ["0"]]
+    assert ["distui.ports" in mark for task_labels in marks for mark in task_labels] == [True, False]
+    assert not [key for task_labels in marks for mark in task_labels for key in mark if key.endswith("progress")]
     assert [h.leases for h in cluster.hosts] == [{}, {}]
 
 
@@ -475,7 +480,7 @@ async def test_who_has_the_gpus_before_the_start(cluster: Cluster) -> None:
         assert host.engine.run(task.start).ok
     cluster.hosts[1].leases["gpu-0"] = BOB.text
 
-    words = told(await gpu_users(cluster.connector, mine, hosts))
+    words = user_lines(await gpu_users(cluster.connector, mine, hosts))
     assert [text.partition(" (")[0] for text in words] == [
         "h[1-2]: GPU 0 is used by run other of ann@desk",
         "h2: GPU 0 is being taken by a launch of bob@desk since 1970-01-01 00:01:00 UTC",
@@ -499,7 +504,7 @@ async def test_a_terminal_is_asked_about_them(
     """What the plan warns of and who has the GPUs stand right above the question; --force asks only for the start."""
     asks: list[str] = []
 
-    async def confirm(console: Any, told: Any, question: str, **_: Any) -> bool:
+    async def confirm(console: Any, settings: Any, question: str, **_: Any) -> bool:
         asks.append(question)
         return yes
 

@@ -191,14 +191,14 @@ async def test_a_flood_of_marks_is_read_in_part(tmp_path: Path) -> None:
     """So that nobody can make a launch wait; it is said that some were not."""
     for number in range(marks.MANY + 1):
         (tmp_path / f"distui-task-{number}").touch()
-    told: list[str] = []
-    assert await marks.read(here, "h1", tell=told.append, place=str(tmp_path)) == ()
-    assert told == [f"more than 1000 files {tmp_path}/distui-task-* on h1"]
+    messages: list[str] = []
+    assert await marks.read(here, "h1", tell=messages.append, place=str(tmp_path)) == ()
+    assert messages == [f"more than 1000 files {tmp_path}/distui-task-* on h1"]
     with pytest.raises(HostCommandError, match="more than 1000 files"):
         await marks.read(here, "h1", place=str(tmp_path))
     (tmp_path / "distui-task-0").unlink()
-    await marks.read(here, "h1", tell=told.append, place=str(tmp_path))
-    assert len(told) == 1
+    await marks.read(here, "h1", tell=messages.append, place=str(tmp_path))
+    assert len(messages) == 1
 
 
 def test_nobody_has_everything() -> None:

@@ -48,14 +48,14 @@ def test_the_speed_is_by_the_stamps_of_the_lines() -> None:
     """A backlog that arrives at once still gives the seconds between its steps; the host's clock is corrected."""
     teller = ProgressTeller(PATTERN, 0, "h1", offset=3600.0)
     teller.take(said("step 10 loss 1", stamp="2026-01-01T00:00:00.0Z"), 5.0)
-    told = teller.take(said("step 20 loss 1", stamp="2026-01-01T00:00:25.0Z"), 6.0)
-    assert told is not None and told.seconds_per_step == 2.5
+    progress = teller.take(said("step 20 loss 1", stamp="2026-01-01T00:00:25.0Z"), 6.0)
+    assert progress is not None and progress.seconds_per_step == 2.5
 
 
 def test_progress_as_json_and_back() -> None:
     """NaN is no JSON: it stands as a word, and is a number again when it is read."""
-    told = Progressed(1.0, 0, "h1", {"step": 7.0, "loss": float("nan")}, {"stage": "eval"}, 0.5)
-    value = json.loads(json.dumps(progress_json(told), allow_nan=False))
+    progress = Progressed(1.0, 0, "h1", {"step": 7.0, "loss": float("nan")}, {"stage": "eval"}, 0.5)
+    value = json.loads(json.dumps(progress_json(progress), allow_nan=False))
     assert value["values"] == {"step": 7.0, "loss": "nan", "stage": "eval"}
     again = progress_of(1.0, value)
     assert again is not None and math.isnan(again.values["loss"]) and again.words == {"stage": "eval"}
@@ -85,5 +85,5 @@ def test_the_figure_that_tells_how_it_goes(names: tuple[str, ...], want: str | N
 
 def test_progress_in_words() -> None:
     """What the report at the end and `show` say."""
-    told = Progressed(1.0, 0, "h1", {"step": 18974.0, "loss": 2.061}, {"stage": "eval"}, 2.31)
-    assert progress_words(told) == "step 18,974  loss 2.061  stage eval  2.31 s/it"
+    progress = Progressed(1.0, 0, "h1", {"step": 18974.0, "loss": 2.061}, {"stage": "eval"}, 2.31)
+    assert progress_words(progress) == "step 18,974  loss 2.061  stage eval  2.31 s/it"

@@ -83,9 +83,9 @@ def test_every_event_comes_back_as_it_was(stored: StoredRun) -> None:
     journal = Journal(stored)
     journal.write([*EVENTS, SAMPLED])
     journal.close()
-    told = Recorded(stored)
-    assert tuple(told) == EVENTS
-    assert told.left_out == 0
+    recorded = Recorded(stored)
+    assert tuple(recorded) == EVENTS
+    assert recorded.left_out == 0
     assert stored_samples(stored)[0].gpus[0].power_w == 70.0
 
 
@@ -96,9 +96,9 @@ def test_an_event_that_can_t_be_is_left_out_and_counted(cli: Any, stored: Stored
     record(stored, *VALUES, *bad)
     with (stored.path / "events.ndjson").open("a") as file:
         file.write("torn {\n" + "[" * 100_000 + "\n")
-    told = Recorded(stored)
-    assert tuple(told) == EVENTS
-    assert told.left_out == 6
+    recorded = Recorded(stored)
+    assert tuple(recorded) == EVENTS
+    assert recorded.left_out == 6
     shown = cli("show", "r")
     assert shown.code == 0
     assert "6 lines of " in shown.err

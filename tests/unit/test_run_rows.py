@@ -148,11 +148,11 @@ def test_numbers_of_ranks(ranks: list[int], want: str) -> None:
 @given(st.sets(st.integers(0, 300), max_size=40))
 def test_numbers_name_every_rank_once(ranks: set[int]) -> None:
     """The short form can be read back."""
-    told: list[int] = []
+    output: list[int] = []
     for part in numbers(sorted(ranks)).split():
         first, _, last = part.partition("-")
-        told += range(int(first), int(last or first) + 1)
-    assert told == sorted(ranks)
+        output += range(int(first), int(last or first) + 1)
+    assert output == sorted(ranks)
 
 
 def test_loads_and_rates() -> None:

@@ -57,9 +57,9 @@ def test_the_quiet_rule(known: RankState, util: float | None, stall_after: float
 def test_each_rank_is_named_once_and_again_when_it_is_back() -> None:
     """Silence is told when it begins and when it ends, not in between; all ranks are looked at once a second."""
     silences, state = Silences(PLAN), running(line(150.0, 1))
-    told = list(silences.news(state, 165.0))
-    assert told == [RankSilent(165.0, 0, "h1", True, 65.0)]
-    state = apply(state, told[0])
+    output = list(silences.news(state, 165.0))
+    assert output == [RankSilent(165.0, 0, "h1", True, 65.0)]
+    state = apply(state, output[0])
     assert list(silences.news(state, 165.5)) == []
     assert list(silences.news(state, 170.0)) == []
     state = apply(state, line(171.0))
@@ -77,8 +77,8 @@ def test_a_rank_that_ends_is_no_longer_quiet() -> None:
 
 def test_silence_in_words() -> None:
     """Ranks that fall quiet together are one line; that their GPUs idle is said only when it is known."""
-    told = [RankSilent(1.0, r, "h1", True, 120.4, 0.0) for r in (3, 4, 5)]
-    assert [text for text, _ in of_batch(told)] == ["distui: ranks 3-5 quiet: no line for 2m 00s, GPUs idle"]
+    silences = [RankSilent(1.0, r, "h1", True, 120.4, 0.0) for r in (3, 4, 5)]
+    assert [text for text, _ in of_batch(silences)] == ["distui: ranks 3-5 quiet: no line for 2m 00s, GPUs idle"]
     assert [text for text, _ in of_batch([RankSilent(1.0, 3, "h1", False, 0.2)])] == [
         "distui: rank 3 on h1 at work again"
     ]

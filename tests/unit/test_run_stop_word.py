@@ -25,15 +25,15 @@ def test_a_word_is_read_as_it_was_written_with_its_time_on_our_clock() -> None:
     assert read_word(f"{marked.text()}\n", 0.0) == marked
 
 
-@pytest.mark.parametrize("told", ["bob@laptop\n\n", "bob@laptop\nnuke 1 2\n", "bob@laptop\nuser 130\n"])
-def test_a_word_without_more_is_a_stop_from_elsewhere(told: str) -> None:
+@pytest.mark.parametrize("messages", ["bob@laptop\n\n", "bob@laptop\nnuke 1 2\n", "bob@laptop\nuser 130\n"])
+def test_a_word_without_more_is_a_stop_from_elsewhere(messages: str) -> None:
     """Who it was is told; nothing else is taken from it."""
-    assert read_word(told, None) == StopWord("bob@laptop")
+    assert read_word(messages, None) == StopWord("bob@laptop")
 
 
-@pytest.mark.parametrize("told", ["", "\n\n"])
-def test_no_word(told: str) -> None:
-    assert read_word(told, None) is None
+@pytest.mark.parametrize("messages", ["", "\n\n"])
+def test_no_word(messages: str) -> None:
+    assert read_word(messages, None) is None
 
 
 def test_numbers_without_measure_count_for_nothing() -> None:
@@ -46,8 +46,10 @@ def test_the_host_says_when_it_was_left(tmp_path: Path) -> None:
     """By the file's own time."""
     path = tmp_path / "stopped"
     path.write_text(BOB.text())
-    told = subprocess.run(("sh", "-c", ASK, "distui-stopped", path), capture_output=True, text=True, check=True).stdout
-    found = read_word(told, None)
+    output = subprocess.run(
+        ("sh", "-c", ASK, "distui-stopped", path), capture_output=True, text=True, check=True
+    ).stdout
+    found = read_word(output, None)
     assert found is not None
     assert found.at is not None
     assert abs(found.at - time.time()) < 60

@@ -35,10 +35,10 @@ def end(stored: StoredRun, outcome: str) -> None:
 
 def test_a_run_without_an_end_is_read_each_time(stored: StoredRun) -> None:
     """Its files still grow."""
-    told = summary(stored)
+    summed = summary(stored)
 
-    assert (told["job"], told["owner"], told["hosts"], told["ranks"]) == ("smoke", "me", ["h0", "h1"], 2)
-    assert (told["attempt"], told["attempts"], told["result"]) == (2, 1, None)
+    assert (summed["job"], summed["owner"], summed["hosts"], summed["ranks"]) == ("smoke", "me", ["h0", "h1"], 2)
+    assert (summed["attempt"], summed["attempts"], summed["result"]) == (2, 1, None)
     assert not (stored.path / FILE).exists()
 
 
@@ -69,9 +69,9 @@ def test_a_summary_of_other_files_counts_for_nothing(stored: StoredRun, what: st
     else:
         (stored.path / FILE).write_bytes(b'{"of": [')
 
-    told = summary(stored)
-    assert told["result"]["state"] == ("succeeded" if what == "events" else "detached")
-    assert told["job"] == ("other" if what == "plan" else "smoke")
+    summed = summary(stored)
+    assert summed["result"]["state"] == ("succeeded" if what == "events" else "detached")
+    assert summed["job"] == ("other" if what == "plan" else "smoke")
 
 
 def test_a_summary_that_can_not_be_kept_is_told_all_the_same(

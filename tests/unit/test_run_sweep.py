@@ -359,7 +359,7 @@ async def test_verdicts_of_many_folders_are_bounded(here: Here, monkeypatch: pyt
     assert [one.record is not None for one in await list_launches(here.run)] == [True, False]
 
 
-def told(token: str, since: str = SINCE, owner: str = "ann@desk", *, record: bool = True) -> Launch:
+def a_launch(token: str, since: str = SINCE, owner: str = "ann@desk", *, record: bool = True) -> Launch:
     """A launch with a folder on one host."""
     end = EndRecord(token, owner, RunEnded(9.0, "failed", 1)) if record else None
     return Launch("r", "h1", token, owner, since, begun=record, aged=False, record=end)
@@ -368,18 +368,18 @@ def told(token: str, since: str = SINCE, owner: str = "ann@desk", *, record: boo
 @pytest.mark.parametrize(
     ("launches", "token", "chosen"),
     [
-        ([told("a-1")], "", "a-1"),
-        ([told("a-1", record=False)], "", None),
-        ([told("a-1"), told("a-2", record=False)], "", None),
-        ([told("a-1"), told("a-2")], "", "a-2"),
-        ([told("a-1"), told("b-1", "1971")], "", "b-1"),
-        ([told("a-1"), told("b-1", "1971", "bob@desk")], "", "a-1"),
-        ([told("b-1", "1971", "bob@desk")], "", "b-1"),
-        ([told("a-1"), told("b-1", "1971")], "a-1", "a-1"),
-        ([told("a-2"), told("b-1", "1971")], "a-1", "a-2"),
-        ([told("a-1"), told("c-1", record=False)], "", None),
-        ([told("a-1"), told("c-1", owner="bob@desk", record=False)], "", "a-1"),
-        ([told("a-99999999999")], "", "a-99999999999"),
+        ([a_launch("a-1")], "", "a-1"),
+        ([a_launch("a-1", record=False)], "", None),
+        ([a_launch("a-1"), a_launch("a-2", record=False)], "", None),
+        ([a_launch("a-1"), a_launch("a-2")], "", "a-2"),
+        ([a_launch("a-1"), a_launch("b-1", "1971")], "", "b-1"),
+        ([a_launch("a-1"), a_launch("b-1", "1971", "bob@desk")], "", "a-1"),
+        ([a_launch("b-1", "1971", "bob@desk")], "", "b-1"),
+        ([a_launch("a-1"), a_launch("b-1", "1971")], "a-1", "a-1"),
+        ([a_launch("a-2"), a_launch("b-1", "1971")], "a-1", "a-2"),
+        ([a_launch("a-1"), a_launch("c-1", record=False)], "", None),
+        ([a_launch("a-1"), a_launch("c-1", owner="bob@desk", record=False)], "", "a-1"),
+        ([a_launch("a-99999999999")], "", "a-99999999999"),
     ],
 )
 def test_which_folder_tells_how_a_run_ended(launches: list[Launch], token: str, chosen: str | None) -> None:
@@ -396,7 +396,7 @@ def test_a_run_of_another_launch_is_no_launch_that_was_killed(state: str) -> Non
     """It runs, started elsewhere under the name of one that is recorded here; its folder is its own."""
     recorded = history.RunRow("r", "j", state, ("h1",), 1, recorded=True, launch="a-1")
     running = history.RunRow("r", "k", "running", ("h1",), 1, live=True, launch="b-1")
-    for one in (told("b-1", record=False), replace(told("b-1", record=False), begun=True)):
+    for one in (a_launch("b-1", record=False), replace(a_launch("b-1", record=False), begun=True)):
         listed = history.with_launches([running, recorded], [one], {}, answered=["h1"], owner="ann@desk")
         assert listed == [running, recorded]
 
@@ -405,9 +405,9 @@ def test_a_run_of_another_launch_is_no_launch_that_was_killed(state: str) -> Non
 def test_what_is_left_of_another_launch_has_a_row_of_its_own(state: str) -> None:
     """Whatever is recorded here under its name."""
     recorded = history.RunRow("r", "j", state, ("h1",), 1, recorded=True, launch="a-1")
-    listed = history.with_launches([recorded], [told("b-1")], {}, answered=["h1"], owner="ann@desk")
+    listed = history.with_launches([recorded], [a_launch("b-1")], {}, answered=["h1"], owner="ann@desk")
     assert [(row.launch, row.state, row.job) for row in listed] == [("b-1", "failed", ""), ("a-1", state, "j")]
-    starting = replace(told("b-1", record=False), owner="bob@desk")
+    starting = replace(a_launch("b-1", record=False), owner="bob@desk")
     listed = history.with_launches([recorded], [starting], {}, answered=["h1"], owner="ann@desk")
     assert [(row.state, row.job, row.owner) for row in listed] == [("starting", "", "bob@desk"), (state, "j", "")]
 
@@ -416,14 +416,14 @@ def test_the_list_has_another_s_run_of_the_name_beside_what_is_left() -> None:
     """Bob's runs; of ours, recorded here, only the folder is left."""
     recorded = history.RunRow("r", "j", "unknown", ("h1",), 1, recorded=True, launch="a-1")
     running = history.RunRow("r", "j", "running", ("h1",), 1, owner="bob@desk", live=True, launch="b-1")
-    launches = [told("a-1"), told("b-1", owner="bob@desk", record=False)]
+    launches = [a_launch("a-1"), a_launch("b-1", owner="bob@desk", record=False)]
     listed = history.with_launches([running, recorded], launches, {}, answered=["h1"], owner="ann@desk")
     assert [(row.launch, row.state) for row in listed] == [("a-1", "failed"), ("b-1", "running")]
 
 
 def test_a_row_for_a_run_whose_end_is_told_by_what_is_left() -> None:
     """Here as elsewhere; one that this machine has in its hands, and one that is started anew, are as they were."""
-    over, again = told("a-1"), told("b-1", "1971", record=False)
+    over, again = a_launch("a-1"), a_launch("b-1", "1971", record=False)
     recorded = history.RunRow("r", "j", "unknown", ("h1", "h2"), 2, recorded=True, launch="a-1")
 
     def row(*launches: Launch, rows: Sequence[history.RunRow] = (), **here: bool) -> history.RunRow:
@@ -437,12 +437,12 @@ def test_a_row_for_a_run_whose_end_is_told_by_what_is_left() -> None:
     assert row(over, again).state == "starting"
     other = replace(recorded, launch="c-1", state="succeeded")
     listed = history.with_launches([other], [over], {}, answered=())
-    assert [(told.state, told.job) for told in listed] == [("failed", ""), ("succeeded", "j")]
+    assert [(row.state, row.job) for row in listed] == [("failed", ""), ("succeeded", "j")]
 
 
 def test_a_run_whose_tasks_are_still_there_is_listed_with_its_verdict() -> None:
     """Of that launch and attempt, once it has ended, where its end is not recorded here."""
-    over = told("a-1")
+    over = a_launch("a-1")
     row = history.RunRow("r", "j", "ended", ("h1",), 1, live=True, exit=0, launch="a-1")
 
     def state(row: history.RunRow) -> str:

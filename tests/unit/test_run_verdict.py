@@ -385,9 +385,9 @@ def entry(local: int, code: int, pid: int, second: int) -> list[str]:
 
 def test_ranks_of_torchrun_have_their_own_ends() -> None:
     """Two raised, torchrun ended the third with SIGTERM; the container was stopped by us and left 143."""
-    told = agent(10.4, (1, -15, 41), (0, 1, 40), (2, 1, 42), closed=(41,))
+    output = agent(10.4, (1, -15, 41), (0, 1, 40), (2, 1, 42), closed=(41,))
     own = {0: said(10.1, LOSS), 1: (Line(9.0, "step 7"),), 2: said(10.0, LOSS)}
-    one = node(0, (0, 1, 2), ended(13.0, 143, signalled=True), told, own)
+    one = node(0, (0, 1, 2), ended(13.0, 143, signalled=True), output, own)
     found = verdict(one, stop=Stop(12.0, "failure"), rules=TORCHRUN)
     assert [(e.relation, e.exit) for e in found.ranks.values()] == [("alike", 1), ("followed", 143), ("first", 1)]
     assert found.ranks[1].words == "killed by SIGTERM (terminated), exit 143, by torchrun"
@@ -418,8 +418,8 @@ def test_torchrun_names_a_rank_by_its_place() -> None:
 def test_torchrun_s_report_dates_what_has_no_stamp(zone: int) -> None:
     """The second of the report, not the container's end 30 s later, whatever the container's time zone is."""
     began = 1767225600
-    told = tuple(Line(None, line.text) for line in agent(0, (0, -9, 9), second=began + zone))
-    found = verdict(node(0, (0,), ended(began + 30.25, 1), told, {}), rules=TORCHRUN)
+    said = tuple(Line(None, line.text) for line in agent(0, (0, -9, 9), second=began + zone))
+    found = verdict(node(0, (0,), ended(began + 30.25, 1), said, {}), rules=TORCHRUN)
     assert found.failure is not None
     assert found.failure.at == began + 0.5
 
@@ -435,8 +435,8 @@ def test_torchrun_without_a_report_blames_no_rank() -> None:
 def test_only_the_last_round_of_a_torchrun_counts() -> None:
     """Ranks that failed before and were started again have nothing to do with the end."""
     first = (Line(1.0, "failed (exitcode: 7) local_rank: 0 (pid: 3) of binary: p"),)
-    told = agent_words((*first, *agent(10.0, (1, 1, 22), closed=(21,))))
-    assert (list(told.ends), told.ends[1].code, told.closed, told.noticed_at) == ([1], 1, {21}, 10.0)
+    report = agent_words((*first, *agent(10.0, (1, 1, 22), closed=(21,))))
+    assert (list(report.ends), report.ends[1].code, report.closed, report.noticed_at) == ([1], 1, {21}, 10.0)
 
 
 FIRST_ROUND = (
@@ -448,18 +448,18 @@ RESTARTS = Rules(launcher="torchrun", max_restarts=1)
 
 def test_what_a_rank_said_in_a_round_before_does_not_count() -> None:
     """Rank 1 raised, all were started anew, and rank 0 fails: torchrun ends rank 1, which says nothing more."""
-    told = (*FIRST_ROUND, *agent(31.0, (1, -15, 41), (0, 3, 40), closed=(41,)))
+    output = (*FIRST_ROUND, *agent(31.0, (1, -15, 41), (0, 3, 40), closed=(41,)))
     own = {0: (Line(30.0, "begins"),), 1: said(19.8, ROOT)}
-    found = verdict(node(0, (0, 1), ended(32.0), told, own), rules=RESTARTS)
+    found = verdict(node(0, (0, 1), ended(32.0), output, own), rules=RESTARTS)
     assert (failure(found), found.certainty, relations(found)) == ((0, "exit 3"), "certain", ["first", "followed"])
 
 
 @pytest.mark.parametrize("later", [0.3, 32.0])
 def test_a_round_may_be_short(later: float) -> None:
     """torchrun starts its ranks at once: what they say then is theirs, and what one said before is not told as why."""
-    told = (*FIRST_ROUND, *agent(21.2 + later, (1, -15, 41), (0, 1, 40), closed=(41,)))
+    output = (*FIRST_ROUND, *agent(21.2 + later, (1, -15, 41), (0, 1, 40), closed=(41,)))
     own = {0: said(21.0 + later, LOSS), 1: said(19.8, ROOT)}
-    found = verdict(node(0, (0, 1), ended(22.0 + later), told, own), rules=RESTARTS)
+    found = verdict(node(0, (0, 1), ended(22.0 + later), output, own), rules=RESTARTS)
     assert found.failure is not None
     assert (found.first[0], found.failure.excerpt[-1], found.failure.at) == (0, LOSS, 21.0 + later)
 
@@ -483,8 +483,8 @@ def test_a_round_of_which_torchrun_says_nothing() -> None:
 
 def test_a_round_begins_long_after_what_torchrun_stopped() -> None:
     """Another node had failed: the ranks of this one were stopped and started anew, without a word of that."""
-    told = (Line(1.0, "Sending process 30 closing signal SIGTERM"), *agent(99.0, (0, 3, 40)))
-    words = agent_words(told)
+    said = (Line(1.0, "Sending process 30 closing signal SIGTERM"), *agent(99.0, (0, 3, 40)))
+    words = agent_words(said)
     assert (words.noticed_at, words.since, words.closed) == (99.0, 2.0, frozenset())
 
 
@@ -502,8 +502,8 @@ def test_a_signal_belongs_to_the_round_that_it_ends() -> None:
 @pytest.mark.parametrize(("code", "status"), [("3", 3), ("-9", 137)])
 def test_a_report_tells_exit_and_signal(code: str, status: int) -> None:
     """A signal counts as 128 + number."""
-    told = agent_words(agent(1.0, (1, int(code), 99)))
-    assert (told.root, told.ends[1].code, told.ends[1].pid) == (1, status, 99)
+    report = agent_words(agent(1.0, (1, int(code), 99)))
+    assert (report.root, report.ends[1].code, report.ends[1].pid) == (1, status, 99)
 
 
 @pytest.mark.parametrize(
@@ -545,23 +545,23 @@ def test_a_torchrun_that_the_job_s_limit_ends_did_not_fail(code: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "told", "words"),
+    ("engine", "known", "words"),
     [
         ("docker", False, "its torchrun got SIGTERM there, not from distui"),
         ("docker", None, "its torchrun got SIGTERM"),
         ("process", False, "its torchrun got SIGTERM"),
     ],
 )
-def test_who_signalled_a_torchrun_is_told_where_it_is_known(engine: str, told: bool | None, words: str) -> None:
+def test_who_signalled_a_torchrun_is_told_where_it_is_known(engine: str, known: bool | None, words: str) -> None:
     """An engine knows of all signals distui had it send; where nobody heard it, or there is none, it may be ours."""
-    found = verdict(signalled(0, 8.0, ended(9.0, 1, signalled=told), engine=engine), rules=TORCHRUN)
+    found = verdict(signalled(0, 8.0, ended(9.0, 1, signalled=known), engine=engine), rules=TORCHRUN)
     assert failure(found) == (None, words)
 
 
 def test_other_output_is_no_report() -> None:
     """Nobody is named."""
-    told = agent_words((Line(1.0, "rank : 3 (local_rank: 1)"), Line(1.0, "exitcode : 3 (pid: 3)")))
-    assert (told.ends, told.reported) == ({}, False)
+    report = agent_words((Line(1.0, "rank : 3 (local_rank: 1)"), Line(1.0, "exitcode : 3 (pid: 3)")))
+    assert (report.ends, report.reported) == ({}, False)
 
 
 # what ended it from outside

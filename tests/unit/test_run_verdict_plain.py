@@ -48,8 +48,8 @@ def test_what_stands_before_a_line_goes(text: str, meant: str) -> None:
 def test_what_a_logger_of_any_form_puts_before_a_traceback_goes(head: str) -> None:
     """Its numbers may change from line to line; what comes after the traceback stays as it is."""
     meant = ["Traceback (most recent call last):", '  File "t.py", line 1, in f', "    f()", "", "KeyError: 'x'"]
-    told = [(head.format(n=n) + text).rstrip() for n, text in enumerate(meant, start=8)]
-    assert bare(["step 1", *told, "ERROR: bye"]) == ["step 1", *meant, "ERROR: bye"]
+    output = [(head.format(n=n) + text).rstrip() for n, text in enumerate(meant, start=8)]
+    assert bare(["step 1", *output, "ERROR: bye"]) == ["step 1", *meant, "ERROR: bye"]
 
 
 def test_a_traceback_of_another_kind_keeps_its_head() -> None:

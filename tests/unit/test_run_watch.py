@@ -219,9 +219,9 @@ async def test_a_kill_known_before_our_stop_is_never_the_stop_s(make: Any) -> No
     assert watched.known.verdict().failure.rank == 0
 
 
-@pytest.mark.parametrize(("left_at", "told"), [(100.0, []), (90.0, ["stopped by bob@laptop"])])
+@pytest.mark.parametrize(("left_at", "messages"), [(100.0, []), (90.0, ["stopped by bob@laptop"])])
 async def test_word_of_a_stop_is_told_once_it_is_known_to_be_another_s(
-    make: Any, left_at: float, told: list[str]
+    make: Any, left_at: float, messages: list[str]
 ) -> None:
     """A rank that ended just before our own stop is heard of after it: the word on its host may be the one we left."""
     watched = make(plan_for("h1", "h2"))
@@ -233,8 +233,8 @@ async def test_word_of_a_stop_is_told_once_it_is_known_to_be_another_s(
     await watched.tell(
         ("h1", Exited(0, 137, "exited", finished_at=95.0)), ("h2", Exited(1, 143, "exited", finished_at=100.5))
     )
-    assert [e.text for e in watched.of(Notice) if "stopped by" in e.text] == told
-    assert watched.known.stopped_by == ("bob@laptop" if told else "")
+    assert [e.text for e in watched.of(Notice) if "stopped by" in e.text] == messages
+    assert watched.known.stopped_by == ("bob@laptop" if messages else "")
 
 
 @pytest.mark.parametrize(

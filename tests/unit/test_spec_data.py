@@ -44,7 +44,7 @@ def test_every_form() -> None:
 
 def test_every_problem_at_its_line() -> None:
     """All at once, each where it is written."""
-    told = problems(
+    messages = problems(
         "data:\n"
         "  -a: {path: /a, to: /a}\n"
         "  b: {to: /b}\n"
@@ -60,7 +60,7 @@ def test_every_problem_at_its_line() -> None:
         "  m: {path: /m, target: /m}\n"
         "  n: {path: /n, to: /n, shared: maybe}\n"
     )
-    assert told == [
+    assert messages == [
         "2:3 data.-a: '-a' can't name a mount: letters, digits, '_', '.' and '-', at most 63",
         "3:6 data.b: says not where it comes from: add one of path, nfs, url",
         "4:22 data.c.nfs: can't stand beside path; choose one",
@@ -132,16 +132,16 @@ def test_what_is_fetched() -> None:
 )
 def test_what_can_not_be_fetched(mount: str, problem: str) -> None:
     """One problem each."""
-    (told,) = problems("data:\n  d: {to: /d, " + mount.replace("%s", "0" * 64) + "}\n")
-    assert told.partition(" ")[2].startswith(f"data.d.{problem}")
+    (messages,) = problems("data:\n  d: {to: /d, " + mount.replace("%s", "0" * 64) + "}\n")
+    assert messages.partition(" ")[2].startswith(f"data.d.{problem}")
 
 
 def test_one_place_in_the_container_for_each() -> None:
     """Two mounts, or a mount and a volume, at one target."""
-    told = problems(
+    messages = problems(
         "volumes: ['/v:/data/']\ndata:\n  a: {path: /a, to: /data}\n  b: {path: /b, to: /b}\n  c: {path: /c, to: /b/}\n"
     )
-    assert told == [
+    assert messages == [
         "3:21 data.a.to: '/data' is taken by volume '/v:/data/'",
         "5:21 data.c.to: '/b' is taken by data.b",
     ]

@@ -15,7 +15,7 @@ from distui.spec.read_inventory import inventory_from_names, load_inventory, rea
 ROOT = Path(__file__).parents[2]
 
 
-def told(text: str) -> list[str]:
+def messages(text: str) -> list[str]:
     """Every problem of a file: `line:column key: message`."""
     with pytest.raises(SpecError) as caught:
         read_inventory(text, "h")
@@ -94,7 +94,7 @@ def test_engines(written: str, engine: str, command: tuple[str, ...]) -> None:
 )
 def test_no_other_command_is_an_engine(written: str) -> None:
     """`docker:` is no place for commands of one's own, and sudo must never ask."""
-    (problem,) = told(f"version: 1\nhosts:\n  a:\n    docker: {written}\n")
+    (problem,) = messages(f"version: 1\nhosts:\n  a:\n    docker: {written}\n")
     assert "docker" in problem
     assert problem.startswith("4:13: hosts.a.docker: ")
 
@@ -144,7 +144,7 @@ groups:
   b: "@c"
   all: gw
 """
-    assert told(text) == [
+    assert messages(text) == [
         "2:12: defaults.usr: unknown key, did you mean 'user'?",
         "5:5: hosts.node[01-02].prot: unknown key, did you mean 'port'?",
         "6:11: hosts.node[01-02].port: expected a port from 1 to 65535, without quotes",
@@ -192,7 +192,7 @@ groups:
 )
 def test_one_problem_is_told_in_one_sentence(text: str, problem: str) -> None:
     """What, where and what to do."""
-    (found,) = told(text)
+    (found,) = messages(text)
     assert found.startswith(problem)
 
 
@@ -210,7 +210,9 @@ def test_two_thousand_hosts_are_read_in_order() -> None:
     lines = [f"  node{i}: {{gpus: 8, labels: {{rack: r{i % 9}}}, data: {{ifname: bond0}}}}" for i in range(2000)]
     inventory = hosts("\n".join(lines))
     assert [h.name for h in inventory.hosts] == [f"node{i}" for i in range(2000)]
-    problems = told("\n".join(["version: 1", "hosts:", *lines, "groups:", *(f"  g{i}: nodx{i}" for i in range(900))]))
+    problems = messages(
+        "\n".join(["version: 1", "hosts:", *lines, "groups:", *(f"  g{i}: nodx{i}" for i in range(900))])
+    )
     assert len(problems) == 201
 
 

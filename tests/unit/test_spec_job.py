@@ -31,7 +31,7 @@ def job(body: str, **environ: str) -> Job:
     return read_job(HEAD + body, "j", environ=environ)
 
 
-def told(body: str, head: str = HEAD, **environ: str) -> list[str]:
+def messages(body: str, head: str = HEAD, **environ: str) -> list[str]:
     """Every problem of a job: `line:column key: message`, lines counted from the body."""
     with pytest.raises(SpecError) as caught:
         read_job(head + body, "j", environ=environ)
@@ -182,7 +182,7 @@ def test_images(image: str) -> None:
 )
 def test_what_can_not_be_an_image(image: str) -> None:
     """Docker would say `invalid reference format` on every host; here it is said once, before."""
-    (problem,) = told("", head=f"version: 1\nname: x\nimage: {image}\n")
+    (problem,) = messages("", head=f"version: 1\nname: x\nimage: {image}\n")
     assert problem.startswith("0:8 image: ")
 
 
@@ -288,7 +288,7 @@ def test_what_can_not_be_an_image(image: str) -> None:
 )
 def test_one_problem_is_told_in_one_sentence(body: str, problem: str) -> None:
     """What, where and what to do; and nothing more than that one."""
-    (found,) = told(body)
+    (found,) = messages(body)
     assert found.startswith(problem)
 
 
@@ -304,7 +304,7 @@ def test_one_problem_is_told_in_one_sentence(body: str, problem: str) -> None:
 def test_what_torchrun_can_not_do(body: str, problems: list[str]) -> None:
     """Contradictions between keys are found before any host is asked."""
     command = "" if "command" in body else "\ncommand: [a]"
-    found = told(f"launcher: torchrun\n{body}{command}")
+    found = messages(f"launcher: torchrun\n{body}{command}")
     assert [f.startswith(p) for f, p in zip(found, problems, strict=True)] == [True]
 
 
@@ -323,16 +323,16 @@ def test_what_torchrun_can_not_do(body: str, problems: list[str]) -> None:
 )
 def test_names_that_can_not_name_a_container_are_refused(name: str, hint: str) -> None:
     """Shell characters, paths, capitals: one sentence with a name that would do."""
-    (problem,) = told("", head=f"version: 1\nimage: i\nname: {name}\n")
+    (problem,) = messages("", head=f"version: 1\nimage: i\nname: {name}\n")
     assert hint in problem
 
 
 def test_a_job_needs_something_to_run() -> None:
     """Neither image nor command is no job."""
-    assert told("", head="version: 1\nname: x\n") == [
+    assert messages("", head="version: 1\nname: x\n") == [
         "-1:1 command: missing: there is neither a command nor an image to run"
     ]
-    assert told("a: 1", head="") == [
+    assert messages("a: 1", head="") == [
         "1:1 a: unknown key",
         "1:1 version: missing: expected `version: 1`, the format of this file",
         "1:1 name: missing: expected a name",
@@ -371,14 +371,14 @@ def test_variables_come_from_the_caller() -> None:
 )
 def test_variables_that_can_not_be_put_in_are_told(text: str, words: str) -> None:
     """A missing variable is a problem with a place, never an empty text."""
-    (problem,) = told(f"entrypoint: '{text}'")
+    (problem,) = messages(f"entrypoint: '{text}'")
     assert words in problem
 
 
 def test_values_of_variables_are_values_not_yaml() -> None:
     """A variable can't add keys or lists, and a newline in it is found."""
     assert job("entrypoint: ${X}", X="{a: 1}").entrypoint == "{a: 1}"
-    (problem,) = told("env: {A: '${X}'}", X="secret\nvalue")
+    (problem,) = messages("env: {A: '${X}'}", X="secret\nvalue")
     assert "a newline can't be passed" in problem
     assert "secret" not in problem
 

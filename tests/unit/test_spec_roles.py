@@ -17,7 +17,7 @@ def job(head: str, body: str) -> Job:
     return read_job(head + body, "j", environ={})
 
 
-def told(head: str, body: str) -> list[str]:
+def messages(head: str, body: str) -> list[str]:
     """Every problem: `line:column key: message`, lines counted from the body."""
     with pytest.raises(SpecError) as caught:
         job(head, body)
@@ -92,14 +92,14 @@ done_when: chief
 )
 def test_what_is_no_cluster_is_refused(body: str, problem: str) -> None:
     """In one sentence, at its place, before any host is asked."""
-    (found,) = told(TF, body)
+    (found,) = messages(TF, body)
     assert found.startswith(problem)
 
 
 @pytest.mark.parametrize("key", ["roles: {worker: {}}", "done_when: chief"])
 def test_roles_are_tensorflow_s_alone(key: str) -> None:
     """They would be passed over in silence."""
-    (found,) = told("version: 1\nname: x\nimage: img\n", key)
+    (found,) = messages("version: 1\nname: x\nimage: img\n", key)
     assert found.endswith("only means something with launcher: tf")
 
 
@@ -122,5 +122,5 @@ def test_a_job_may_set_rank_where_it_says_whose() -> None:
 )
 def test_what_a_launcher_of_its_own_can_not_do(body: str, problem: str) -> None:
     """Contradictions between keys are found before any host is asked."""
-    (found,) = told(COMMAND, body)
+    (found,) = messages(COMMAND, body)
     assert found.partition(" ")[2].startswith(problem)

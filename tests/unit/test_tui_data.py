@@ -42,8 +42,8 @@ def test_the_form_lists_data_beside_volumes() -> None:
     """Where it comes from, where ranks see it, and how; what could drive the terminal is written out."""
     lines = [line.plain for line in rest_lines(JOB, None, 100, LOOK, ASCII)]
     (at,) = (i for i, line in enumerate(lines) if line.startswith(" Mounts") or "Mounts" in line)
-    told = [" ".join(line.replace(ASCII.more, " ").split()) for line in lines[at + 2 :]]
-    assert told == [
+    output = [" ".join(line.replace(ASCII.more, " ").split()) for line in lines[at + 2 :]]
+    assert output == [
         "/v /w read-only",
         r"/mnt/set\x1b[2J /set read-only, shared",
         "s:/x /nas",
@@ -54,9 +54,9 @@ def test_the_form_lists_data_beside_volumes() -> None:
 def test_before_the_start() -> None:
     """What is proved and what is fetched."""
     lines = [line.plain for line in before_lines(planned(), None, None, Line(), 300, LOOK, ASCII)]
-    told = [" ".join(line.split()) for line in lines]
-    (at,) = (i for i, line in enumerate(told) if line.startswith("data "))
-    assert "set: /set (ro) is the hosts'" in told[at]
-    assert "proved before the start" in told[at]
-    assert told[at + 1].startswith("nas: /nas (rw) is NFS s:/x")
-    assert "fetched to ~/.cache/distui/data/" in told[at + 2]
+    output = [" ".join(line.split()) for line in lines]
+    (at,) = (i for i, line in enumerate(output) if line.startswith("data "))
+    assert "set: /set (ro) is the hosts'" in output[at]
+    assert "proved before the start" in output[at]
+    assert output[at + 1].startswith("nas: /nas (rw) is NFS s:/x")
+    assert "fetched to ~/.cache/distui/data/" in output[at + 2]

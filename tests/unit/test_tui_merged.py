@@ -122,8 +122,8 @@ def test_no_line_is_lost_or_doubled(tmp_path: Path, said: list[list[tuple[int, s
         path.unlink()
     buffers = {r: log(tmp_path, r, *sorted((at / 10, text) for at, text in lines)) for r, lines in enumerate(said)}
     groups = read(MergedLog(buffers))
-    told = sorted((rank, line) for g in groups for rank, line, _ in g.each())
-    assert told == [(r, line) for r, lines in enumerate(said) for line in range(len(lines))]
+    output = sorted((rank, line) for g in groups for rank, line, _ in g.each())
+    assert output == [(r, line) for r, lines in enumerate(said) for line in range(len(lines))]
     assert [g.at for g in groups] == sorted(g.at for g in groups)
     for group in groups:
         times = sorted(at for _, _, at in group.each())

@@ -43,10 +43,10 @@ def _flat(text: str) -> str:
 def build_case(folder: Path, tap: Path, *, since: float) -> dict[str, Any]:
     """What is known of a run that has ended: everything but title, source and truth. Times count from `since`."""
     plan = json.loads((folder / "plan.json").read_text())
-    told = [json.loads(line) for line in tap.read_text().splitlines()]
+    output = [json.loads(line) for line in tap.read_text().splitlines()]
     events = [json.loads(line) for line in (folder / "events.ndjson").read_text().splitlines()]
-    hosts = {host: _host(host, told, since) for host in sorted({task["host"] for task in plan["tasks"]})}
-    tasks = [_task(task, folder, told, hosts, since) for task in plan["tasks"]]
+    hosts = {host: _host(host, output, since) for host in sorted({task["host"] for task in plan["tasks"]})}
+    tasks = [_task(task, folder, output, hosts, since) for task in plan["tasks"]]
     for task in tasks:
         if task["end"] is not None and set(task["ranks"]) & set(_removed(events)):
             task["end"]["state"] = "removed"
@@ -68,8 +68,8 @@ def _rules(plan: dict[str, Any]) -> dict[str, Any]:
     return judges | {key: plan[key] for key in ("min_nodes", "max_duration") if plan.get(key)}
 
 
-def _host(host: str, told: list[dict[str, Any]], since: float) -> dict[str, Any]:
-    its = [t for t in told if t["host"] == host]
+def _host(host: str, events: list[dict[str, Any]], since: float) -> dict[str, Any]:
+    its = [t for t in events if t["host"] == host]
     clock = [t for t in its if t["kind"] == "clock" and t["offset_ms"] is not None]
     rounded = {key: round(clock[-1][key] or 0.0, 3) if clock else None for key in ("offset_ms", "rtt_ms")}
     boots = any(t["kind"] == "Back" and t["rebooted"] for t in its)
@@ -94,12 +94,12 @@ def _away(its: list[dict[str, Any]], since: float) -> float | None:
     return _seconds(lost[0], since) if lost else None
 
 
-def _task(task: dict[str, Any], folder: Path, told: list[dict[str, Any]], hosts: Any, since: float) -> dict[str, Any]:
+def _task(task: dict[str, Any], folder: Path, events: list[dict[str, Any]], hosts: Any, since: float) -> dict[str, Any]:
     ahead = (hosts[task["host"]]["offset_ms"] or 0.0) / 1000
     logs = {rank: folder / "logs" / f"rank-{rank:05d}.log" for rank in task["ranks"]}
     logs[None] = folder / "logs" / f"node-{task['index']:05d}.log"
     lines = [[_seconds(at + ahead, since), rank, text] for rank, log in logs.items() for at, text in _lines(log)]
-    end = _end(task["index"], told, since)
+    end = _end(task["index"], events, since)
     return {
         "index": task["index"],
         "host": task["host"],
@@ -111,8 +111,8 @@ def _task(task: dict[str, Any], folder: Path, told: list[dict[str, Any]], hosts:
     }
 
 
-def _end(task: int, told: list[dict[str, Any]], since: float) -> dict[str, Any] | None:
-    its = [t for t in told if t.get("task") == task]
+def _end(task: int, events: list[dict[str, Any]], since: float) -> dict[str, Any] | None:
+    its = [t for t in events if t.get("task") == task]
     exits = [t for t in its if t["kind"] == "Exited"]
     removed = any(t["kind"] == "Removed" for t in its)
     if not exits and not removed:
@@ -189,18 +189,18 @@ def settle(truth: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
     `followed|stopped` becomes `followed` when the rank raised or ended before the stop began. An exit that was left
     open is the container's, where that has one rank.
     """
-    ranks = {rank: dict(told) for rank, told in truth["ranks"].items()}
+    ranks = {rank: dict(value) for rank, value in truth["ranks"].items()}
     stop = min((stop["at"] for stop in case["stops"]), default=float("inf"))
     for task in case["tasks"]:
         ahead = (case["hosts"][task["host"]]["offset_ms"] or 0.0) / 1000
         for rank in task["ranks"]:
-            told = ranks[str(rank)]
-            if "|" in told["relation"]:
+            rank_truth = ranks[str(rank)]
+            if "|" in rank_truth["relation"]:
                 raised = [at for at, of, text in task["lines"] if of == rank and RAISED.search(text)]
                 ended = [task["end"]["finished_at"]] if task["end"] else []
-                told["relation"] = "followed" if min(raised + ended) - ahead < stop else "stopped"
-            if told["exit"] is told["signal"] is None and case["launcher"] != "torchrun" and task["end"]:
+                rank_truth["relation"] = "followed" if min(raised + ended) - ahead < stop else "stopped"
+            if rank_truth["exit"] is rank_truth["signal"] is None and case["launcher"] != "torchrun" and task["end"]:
                 code = task["end"]["code"]
                 if code is not None and code != LOST:
-                    told["signal" if code > 128 else "exit"] = code - 128 * (code > 128)
+                    rank_truth["signal" if code > 128 else "exit"] = code - 128 * (code > 128)
     return truth | {"ranks": ranks}

@@ -62,7 +62,7 @@ class Stage:
         """Wait until that many lines with `text` were read."""
         until(lambda: sum(text in line for line in self.lines) >= times or self.program.poll() is not None, 120)
 
-    def told(self, kind: str) -> None:
+    def wait_for(self, kind: str) -> None:
         """Wait until distui told an event of this type."""
         until(lambda: kind in self.kinds or self.program.poll() is not None, 120)
 

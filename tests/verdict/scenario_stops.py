@@ -57,7 +57,7 @@ def after(text: str, seconds: float) -> Any:
 
 def when_silent(stage: Any) -> None:
     """Ctrl-C once distui said that a rank is silent."""
-    stage.told("silence")
+    stage.wait_for("silence")
     stage.interrupt()
 
 
@@ -98,7 +98,7 @@ def kill_engine(host: str) -> Any:
     def act(stage: Any) -> None:
         stage.said("step 5", 2)
         stage.host(host).fault("docker-killall")
-        stage.told("host")
+        stage.wait_for("host")
         stage.host(host).fault("docker-up")
 
     return act

@@ -32,12 +32,12 @@ def tap(path: Path) -> None:
     follow, know = HostFollower.__init__, HostFacts.__init__
 
     def following(self: HostFollower, link: Any, engine: Any, emit: Any, **options: Any) -> None:
-        async def told(event: FollowEvent) -> None:
+        async def on_event(event: FollowEvent) -> None:
             if isinstance(event, TOLD):
                 write(type(event).__name__, host=link.host, **dataclasses.asdict(event))
             await emit(event)
 
-        follow(self, link, engine, told, **options)
+        follow(self, link, engine, on_event, **options)
 
     def knowing(self: HostFacts, *values: Any, **named: Any) -> None:
         know(self, *values, **named)

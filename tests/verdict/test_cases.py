@@ -26,11 +26,11 @@ def test_a_case_agrees_with_itself(path: Path) -> None:
     assert case["source"].startswith(("recorded:", "written after: "))
     assert truth["outcome"] in OUTCOMES
     assert sorted(map(int, truth["ranks"])) == sorted(ranks)
-    assert {told["relation"] for told in truth["ranks"].values()} <= RELATIONS
+    assert {rank["relation"] for rank in truth["ranks"].values()} <= RELATIONS
     assert {stop["reason"] for stop in case["stops"]} <= REASONS
     assert {task["end"]["state"] for task in tasks if task["end"]} <= STATES
     assert all(task["host"] in case["hosts"] for task in tasks)
-    blamed = [int(r) for r, told in truth["ranks"].items() if told["relation"] in ("first", "alike")]
+    blamed = [int(r) for r, rank in truth["ranks"].items() if rank["relation"] in ("first", "alike")]
     assert sorted(truth["first"]) == sorted(blamed)
     assert truth["alike"] == (len(truth["first"]) > 1)
     for pattern in (truth["cause"], *truth["never"], *truth.get("says", ())):

@@ -85,7 +85,7 @@ def users_lines(users: Sequence[GpuUser]) -> tuple[str, ...]:
     if not users:
         return ()
     effect = "Sharing takes memory and speed from both; nothing is stopped for it."
-    return (*(f"! {words}" for words in gpu_users.told(users)), effect, "")
+    return (*(f"! {words}" for words in gpu_users.user_lines(users)), effect, "")
 
 
 class Dialog(ModalScreen[str]):

@@ -162,8 +162,8 @@ def took(row: history.RunRow) -> str:
 
 def failure(row: history.RunRow) -> str:
     """The first failure in a few words: `r13 node02 exit 1: CUDA out of memory`."""
-    told = row.failure
-    if told is None:
+    failed = row.failure
+    if failed is None:
         return ""
-    rank = f"{told.name or f'r{told.rank}'} " if told.rank is not None else ""
-    return f"{rank}{told.host} {told.words}" + (f": {told.cause}" if told.cause else "")
+    rank = f"{failed.name or f'r{failed.rank}'} " if failed.rank is not None else ""
+    return f"{rank}{failed.host} {failed.words}" + (f": {failed.cause}" if failed.cause else "")

@@ -120,11 +120,11 @@ def _tell_left_out(out: Console, place: runs.Place) -> None:
     """Say how many lines of its record are no events."""
     if place.stored is None:
         return
-    told = Recorded(place.stored)
-    deque(told, maxlen=0)
-    if told.left_out:
+    recorded = Recorded(place.stored)
+    deque(recorded, maxlen=0)
+    if recorded.left_out:
         where = place.stored.path / "events.ndjson"
-        out.warn(f"distui: {counted(told.left_out, 'line')} of {where} can't be read and are left out", "yellow")
+        out.warn(f"distui: {counted(recorded.left_out, 'line')} of {where} can't be read and are left out", "yellow")
 
 
 def _mask(settings: Settings, place: runs.Place) -> Mask:
@@ -262,13 +262,13 @@ def _in_words(rank: RankRow) -> str:
 
 
 def _failure_lines(row: history.RunRow) -> list[str]:
-    told = row.failure
-    if told is None:
+    failure = row.failure
+    if failure is None:
         return []
-    lines = [f"{'first':<8} {told.where}{'' if told.is_of_all else ' failed first'}: {told.words}"]
-    more = (("alike", told.together), ("unsure", told.unsure), ("cause", told.cause), ("try", told.hint))
+    lines = [f"{'first':<8} {failure.where}{'' if failure.is_of_all else ' failed first'}: {failure.words}"]
+    more = (("alike", failure.together), ("unsure", failure.unsure), ("cause", failure.cause), ("try", failure.hint))
     lines += [f"{key:<8} {words}" for key, words in more if words]
-    return lines + [f"{'':<8} | {line}" for line in told.excerpt]
+    return lines + [f"{'':<8} | {line}" for line in failure.excerpt]
 
 
 def _plan_json(place: runs.Place, wanted: bool) -> dict[str, Any]:

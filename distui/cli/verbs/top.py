@@ -140,16 +140,16 @@ async def _sample(connector: Connector, hosts: Sequence[Host], board: Board, loo
     from distui.monitor.figures import figures
 
     async with contextlib.aclosing(figures(connector, [host.name for host in hosts])) as stream:
-        async for told in stream:
-            _take(board, told)
+        async for figure in stream:
+            _take(board, figure)
             look()
 
 
-def _take(board: Board, told: Figure) -> None:
-    if told.sample is not None:
-        board.sampled(told.sample)
-    elif told.state != "sample":
-        board.connection(told.host, told.state, told.reason, time.time())
+def _take(board: Board, figure: Figure) -> None:
+    if figure.sample is not None:
+        board.sampled(figure.sample)
+    elif figure.state != "sample":
+        board.connection(figure.host, figure.state, figure.reason, time.time())
 
 
 class _Shower:

@@ -84,8 +84,8 @@ class Repository:
     def _refs(self) -> dict[str, str]:
         """Every ref the repository offers, and tags peeled as `refs/tags/x^{}`."""
         self._begin()  # git also asks the config of the repository it is called in: that is ours
-        told = self._local("ls-remote", "--", self._url)
-        pairs = (line.split("\t", 1) for line in told.decode("utf-8", "replace").splitlines() if "\t" in line)
+        output = self._local("ls-remote", "--", self._url)
+        pairs = (line.split("\t", 1) for line in output.decode("utf-8", "replace").splitlines() if "\t" in line)
         return {name: commit for commit, name in pairs}
 
     def _fetch_tip(self, full: str, commit: str) -> str:
@@ -151,10 +151,10 @@ class Repository:
     def _listed(self, commit: str, subdir: str) -> Iterator[tuple[str, str, str]]:
         """Mode, object and path of every file."""
         try:
-            told = self._local("ls-tree", "-r", "-z", f"{commit}:{subdir}")
+            output = self._local("ls-tree", "-r", "-z", f"{commit}:{subdir}")
         except CheckFailed as exc:
             raise UsageError(f"code: commit {commit[:12]} of {self._url} has no folder {subdir!r}") from exc
-        for line in told.split(b"\0"):
+        for line in output.split(b"\0"):
             if line:
                 head, _, path = line.partition(b"\t")
                 mode, _, blob = head.split()[:3]

@@ -165,8 +165,8 @@ async def clean(link: HostLink, home: str, *, keep: int = 0) -> Mapping[str, int
     """
     call = await _Call.open(link, None)
     try:
-        told = await call.ask({"do": "clean", "root": store(home), "keep": keep})
-        return {name: int(told[name]) for name in ("trees", "bytes", "used")}
+        reply = await call.ask({"do": "clean", "root": store(home), "keep": keep})
+        return {name: int(reply[name]) for name in ("trees", "bytes", "used")}
     finally:
         await call.close()
 

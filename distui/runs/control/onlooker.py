@@ -30,8 +30,8 @@ class Onlooker:
 
     async def look(self) -> EndRecord | None:
         """The verdict, once somebody has written it; until then a mark says that it is waited for."""
-        told = (read_record(seen.verdict, self._token) for seen in await self._visit("mark"))
-        found = next((record for record in told if record is not None), None)
+        records = (read_record(seen.verdict, self._token) for seen in await self._visit("mark"))
+        found = next((record for record in records if record is not None), None)
         if found is not None:
             await self._visit("leave")
         return found

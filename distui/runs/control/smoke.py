@@ -102,20 +102,20 @@ async def _one(
         return PairResult(pair, error=str(first), untried=True)
     stored = RunStore(folder).create(made.run_id)
     facts = {name: f for name, f in results.items() if isinstance(f, HostFacts)}
-    told = _Told()
+    heard = _Heard()
     limits = Limits(run=SECONDS, lost=30)
     async with RunController(made, connector=connector, stored=stored, facts=facts, limits=limits) as run:
         try:
-            await _drain(run, told)
+            await _drain(run, heard)
         except asyncio.CancelledError:
             run.request_stop("user", grace=0)
-            await asyncio.shield(_drain(run, told))
+            await asyncio.shield(_drain(run, heard))
             raise
-    return _result(pair, made, told)
+    return _result(pair, made, heard)
 
 
 @dataclass(slots=True)
-class _Told:
+class _Heard:
     """What a run told: the lines of its ranks, the errors on the way, its end."""
 
     lines: list[str] = field(default_factory=list)
@@ -123,30 +123,30 @@ class _Told:
     ended: RunEnded | None = None
 
 
-async def _drain(run: RunController, told: _Told) -> None:
+async def _drain(run: RunController, heard: _Heard) -> None:
     """To the end of the run."""
     async for batch in run.batches():
         for event in batch:
             match event:
                 case LogLines(lines=lines):
-                    told.lines += [line.text for line in lines]
+                    heard.lines += [line.text for line in lines]
                 case Notice(level="error", text=text):
-                    told.errors.append(text)
+                    heard.errors.append(text)
                 case RunEnded():
-                    told.ended = event
+                    heard.ended = event
                 case _:
                     pass
 
 
-def _result(pair: tuple[str, str], made: RunPlan, told: _Told) -> PairResult:
+def _result(pair: tuple[str, str], made: RunPlan, heard: _Heard) -> PairResult:
     """The time, or the nearest reason: what the program said, why the start was refused, how the first rank failed."""
-    seconds, backend, error = read_answer(told.lines)
+    seconds, backend, error = read_answer(heard.lines)
     path = f"{made.networks[0].ifname} {made.networks[0].fabric}"
-    ended = told.ended
+    ended = heard.ended
     if seconds is not None and ended is not None and ended.outcome == "succeeded":
         return PairResult(pair, seconds, backend, path)
     failure = ended.failure if ended is not None else None
-    refused = told.errors[0] if told.errors else ""
+    refused = heard.errors[0] if heard.errors else ""
     first = ": ".join(filter(None, (failure.words, failure.cause))) if failure is not None else ""
     end = f"the test run ended as {ended.outcome}" if ended is not None else "the test run's end is unknown"
     left = f"; still there: {', '.join(ended.leftovers)}" if ended is not None and ended.leftovers else ""

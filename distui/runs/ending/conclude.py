@@ -142,8 +142,8 @@ def _read_on_host(attempt: Attempt, text: str) -> EndRecord | None:
 
 async def _on_hosts(attempt: Attempt) -> EndRecord | None:
     """The verdict that somebody has written on a host."""
-    told = (_read_on_host(attempt, seen.verdict) for seen in await _visits(attempt, "look"))
-    return next((record for record in told if record is not None), None)
+    records = (_read_on_host(attempt, seen.verdict) for seen in await _visits(attempt, "look"))
+    return next((record for record in records if record is not None), None)
 
 
 def _may_have(attempt: Attempt, host: HostRun) -> bool:

@@ -135,5 +135,5 @@ def refused(attempt: Attempt, refusal: LaunchRefused) -> RunEnded:
 
 def _unfound(attempt: Attempt) -> int:
     """Tasks of an adopted run that no host which answered knows of, by the number its labels give."""
-    told = whole(attempt.plan.tasks[0].labels.get("distui.tasks", ""))
-    return max(0, (told or 0) - len(attempt.plan.tasks))
+    tasks = whole(attempt.plan.tasks[0].labels.get("distui.tasks", ""))
+    return max(0, (tasks or 0) - len(attempt.plan.tasks))

@@ -237,8 +237,8 @@ class ChannelFeed:
         run_dir, _, index = folder.rpartition("/task-")
         dead = 0
         while dead <= 2:
-            told = await self._session.run(process.inspect(run_dir, (int(index),)))
-            state = next(iter(process.parse_states(told.stdout)), None)
+            answer = await self._session.run(process.inspect(run_dir, (int(index),)))
+            state = next(iter(process.parse_states(answer.stdout)), None)
             if state is not None and state.state in ("missing", "exited"):
                 stream.take_end({"gone": True} if state.state == "missing" else {"exit": _exit_text(state)})
                 return

@@ -118,13 +118,13 @@ class ContainerReader:
 
     async def _inspect(self, feed: Feed) -> ContainerState | None:
         """None when there is no such container."""
-        status, told = await get_json(feed, f"/containers/{self.ref}/json")
+        status, answer = await get_json(feed, f"/containers/{self.ref}/json")
         if status == 404:
             return None
         try:
-            return container_state(told)
+            return container_state(answer)
         except ValueError as error:
-            words = told.get("message") if isinstance(told, dict) else error
+            words = answer.get("message") if isinstance(answer, dict) else error
             raise EngineDown(f"inspect gave status {status}: {words}") from None
 
     async def _still_ended(self, feed: Feed) -> bool:

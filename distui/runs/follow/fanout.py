@@ -26,8 +26,8 @@ MOST_BYTES = 32 << 20
 class _Reader:
     """What waits for one reader."""
 
-    def __init__(self, told: Sequence[Event]) -> None:
-        self.waiting: list[Event] = list(told)
+    def __init__(self, events: Sequence[Event]) -> None:
+        self.waiting: list[Event] = list(events)
         self.lines = self.bytes = 0
         self.woken = asyncio.Event()
         if self.waiting:

@@ -108,9 +108,9 @@ class Stream:
             self._room.clear()
         self._news.set()
 
-    def take_end(self, told: Mapping[str, Any]) -> None:
+    def take_end(self, end: Mapping[str, Any]) -> None:
         """The end came."""
-        self.ended = told
+        self.ended = end
         self._news.set()
 
     def break_off(self, error: Exception) -> None:

@@ -90,14 +90,14 @@ class FileReader(ABC):
                 await self._tail.finish()
             if not await self._pump(self._tail):
                 return False
-            told = self._tail.ended or {}
+            log_end = self._tail.ended or {}
         finally:
             await self._tail.close()
-        if "error" not in told:
-            self._file_gone = "missing" in told
+        if "error" not in log_end:
+            self._file_gone = "missing" in log_end
             return True
-        await self._broken_file(str(told["error"]))
-        return complete and told["error"] not in ("truncated", "replaced")
+        await self._broken_file(str(log_end["error"]))
+        return complete and log_end["error"] not in ("truncated", "replaced")
 
     async def _lost_file(self, end: asyncio.Future[FollowEvent]) -> None:
         """Say that the file is gone, unless all of the task is, which takes the host a moment to notice."""
@@ -165,13 +165,13 @@ class ProcessReader(FileReader):
     async def _ended(self, feed: Feed) -> FollowEvent:
         waiting = await feed.wait(self.ref)
         await waiting.read()
-        told = waiting.ended or {}
-        if "gone" in told:
+        end = waiting.ended or {}
+        if "gone" in end:
             return Removed(self.task)
-        if "exit" not in told:
+        if "exit" not in end:
             words = "its supervisor vanished without an exit code: killed from outside, or the host rebooted"
             return Exited(self.task, None, "lost", error=words)
-        return process_exit(self.task, str(told["exit"]))
+        return process_exit(self.task, str(end["exit"]))
 
 
 def process_exit(task: int, text: str) -> Exited:
@@ -228,8 +228,8 @@ class PodmanReader(FileReader):
         self._parser = CriParser()
 
     def _records(self, data: bytes) -> tuple[Batch, int]:
-        told = self._parser.feed(data)
-        return told.batch, told.size
+        records = self._parser.feed(data)
+        return records.batch, records.size
 
     async def _ended(self, feed: Feed) -> FollowEvent:
         pause = Pause(feed.lost)

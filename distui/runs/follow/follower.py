@@ -310,21 +310,21 @@ class HostFollower:
         if not line.strip():
             return
         try:
-            told = as_object(loads(line))
+            event = as_object(loads(line))
         except ValueError:
             return  # what is missed here, the readers' inspect finds
-        actor = as_object(told.get("Actor"))
+        actor = as_object(event.get("Actor"))
         for reader in self._readers:
             if not isinstance(reader, ContainerReader) or reader.ref != actor.get("ID"):
                 continue
-            if told.get("Action") == "kill":
+            if event.get("Action") == "kill":
                 reader.signalled = True
                 continue
-            if told.get("Action") == "oom":
+            if event.get("Action") == "oom":
                 await self._emit(Note("the kernel killed a process of it for lack of memory", reader.task))
                 continue
             code = whole(str(as_object(actor.get("Attributes")).get("exitCode")), 10)
-            nanos = whole(str(told.get("timeNano")), 20)
+            nanos = whole(str(event.get("timeNano")), 20)
             at = nanos / 1e9 if nanos is not None else None
             self._spawn(reader.exit_seen(feed, code, at))
 
@@ -356,8 +356,8 @@ class HostFollower:
 
     # Figures and clocks.
 
-    def _keep_sample(self, told: Mapping[str, Any]) -> None:
-        self._sample = told
+    def _keep_sample(self, sample: Mapping[str, Any]) -> None:
+        self._sample = sample
         self._sampled.set()
 
     async def _samples(self, feed: Feed) -> None:
@@ -373,10 +373,10 @@ class HostFollower:
                 with contextlib.suppress(ValueError):  # figures that can't be read are none
                     await self._emit(Sampled(self._sampler.take(self._sample)))
 
-    def _hello(self, told: Mapping[str, Any]) -> None:
+    def _hello(self, hello: Mapping[str, Any]) -> None:
         """A helper's first words, and its answers to pings."""
-        self._booted(str(told.get("boot_id", "")))
-        self._check_clock(told)
+        self._booted(str(hello.get("boot_id", "")))
+        self._check_clock(hello)
 
     def _booted(self, boot_id: str) -> None:
         """The host's boot, "" where it can't be read. Another one is told once, when contact is said to be there."""
@@ -384,8 +384,8 @@ class HostFollower:
             self._rebooted, self._boot = True, None
         self._boot_id = boot_id or self._boot_id
 
-    def _check_clock(self, told: Mapping[str, Any]) -> None:
-        boot = float(told["wall"]) - float(told["boot"])
+    def _check_clock(self, hello: Mapping[str, Any]) -> None:
+        boot = float(hello["wall"]) - float(hello["boot"])
         back = self._boot is not None and boot < self._boot - _CLOCK_STEP
         self._boot = boot
         if back:

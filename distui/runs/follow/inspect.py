@@ -67,16 +67,16 @@ class ContainerState:
         )
 
 
-def container_state(told: Mapping[str, Any]) -> ContainerState:
+def container_state(state: Mapping[str, Any]) -> ContainerState:
     """Read one object of `inspect`. Raises ValueError when it is none."""
     try:
-        return _state(told)
+        return _state(state)
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"not an answer of inspect: {error!r}") from error
 
 
-def _state(told: Mapping[str, Any]) -> ContainerState:
-    state, config, host = told["State"], told.get("Config") or {}, told.get("HostConfig") or {}
+def _state(inspected: Mapping[str, Any]) -> ContainerState:
+    state, config, host = inspected["State"], inspected.get("Config") or {}, inspected.get("HostConfig") or {}
     log = host.get("LogConfig") or {}
     return ContainerState(
         status=str(state["Status"]),
@@ -88,7 +88,7 @@ def _state(told: Mapping[str, Any]) -> ContainerState:
         finished_at=moment(state.get("FinishedAt")),
         tty=bool(config.get("Tty")),
         log_driver=str(log.get("Type") or ""),
-        log_path=str(log.get("Path") or told.get("LogPath") or ""),
+        log_path=str(log.get("Path") or inspected.get("LogPath") or ""),
         log_options={str(k): str(v) for k, v in (log.get("Config") or {}).items()},
     )
 

@@ -241,10 +241,10 @@ async def inspected(
     run_argv: Runner, host: str, engine_command: tuple[str, ...], ids: Sequence[str]
 ) -> list[dict[str, Any]]:
     """What the engine knows of these containers; those that vanished meanwhile are left out."""
-    told = await asked(run_argv, docker.inspect(engine_command, ids))
-    if not told.ok and classify(told.error_text, told.status).code != "no_such_container":
-        raise refused(host, told)
-    return _json_list(host, told)
+    answer = await asked(run_argv, docker.inspect(engine_command, ids))
+    if not answer.ok and classify(answer.error_text, answer.status).code != "no_such_container":
+        raise refused(host, answer)
+    return _json_list(host, answer)
 
 
 def refused(host: str, done: Completed) -> HostCommandError:
@@ -256,13 +256,13 @@ def refused(host: str, done: Completed) -> HostCommandError:
     return HostCommandError(host, trouble.message, hint=trouble.hint, code=trouble.code)
 
 
-def _json_list(host: str, told: Completed) -> list[dict[str, Any]]:
+def _json_list(host: str, answer: Completed) -> list[dict[str, Any]]:
     """What `inspect` found; it prints that also when a container vanished meanwhile (exit 1).
 
     An answer that can't be read is an error: "no containers" would be believed, and the run with them.
     """
     try:
-        value = loads(told.text or "[]")
+        value = loads(answer.text or "[]")
     except ValueError as exc:
         raise HostCommandError(host, f"{host}: the engine's answer can't be read", code="rubbish") from exc
     return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
@@ -310,7 +310,7 @@ async def _processes(run_argv: Runner, host: str, run: str | None) -> tuple[Foun
     done = await run_argv(process.list_tasks(home, run_id=run))
     if not done.ok:
         raise HostCommandError(host, f"can't list processes: {done.error_text or done.status}")
-    found = (_process(host, home, told) for told in process.parse_states(done.stdout))
+    found = (_process(host, home, state) for state in process.parse_states(done.stdout))
     return tuple(task for task in found if task is not None)
 
 
@@ -327,18 +327,18 @@ def run_folder(home: str, labels: TaskLabels) -> str:
     return planned_folder(home, labels.host, labels.run)
 
 
-def _process(host: str, home: str, told: process.ProcessState) -> FoundTask | None:
-    labels = task_from_labels(told.labels)
+def _process(host: str, home: str, state: process.ProcessState) -> FoundTask | None:
+    labels = task_from_labels(state.labels)
     if labels is None:
         return None
     return FoundTask(
         host=host,
         id=process.task_folder(run_folder(home, labels), labels.task),
         labels=labels,
-        raw_labels=told.labels,
-        running=told.state in ("created", "running"),
-        status=told.state,
-        exit=told.exit,
-        started=None if told.started_ns is None else told.started_ns / 1e9,
-        finished=None if told.finished_ns is None else told.finished_ns / 1e9,
+        raw_labels=state.labels,
+        running=state.state in ("created", "running"),
+        status=state.state,
+        exit=state.exit,
+        started=None if state.started_ns is None else state.started_ns / 1e9,
+        finished=None if state.finished_ns is None else state.finished_ns / 1e9,
     )

@@ -23,9 +23,11 @@ def found_text(found: FoundRun) -> str:
     ]
     rows = [("TASK", "HOST", "ROLE", "RANKS", "GPUS", "STATE", "ID")]
     for task in found.tasks:
-        told = task.labels
-        gpus, state = format_ranks(told.gpus) or "-", task.status + (f" {task.exit}" if task.exit else "")
-        rows.append((str(told.task), task.host, told.role, format_ranks(told.ranks) or "-", gpus, state, task.id[-12:]))
+        labels = task.labels
+        gpus, state = format_ranks(labels.gpus) or "-", task.status + (f" {task.exit}" if task.exit else "")
+        rows.append(
+            (str(labels.task), task.host, labels.role, format_ranks(labels.ranks) or "-", gpus, state, task.id[-12:])
+        )
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines += ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
     fails = "the others are stopped" if first.on_fail == "stop" else "the others go on"

@@ -144,11 +144,11 @@ def ended(launches: Iterable[Launch], *, token: str = "", owner: str = "") -> La
         launch, attempt = one.attempt
         newest[launch] = max(attempt, newest.get(launch, 0))
     meant = token.rpartition("-")[0]
-    told = [
+    candidates = [
         one
         for one in launches
         if one.record is not None and one.attempt[1] == newest[one.attempt[0]] and meant in ("", one.attempt[0])
     ]
-    best = max(told, key=lambda one: (one.owner == owner, one.since), default=None)
+    best = max(candidates, key=lambda one: (one.owner == owner, one.since), default=None)
     starts = best is not None and not meant and any(not one.dead and one.owner == best.owner for one in launches)
     return None if starts else best

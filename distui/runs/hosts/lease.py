@@ -146,21 +146,21 @@ async def lease(
     done = await run_argv(
         ("sh", "-c", _LEASE, "distui-lease", place, claim.text, str(STALE_MINUTES), "force" if force else "", *by_name)
     )
-    state, _, told = done.text.partition("\n")
-    name, _, words = told.partition("\n")
+    state, _, details = done.text.partition("\n")
+    name, _, words = details.partition("\n")
     if not done.ok or state not in ("leased", "held"):
         return Lease("failed", safe((words or done.error_text).strip()[:300]) or f"exit {done.status}")
     if state == "leased":
-        passed = [(by_name[n], who) for n, *who in (line.split("\t") for line in told.splitlines()) if n in by_name]
+        passed = [(by_name[n], who) for n, *who in (line.split("\t") for line in details.splitlines()) if n in by_name]
         why = "; ".join(_left_words(f"{place}/distui-{thing.name}", who) for thing, who in passed)
         return Lease("failed" if passed else "leased", why, frozenset(thing for thing, _ in passed))
     held = frozenset(by_name[n] for n in (name,) if n in by_name)
     return Lease("held", f"{words_of(held)} is being taken by a launch {who_claims(words)}", held)
 
 
-def _left_words(directory: str, told: Sequence[str]) -> str:
+def _left_words(directory: str, fields: Sequence[str]) -> str:
     """What a launch of another login holds or, killed, has left, and who can remove it."""
-    state, *who = told
+    state, *who = fields
     claim = who_claims("\n".join(who))
     verb = "was left by" if state == "left" else "is held by"
     return f"{directory} {verb} a launch {claim}: have it removed by its owner or root"
@@ -174,7 +174,7 @@ async def free(run_argv: Runner, token: str, *, place: str = PLACE) -> None:
 def things_on(plan: RunPlan, host: str) -> frozenset[Thing]:
     """What a run has of one host."""
     labels = (task_from_labels(task.labels) for task in plan.tasks_on(host))
-    return frozenset[Thing]().union(*(things_of(told) for told in labels if told is not None))
+    return frozenset[Thing]().union(*(things_of(task_labels) for task_labels in labels if task_labels is not None))
 
 
 def sharers(tasks: Sequence[FoundTask], plan: RunPlan, wanted: Iterable[Thing]) -> tuple[Share, ...]:

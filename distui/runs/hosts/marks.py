@@ -154,9 +154,9 @@ async def leave(
     known = task_from_labels(labels)
     if known is None or not _TOKEN.fullmatch(token):
         return
-    told = json.dumps({PREFIX + key: labels[PREFIX + key] for key in TOLD if PREFIX + key in labels})
+    record = json.dumps({PREFIX + key: labels[PREFIX + key] for key in TOLD if PREFIX + key in labels})
     file = f"{place}/distui-task-{token}.{known.task}"
-    await run_argv(("sh", "-c", _LEAVE, "distui-mark", file, told, ref, *pid_argv))
+    await run_argv(("sh", "-c", _LEAVE, "distui-mark", file, record, ref, *pid_argv))
 
 
 async def read(
@@ -216,8 +216,8 @@ def parse(text: str, host: str) -> tuple[FoundTask, ...]:
     found: list[FoundTask] = []
     ports: Counter[str] = Counter()
     for line in text.splitlines():
-        login, _, told = line.partition(" ")
-        task = _task(told, host)
+        login, _, record = line.partition(" ")
+        task = _task(record, host)
         if task is None or max(len(task.labels.gpus), len(task.labels.ports)) > MOST_THINGS:
             continue
         ports[login] += len(task.labels.ports)

@@ -70,11 +70,11 @@ async def _containers(session: Session, host: Host, tasks: Sequence[FoundTask]) 
     if host.engine == "process" or not tasks:
         return []
     done = await session.run(sizes(host.engine_command, [t.id for t in tasks]))
-    told = dict(line.split(maxsplit=1) for line in done.text.splitlines() if len(line.split()) == 2)
+    states = dict(line.split(maxsplit=1) for line in done.text.splitlines() if len(line.split()) == 2)
     found = []
     for task in tasks:
         words = f"{task.labels.engine} container {task.id[:12]}, task {task.labels.task}, {task.status}"
-        found.append(Remain(host.name, words, whole(told.get(task.id, ""))))
+        found.append(Remain(host.name, words, whole(states.get(task.id, ""))))
     return found
 
 

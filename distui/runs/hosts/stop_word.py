@@ -80,9 +80,9 @@ class StopWord:
         return self.made(end) and not (end.started_at is not None and self.at < end.started_at)
 
 
-def read_word(told: str, offset_ms: float | None) -> StopWord | None:
+def read_word(text: str, offset_ms: float | None) -> StopWord | None:
     """What a host answers to ASK, its time on our clock; None when nobody left word."""
-    lines = [line for line in told.splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
         return None
     words = (lines[1] if len(lines) > 1 else "").split()

@@ -41,7 +41,7 @@ class BuildFailed(HostCommandError):
         self.lines = tuple(lines)
 
 
-class Told:
+class BuildProgress:
     """What a build has said so far: kept in a file, its step and last lines known."""
 
     def __init__(self, log: IO[bytes], on_step: Callable[[str], Awaitable[None]]) -> None:
@@ -85,7 +85,7 @@ def _words(found: re.Match[str]) -> str:
     return f"step {found[1] or found[3]}: {(found[2] or found[4] or '').strip()[:120]}"
 
 
-async def build_image(session: Session, argv: Sequence[str], context: IO[bytes], told: Told) -> None:
+async def build_image(session: Session, argv: Sequence[str], context: IO[bytes], progress: BuildProgress) -> None:
     """Build by `argv` from `context`, which several hosts may read at once.
 
     Raises BuildFailed, SessionLost when the connection breaks, OSError when the output can't be kept here. When it
@@ -99,10 +99,10 @@ async def build_image(session: Session, argv: Sequence[str], context: IO[bytes],
         while rest is None and (data := await channel.read()):
             rest = first.feed(data)
         pid = first.before.decode("ascii", "replace").strip()
-        await told.take(rest or b"")
+        await progress.take(rest or b"")
         while data := await channel.read():
-            await told.take(data)
-        await told.end()
+            await progress.take(data)
+        await progress.end()
         status = await channel.wait()
         await sending
     finally:
@@ -113,8 +113,8 @@ async def build_image(session: Session, argv: Sequence[str], context: IO[bytes],
                 await session.run(("kill", "-TERM", pid), timeout=10.0)
         await channel.close()
     if status != 0:
-        step = f"at {told.failed_step}" if told.failed_step else "before the first step"
-        raise BuildFailed(session.host, step, told.lines)
+        step = f"at {progress.failed_step}" if progress.failed_step else "before the first step"
+        raise BuildFailed(session.host, step, progress.lines)
 
 
 async def _send(channel: ByteChannel, context: IO[bytes]) -> None:

@@ -348,8 +348,8 @@ async def _images_of(engine: Engine) -> tuple[ImageFacts, ...]:
     ids = list(dict.fromkeys(done.text.split())) if done.ok else []
     if not ids:
         return ()
-    told = await engine.session.run((*engine.command, "image", "inspect", *ids), limit=64 << 20)
+    answer = await engine.session.run((*engine.command, "image", "inspect", *ids), limit=64 << 20)
     try:
-        return read_images(told.text)
+        return read_images(answer.text)
     except ValueError:
         return ()

@@ -34,9 +34,13 @@ async def give_code(attempt: Attempt, source: CodeSource) -> None:
         raise_errors(sent, ExitCode.LAUNCH_FAILED)
     finally:
         await asyncio.gather(*(sender.close() for sender in senders.values()))
-    told = {host: _files(s.files, s.bytes) for host, s in sent.items() if isinstance(s, Sent) and s.files}
-    same = len(set(told.values())) == 1 and len(told) == len(hosts)
-    words = f"{next(iter(told.values()))} sent to each" if same else ", ".join(f"{h}: {w}" for h, w in told.items())
+    sent_files = {host: _files(s.files, s.bytes) for host, s in sent.items() if isinstance(s, Sent) and s.files}
+    same = len(set(sent_files.values())) == 1 and len(sent_files) == len(hosts)
+    words = (
+        f"{next(iter(sent_files.values()))} sent to each"
+        if same
+        else ", ".join(f"{h}: {w}" for h, w in sent_files.items())
+    )
     await phase(attempt, "code", words or "all hosts have it already")
 
 

@@ -34,8 +34,10 @@ async def check_mounts(attempt: Attempt) -> None:
     for doubt in report.doubts:
         await attempt.notice("warning", safe(f"data.{doubt.mount}: {doubt.message}"), doubt.host)
     if report.problems:
-        told = (f"{p.host}: data.{p.mount}: {p.message}" + (f" ({p.hint})" if p.hint else "") for p in report.problems)
-        raise LaunchRefused([safe(words) for words in told], ExitCode.CHECK_FAILED)
+        messages = (
+            f"{p.host}: data.{p.mount}: {p.message}" + (f" ({p.hint})" if p.hint else "") for p in report.problems
+        )
+        raise LaunchRefused([safe(words) for words in messages], ExitCode.CHECK_FAILED)
 
 
 async def fetch_data(attempt: Attempt) -> None:
@@ -71,5 +73,7 @@ async def _tell(attempt: Attempt, fetches: Sequence[HostFetch]) -> None:
         await asyncio.sleep(SECONDS)
         with contextlib.suppress(HostError):
             sizes = await asyncio.gather(*(fetch.size() for fetch in fetches))
-            told = ", ".join(f"{fetch.host} {size_words(bytes_)}" for fetch, bytes_ in zip(fetches, sizes, strict=True))
-            await phase(attempt, "data", f"fetched so far: {told}")
+            sizes_text = ", ".join(
+                f"{fetch.host} {size_words(bytes_)}" for fetch, bytes_ in zip(fetches, sizes, strict=True)
+            )
+            await phase(attempt, "data", f"fetched so far: {sizes_text}")

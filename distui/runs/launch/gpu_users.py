@@ -43,7 +43,7 @@ class GpuUser:
     """Which GPUs, and which run of whom has them."""
 
 
-def told(users: Sequence[GpuUser]) -> tuple[str, ...]:
+def user_lines(users: Sequence[GpuUser]) -> tuple[str, ...]:
     """In words, equal ones of several hosts once: `node[01-02]: GPU 0 is used by run r1 of ann@desk (job j)`."""
     hosts: dict[str, list[str]] = {}
     for user in users:
@@ -65,12 +65,12 @@ async def _ask(connector: Connector, plan: RunPlan, host: str) -> tuple[GpuUser,
         try:
             tasks = await marks.tasks_on(session.run, host, first)
             runs = sharers(tasks, plan, [Thing("gpu", gpu) for gpu in gpus])
-            told = (*(share.words for share in runs), *await launches(session.run, gpus))
+            messages = (*(share.words for share in runs), *await launches(session.run, gpus))
         finally:
             await session.close()
     except HostError:
         return ()
-    return tuple(GpuUser(host, words) for words in told)
+    return tuple(GpuUser(host, words) for words in messages)
 
 
 async def launches(run_argv: Runner, gpus: Sequence[int], *, place: str = PLACE) -> tuple[str, ...]:

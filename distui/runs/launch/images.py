@@ -13,7 +13,7 @@ from distui.files import open_private
 from distui.plan.model import BuildPlan
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.steps import LaunchRefused, each, phase, raise_errors, sentence
-from distui.runs.images.build import BuildFailed, Told
+from distui.runs.images.build import BuildFailed, BuildProgress
 from distui.runs.images.context import BuildSource
 from distui.runs.images.push import Engine, push_image
 from distui.runs.lines.text import safe
@@ -120,7 +120,7 @@ async def _build_one(attempt: Attempt, host: HostRun, context: IO[bytes]) -> Non
     path = attempt.run.stored.build_log(host.host)
     try:
         with open_private(path, "wb") as log:
-            await host.image.build(context, Told(log, on_step))
+            await host.image.build(context, BuildProgress(log, on_step))
     except OSError as exc:
         raise CheckFailed(f"{host.host}: can't keep what the build says in {path}: {exc.strerror}") from exc
     except BuildFailed as exc:

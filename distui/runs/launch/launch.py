@@ -61,11 +61,11 @@ async def launch(attempt: Attempt, options: LaunchOptions) -> None:
     except LaunchRefused as refusal:
         for host in refusal.lost:  # they were waited for: that is enough for the way back, too
             attempt.hosts[host].patience = 0.0
-        told = _stopped_elsewhere() if await _taken_away(attempt) else refusal
+        error = _stopped_elsewhere() if await _taken_away(attempt) else refusal
         if any(host.claim.taken for host in attempt.hosts.values()):
-            await conclude(attempt, refused(attempt, told))
-        told.leftovers = await roll_back(attempt)
-        raise told from None
+            await conclude(attempt, refused(attempt, error))
+        error.leftovers = await roll_back(attempt)
+        raise error from None
     except BaseException:
         await asyncio.shield(roll_back(attempt))
         raise

@@ -42,9 +42,9 @@ class PortsTaken(LaunchRefused):
 
 async def hold(attempt: Attempt, claim: Claim, *, force: bool) -> None:
     """Lease the GPUs and ports of the run on all hosts, before anything is tried on them."""
-    for host, told in (await _lease(attempt, claim, force=force)).items():
-        kinds = _kinds(told.things or _exclusive(attempt.hosts[host].claim.things, force=force))
-        text = f"can't hold {kinds} while starting ({told.why})"
+    for host, lease in (await _lease(attempt, claim, force=force)).items():
+        kinds = _kinds(lease.things or _exclusive(attempt.hosts[host].claim.things, force=force))
+        text = f"can't hold {kinds} while starting ({lease.why})"
         await attempt.notice("warning", f"{text}: a launch at this moment would go unseen", host)
 
 
@@ -60,7 +60,7 @@ async def hold_still(attempt: Attempt, claim: Claim, *, force: bool) -> None:
         text = f"can't read what all tasks have ({why}): one of another login may go unseen"
         await attempt.notice("warning", text, name)
     raise_errors(found, ExitCode.CHECK_FAILED)
-    shared = [(host, share) for host, told in found.items() if isinstance(told, tuple) for share in told]
+    shared = [(host, share) for host, answer in found.items() if isinstance(answer, tuple) for share in answer]
     _refuse(attempt, shared, force=force)
     for host, share in shared:
         await attempt.notice("warning", f"{share.words}, and by this run too (--force)", host)
@@ -78,9 +78,9 @@ async def refuse_taken(attempt: Attempt, problems: Sequence[ReachProblem], *, fo
     _refuse(attempt, known if len(known) == len(held) else held if _chosen(attempt, held) else [], force=force)
 
 
-def _who_has(things: frozenset[Thing], told: tuple[Share, ...] | DistuiError) -> list[Share]:
+def _who_has(things: frozenset[Thing], shares: tuple[Share, ...] | DistuiError) -> list[Share]:
     """The first of these holders that has one of the things."""
-    return [Share(s.words, things) for s in told if s.things & things][:1] if isinstance(told, tuple) else []
+    return [Share(s.words, things) for s in shares if s.things & things][:1] if isinstance(shares, tuple) else []
 
 
 async def _lease(attempt: Attempt, claim: Claim, *, force: bool) -> dict[str, Lease]:
@@ -97,9 +97,9 @@ async def _lease(attempt: Attempt, claim: Claim, *, force: bool) -> dict[str, Le
     for some in (hosts[:1], hosts[1:]):
         leases = await finished(each(some, lease))
         raise_errors(leases, ExitCode.LAUNCH_FAILED)
-        told = [(host, lease) for host, lease in leases.items() if isinstance(lease, Lease)]
-        failed |= {host: answer for host, answer in told if answer.state == "failed"}
-        held = [(host, Share(answer.why, answer.things)) for host, answer in told if answer.state == "held"]
+        answers = [(host, lease) for host, lease in leases.items() if isinstance(lease, Lease)]
+        failed |= {host: answer for host, answer in answers if answer.state == "failed"}
+        held = [(host, Share(answer.why, answer.things)) for host, answer in answers if answer.state == "held"]
         _refuse(attempt, held, force=force)
     return failed
 

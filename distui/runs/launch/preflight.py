@@ -132,8 +132,8 @@ async def _marked(connector: Connector, hosts: Sequence[Host]) -> tuple[FoundTas
     """The tasks that left a mark on the hosts that can be asked."""
     async with AsyncExitStack() as stack:
         sessions = await _sessions(connector, [host.name for host in hosts], stack)
-        told = await asyncio.gather(*(_marks_on(host, session) for host, session in sessions.items()))
-        return tuple(chain(*told))
+        marked = await asyncio.gather(*(_marks_on(host, session) for host, session in sessions.items()))
+        return tuple(chain(*marked))
 
 
 async def _marks_on(host: str, session: Session) -> tuple[FoundTask, ...]:
@@ -146,8 +146,8 @@ def shared_row(plan: RunPlan, hosts: Sequence[str], found: Found, marked: Sequen
     """GPUs of the plan that another run uses now, and ports that the job names; others the start changes by itself."""
     findings = []
     for host in hosts:
-        told = [task for run in found.runs for task in run.tasks if task.host == host]
-        tasks = marks.added(told, [task for task in marked if task.host == host])
+        tasks_found = [task for run in found.runs for task in run.tasks if task.host == host]
+        tasks = marks.added(tasks_found, [task for task in marked if task.host == host])
         chosen = {Thing("port", port) for at, port in own_ports(plan.reasons) if at == host}
         if shares := sharers(tasks, plan, things_on(plan, host) - chosen):
             gpus = any(thing.kind == "gpu" for share in shares for thing in share.things)

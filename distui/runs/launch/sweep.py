@@ -90,12 +90,12 @@ async def sweep(
     about = (*(f"+{host.name}" for host in hosts), *(f"-{name}" for name in sorted(spare)))
     argv = ("sh", "-c", _SWEEP, "distui-sweep", run, token, *about)
     done = await asyncio.gather(*(_sweep(connector, host.name, argv, token, paths[host.name]) for host in hosts))
-    told = dict(zip((host.name for host in hosts), done, strict=True))
+    by_host = dict(zip((host.name for host in hosts), done, strict=True))
     return Swept(
-        tuple(host for host, words in told.items() if not isinstance(words, str) and "swept" in words),
-        {h: w for h, words in told.items() if not isinstance(words, str) for w in words if w.startswith("/")},
-        {host: words for host, words in told.items() if isinstance(words, str)},
-        dict(kept for words in told.values() if not isinstance(words, str) for kept in _kept(words)),
+        tuple(host for host, words in by_host.items() if not isinstance(words, str) and "swept" in words),
+        {h: w for h, words in by_host.items() if not isinstance(words, str) for w in words if w.startswith("/")},
+        {host: words for host, words in by_host.items() if isinstance(words, str)},
+        dict(kept for words in by_host.values() if not isinstance(words, str) for kept in _kept(words)),
     )
 
 

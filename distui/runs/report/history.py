@@ -81,27 +81,27 @@ def stored_row(stored: StoredRun) -> RunRow:
         warnings_of,
     )
 
-    told = summary(stored)
-    result = told["result"] or {}
-    resting = told.get("paused") and stored.is_followed
+    recorded = summary(stored)
+    result = recorded["result"] or {}
+    resting = recorded.get("paused") and stored.is_followed
     return RunRow(
         run=stored.run_id,
-        job=told["job"],
+        job=recorded["job"],
         state="retrying" if resting else str(result.get("state", "unknown")),
-        hosts=tuple(told["hosts"]),
-        ranks=told["ranks"],
-        owner=told["owner"],
-        started=_seconds(told["opened"]) if told["opened"] else None,
+        hosts=tuple(recorded["hosts"]),
+        ranks=recorded["ranks"],
+        owner=recorded["owner"],
+        started=_seconds(recorded["opened"]) if recorded["opened"] else None,
         took=result.get("took_s"),
         exit=result.get("exit"),
         failure=told_failure(result.get("first_failure")),
         warnings=warnings_of(result),
         recorded=True,
         log_dir=str(stored.log_dir),
-        attempt=told["attempt"],
-        attempts=told["attempts"],
-        cleaned=told["cleaned"],
-        launch=told["launch"],
+        attempt=recorded["attempt"],
+        attempts=recorded["attempts"],
+        cleaned=recorded["cleaned"],
+        launch=recorded["launch"],
     )
 
 
@@ -227,10 +227,12 @@ def _as_written(row: RunRow, launches: Sequence[Launch]) -> RunRow:
     """A run whose tasks have ended, and are still there, as its verdict has it: here that may not be known."""
     if row.state not in ("ended", "failed", "succeeded", "unknown") or not row.live or row.collected:
         return row
-    told = next((one.record for one in launches if (one.run, one.token) == (row.run, row.launch) and one.record), None)
-    if told is None:
+    record = next(
+        (one.record for one in launches if (one.run, one.token) == (row.run, row.launch) and one.record), None
+    )
+    if record is None:
         return row
-    end = told.ended
+    end = record.ended
     return replace(row, state=end.outcome, took=end.took, exit=end.exit, failure=end.failure, warnings=end.warnings)
 
 
@@ -255,18 +257,18 @@ def _ended_row(run: str, found: Sequence[Launch], recorded: RunRow | None, owner
     """A run whose end is told by what is left of it; None where that does not tell."""
     from distui.runs.hosts.launches import ended  # here: `distui ps --help` needs only the words above
 
-    told = ended(found, token=recorded.launch if recorded is not None and not recorded.over else "", owner=owner)
-    if told is None or told.record is None:
+    launch = ended(found, token=recorded.launch if recorded is not None and not recorded.over else "", owner=owner)
+    if launch is None or launch.record is None:
         return None
-    end, ranks = told.record.ended, told.record.ranks
-    same = recorded is not None and _launch_of(recorded) == told.attempt[0]
-    row = recorded if recorded is not None and same else RunRow(run, "", "", (), 0, owner=told.owner)
+    end, ranks = launch.record.ended, launch.record.ranks
+    same = recorded is not None and _launch_of(recorded) == launch.attempt[0]
+    row = recorded if recorded is not None and same else RunRow(run, "", "", (), 0, owner=launch.owner)
     return replace(
         row,
         state=end.outcome,
         hosts=row.hosts or tuple(dict.fromkeys(rank.host for rank in ranks)),
         ranks=row.ranks or len(ranks),
-        started=row.started or _since(told.since),
+        started=row.started or _since(launch.since),
         took=end.took,
         exit=end.exit,
         failure=end.failure,
@@ -274,8 +276,8 @@ def _ended_row(run: str, found: Sequence[Launch], recorded: RunRow | None, owner
         live=True,
         attempt=end.attempt,
         attempts=end.attempts,
-        launch=told.token,
-        left=tuple(dict.fromkeys(one.host for one in found if one.attempt[0] == told.attempt[0])),
+        launch=launch.token,
+        left=tuple(dict.fromkeys(one.host for one in found if one.attempt[0] == launch.attempt[0])),
     )
 
 

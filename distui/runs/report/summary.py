@@ -54,10 +54,10 @@ def _is_whole(kept: dict[str, Any]) -> bool:
 
 def _state(stored: StoredRun, name: str) -> list[int]:
     try:
-        told = (stored.path / name).stat()
+        stat = (stored.path / name).stat()
     except OSError:
         return []
-    return [told.st_size, told.st_mtime_ns]
+    return [stat.st_size, stat.st_mtime_ns]
 
 
 def _made(stored: StoredRun) -> dict[str, Any]:

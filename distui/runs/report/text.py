@@ -73,17 +73,17 @@ def report(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[s
 
 def evidence(plan: RunPlan, state: RunState, tails: Mapping[int | None, Sequence[str]], log_dir: str) -> str:
     """The report, and every rank: how it ended, when, what that means, and its last lines."""
-    told = [report(plan, state, tails, log_dir).rstrip("\n"), "EVIDENCE, RANK BY RANK"]
+    output = [report(plan, state, tails, log_dir).rstrip("\n"), "EVIDENCE, RANK BY RANK"]
     failed = dict.fromkeys(failed_ranks(state))
     where = placed(plan)
     for rank in [*failed, *(rank for rank in state.ranks if rank not in failed)]:
         _, gpus = where.get(rank, (None, ()))
         lines = tails.get(rank, ())
         shown = _telling(lines) if rank in failed else lines[-2:]
-        told.append("\n".join(map(safe, _rank(state, rank, gpus, lines, shown))))
+        output.append("\n".join(map(safe, _rank(state, rank, gpus, lines, shown))))
     if tails.get(None):
-        told.append("\n".join(["launchers", *(f"  | {safe(line)}" for line in tails[None][-2 * SAID :])]))
-    return "\n\n".join(told) + "\n"
+        output.append("\n".join(["launchers", *(f"  | {safe(line)}" for line in tails[None][-2 * SAID :])]))
+    return "\n\n".join(output) + "\n"
 
 
 def _head(plan: RunPlan, state: RunState, log_dir: str) -> Iterator[str]:
@@ -135,9 +135,9 @@ def _telling(lines: Sequence[str]) -> Sequence[str]:
 def _why(failure: Failure, lines: Sequence[str]) -> Iterator[str]:
     if failure.cause:
         yield f"cause     {failure.cause}"
-        told = cause_line(lines)
-        if told is not None and told.strip() != headline_of(failure):
-            yield f"by        {told.strip()}"
+        cause = cause_line(lines)
+        if cause is not None and cause.strip() != headline_of(failure):
+            yield f"by        {cause.strip()}"
     if failure.hint:
         yield f"try       {failure.hint}"
 
@@ -166,9 +166,9 @@ def _rank(state: RunState, rank: int, gpus: Sequence[int], lines: Sequence[str],
         facts.append(f"signal {name}")
     facts.append(f"out of memory by the kernel: {'yes' if known.oom else 'no'}")
     yield "  " + ", ".join(facts)
-    told = cause_line(lines)
-    if told is not None:
-        yield f"  its log names a cause: {told.strip()}"
+    cause = cause_line(lines)
+    if cause is not None:
+        yield f"  its log names a cause: {cause.strip()}"
     yield from (f"  | {line}" for line in shown)
 
 

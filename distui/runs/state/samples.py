@@ -47,32 +47,32 @@ class Sampler:
     def __init__(self) -> None:
         self._last: Mapping[str, Any] = {}
 
-    def take(self, told: Mapping[str, Any]) -> Sample:
+    def take(self, sample: Mapping[str, Any]) -> Sample:
         """One M frame's object as a sample. Raises ValueError when it is none."""
         try:
-            return self._take(told)
+            return self._take(sample)
         except (KeyError, TypeError, AttributeError, IndexError, OverflowError) as error:
             self._last = {}
             raise ValueError(f"not a sample: {error!r}") from error
 
-    def _take(self, told: Mapping[str, Any]) -> Sample:
-        last, self._last = self._last, told
-        seconds = told["boot"] - last["boot"] if last else 0.0
-        memory = [_kib_to_mib(text) for text in told["memory"]]
-        nvidia = (_nvidia(row, told) for row in told["gpus"]["rows"])
-        amd = tuple(_amd(i, row) for i, row in enumerate(told["amd"]))
+    def _take(self, sample: Mapping[str, Any]) -> Sample:
+        last, self._last = self._last, sample
+        seconds = sample["boot"] - last["boot"] if last else 0.0
+        memory = [_kib_to_mib(text) for text in sample["memory"]]
+        nvidia = (_nvidia(row, sample) for row in sample["gpus"]["rows"])
+        amd = tuple(_amd(i, row) for i, row in enumerate(sample["amd"]))
         return Sample(
-            at=told["wall"],
-            cpu_pct=_cpu(told["cpu"], last.get("cpu")),
-            load=_number(told["load"]),
+            at=sample["wall"],
+            cpu_pct=_cpu(sample["cpu"], last.get("cpu")),
+            load=_number(sample["load"]),
             memory_total_mib=memory[0],
             memory_available_mib=memory[1],
             gpus=tuple(sorted((g for g in nvidia if g is not None), key=lambda g: g.index)) or amd,
-            gpu_problem=told["gpus"]["error"],
-            net=_traffic(told["net"], last.get("net", {}), seconds),
-            ib=_traffic(_ib_bytes(told["ib"]), _ib_bytes(last.get("ib", {})), seconds),
-            disks={path: (pair[0], pair[1]) for path, pair in told["disks"].items() if pair},
-            errors=told.get("errors", {}),
+            gpu_problem=sample["gpus"]["error"],
+            net=_traffic(sample["net"], last.get("net", {}), seconds),
+            ib=_traffic(_ib_bytes(sample["ib"]), _ib_bytes(last.get("ib", {})), seconds),
+            disks={path: (pair[0], pair[1]) for path, pair in sample["disks"].items() if pair},
+            errors=sample.get("errors", {}),
         )
 
 
@@ -98,17 +98,17 @@ def _ib_bytes(ports: Mapping[str, list[str]]) -> dict[str, list[int]]:
     return {name: [4 * n for n in pair if n is not None] for name, pair in words.items() if None not in pair}
 
 
-def _nvidia(row: str, told: Mapping[str, Any]) -> GpuReading | None:
+def _nvidia(row: str, sample: Mapping[str, Any]) -> GpuReading | None:
     """One row of the query by the names of its fields; a row with other cells is none."""
-    fields = told["gpus"]["fields"]
+    fields = sample["gpus"]["fields"]
     cells = dict(zip(fields, (cell.strip() for cell in row.split(",")), strict=False))
     index = cells.get("index", "")
     number = whole(index)
     if row.count(",") + 1 != len(fields) or number is None:
         return None
     heat, margin = _number(cells.get("temperature.gpu")), _number(cells.get("temperature.gpu.tlimit"))
-    rx, tx = (_number(text) for text in told["gpus"]["pcie"].get(index, ("", "")))
-    xids = {pci_key(_function(pci)): found for pci, found in (told["gpus"]["xid"] or {}).items()}
+    rx, tx = (_number(text) for text in sample["gpus"]["pcie"].get(index, ("", "")))
+    xids = {pci_key(_function(pci)): found for pci, found in (sample["gpus"]["xid"] or {}).items()}
     xid, since_boot = xids.get(pci_key(cells.get("pci.bus_id")), (None, 0.0))
     return GpuReading(
         number,
@@ -125,7 +125,7 @@ def _nvidia(row: str, told: Mapping[str, Any]) -> GpuReading | None:
         throttle=_bits(cells.get("clocks_event_reasons.active", cells.get("clocks_throttle_reasons.active"))),
         slowdown_c=None if heat is None or margin is None else heat + margin,
         xid=xid,
-        xid_at=None if xid is None else told["wall"] - told["boot"] + since_boot,
+        xid_at=None if xid is None else sample["wall"] - sample["boot"] + since_boot,
     )
 
 

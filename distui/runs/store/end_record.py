@@ -68,9 +68,9 @@ class EndRecord:
         """As it is written."""
         (result,) = to_json(self.ended, run)
         ranks = [value for rank in self.ranks for value in to_json(rank, run)]
-        told = {"v": 1, "token": self.token, "by": self.by, "result": result, "ranks": ranks}
-        told |= {"secrets": self.secrets} if self.secrets else {}
-        return json.dumps(told, ensure_ascii=False, separators=(",", ":")) + "\n"
+        record = {"v": 1, "token": self.token, "by": self.by, "result": result, "ranks": ranks}
+        record |= {"secrets": self.secrets} if self.secrets else {}
+        return json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def record_of(token: str, by: str, ended: RunEnded, state: RunState, secrets: Iterable[str] = ()) -> EndRecord:
@@ -108,8 +108,8 @@ def read_record(text: str | bytes, token: str) -> EndRecord | None:
         return None
     if not mine or not isinstance(ended, RunEnded) or ended.outcome not in RECORDED:
         return None
-    told = tuple(rank for rank in ranks if isinstance(rank, RankChanged))
-    return EndRecord(token, by, replace(ended, log_dir=""), told, secrets)
+    changes = tuple(rank for rank in ranks if isinstance(rank, RankChanged))
+    return EndRecord(token, by, replace(ended, log_dir=""), changes, secrets)
 
 
 def keep_here(stored: StoredRun, record: EndRecord) -> bool:

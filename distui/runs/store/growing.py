@@ -79,10 +79,10 @@ class GrowingFile:
 
     def _found(self) -> tuple[int, int]:
         try:
-            told = self._path.stat()
+            stat = self._path.stat()
         except FileNotFoundError:
             return (0, 0)
-        return (told.st_ino, told.st_size)
+        return (stat.st_ino, stat.st_size)
 
     def refuse_changed(self) -> None:
         """Raise Changed when the file is `ours` and another than it was left."""

@@ -50,13 +50,13 @@ class Mask:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is not hidden, in words."""
-        told = []
+        output = []
         if self._unknown:
             names = ", ".join(self._unknown)
-            told.append(f"the value of secret {names} is not set here: where ranks print it, it is not hidden")
+            output.append(f"the value of secret {names} is not set here: where ranks print it, it is not hidden")
         if self._short:
-            told.append(f"secret {', '.join(self._short)} is shorter than {SHORTEST} bytes and not hidden in logs")
-        return tuple(told)
+            output.append(f"secret {', '.join(self._short)} is shorter than {SHORTEST} bytes and not hidden in logs")
+        return tuple(output)
 
     # Log lines
 

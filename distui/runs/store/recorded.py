@@ -156,9 +156,9 @@ def progress_of(at: float, value: Mapping[str, Any] | None) -> Progressed | None
     """The `progress` object of an event or a result as a value."""
     if not value:
         return None
-    told = {name: _figure(said) for name, said in value["values"].items()}
-    numbers = {name: said for name, said in told.items() if isinstance(said, float)}
-    words = {name: said for name, said in told.items() if isinstance(said, str)}
+    figures = {name: _figure(said) for name, said in value["values"].items()}
+    numbers = {name: said for name, said in figures.items() if isinstance(said, float)}
+    words = {name: said for name, said in figures.items() if isinstance(said, str)}
     return check(Progressed(at, value["rank"], value["host"], numbers, words, value.get("seconds_per_step")))
 
 
@@ -244,8 +244,8 @@ def _ended(at: float, value: Mapping[str, Any]) -> RunEnded:
 
 def warnings_of(result: Mapping[str, Any]) -> tuple[str, ...]:
     """What belongs to the verdict of a result, in words."""
-    told = result.get("warnings")
-    return tuple(map(str, told)) if isinstance(told, list) else ()
+    warnings = result.get("warnings")
+    return tuple(map(str, warnings)) if isinstance(warnings, list) else ()
 
 
 def _sample(value: Mapping[str, Any]) -> HostSampled:

@@ -127,12 +127,12 @@ class StoredRun:
 
     def stop_asked(self) -> StopRequest | None:
         """What somebody asked for since this was last called; None when nobody asked for a stop."""
-        told = self._read("stop") or {}
+        request = self._read("stop") or {}
         try:
             (self.path / "stop").unlink()
         except OSError:
             return None
-        grace = told.get("grace")
+        grace = request.get("grace")
         return StopRequest(float(grace) if isinstance(grace, int | float) and grace >= 0 else None)
 
     def read_plan(self) -> dict[str, Any] | None:

@@ -103,17 +103,17 @@ class HostFetch:
         return tuple(fetched)
 
     async def _fetch(self, mount: Mount, client: str, values: Mapping[str, str]) -> bool:
-        told = mount.fetch
-        assert told is not None
+        fetch = mount.fetch
+        assert fetch is not None
         folder = self._folder(mount)
-        argv = client_argv(client, mount.source, told)
+        argv = client_argv(client, mount.source, fetch)
         own_user = self._task.engine == "docker"
-        argv = contained(argv, self._task.engine_command, told, f"{folder}.part", own_user=own_user)
-        kind = "folder" if told.is_folder else "file"
-        words = (folder, secrets.token_hex(8), mount.source, kind, told.sha256.lower(), told.sums, *argv)
+        argv = contained(argv, self._task.engine_command, fetch, f"{folder}.part", own_user=own_user)
+        kind = "folder" if fetch.is_folder else "file"
+        words = (folder, secrets.token_hex(8), mount.source, kind, fetch.sha256.lower(), fetch.sums, *argv)
         done = await self._link.run(
             ("sh", "-c", script(), "distui-fetch", *words),
-            input=secret_lines(told.secrets, values),
+            input=secret_lines(fetch.secrets, values),
             timeout=None,
             idempotent=True,
         )

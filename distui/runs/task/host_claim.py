@@ -53,11 +53,11 @@ class HostClaim:
         """
         path = self._at.first.run_dir
         self._claimed = claim.token
-        told = await folder.take(self._at.again, self._at.host, path, claim)
-        if told.state == "stale" and not await self._at.all_tasks():
-            told = await folder.take(self._at.again, self._at.host, path, claim, over=True)
-        self.taken = told.state == "taken"
-        return told.who
+        folder_claim = await folder.take(self._at.again, self._at.host, path, claim)
+        if folder_claim.state == "stale" and not await self._at.all_tasks():
+            folder_claim = await folder.take(self._at.again, self._at.host, path, claim, over=True)
+        self.taken = folder_claim.state == "taken"
+        return folder_claim.who
 
     async def holds(self, *, over: bool = False) -> bool:
         """Whether the launch still has the run's folder: a stop from elsewhere takes it away.

@@ -9,7 +9,7 @@ from distui.facts.image import ImageFacts
 from distui.plan import docker
 from distui.plan.build import build_argv
 from distui.runs.hosts.asking import asked
-from distui.runs.images.build import Told, build_image
+from distui.runs.images.build import BuildProgress, build_image
 from distui.runs.images.find import find_image
 from distui.runs.images.push import Engine
 from distui.runs.task.host_access import GIVE_UP, HostAccess
@@ -47,13 +47,13 @@ class HostImage:
         if not done.ok:
             raise self._at.refused(f"can't pull {self._at.plan.image}", done)
 
-    async def build(self, context: IO[bytes], told: Told) -> None:
+    async def build(self, context: IO[bytes], progress: BuildProgress) -> None:
         """Build the image. Raises BuildFailed, SessionLost."""
         assert self._at.plan.image is not None and self._at.plan.build is not None
         argv = build_argv(self._at.first.engine_command, self._at.plan.image, self._at.plan.build, self._at.plan.pull)
         session = await self._at.link.session(give_up=GIVE_UP)
         try:
-            await build_image(session, argv, context, told)
+            await build_image(session, argv, context, progress)
         except SessionLost as exc:
             self._at.link.lost(session, exc)
             raise

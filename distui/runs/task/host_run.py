@@ -84,10 +84,10 @@ class HostRun(HostAccess):
     async def _others(self) -> list[FoundTask]:
         """Tasks of the run's launch, or where its token is not known of any of its name, that are still there."""
         ours = self.labels
-        told = await self.all_tasks()
+        tasks = await self.all_tasks()
         if ours is None or not ours.launch:
-            return list(told)
-        return [t for t in told if (t.labels.launch, t.labels.owner) == (ours.launch, ours.owner)]
+            return list(tasks)
+        return [t for t in tasks if (t.labels.launch, t.labels.owner) == (ours.launch, ours.owner)]
 
     async def push(self, task: Task, secrets: Mapping[str, str]) -> None:
         """Write the task's env file, 0600 in the run's 0700 folder."""
@@ -238,8 +238,8 @@ class HostRun(HostAccess):
         else:
             ids = [task.id for task in doomed]
             if self._image is None:
-                told = await asked(self.again, docker.image_of(self.first.engine_command, ids[0]))
-                self._image = told.text.strip() or None
+                answer = await asked(self.again, docker.image_of(self.first.engine_command, ids[0]))
+                self._image = answer.text.strip() or None
             await asked(self.again, docker.remove(self.first.engine_command, ids, force=True))
 
     async def remove_file(self, path: str) -> None:
@@ -253,8 +253,8 @@ class HostRun(HostAccess):
         """
         if not self.planned_boot:
             return False
-        told = await self.link.run(ASK_BOOT, timeout=10, idempotent=True, give_up=0.0)
-        return told.text.strip() not in ("", self.planned_boot)
+        answer = await self.link.run(ASK_BOOT, timeout=10, idempotent=True, give_up=0.0)
+        return answer.text.strip() not in ("", self.planned_boot)
 
     def code_sender(self, source: CodeSource, progress: Callable[[int], None]) -> CodeSender:
         """What gives this host the run's code."""

@@ -38,27 +38,27 @@ class Drift:
 def compared(last: Mapping[int, Said | None]) -> Drift:
     """Ranks -> what each printed last, None where it printed nothing that matches."""
     silent = [rank for rank, said in last.items() if said is None]
-    told = {rank: said for rank, said in last.items() if said is not None}
-    if last and not told:
+    said_by_rank = {rank: said for rank, said in last.items() if said is not None}
+    if last and not said_by_rank:
         return Drift(warning="no rank printed a line that matches `same`: nothing was compared")
     warning = f"{_ranks(silent)} printed no line that matches `same`" if silent else ""
-    groups = _groups(told)
+    groups = _groups(said_by_rank)
     if len(groups) < 2:
         return Drift(warning=warning)
     most = max(groups, key=len)
-    if 2 * len(most) <= len(told):
-        return Drift(_words(groups, told), warning=warning)
+    if 2 * len(most) <= len(said_by_rank):
+        return Drift(_words(groups, said_by_rank), warning=warning)
     others = [ranks for ranks in groups if ranks is not most]
-    words = f"{_words(others, told)}, the others with {_shown(told[most[0]])}"
+    words = f"{_words(others, said_by_rank)}, the others with {_shown(said_by_rank[most[0]])}"
     return Drift(words, tuple(sorted(rank for ranks in others for rank in ranks)), warning)
 
 
-def _groups(told: Mapping[int, Said]) -> list[list[int]]:
+def _groups(by_rank: Mapping[int, Said]) -> list[list[int]]:
     """The ranks that said the same, by the first of them."""
-    numbers = {rank: _number(said.value) for rank, said in told.items()}
+    numbers = {rank: _number(said.value) for rank, said in by_rank.items()}
     as_numbers = all(number is not None for number in numbers.values())
     groups: dict[Hashable, list[int]] = {}
-    for rank, said in told.items():
+    for rank, said in by_rank.items():
         groups.setdefault(numbers[rank] if as_numbers else said.value.strip(), []).append(rank)
     return list(groups.values())
 
@@ -71,8 +71,8 @@ def _number(text: str) -> Hashable | None:
     return "nan" if number.is_nan() else number
 
 
-def _words(groups: Sequence[Sequence[int]], told: Mapping[int, Said]) -> str:
-    parts = [f"{_ranks(ranks)} ended with {_shown(told[ranks[0]])}" for ranks in groups[:4]]
+def _words(groups: Sequence[Sequence[int]], by_rank: Mapping[int, Said]) -> str:
+    parts = [f"{_ranks(ranks)} ended with {_shown(by_rank[ranks[0]])}" for ranks in groups[:4]]
     return ", ".join([*parts, *([f"{len(groups) - 4} more differ, too"] if len(groups) > 4 else [])])
 
 

@@ -67,10 +67,10 @@ def ended(evidence: Evidence, task: TaskSeen) -> Moment | None:
     return Moment(at, at - lag, at, task.host, evidence.doubt(task.host))
 
 
-def noticed(evidence: Evidence, task: TaskSeen, told: AgentWords, end: ProcessEnd | None) -> Moment | None:
+def noticed(evidence: Evidence, task: TaskSeen, report: AgentWords, end: ProcessEnd | None) -> Moment | None:
     """When torchrun noticed that a rank had ended: by its words' stamp, else by the second in its report."""
-    if told.noticed_at is not None:
-        moment = said(evidence, task, told.noticed_at)
+    if report.noticed_at is not None:
+        moment = said(evidence, task, report.noticed_at)
         return Moment(moment.at, moment.at - NOTICED, moment.late, moment.host, moment.doubt)
     whole = ended(evidence, task)
     if whole is None or end is None or end.second is None:

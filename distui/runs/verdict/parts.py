@@ -161,78 +161,78 @@ def _of_node(evidence: Evidence, task: TaskSeen, end: End, stop: Stop | None) ->
     if end.code == 0 and not end.oom:
         yield from (Part(task, (rank,), "succeeded", 0, ended(evidence, task)) for rank in task.ranks)
         return
-    told = _newest_round(agent_words(task.lines.get(None, ())), evidence, task)
-    task = _of_this_round(task, told)
-    parts = [_of_process(evidence, task, end, told, place, stop) for place in range(len(task.ranks))]
+    report = _newest_round(agent_words(task.lines.get(None, ())), evidence, task)
+    task = _of_this_round(task, report)
+    parts = [_of_process(evidence, task, end, report, place, stop) for place in range(len(task.ranks))]
     known = [part for part in parts if part is not None]
     rest = tuple(rank for rank, part in zip(task.ranks, parts, strict=True) if part is None)
     yield from known
     if rest:
-        yield from _untold(evidence, task, end, told, rest, stop, any(p.how == "failed" for p in known))
+        yield from _untold(evidence, task, end, report, rest, stop, any(p.how == "failed" for p in known))
 
 
 def _of_process(
-    evidence: Evidence, task: TaskSeen, end: End, told: AgentWords, place: int, stop: Stop | None
+    evidence: Evidence, task: TaskSeen, end: End, report: AgentWords, place: int, stop: Stop | None
 ) -> Part | None:
     """One rank by its agent's word or its own; None where neither says how it ended."""
-    rank, its = task.ranks[place], told.ends.get(place)
+    rank, its = task.ranks[place], report.ends.get(place)
     lines = task.lines.get(rank, ())
     doubt = evidence.doubt(task.host)
-    seen = noticed(evidence, task, told, its)
+    seen = noticed(evidence, task, report, its)
     part = Part(task, (rank,), "failed", its.code if its else None, seen, stop=stop)
     early = last_words(lines) if stop is None else _said_before(stop, lines, doubt)
     if its is not None and its.code == 0:
         return replace(part, how="succeeded")
-    if its is not None and told.stopped(its):
-        if (own := _said_before_the_agent(lines, told)) is not None:
+    if its is not None and report.stopped(its):
+        if (own := _said_before_the_agent(lines, report)) is not None:
             return _failed(evidence, replace(part, closed=True), own)
         if early is None or its.code == 143:
-            return _taken(part, told, end, doubt)
-    final = its is not None or _agent_is_done(told) or not evidence.rules.max_restarts
+            return _taken(part, report, end, doubt)
+    final = its is not None or _agent_is_done(report) or not evidence.rules.max_restarts
     if early is not None and (final or early.weight == "own"):
         return _failed(evidence, part, early)
     if its is None:
         return None
-    if stop is not None and caused(stop, end, its.code, told.noticed_at or end.at, doubt):
+    if stop is not None and caused(stop, end, its.code, report.noticed_at or end.at, doubt):
         return replace(part, how="stopped", words=last_words(lines))
     return _failed(evidence, part, None if stop is not None else last_words(lines))
 
 
-def _newest_round(told: AgentWords, evidence: Evidence, task: TaskSeen) -> AgentWords:
+def _newest_round(report: AgentWords, evidence: Evidence, task: TaskSeen) -> AgentWords:
     """What torchrun said of the ranks' last round: nothing where they worked on after all that it said."""
-    if told.heard_at is None or told.reported or told.signal or not evidence.rules.max_restarts:
-        return told
-    newest = AgentWords(since=told.over_at)
+    if report.heard_at is None or report.reported or report.signal or not evidence.rules.max_restarts:
+        return report
+    newest = AgentWords(since=report.over_at)
     lines = _of_this_round(task, newest).lines
-    return newest if any(lines.get(rank) for rank in task.ranks) else told
+    return newest if any(lines.get(rank) for rank in task.ranks) else report
 
 
-def _of_this_round(task: TaskSeen, told: AgentWords) -> TaskSeen:
+def _of_this_round(task: TaskSeen, report: AgentWords) -> TaskSeen:
     """With what was said since torchrun last started its ranks anew: nothing before has to do with the end."""
-    if told.since is None:
+    if report.since is None:
         return task
-    since = told.since + SAID
+    since = report.since + SAID
     kept = {rank: tuple(x for x in lines if x.at is None or x.at > since) for rank, lines in task.lines.items()}
     return replace(task, lines=kept)
 
 
-def _said_before_the_agent(lines: Lines, told: AgentWords) -> LastWords | None:
+def _said_before_the_agent(lines: Lines, report: AgentWords) -> LastWords | None:
     """What a rank said of an error of its own before its torchrun ended it."""
-    until = told.ending_from
+    until = report.ending_from
     if until is None:
         return None
     words = last_words(tuple(line for line in lines if line.at is not None and line.at < until))
     return words if words is not None and words.weight == "own" else None
 
 
-def _agent_is_done(told: AgentWords) -> bool:
-    return told.reported or bool(told.ends)
+def _agent_is_done(report: AgentWords) -> bool:
+    return report.reported or bool(report.ends)
 
 
-def _taken(part: Part, told: AgentWords, end: End, doubt: float) -> Part:
+def _taken(part: Part, report: AgentWords, end: End, doubt: float) -> Part:
     """A rank that its torchrun ended: since others had failed, or since torchrun was stopped itself."""
-    at = told.signalled_at if told.signalled_at is not None else told.noticed_at
-    others = any(not told.stopped(its) for its in told.ends.values())
+    at = report.signalled_at if report.signalled_at is not None else report.noticed_at
+    others = any(not report.stopped(its) for its in report.ends.values())
     if part.stop is not None and not others and caused(part.stop, end, 143, at or end.at, doubt):
         return replace(part, how="stopped")
     return replace(part, how="taken")
@@ -242,7 +242,7 @@ def _untold(
     evidence: Evidence,
     task: TaskSeen,
     end: End,
-    told: AgentWords,
+    report: AgentWords,
     ranks: tuple[int, ...],
     stop: Stop | None,
     others: bool,
@@ -251,26 +251,26 @@ def _untold(
     well are in no report.
     """
     doubt = evidence.doubt(task.host)
-    seen = noticed(evidence, task, told, None)
-    if told.reported or others or told.ends:
-        well = told.reported and told.stopped_unnamed < len(ranks)
-        how: How = "taken" if told.stopped_unnamed >= len(ranks) else "succeeded" if well else "taken"
+    seen = noticed(evidence, task, report, None)
+    if report.reported or others or report.ends:
+        well = report.reported and report.stopped_unnamed < len(ranks)
+        how: How = "taken" if report.stopped_unnamed >= len(ranks) else "succeeded" if well else "taken"
         for rank in ranks:
             last = _last_at(task.lines.get(rank, ()))
             when = said(evidence, task, last) if how == "succeeded" and last is not None else seen
-            code = {"succeeded": 0, "taken": 143 if told.stopped_unnamed else None}[how]
+            code = {"succeeded": 0, "taken": 143 if report.stopped_unnamed else None}[how]
             yield Part(task, (rank,), how, code, when, stop=stop)
         return
-    if stop is not None and caused(stop, end, end.code, told.signalled_at or end.at, doubt):
+    if stop is not None and caused(stop, end, end.code, report.signalled_at or end.at, doubt):
         yield from (Part(task, (rank,), "stopped", None, ended(evidence, task), stop=stop) for rank in ranks)
         return
     lines = task.lines.get(None, ())
     if len(ranks) == 1:
         lines = _merged(lines, task.lines.get(ranks[0], ()))
     part = Part(task, ranks, "failed", end.code, ended(evidence, task), stop=stop)
-    if told.signal:  # its own status says nothing of its ranks
+    if report.signal:  # its own status says nothing of its ranks
         error = what_ended(evidence, task, end.code, stopped=part.outlived)
-        yield replace(part, code=None, error=f"its torchrun got {told.signal}{_by(task, end, error)}")
+        yield replace(part, code=None, error=f"its torchrun got {report.signal}{_by(task, end, error)}")
         return
     yield _failed(evidence, part, last_words(lines))
 

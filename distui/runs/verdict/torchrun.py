@@ -96,53 +96,53 @@ class AgentWords:
 @lru_cache(256)
 def agent_words(lines: Lines) -> AgentWords:
     """Read the agent's lines; of ranks that were started again only their last round counts."""
-    told = AgentWords()
+    output = AgentWords()
     for line in lines:
-        told = _heard(told, line)
+        output = _heard(output, line)
     report = _report(lines)
     if not report:
-        return told
-    return replace(told, ends={**told.ends, **{e.local: e for e in report}}, root=report[-1].local, reported=True)
+        return output
+    return replace(output, ends={**output.ends, **{e.local: e for e in report}}, root=report[-1].local, reported=True)
 
 
-def _heard(told: AgentWords, line: Line) -> AgentWords:
+def _heard(report: AgentWords, line: Line) -> AgentWords:
     if found := _CLOSING.search(line.text):
-        begun = _begun(told, line) if told.ends or _long_after(told, line) else told
+        begun = _begun(report, line) if report.ends or _long_after(report, line) else report
         return _at(replace(begun, closed=begun.closed | {int(found[1])}), line)
     if found := _FAILED.search(line.text):
         end = ProcessEnd(int(found[2]), _status(int(found[1])), int(found[3]))
-        known = told.ends.get(end.local)
-        again = bool(told.ends) and (known is None or known.pid != end.pid)
-        begun = _begun(told, line) if again or _long_after(told, line) else told
+        known = report.ends.get(end.local)
+        again = bool(report.ends) and (known is None or known.pid != end.pid)
+        begun = _begun(report, line) if again or _long_after(report, line) else report
         return _at(replace(begun, ends={end.local: end}), line)
     if found := _SIGNALLED.search(line.text):
-        name = told.signal or _signal(found[1] or found[2])
-        return replace(told, signalled_at=_earlier(told.signalled_at, line.at), signal=name)
-    return told
+        name = report.signal or _signal(found[1] or found[2])
+        return replace(report, signalled_at=_earlier(report.signalled_at, line.at), signal=name)
+    return report
 
 
-def _begun(told: AgentWords, line: Line) -> AgentWords:
+def _begun(report: AgentWords, line: Line) -> AgentWords:
     """A new round: the ranks of the one before had ended, and were started again. A signal just now belongs to it."""
-    begun = AgentWords(since=told.over_at)
-    if told.signalled_at is None or line.at is None or line.at - told.signalled_at > ROUND:
+    begun = AgentWords(since=report.over_at)
+    if report.signalled_at is None or line.at is None or line.at - report.signalled_at > ROUND:
         return begun
-    return replace(begun, signal=told.signal, signalled_at=told.signalled_at)
+    return replace(begun, signal=report.signal, signalled_at=report.signalled_at)
 
 
-def _long_after(told: AgentWords, line: Line) -> bool:
+def _long_after(report: AgentWords, line: Line) -> bool:
     """Whether all that torchrun had begun to stop must have ended by then."""
-    return told.heard_at is not None and line.at is not None and line.at - told.heard_at > ROUND
+    return report.heard_at is not None and line.at is not None and line.at - report.heard_at > ROUND
 
 
-def _at(told: AgentWords, line: Line) -> AgentWords:
-    heard = told.heard_at if line.at is None else line.at
-    return replace(told, noticed_at=_earlier(told.noticed_at, line.at), heard_at=heard)
+def _at(report: AgentWords, line: Line) -> AgentWords:
+    heard = report.heard_at if line.at is None else line.at
+    return replace(report, noticed_at=_earlier(report.noticed_at, line.at), heard_at=heard)
 
 
-def _signal(told: str) -> str:
+def _signal(text: str) -> str:
     """A signal's name, of which torchrun tells that or its number."""
-    number = whole(told)
-    return told if number is None else signal_name(128 + number) or f"signal {told}"
+    number = whole(text)
+    return text if number is None else signal_name(128 + number) or f"signal {text}"
 
 
 def _earlier(known: float | None, at: float | None) -> float | None:

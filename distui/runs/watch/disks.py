@@ -45,8 +45,8 @@ class DiskWatch:
             while seen[0][0] < at - WINDOW_S:
                 seen.popleft()
             state, words = _state(path, free, total, seen)
-            told = self._told.get(path, "")
-            if state and state != told != "full":
+            before = self._told.get(path, "")
+            if state and state != before != "full":
                 self._told[path] = state
                 yield words
             elif free > CALM_PART * total and free >= seen[0][1]:

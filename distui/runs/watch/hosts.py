@@ -102,8 +102,8 @@ class WatchedHosts:
     async def stopped_elsewhere(self) -> StopWord | None:
         """Word of a stop from another machine, after asking all hosts at once; the first that was left on any."""
         hosts = list(self.runs)
-        told = await asyncio.gather(*(self.ask_who_stopped(host) for host in hosts))
-        found = [(word, host) for word, host in zip(told, hosts, strict=True) if word is not None]
+        answers = await asyncio.gather(*(self.ask_who_stopped(host) for host in hosts))
+        found = [(word, host) for word, host in zip(answers, hosts, strict=True) if word is not None]
         if not found:
             return None
         word, host = min(found, key=lambda one: math.inf if one[0].at is None else one[0].at)

@@ -55,7 +55,7 @@ class WatchedLines:
     async def _show(self, track: TaskTrack, written: list[Written]) -> None:
         plan, clock = self._known.plan, self._known.clock
         track.remember(written)
-        for event in restarts.told(plan, track, written, clock()):
+        for event in restarts.restart_events(plan, track, written, clock()):
             await self._emit(event)
         for group in written:
             task = track.task

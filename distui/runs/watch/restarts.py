@@ -13,7 +13,7 @@ from distui.runs.store.logs import Written
 from distui.runs.watch.track import TaskTrack
 
 
-def told(plan: RunPlan, track: TaskTrack, written: Sequence[Written], at: float) -> Iterator[Event]:
+def restart_events(plan: RunPlan, track: TaskTrack, written: Sequence[Written], at: float) -> Iterator[Event]:
     """The events that these lines of a task tell."""
     if plan.launcher != "torchrun":
         return
