@@ -29,7 +29,7 @@ from distui.facts.host import Address, Engine, Gpu, Gpus, HostFacts, IbPort, Nic
 from distui.runs.hosts.discover import Found
 from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.inventory import Host
-from distui.tui.desk import Desk, HostNews
+from distui.tui.frame.desk import Desk, HostNews
 
 GPUS = 8
 TICK = 0.005

@@ -25,7 +25,7 @@ from bench.measure import REPO, resident
 
 if TYPE_CHECKING:
     from distui.tui.app import DistuiApp
-    from distui.tui.screens.run import RunScreen
+    from distui.tui.run.screen import RunScreen
 
 VISIBLE, HIDDEN, RATE = 16, 64, 1000
 CHUNK_S = 0.02
@@ -108,7 +108,7 @@ class Session:
     async def _opened(self) -> RunScreen:
         from textual.app import ScreenStackError
 
-        from distui.tui.screens.run import RunScreen
+        from distui.tui.run.screen import RunScreen
 
         while True:
             await asyncio.sleep(0.05)
@@ -255,7 +255,7 @@ def main() -> None:
     try:
         began = time.monotonic()
         import distui.tui.app
-        import distui.tui.screens.run  # noqa: F401 - what a person waits for before the first paint
+        import distui.tui.run.screen  # noqa: F401 - what a person waits for before the first paint
 
         imported = time.monotonic() - began
         session = _long(folder, int(sys.argv[3])) if sys.argv[1] == "--long" else Session(folder, float(sys.argv[2]))

@@ -21,18 +21,19 @@ from textual.worker import WorkerFailed
 from distui.errors import DistuiError
 from distui.monitor.board import Board
 from distui.runs.report.history import RunRow
-from distui.tui import clipboard, history
-from distui.tui import theme as themes
-from distui.tui.actions import Action, bindings
-from distui.tui.bars import TopBar
-from distui.tui.base import View
-from distui.tui.context import ViewName, work
-from distui.tui.desk import Desk, HostNews, LiveRun
-from distui.tui.glyphs import ASCII, UNICODE, AsciiSigns, Glyphs
-from distui.tui.keys import actions_here
-from distui.tui.leaving import Leaving
+from distui.tui.frame import history
+from distui.tui.frame.actions import Action, bindings
+from distui.tui.frame.bars import TopBar
+from distui.tui.frame.base import View
+from distui.tui.frame.context import ViewName, work
+from distui.tui.frame.desk import Desk, HostNews, LiveRun
+from distui.tui.frame.keys import actions_here
+from distui.tui.frame.leaving import Leaving
+from distui.tui.paint import theme as themes
+from distui.tui.paint.glyphs import ASCII, UNICODE, AsciiSigns, Glyphs
+from distui.tui.paint.theme import Palette
 from distui.tui.places import Places
-from distui.tui.theme import Palette
+from distui.tui.terminal import clipboard
 
 if TYPE_CHECKING:
     from distui.runs.hosts.discover import Found
@@ -48,7 +49,7 @@ Keymap = tuple[Mapping[str, str], tuple[str, ...]]
 
 
 def _palette() -> type[Provider]:
-    from distui.tui.palette import Actions
+    from distui.tui.frame.palette import Actions
 
     return Actions
 
@@ -199,7 +200,7 @@ class DistuiApp(Places):
 
     async def confirm(self, title: str, lines: Sequence[str], yes: str) -> bool:
         """Ask before something changes; Cancel has the focus. Call it from a worker."""
-        from distui.tui.screens.confirm import Confirm
+        from distui.tui.dialogs.confirm import Confirm
 
         return await self.push_screen_wait(Confirm(title, tuple(lines), yes)) == "yes"
 
@@ -329,13 +330,13 @@ class DistuiApp(Places):
 
     def action_help(self) -> None:
         """The keys of this place."""
-        from distui.tui.screens.help import HelpScreen
+        from distui.tui.dialogs.help import HelpScreen
 
         self.push_screen(HelpScreen(self.screen))
 
     def action_menu(self) -> None:
         """What can be done here."""
-        from distui.tui.screens.menu import choose
+        from distui.tui.dialogs.menu import choose
 
         if isinstance(self.screen, View):
             work(self, choose(self, self.screen), name="menu")
@@ -373,7 +374,7 @@ class DistuiApp(Places):
         self.run_worker(self._ask_and_leave(), name="quit", group="quit", exclusive=True)
 
     async def _ask_and_leave(self) -> None:
-        from distui.tui.screens.quit import QuitScreen
+        from distui.tui.dialogs.quit import QuitScreen
 
         if self.drafts and not await self.confirm("Quit without saving?", _unsaved(self.drafts), "Throw away"):
             return
@@ -434,15 +435,15 @@ def _mode(module: str, kind: str) -> Callable[[], Screen[Any]]:
     def make() -> Screen[Any]:
         from importlib import import_module
 
-        made: Screen[Any] = getattr(import_module(f"distui.tui.screens.{module}"), kind)()
+        made: Screen[Any] = getattr(import_module(f"distui.tui.{module}"), kind)()
         return made
 
     return make
 
 
 DistuiApp.MODES = {
-    "hosts": _mode("hosts", "HostsScreen"),
-    "jobs": _mode("jobs", "JobsScreen"),
-    "runs": _mode("runs", "RunsScreen"),
-    "doctor": _mode("doctor", "DoctorScreen"),
+    "hosts": _mode("hosts.screen", "HostsScreen"),
+    "jobs": _mode("launch.jobs", "JobsScreen"),
+    "runs": _mode("runs.screen", "RunsScreen"),
+    "doctor": _mode("doctor.screen", "DoctorScreen"),
 }

@@ -10,16 +10,16 @@ from textual.screen import Screen
 
 from distui.runs.lines.text import safe
 from distui.spec.problems import did_you_mean
-from distui.tui import theme as themes
-from distui.tui.base import View
-from distui.tui.context import ViewName, work
-from distui.tui.slow_terminal import PacedApp
-from distui.tui.typed import Typed
+from distui.tui.frame.base import View
+from distui.tui.frame.context import ViewName, work
+from distui.tui.paint import theme as themes
+from distui.tui.terminal.slow_terminal import PacedApp
+from distui.tui.terminal.typed import Typed
 
 if TYPE_CHECKING:
     from distui.monitor.board import Board
     from distui.runs.report.history import RunRow
-    from distui.tui.desk import Desk, JobFile, LiveRun
+    from distui.tui.frame.desk import Desk, JobFile, LiveRun
 
 
 class Places(PacedApp, Typed):
@@ -43,21 +43,21 @@ class Places(PacedApp, Typed):
         self.switch_mode(name)
 
     def _open(self, mode: ViewName, module: str, kind: str, *given: Any, **named: Any) -> None:
-        """Push a screen of `distui.tui.screens` in a view; imported only now, since start-up time counts."""
+        """Push a screen (`run.screen` of `distui.tui`) in a view; imported only now, since start-up time counts."""
         from importlib import import_module
 
-        made: Screen[None] = getattr(import_module(f"distui.tui.screens.{module}"), kind)(*given, **named)
+        made: Screen[None] = getattr(import_module(f"distui.tui.{module}"), kind)(*given, **named)
         if self.current_mode != mode:
             self.switch_mode(mode)
         self.push_screen(made)
 
     def open_host(self, name: str) -> None:
         """Everything about one host."""
-        self._open("hosts", "host_detail", "HostDetailScreen", name)
+        self._open("hosts", "hosts.detail", "HostDetailScreen", name)
 
     def open_launch(self, job: JobFile | None, marked: tuple[str, ...], *, new: bool = False) -> None:
         """The launch form and its plan: of a job, of a new one, or of the first there is."""
-        self._open("jobs", "launch", "LaunchScreen", job, marked, new=new)
+        self._open("jobs", "launch.screen", "LaunchScreen", job, marked, new=new)
 
     def open_run(self, live: LiveRun) -> None:
         """The run view of a run that is followed, or played again; an open one is taken up."""
@@ -70,7 +70,7 @@ class Places(PacedApp, Typed):
                 return
         while len(self.screen_stack) > 1:
             self.pop_screen()
-        self._open("runs", "run", "RunScreen", live)
+        self._open("runs", "run.screen", "RunScreen", live)
 
     def follow_run(self, run: str) -> None:
         """Open a run by name: followed if it lives, else played again from its folder."""
@@ -88,7 +88,7 @@ class Places(PacedApp, Typed):
 
     def open_text(self, title: str, text: str) -> None:
         """A text to read: a plan, a diff, raw JSON."""
-        from distui.tui.screens.text import TextScreen
+        from distui.tui.dialogs.text import TextScreen
 
         below = next((s for s in reversed(self.screen_stack) if isinstance(s, View)), None)
         self.push_screen(TextScreen(title, text, below.VIEW if below is not None else "runs"))

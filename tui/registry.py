@@ -10,8 +10,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from distui.tui.actions import Action
 from distui.tui.app import DistuiApp, Keymap
+from distui.tui.frame.actions import Action
 
 PANES = "Panes of logs"
 BEGIN, END = "<!-- keys: written by `python -m distui.tui.registry` -->", "<!-- end of keys -->"
@@ -19,15 +19,15 @@ BEGIN, END = "<!-- keys: written by `python -m distui.tui.registry` -->", "<!-- 
 
 def places() -> tuple[tuple[str, tuple[Action, ...]], ...]:
     """Title and actions of every place, the app's own last."""
-    from distui.tui.screens.container_log import ContainerLogScreen
-    from distui.tui.screens.doctor import DoctorScreen
-    from distui.tui.screens.host_detail import HostDetailScreen
-    from distui.tui.screens.hosts import HostsScreen
-    from distui.tui.screens.jobs import JobsScreen
-    from distui.tui.screens.launch import LaunchScreen
-    from distui.tui.screens.run import RunScreen
-    from distui.tui.screens.runs import RunsScreen
-    from distui.tui.screens.text import TextScreen
+    from distui.tui.dialogs.text import TextScreen
+    from distui.tui.doctor.screen import DoctorScreen
+    from distui.tui.hosts.container_log import ContainerLogScreen
+    from distui.tui.hosts.detail import HostDetailScreen
+    from distui.tui.hosts.screen import HostsScreen
+    from distui.tui.launch.jobs import JobsScreen
+    from distui.tui.launch.screen import LaunchScreen
+    from distui.tui.run.screen import RunScreen
+    from distui.tui.runs.screen import RunsScreen
     from distui.tui.widgets.rows import RowList
 
     found = {
@@ -77,7 +77,7 @@ def with_keys_taken(keymap: Mapping[str, str]) -> dict[str, str]:
 
     An action that has no other key keeps it.
     """
-    from distui.tui.widgets.pane import Pane
+    from distui.tui.logs.pane import Pane
 
     found = dict(keymap)
     everywhere = {"Lists", PANES, "Everywhere"}
@@ -95,7 +95,7 @@ def with_keys_taken(keymap: Mapping[str, str]) -> dict[str, str]:
 
 def with_table(page: str) -> str:
     """The page with its keys table as the registry has it."""
-    from distui.tui.help import keys_table
+    from distui.tui.frame.help import keys_table
 
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)

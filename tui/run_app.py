@@ -7,7 +7,7 @@ import signal
 
 from distui.errors import ExitCode
 from distui.tui.app import DistuiApp
-from distui.tui.stalled import Unblocked
+from distui.tui.terminal.stalled import Unblocked
 
 
 async def run_app(app: DistuiApp) -> int:

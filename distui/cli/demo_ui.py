@@ -20,7 +20,7 @@ from distui.runs.hosts.reuse import reusing
 if TYPE_CHECKING:
     from distui.session import Connector
     from distui.spec.inventory import Host
-    from distui.tui.desk import JobFile
+    from distui.tui.frame.desk import JobFile
 
 COUNTING = '''\
 """Prints what a training prints: a step, its loss, now and then a checkpoint. Rank 1 may be told to fail."""
@@ -65,7 +65,7 @@ async def open_demo(settings: Settings, count: int, *, docker: bool, image: str,
 
 def _jobs(folder: Path, hosts: Sequence[str], *, image: str | None, epochs: int) -> tuple[JobFile, ...]:
     """Job files to try, written into the demo's folder."""
-    from distui.tui.desk import JobFile
+    from distui.tui.frame.desk import JobFile
 
     (folder / "counting.py").write_text(COUNTING)
     made: dict[str, dict[str, Any]] = {}

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
     from distui.spec.job import Job
-    from distui.tui.desk import Draft, HostNews, JobFile, LiveRun
+    from distui.tui.frame.desk import Draft, HostNews, JobFile, LiveRun
 
 MOST_IMAGES = 5
 """Images of jobs here that hosts are asked for."""
@@ -177,7 +177,7 @@ class CliDesk(HostDesk, RunDesk):
     async def news(self) -> AsyncIterator[HostNews]:
         """See tui.desk."""
         from distui.monitor.figures import figures
-        from distui.tui.desk import HostNews
+        from distui.tui.frame.desk import HostNews
 
         stream = figures(await self.connector(), [host.name for host in self.hosts])
         async with contextlib.aclosing(stream):

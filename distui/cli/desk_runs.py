@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from distui.runs.store.runs import StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host
-    from distui.tui.desk import LiveRun
+    from distui.tui.frame.desk import LiveRun
 
     Looked = tuple[listing.Place, Asked]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from distui.cli.settings import Settings
     from distui.spec.inventory import Inventory
     from distui.spec.job import Job
-    from distui.tui.desk import Draft, JobFile
+    from distui.tui.frame.desk import Draft, JobFile
 
 _KEY = r"""["']?(command|launcher|ranks|gpus_per_host|rendezvous)["']?\s*:"""
 _LOOKS_LIKE_A_JOB = re.compile(rf"^{_KEY}|\A\s*\{{(.*[{{,])?\s*{_KEY}", re.MULTILINE | re.DOTALL)
@@ -47,7 +47,7 @@ def _is_job(path: Path) -> bool:
 def _documents(path: Path, environ: Mapping[str, str]) -> Iterator[JobFile]:
     from distui.spec.files import read_text
     from distui.spec.read_job import job_names
-    from distui.tui.desk import JobFile
+    from distui.tui.frame.desk import JobFile
 
     try:
         text = read_text(str(path))
@@ -93,7 +93,7 @@ def _folders(job: Job) -> Iterator[tuple[str, Path]]:
 def read_draft(text: str, path: str, environ: Mapping[str, str], name: str | None = None) -> Draft:
     """A job from the text of a file being edited: the value, or every problem with its line."""
     from distui.spec.read_job import read_job
-    from distui.tui.desk import Draft
+    from distui.tui.frame.desk import Draft
 
     try:
         return Draft(read_job(text, path, environ=environ, name=name))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from distui.cli.launching import How
     from distui.cli.runs import Place
     from distui.cluster.request import RunRequest
-    from distui.tui.desk import LiveRun
+    from distui.tui.frame.desk import LiveRun
 
 View = Literal["hosts", "jobs", "runs", "doctor"]
 

@@ -13,8 +13,8 @@ from fakes import FakeDesk, failing, launching, sample, settle
 
 from distui.monitor.containers import HostContainer
 from distui.plan.labels import TaskLabels
-from distui.tui.desk import HostNews
-from distui.tui.screens.container_log import ContainerLogScreen
+from distui.tui.frame.desk import HostNews
+from distui.tui.hosts.container_log import ContainerLogScreen
 from distui.tui.widgets.rows import RowList
 
 OF_FAILURES = {"jump", "pin", "evidence", "copy_report", "rerun", "prune"}

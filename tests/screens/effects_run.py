@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 from every_key import Case, effect
 
-from distui.tui.screens.container_log import LogRows
-from distui.tui.screens.run import RunScreen
-from distui.tui.screens.text import TextScreen
-from distui.tui.widgets.merged_pane import MergedPane
+from distui.tui.dialogs.text import TextScreen
+from distui.tui.hosts.container_log import LogRows
+from distui.tui.logs.merged_pane import MergedPane
+from distui.tui.run.screen import RunScreen
 
 Steps = AsyncIterator[None]
 TRACE = 20

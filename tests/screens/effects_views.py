@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 from every_key import Case, effect
 from textual.command import CommandPalette
 
-from distui.tui.commands import CommandBar
-from distui.tui.screens.container_log import ContainerLogScreen
-from distui.tui.screens.help import HelpScreen
-from distui.tui.screens.launch import LaunchScreen
-from distui.tui.screens.menu import MenuScreen
-from distui.tui.screens.run import RunScreen
-from distui.tui.screens.text import TextScreen
+from distui.tui.dialogs.help import HelpScreen
+from distui.tui.dialogs.menu import MenuScreen
+from distui.tui.dialogs.text import TextScreen
+from distui.tui.frame.commands import CommandBar
+from distui.tui.hosts.container_log import ContainerLogScreen
+from distui.tui.launch.screen import LaunchScreen
+from distui.tui.run.screen import RunScreen
 
 Steps = AsyncIterator[None]
 

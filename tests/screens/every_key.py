@@ -23,8 +23,8 @@ from textual.widgets import Button
 
 from distui.runs.lines.times import pack, times_of
 from distui.tui.app import DistuiApp
-from distui.tui.bars import FilterBar
-from distui.tui.screens.confirm import Dialog
+from distui.tui.dialogs.confirm import Dialog
+from distui.tui.frame.bars import FilterBar
 
 Check = Callable[["Case"], AsyncIterator[None]]
 EFFECTS: dict[tuple[str, str], Check] = {}

@@ -66,7 +66,7 @@ from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job
 from distui.spec.read_job import read_job
 from distui.tui.app import DistuiApp
-from distui.tui.desk import Draft, HostNews, JobFile
+from distui.tui.frame.desk import Draft, HostNews, JobFile
 
 NODES = ("node01", "node02", "node03", "node04", "node05", "gw1")
 JOB = """\

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from fakes import FakeDesk, screen_text, settle
 
-from distui.tui.actions import Action
-from distui.tui.keys import actions_here, keys_of
+from distui.tui.dialogs.menu import MenuScreen
+from distui.tui.dialogs.text import TextScreen
+from distui.tui.frame.actions import Action
+from distui.tui.frame.keys import actions_here, keys_of
+from distui.tui.hosts.screen import HostsScreen
 from distui.tui.registry import checked_keymap, places, with_keys_taken, with_table
-from distui.tui.screens.hosts import HostsScreen
-from distui.tui.screens.menu import MenuScreen
-from distui.tui.screens.text import TextScreen
 from distui.tui.widgets.rows import RowList
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/tui.md"

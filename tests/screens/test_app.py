@@ -12,11 +12,11 @@ from textual.widgets import Input
 from training import until
 
 from distui.errors import HostUnreachable
-from distui.tui import clipboard
-from distui.tui.context import work
-from distui.tui.desk import HostNews
-from distui.tui.screens.confirm import Confirm
-from distui.tui.screens.quit import QuitScreen
+from distui.tui.dialogs.confirm import Confirm
+from distui.tui.dialogs.quit import QuitScreen
+from distui.tui.frame.context import work
+from distui.tui.frame.desk import HostNews
+from distui.tui.terminal import clipboard
 
 
 async def press(pilot: Any, *keys: str) -> None:

@@ -16,11 +16,12 @@ from arriving import arrive, opened
 from every_key import CHANGING, EFFECTS, Case, do
 from fakes import FakeDesk, settle
 
-from distui.tui import screens, shell
-from distui.tui.actions import Action
-from distui.tui.base import View
-from distui.tui.palette import Actions
+from distui import tui
+from distui.tui.frame.actions import Action
+from distui.tui.frame.base import View
+from distui.tui.frame.palette import Actions
 from distui.tui.registry import places
+from distui.tui.terminal import shell
 
 PLACES = dict(places())
 OPENS = {("Lists", "choose")}
@@ -179,9 +180,9 @@ async def test_read_only_refuses_what_changes_something(
 def test_every_screen_is_a_place_of_the_registry() -> None:
     """What the help, the docs and these checks know of is all there is."""
     found = set()
-    for module in pkgutil.iter_modules(screens.__path__):
-        for kind in vars(import_module(f"distui.tui.screens.{module.name}")).values():
-            if inspect.isclass(kind) and issubclass(kind, View) and kind.__module__.endswith(module.name):
+    for module in pkgutil.walk_packages(tui.__path__, "distui.tui."):
+        for kind in vars(import_module(module.name)).values():
+            if inspect.isclass(kind) and issubclass(kind, View) and kind.__module__ == module.name:
                 found |= {action.id for action in kind.__dict__.get("ACTIONS", ())}
     known = {action.id for actions in PLACES.values() for action in actions}
     assert found <= known

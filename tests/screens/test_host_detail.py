@@ -14,11 +14,11 @@ from distui.errors import HostCommandError
 from distui.facts.host import Gpus
 from distui.monitor.containers import HostContainer
 from distui.plan.labels import TaskLabels
-from distui.tui.desk import HostNews
-from distui.tui.screens import host_detail
-from distui.tui.screens.container_log import KEPT
-from distui.tui.screens.host_detail import HostDetailScreen
-from distui.tui.screens.text import TextScreen
+from distui.tui.dialogs.text import TextScreen
+from distui.tui.frame.desk import HostNews
+from distui.tui.hosts import detail as host_detail
+from distui.tui.hosts.container_log import KEPT
+from distui.tui.hosts.detail import HostDetailScreen
 
 
 async def opened(app: Any, pilot: Any, desk: FakeDesk, name: str = "node02", seconds: int = 3) -> HostDetailScreen:
@@ -273,7 +273,7 @@ async def test_a_shell_in_a_container(open_app: Any, desk: FakeDesk, monkeypatch
         ran.append(argv)
         return 0
 
-    monkeypatch.setattr("distui.tui.shell.outside", outside)
+    monkeypatch.setattr("distui.tui.terminal.shell.outside", outside)
     desk.known_containers["node02"] = containers(time.time())
     async with open_app((120, 40)) as (app, pilot):
         screen = await opened(app, pilot, desk)

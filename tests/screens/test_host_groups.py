@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from fakes import FakeDesk, sample, screen_text, settle, shot
 
-from distui.tui.desk import HostNews
-from distui.tui.screens.launch import LaunchScreen
-from distui.tui.screens.text import TextScreen
+from distui.tui.dialogs.text import TextScreen
+from distui.tui.frame.desk import HostNews
+from distui.tui.launch.screen import LaunchScreen
 
 GROUPS = {
     "all": ("node01", "node02", "node03", "node04", "node05", "gw1"),

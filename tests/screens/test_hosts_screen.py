@@ -11,10 +11,10 @@ from fakes import FakeDesk, facts, sample, screen_text, settle, shot
 
 from distui.facts.host import Engine, Gpus, HostDown, Trouble
 from distui.spec.inventory import Host
-from distui.tui.desk import HostNews
-from distui.tui.screens.hosts import HostsScreen
-from distui.tui.screens.launch import LaunchScreen
-from distui.tui.screens.text import TextScreen
+from distui.tui.dialogs.text import TextScreen
+from distui.tui.frame.desk import HostNews
+from distui.tui.hosts.screen import HostsScreen
+from distui.tui.launch.screen import LaunchScreen
 
 
 async def say(desk: FakeDesk, pilot: Any, *hosts: str, busy: float = 96.0) -> None:
@@ -283,7 +283,7 @@ def runs(ran: list[Any], status: int = 0) -> Any:
 async def test_the_inventory_in_an_editor(open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     """e opens the file, where there is one."""
     ran: list[Any] = []
-    monkeypatch.setattr("distui.tui.shell.outside", runs(ran))
+    monkeypatch.setattr("distui.tui.terminal.shell.outside", runs(ran))
     monkeypatch.setenv("VISUAL", "vim")
     async with open_app() as (_, pilot):
         await pilot.press("e")
@@ -309,7 +309,7 @@ async def test_enter_opens_the_host(open_app: Any) -> None:
 async def test_the_shell_gets_the_terminal(open_app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """s runs ssh with the app out of the way."""
     ran: list[Any] = []
-    monkeypatch.setattr("distui.tui.shell.outside", runs(ran))
+    monkeypatch.setattr("distui.tui.terminal.shell.outside", runs(ran))
     async with open_app() as (_, pilot):
         await pilot.press("s")
         await pilot.pause()
@@ -318,7 +318,7 @@ async def test_the_shell_gets_the_terminal(open_app: Any, monkeypatch: pytest.Mo
 
 async def test_a_shell_that_can_not_connect_says_so(open_app: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What ssh said is gone with its screen: the words stay, and the command to try."""
-    monkeypatch.setattr("distui.tui.shell.outside", runs([], 255))
+    monkeypatch.setattr("distui.tui.terminal.shell.outside", runs([], 255))
     async with open_app() as (app, pilot):
         await pilot.press("s")
         await settle(pilot)

@@ -8,7 +8,7 @@ from fakes import NOW, FakeDesk, screen_text, settle
 
 from distui.runs.lines.events import Failure
 from distui.runs.report.history import RunRow
-from distui.tui.paint import cut_left
+from distui.tui.paint.paint import cut_left
 
 TF = """\
 version: 1

@@ -16,8 +16,8 @@ from distui.facts.host import Gpus
 from distui.plan.model import RunPlan
 from distui.runs.launch.gpu_users import GpuUser
 from distui.spec.inventory import Host, Inventory
-from distui.tui.screens.launch import LaunchScreen
-from distui.tui.widgets.form_confirm import LaunchConfirm
+from distui.tui.launch.form_confirm import LaunchConfirm
+from distui.tui.launch.screen import LaunchScreen
 
 
 async def opened(app: Any, pilot: Any, desk: FakeDesk, job: int = 0, marked: tuple[str, ...] = ()) -> LaunchScreen:
@@ -248,7 +248,7 @@ async def test_the_editor(open_app: Any, desk: FakeDesk, monkeypatch: pytest.Mon
         Path(argv[-1]).write_text(JOB.replace("llm-pretrain", "edited"))  # noqa: ASYNC240  # a test
         return 0
 
-    monkeypatch.setattr("distui.tui.shell.outside", edit)
+    monkeypatch.setattr("distui.tui.terminal.shell.outside", edit)
     async with open_app() as (app, pilot):
         screen = await opened(app, pilot, desk)
         await pilot.press("e")

@@ -13,11 +13,11 @@ from textual.geometry import Region
 from textual.widget import Widget
 from textual.widgets import Button
 
-from distui.tui.bars import Crumbs, KeyBar
-from distui.tui.base import View
+from distui.tui.dialogs.confirm import Confirm
+from distui.tui.dialogs.help import HelpScreen
+from distui.tui.frame.bars import Crumbs, KeyBar
+from distui.tui.frame.base import View
 from distui.tui.registry import places
-from distui.tui.screens.confirm import Confirm
-from distui.tui.screens.help import HelpScreen
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 PLACES = [(title, "") for title, _ in places() if title not in ("Lists", "Everywhere")] + [("One run", "jump")]

@@ -16,8 +16,8 @@ from every_key import Case
 from fakes import FakeDesk, history, sample, settle
 from pictures import NOW, compare, picture, rows_of, stop_the_clock
 
-from distui.tui.desk import HostNews
-from distui.tui.screens.run import RunScreen
+from distui.tui.frame.desk import HostNews
+from distui.tui.run.screen import RunScreen
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
 SCREENS = {

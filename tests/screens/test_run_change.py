@@ -11,7 +11,7 @@ from training import failing_loudly, opened, settled
 from distui.runs.launch.gpu_users import GpuUser
 from distui.runs.launch.job_record import record_job
 from distui.spec.inventory import HostPick
-from distui.tui.screens.run import RunScreen
+from distui.tui.run.screen import RunScreen
 
 
 async def test_stop_and_kill_ask_first(open_app: Any, live: FakeLive) -> None:

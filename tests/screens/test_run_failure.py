@@ -8,7 +8,7 @@ from fakes import NOW, FakeLive, launching, screen_text, shot
 from training import LONG, TRACEBACK, body, failing_loudly, opened, say, settled, train, until
 
 from distui.runs.lines.events import Notice, RankChanged, RunEnded
-from distui.tui.widgets.log_pane import LogPane
+from distui.tui.logs.log_pane import LogPane
 
 
 async def test_the_first_failure(open_app: Any, live: FakeLive) -> None:

@@ -11,8 +11,8 @@ from distui.facts.host import Trouble
 from distui.plan.labels import TaskLabels
 from distui.runs.hosts.discover import Found, FoundRun, FoundTask
 from distui.runs.hosts.remains import Remain, Remains
-from distui.tui.screens.confirm import Confirm
-from distui.tui.screens.text import TextScreen
+from distui.tui.dialogs.confirm import Confirm
+from distui.tui.dialogs.text import TextScreen
 
 
 async def press(pilot: Any, *keys: str) -> None:

@@ -11,7 +11,7 @@ from every_key import Case, write_log
 from fakes import FakeDesk, FakeLive, failing, launching, sample, settle
 
 from distui.runs.lines.events import Failure, RankChanged, RunEnded
-from distui.tui.desk import HostNews
+from distui.tui.frame.desk import HostNews
 
 
 async def begin(case: Case, run: str) -> FakeLive:

@@ -14,7 +14,7 @@ from fakes import FakeLive, failing, screen_text, settle
 from distui.plan.model import RunPlan
 from distui.runs.lines.events import LogLine, LogLines, RunEnded
 from distui.runs.lines.times import pack, times_of
-from distui.tui.screens.run import RunScreen
+from distui.tui.run.screen import RunScreen
 
 PATTERN = r"step (?P<step>\d+)\s+loss (?P<loss>[\d.]+)"
 

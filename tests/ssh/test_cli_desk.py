@@ -33,8 +33,8 @@ from distui.runs.store.runs import StoredRun
 from distui.session import Connector
 from distui.spec.inventory import Host, Inventory
 from distui.spec.job import Job
-from distui.tui import drafting
-from distui.tui.desk import LiveRun
+from distui.tui.frame.desk import LiveRun
+from distui.tui.launch import drafting
 
 JOB = """\
 version: 1

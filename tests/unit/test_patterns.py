@@ -143,7 +143,7 @@ def test_a_filter_in_the_app_is_given_up(tmp_path: Path) -> None:
 
 def test_hosts_are_filtered_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Host names and labels may be long, too."""
-    from distui.tui import select
+    from distui.tui.hosts import select
 
     host: Any = type("Host", (), {})()
     monkeypatch.setattr(select, "_words", lambda host: LINE)

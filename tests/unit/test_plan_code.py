@@ -21,8 +21,9 @@ from distui.spec.code_keys import in_bytes
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Code, Job
 from distui.spec.read_job import read_job
-from distui.tui import plan_lines, theme
-from distui.tui.glyphs import UNICODE
+from distui.tui.launch import plan_lines
+from distui.tui.paint import theme
+from distui.tui.paint.glyphs import UNICODE
 from fakehosts.runs import facts_of
 
 LOOK = theme.palette(theme.DARK, {**theme.DARK.to_color_system().generate(), **theme.DARK.variables})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from distui.errors import UsageError
-from distui.tui import clipboard
+from distui.tui.terminal import clipboard
 
 
 @pytest.mark.parametrize(

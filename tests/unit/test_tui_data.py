@@ -7,11 +7,11 @@ from distui.plan.model import RunPlan
 from distui.plan.plan import plan
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import DataMount, Job
-from distui.tui.before_lines import before_lines
-from distui.tui.glyphs import ASCII
-from distui.tui.paint import Line
-from distui.tui.theme import DARK, palette, variables
-from distui.tui.widgets.form_rest import rest_lines
+from distui.tui.launch.before_lines import before_lines
+from distui.tui.launch.form_rest import rest_lines
+from distui.tui.paint.glyphs import ASCII
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import DARK, palette, variables
 
 LOOK = palette(DARK, DARK.to_color_system().generate() | variables(DARK) | dict(DARK.variables))
 JOB = Job(

@@ -11,11 +11,14 @@ from distui.runs.hosts.uses import Use
 from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.inventory import Host
 from distui.spec.job import HostChoice, Job
-from distui.tui import figures, host_rows, plan_lines, select, theme
-from distui.tui.glyphs import ASCII, UNICODE
-from distui.tui.gpu_rows import gpu_columns, gpu_row
-from distui.tui.job_form import FIELDS, changed, hosts_text
-from distui.tui.paint import Line
+from distui.tui.hosts import rows as host_rows
+from distui.tui.hosts import select
+from distui.tui.hosts.gpu_rows import gpu_columns, gpu_row
+from distui.tui.launch import plan_lines
+from distui.tui.launch.job_form import FIELDS, changed, hosts_text
+from distui.tui.paint import figures, theme
+from distui.tui.paint.glyphs import ASCII, UNICODE
+from distui.tui.paint.paint import Line
 from distui.tui.widgets.history_plot import area
 
 LOOK = theme.palette(theme.DARK, {**theme.DARK.to_color_system().generate(), **theme.DARK.variables})

@@ -9,7 +9,8 @@ import pytest
 from distui.cli.desk_hosts import ssh_login
 from distui.errors import UsageError
 from distui.spec.inventory import Host
-from distui.tui import files, shell
+from distui.tui.frame import files
+from distui.tui.terminal import shell
 
 
 def test_a_file_is_written_whole(tmp_path: Path) -> None:

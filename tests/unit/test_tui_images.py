@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from distui.plan.model import BuildPlan, RunPlan
-from distui.tui import plan_lines, theme
-from distui.tui.drafting import image_state
-from distui.tui.glyphs import UNICODE
-from distui.tui.plan_lines import Preview, status
+from distui.tui.launch import plan_lines
+from distui.tui.launch.drafting import image_state
+from distui.tui.launch.plan_lines import Preview, status
+from distui.tui.paint import theme
+from distui.tui.paint.glyphs import UNICODE
 from fakehosts.runs import Cluster
 
 LOOK = theme.palette(theme.DARK, {**theme.DARK.to_color_system().generate(), **theme.DARK.variables})

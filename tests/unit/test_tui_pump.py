@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from distui.tui.widgets.pane import Pane
-from distui.tui.widgets.pump import EVERY_S, Pump
+from distui.tui.logs.pane import Pane
+from distui.tui.logs.pump import EVERY_S, Pump
 
 
 class Stub:

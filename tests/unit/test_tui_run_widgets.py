@@ -9,11 +9,12 @@ import pytest
 from distui.plan.model import HostNetwork
 from distui.runs.lines.events import Failure, GpuReading, HostSampled
 from distui.runs.report.aftermath import Moment
-from distui.tui.glyphs import ASCII, UNICODE
 from distui.tui.logs.merged import Group
-from distui.tui.theme import DARK, Palette, palette, variables
-from distui.tui.widgets import compare, failure_banner, loss_plot, run_strip, timeline
-from distui.tui.widgets.run_strip import HostRow
+from distui.tui.paint.glyphs import ASCII, UNICODE
+from distui.tui.paint.theme import DARK, Palette, palette, variables
+from distui.tui.run import compare, failure_banner, loss_plot, timeline
+from distui.tui.run import strip as run_strip
+from distui.tui.run.strip import HostRow
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 from textual.app import SuspendNotSupported
 
 from distui.errors import UsageError
-from distui.tui import shell
+from distui.tui.terminal import shell
 
 
 class Terminal:

@@ -10,8 +10,8 @@ import pytest
 from textual.app import ComposeResult
 from textual.widgets import Static
 
-from distui.tui import slow_terminal
-from distui.tui.slow_terminal import BEHIND, CAUGHT_UP, PacedApp, PacedDriver, Writer
+from distui.tui.terminal import slow_terminal
+from distui.tui.terminal.slow_terminal import BEHIND, CAUGHT_UP, PacedApp, PacedDriver, Writer
 
 MUCH = "x" * (1 << 20)
 

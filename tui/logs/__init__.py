@@ -1,1 +1,4 @@
-"""Logs as files: buffers over them, search, filters, the merged log, and what is read out of them. No widgets."""
+"""Lines of ranks on a screen: buffers, folds, search, panes, all ranks merged.
+
+In: lines of a run. Out: panes.
+"""

@@ -11,7 +11,7 @@ from distui.runs.lines.events import Event, HostSampled, LogLines, RunEnded, Run
 from distui.runs.report.rank_rows import RankRow, digits, rank_rows, short_name
 from distui.runs.state.load import placed
 from distui.runs.state.reducer import RunState
-from distui.tui.desk import LiveRun
+from distui.tui.frame.desk import LiveRun
 from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.merged import MergedLog
 from distui.tui.logs.progress import ProgressLog

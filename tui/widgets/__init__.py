@@ -1,1 +1,1 @@
-"""Widgets that more than one screen uses."""
+"""Lists with a cursor, panels and plots that several screens use."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from distui.tui import figures
-from distui.tui.glyphs import Glyphs
-from distui.tui.paint import Line
-from distui.tui.theme import Palette
+from distui.tui.paint import figures
+from distui.tui.paint.glyphs import Glyphs
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
 
 AXIS = 5
 """Cells of the labels at the left."""

@@ -8,7 +8,7 @@ from textual.events import Resize
 from textual.strip import Strip
 from textual.widget import Widget
 
-from distui.tui.paint import Line
+from distui.tui.paint.paint import Line
 
 LinesPainter = Callable[[int, int], Sequence[Line]]
 """(width, height) in cells -> at most that many lines."""

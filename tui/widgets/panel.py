@@ -8,7 +8,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from distui.tui.paint import Line
+from distui.tui.paint.paint import Line
 
 
 class Panel(Widget):

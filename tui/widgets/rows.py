@@ -14,9 +14,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from distui.tui.actions import Action, bindings
-from distui.tui.context import glyphs_of, look_of
-from distui.tui.paint import Line
+from distui.tui.frame.actions import Action, bindings
+from distui.tui.frame.context import glyphs_of, look_of
+from distui.tui.paint.paint import Line
 
 
 @dataclass(frozen=True, slots=True)

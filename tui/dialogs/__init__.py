@@ -1,0 +1,1 @@
+"""Questions, help, menus and texts on top of a screen."""

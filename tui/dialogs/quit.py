@@ -1,0 +1,44 @@
+"""The question when distui is left while it follows runs: leave them alone, or stop them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from distui.spec.names import fold
+from distui.tui.dialogs.confirm import Dialog
+from distui.tui.frame.desk import LiveRun
+from distui.tui.frame.leaving import Leaving
+
+
+class QuitScreen(Dialog):
+    """Dismisses with `detach`, `now`, `stop` or "". `leaving` is what was answered before, and is waited for."""
+
+    def __init__(
+        self, living: Mapping[str, LiveRun], *, readonly: bool, leash: bool, leaving: Leaving | None = None
+    ) -> None:
+        lines = [f"{name}  {live.state.summary}  on {fold(live.plan.hosts)}" for name, live in living.items()]
+        lines += ["", *_words(living, readonly=readonly, leash=leash, leaving=leaving)]
+        buttons = [("cancel", "Stay")]
+        if leaving is not None:
+            buttons.append(("now", "Leave now"))
+        elif not leash:
+            buttons.append(("detach", "Detach"))
+        if (leash or not readonly) and (leaving is None or not leaving.stop):
+            buttons.append(("stop", "Stop them"))
+        count = f"{len(living)} run{'s' * (len(living) != 1)}"
+        title = f"Quit while {count} go{'es' * (len(living) == 1)} on?"
+        super().__init__(leaving.words() if leaving is not None else title, tuple(lines), tuple(buttons))
+
+
+def _words(living: Mapping[str, LiveRun], *, readonly: bool, leash: bool, leaving: Leaving | None) -> Iterator[str]:
+    starting = any(live.state.summary == "launching" for live in living.values())
+    if leaving is not None:
+        yield "Leave now: a start that has not begun is given up, one under way is finished first."
+    elif not leash:
+        yield "Detach: they go on; `distui attach RUN` follows one again."
+        if any(live.plan.attempt < live.plan.attempts for live in living.values()):
+            yield "No further attempt is begun then: retries need a distui that stays."
+        if starting:
+            yield "What is being started is waited for; q asks again meanwhile."
+    if (leash or not readonly) and (leaving is None or not leaving.stop):
+        yield "Stop: SIGTERM on all their hosts, then clean up, then quit."

@@ -1,0 +1,1 @@
+"""Findings about hosts, and the smoke test."""

@@ -1,0 +1,406 @@
+"""Doctor: what would break, where, and what to do about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import wrap
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from distui.doctor.checks import check_hosts, counts, problems
+from distui.doctor.finding import CheckRow, Finding, report_text
+from distui.doctor.images import Images
+from distui.doctor.reach import ReachReport
+from distui.doctor.reach_check import REACH, reach_table
+from distui.facts.host import HostFacts, ProbeResult
+from distui.tui.doctor.smoke import Smoking
+from distui.tui.frame import files
+from distui.tui.frame.actions import Action, bindings
+from distui.tui.frame.base import FILTER
+from distui.tui.frame.context import ViewName, app_of, desk_of, glyphs_of, look_of
+from distui.tui.paint import figures
+from distui.tui.paint.paint import Line, cut
+from distui.tui.paint.theme import Palette
+from distui.tui.widgets.panel import Panel
+from distui.tui.widgets.rows import Row, RowList
+
+CELL, CHECK = 8, 44
+FINDING_LEAST = 24
+FRESH_S = 60.0
+"""Findings that are older are asked for anew when the screen is opened."""
+MOST_HOSTS = 8
+"""With more hosts only columns that are not `ok` everywhere stay."""
+
+
+class DoctorScreen(Smoking):
+    """A matrix of checks and hosts; below it, what the finding under the cursor saw, means and asks for."""
+
+    VIEW: ClassVar[ViewName] = "doctor"
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        Action(
+            "evidence",
+            "evidence",
+            ("enter",),
+            "View",
+            footer=True,
+            help="The row in full: every host, what was seen and run; who reaches whom.",
+        ),
+        Action(
+            "next_finding",
+            "next finding",
+            ("n", "right_square_bracket"),
+            "View",
+            footer=True,
+            help="To the next warning or failure.",
+        ),
+        Action(
+            "prev_finding", "finding before", ("left_square_bracket",), "View", help="To the warning or failure before."
+        ),
+        Action("next_host", "next host", ("l", "right", "tab"), "Move", footer=True, help="The next host's finding."),
+        Action("prev_host", "host before", ("h", "left", "shift+tab"), "Move", help="The finding of the host before."),
+        Action("probe", "probe again", ("p", "r"), "View", "probe", footer=True, help="Ask every host again."),
+        Action("text", "as text", ("y",), "View", footer=True, help="Every finding as a text to read."),
+        Action("report", "copy report", ("c",), "View", "report", help="Every finding as text."),
+        Action("save", "save report", ("W",), "View", "save", footer=True, help="Every finding into a file here."),
+        FILTER,
+        Action("smoke", "smoke test", ("N",), "Change", "smoke", changes=True, footer=True,
+               help="A real all-reduce between neighbours, in a job's image: starts containers and removes them."),
+    )  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.checked: tuple[CheckRow, ...] = ()
+        self.images: Images = {}
+        self.reach: ReachReport | None = None
+        self._asked = False
+        self.host_at = 0
+        self.by_key: dict[str, CheckRow] = {}
+        self.columns: tuple[str, ...] = ()
+
+    def compose_body(self) -> ComposeResult:
+        """See View."""
+        yield Panel(lambda width: [self._head()], id="head")
+        yield RowList(self._paint)
+        yield Panel(self._detail, id="detail")
+
+    DEFAULT_CSS = """
+    DoctorScreen RowList { height: 1fr; }
+    DoctorScreen #head { height: 1; }
+    DoctorScreen #detail { height: auto; min-height: 6; max-height: 12; margin: 1 0 0 0; }
+    DoctorScreen.-h0 #detail { display: none; }
+    DoctorScreen.-h24 #detail { margin: 0; min-height: 5; max-height: 7; }
+    """
+
+    def on_mount(self) -> None:
+        """Check what is known; its age is told as it grows."""
+        self.set_interval(5.0, self.refresh_bars)
+        self.news(frozenset())
+
+    def on_screen_resume(self) -> None:
+        """What was found long ago is asked for again; it stays, with its age, until the answers are there."""
+        super().on_screen_resume()
+        asking = any(host.probing for host in self.board.hosts.values())
+        if self._asked and not asking and self.taken is not None and time.time() - self.taken > FRESH_S:
+            self.action_probe()
+
+    @property
+    def taken(self) -> float | None:
+        """When the oldest of the findings was taken."""
+        known = [at for name in self.results if (at := self.board[name].probed_at) is not None]
+        return min(known, default=None)
+
+    def after_crumbs(self, line: Line, look: Palette) -> None:
+        """When the findings were taken, and how old they are."""
+        if self.taken is not None:
+            old = max(0.0, time.time() - self.taken)
+            words = f"{time.strftime('%H:%M:%S', time.localtime(self.taken))}, {figures.ago(old)}"
+            line.gap(2).put(words, look.watch if old > FRESH_S else look.muted)
+
+    def _ask(self) -> None:
+        """What a probe does not tell: images, and who reaches whom."""
+        self._asked = True
+        self.work(self._ask_images(), name="images")
+        self.work(self._ask_reach(), name="reach")
+
+    async def _ask_images(self) -> None:
+        self.images = await self.desk.images()
+        self._check()
+
+    async def _ask_reach(self) -> None:
+        self.reach = await self.desk.reach()
+        self._check()
+
+    def news(self, hosts: frozenset[str]) -> None:
+        """Probes came in; once all have, the hosts are asked for the rest."""
+        if not self._asked and len(self.results) == len(self.desk.hosts):
+            self._ask()
+        self._check()
+
+    # The rows.
+
+    @property
+    def results(self) -> dict[str, ProbeResult]:
+        """The newest probe of each host, in the inventory's order."""
+        known = self.desk.facts
+        return {host.name: known[host.name] for host in self.desk.hosts if host.name in known}
+
+    def _check(self) -> None:
+        ours = [task.id for run in app_of(self).found.runs for task in run.tasks]
+        self.checked = check_hosts(
+            self.results, images=self.images, ours=ours, reach=self.reach, more=self.smoke_rows()
+        )
+        self.filter_changed()
+        self.refresh_bars()
+
+    @property
+    def up(self) -> tuple[str, ...]:
+        """The hosts that answered."""
+        return tuple(host for host, found in self.results.items() if isinstance(found, HostFacts))
+
+    def filter_changed(self) -> None:
+        """Only checks with the text, or with a finding on a host with it."""
+        wanted = self.filter_text.lower()
+        shown = [row for row in self.checked if wanted in _searched(row)]
+        self.by_key = {row.check.id: row for row in shown}
+        self.columns = self._columns(shown)
+        self.host_at = min(self.host_at, max(0, len(self.columns) - 1))
+        rows: list[Row] = []
+        group = ""
+        for row in shown:
+            if row.check.group != group:
+                group = row.check.group
+                rows.append(Row(f"={group}", plain=True))
+            rows.append(Row(row.check.id))
+        if not self.results:
+            rows.append(Row("?", plain=True))
+        self.query_one(RowList).set_rows(rows)
+        self._repaint()
+
+    def _columns(self, rows: Sequence[CheckRow]) -> tuple[str, ...]:
+        hosts = tuple(self.results)
+        if len(hosts) <= MOST_HOSTS:
+            return hosts
+        odd = {f.host for row in rows for f in row.findings if f.verdict not in ("ok", "skip")}
+        return tuple(host for host in hosts if host in odd)
+
+    @property
+    def _fit(self) -> int:
+        """How many host columns fit."""
+        return max(1, (self.app.size.width - self._check_width - (20 if self._tells else 12)) // (CELL + 1))
+
+    @property
+    def _tells(self) -> bool:
+        """Whether there is room for the finding in the row; the panel tells it anyway."""
+        return self.app.size.width >= 100
+
+    @property
+    def _check_width(self) -> int:
+        width = self.app.size.width
+        if width < 110:
+            return 34 if width >= 80 else 20
+        longest = max((len(row.check.title) for row in self.by_key.values()), default=0) + 5
+        return max(34, min(CHECK, longest, width - len(self.columns) * (CELL + 1) - FINDING_LEAST))
+
+    @property
+    def _window(self) -> tuple[str, ...]:
+        """The host columns that are seen: those around the chosen one."""
+        first = max(0, min(self.host_at - self._fit // 2, len(self.columns) - self._fit))
+        return self.columns[first : first + self._fit]
+
+    def _paint(self, number: int, width: int, here: bool) -> Line:
+        key, look = self.query_one(RowList).rows[number].key, self.look
+        if key == "?":
+            return Line().gap(3).put("no host has answered yet", look.muted)
+        if key.startswith("="):
+            return Line().gap(1).put(key[1:], look.bold)
+        return self._row(self.by_key[key], here)
+
+    def _head(self) -> Line:
+        look = self.look
+        line = Line().gap(self._check_width)
+        for host in self._window:
+            chosen = bool(self.columns) and host == self.columns[self.host_at]
+            line.put(cut(host, CELL).center(CELL), look.accent if chosen else look.muted).gap(1)
+        others = len(self.results) - len(self._window)
+        if others:
+            line.put(_others(others), look.faint).gap(1)
+        return line.gap(2).put("FINDING", look.faint) if self._tells else line
+
+    def _row(self, row: CheckRow, here: bool) -> Line:
+        look = self.look
+        bad = row.verdict in ("warn", "fail")
+        line = (
+            Line()
+            .gap(3)
+            .put(row.check.title, look.bold if here else look.text if bad else look.muted, width=self._check_width - 4)
+        )
+        line.gap(1)
+        by_host = {finding.host: finding for finding in row.findings}
+        for host in self._window:
+            self._cell(line, by_host.get(host))
+        if len(self.results) > len(self._window):
+            line.gap(len(_others(len(self.results) - len(self._window))) + 1)
+        if not self._tells:
+            return line
+        return line.gap(2).put(self._finding_words(row), look.judged(row.verdict) if bad else look.faint)
+
+    def _cell(self, line: Line, finding: Finding | None) -> None:
+        look = self.look
+        words = finding.verdict if finding is not None else "-"
+        match words:
+            case "fail":
+                line.gap(1).put("FAIL".center(CELL - 2), look.fail_cell).gap(2)
+            case "warn":
+                line.put("warn".center(CELL), look.watch).gap(1)
+            case "pull":
+                line.put("pull".center(CELL), look.text).gap(1)
+            case _:
+                line.put(words.center(CELL), look.faint).gap(1)
+
+    def _finding_words(self, row: CheckRow) -> str:
+        finding = row.worst
+        if finding is None:
+            return ""
+        if row.verdict in ("warn", "fail"):
+            return f"{finding.saw}"
+        return finding.saw if len({f.saw for f in row.findings if f.saw}) == 1 else ""
+
+    # The finding under the cursor.
+
+    @property
+    def finding(self) -> Finding | None:
+        """Of the row under the cursor: the chosen host's, or the gravest when that one has nothing to say."""
+        row = self.by_key.get(self.query_one(RowList).key)
+        if row is None:
+            return None
+        host = self.columns[self.host_at] if self.columns else ""
+        own = next((f for f in row.findings if f.host == host), None)
+        if own is not None and (own.verdict in ("warn", "fail", "pull") or row.verdict == "ok"):
+            return own
+        return row.worst or own
+
+    def _detail(self, width: int) -> list[Line]:
+        look, glyphs, found = look_of(self), glyphs_of(self), self.finding
+        if found is None:
+            return []
+        row = self.by_key[found.check]
+        bad = list(problems(self.checked))
+        at = next((i for i, (_, f) in enumerate(bad) if f == found), None)
+        title = Line().gap(1).put(row.check.title, look.bold).gap(2).put(found.host, look.muted)
+        right = Line().put(f"{at + 1} of {len(bad)}" if at is not None else f"{len(bad)} findings", look.muted).gap(1)
+        lines = [title.rule(width - right.width - 2, look.rule, glyphs.rule).ends_with(right, width, gap=1), Line()]
+        for label, words in (("saw", found.saw), ("means", found.means), ("do", found.do), ("ran", row.check.ran)):
+            style = look.text if found.verdict in ("warn", "fail") and label != "ran" else look.muted
+            for i, part in enumerate(wrap(words, max(10, width - 12))):
+                lines.append(Line().put("" if i else label, look.faint, width=8, right=True).gap(2).put(part, style))
+        return lines if self.size.height >= 30 else [lines[0], *lines[2:]]
+
+    def headline(self, line: Line, look: Palette) -> None:
+        """How many findings there are of each kind."""
+        total = counts(self.checked)
+        line.put(total["ok"], look.bold).put(" ok", look.muted)
+        for verdict, words, style in (
+            ("pull", "to pull", look.bold), ("warn", "warnings", look.watch), ("fail", "failed", look.wrong)
+        ):  # fmt: skip
+            if total[verdict]:
+                line.gap(3).put(total[verdict], style).put(f" {words}", look.muted)
+        if self.smoking:
+            line.gap(3).put(f"smoke {len(self.smoked)} of {self.smoking}", look.accent)
+        asking = len(self.desk.hosts) - len(self.results)
+        if asking:
+            line.gap(3).put(asking, look.bold).put(" not asked yet", look.muted)
+
+    # Actions.
+
+    @on(RowList.Moved)
+    def _repaint(self) -> None:
+        for panel in self.query(Panel):
+            panel.refresh(layout=True)
+
+    def action_next_finding(self) -> None:
+        """The next one, around the end."""
+        self._jump(1)
+
+    def action_prev_finding(self) -> None:
+        """The one before, around the start."""
+        self._jump(-1)
+
+    def _jump(self, step: int) -> None:
+        places = [(row, f) for row in self.by_key.values() for f in row.findings if f.verdict in ("warn", "fail")]
+        if not places:
+            app_of(self).tell("nothing is wrong")
+            return
+        now = self.finding
+        at = next((i for i, (_, f) in enumerate(places) if f == now), -1 if step > 0 else 0)
+        row, found = places[(at + step) % len(places)]
+        if found.host in self.columns:
+            self.host_at = self.columns.index(found.host)
+        rows = self.query_one(RowList)
+        rows.go(row.check.id)
+        rows.repaint()
+        self._repaint()
+
+    def action_next_host(self) -> None:
+        """One column to the right."""
+        self._choose_host(1)
+
+    def action_prev_host(self) -> None:
+        """One column to the left."""
+        self._choose_host(-1)
+
+    def _choose_host(self, step: int) -> None:
+        self.host_at = max(0, min(self.host_at + step, len(self.columns) - 1))
+        self.query_one(RowList).repaint()
+        self._repaint()
+
+    @on(RowList.Chosen)
+    def action_evidence(self) -> None:
+        """The row under the cursor in full; of the row about reach who reaches whom."""
+        row = self.by_key.get(self.query_one(RowList).key)
+        if row is None:
+            return
+        if row.check.id == REACH.id and self.reach is not None:
+            app_of(self).open_text("who reaches whom", reach_table(self.reach, tuple(self.results)))
+        else:
+            app_of(self).open_text(row.check.title, report_text([row], all_=True))
+
+    def action_text(self) -> None:
+        """Everything as text."""
+        app_of(self).open_text("findings", self._report())
+
+    def action_probe(self) -> None:
+        """Ask every host again, and for the images."""
+        app_of(self).probe([host.name for host in self.desk.hosts])
+        self._ask()
+
+    def action_report(self) -> None:
+        """Into the clipboard."""
+        app_of(self).copy(self._report())
+
+    def action_save(self) -> None:
+        """Into a file of the folder distui was started in."""
+        path = Path.cwd() / time.strftime("distui-doctor-%Y%m%d-%H%M%S.txt")
+        table = reach_table(self.reach, tuple(self.results)) if self.reach is not None else ""
+        files.write(path, "\n\n".join(filter(None, [self._report(all_=True), table])) + "\n")
+        app_of(self).tell(f"the report is in {path}")
+
+    def _report(self, *, all_: bool = False) -> str:
+        total = counts(self.checked)
+        head = time.strftime(f"{desk_of(self).title}, %Y-%m-%d %H:%M")
+        sums = f"{total['ok']} ok, {total['warn']} warnings, {total['fail']} failed"
+        return "\n\n".join([head, report_text(self.checked, all_=all_) or "nothing is wrong", sums])
+
+
+def _others(count: int) -> str:
+    return f"{count} other{'s' * (count != 1)}"
+
+
+def _searched(row: CheckRow) -> str:
+    told = " ".join(f"{f.host} {f.verdict} {f.saw}" for f in row.findings if f.verdict not in ("ok", "skip"))
+    return f"{row.check.group} {row.check.title} {told}".lower()

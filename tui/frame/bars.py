@@ -1,0 +1,185 @@
+"""The rows every screen has: the bar at the top, crumbs and headline, filter, and the keys at the bottom."""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from distui.tui.frame.actions import Action
+from distui.tui.frame.context import ViewLike, app_of, desk_of, glyphs_of, look_of, view_of
+from distui.tui.frame.keys import actions_here, keys_of
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
+
+VIEWS = (("1", "Hosts"), ("2", "Jobs"), ("3", "Runs"), ("4", "Doctor"))
+
+
+class Bar(Widget):
+    """A widget of one row, painted by `line`."""
+
+    DEFAULT_CSS = "Bar { height: 1; width: 1fr; }"
+    auto_links = False
+
+    def line(self, width: int, look: Palette) -> Line:
+        """The row at this width."""
+        return Line()
+
+    def render_line(self, y: int) -> Strip:
+        """See textual's line API."""
+        look = look_of(self)
+        return self.line(self.size.width, look).cut(self.size.width).strip(self.size.width, self.rich_style)
+
+    @property
+    def view(self) -> ViewLike:
+        """The screen it is on."""
+        return view_of(self)
+
+
+class TopBar(Bar):
+    """Name, the four views, the inventory's file and the clock. Says so when quitting would detach."""
+
+    DEFAULT_CSS = "TopBar { background: $surface; }"
+
+    def on_mount(self) -> None:
+        """The clock moves once a second."""
+        self.set_interval(1.0, self.refresh)
+
+    def line(self, width: int, look: Palette) -> Line:
+        """See Bar."""
+        line = Line().gap(1).put("distui", look.key).gap(1)
+        for key, title in VIEWS:
+            here = title.lower() == self.view.VIEW
+            tab = Line().gap(1).put(key, look.faint).gap(1).put(title, look.bold if here else look.muted).gap(1)
+            click = {"@click": f"app.view('{title.lower()}')"}
+            for text, style in tab.pieces:
+                base = look.tab_fill if here else look.bar_fill
+                line.put(text, base + style + base.from_meta(click))
+        return line.ends_with(self._right(width - line.width - 2, look), width)
+
+    def _right(self, room: int, look: Palette) -> Line:
+        clock, leaving = time.strftime("%H:%M:%S"), app_of(self).leaving
+        if leaving is not None:
+            return Line().put(leaving.words(), look.watch).cut(max(0, room - 1)).gap(1)
+        words = desk_of(self).title
+        if desk_of(self).following and not desk_of(self).leash:
+            words = "quit detaches, runs go on"
+        if desk_of(self).readonly:
+            words = f"read-only  {words}"
+        if len(words) + len(clock) + 4 <= room:
+            return Line().put(words, look.muted).gap(3).put(clock, look.faint).gap(1)
+        return Line().put(clock, look.faint).gap(1) if room > 10 else Line()
+
+
+class Crumbs(Bar):
+    """Where one is, and the screen's headline at the right."""
+
+    def line(self, width: int, look: Palette) -> Line:
+        """See Bar. The crumbs win over the headline when there is little room."""
+        glyphs = glyphs_of(self)
+        *path, last = self.view.crumbs or ("",)
+        line = Line().gap(1)
+        for part in path:
+            line.put(part, look.muted).put(f" {glyphs.more} ", look.faint)
+        line.put(last, look.bold)
+        self.view.after_crumbs(line, look)
+        head = Line()
+        self.view.headline(head, look)
+        room = width - line.width - 3
+        return line.ends_with(head.cut(max(0, room)).gap(1), width) if room > 4 else line
+
+
+class KeyBar(Bar):
+    """The keys at hand: harmless ones at the left, those that touch a host or a run as chips at the right."""
+
+    DEFAULT_CSS = "KeyBar { background: $surface; }"
+
+    def line(self, width: int, look: Palette) -> Line:
+        """See Bar. What does not fit is left out from the right; `? help` always stays."""
+        shown = [a for a in actions_here(self.screen) if a.footer and self.view.offers(a)]
+        right = self._chips([a for a in shown if a.changes], look)
+        plain = [a for a in shown if not a.changes and a.id != "help"]
+        line, room = Line().gap(1), width - right.width - (11 if right.width else 9)
+        for action in plain:
+            piece = self._word(action, look)
+            if line.width + piece.width > room:
+                continue
+            line.add(piece).gap(3)
+        line.add(Line().put("?", look.key, click="app.help").gap(1).put("help", look.muted, click="app.help"))
+        return line.ends_with(right, width) if 0 < right.width < width - 8 else line
+
+    def _word(self, action: Action, look: Palette) -> Line:
+        click = f"screen.do('{action.id}')"
+        key = keys_of(action, app_of(self).keymap)[0]
+        return Line().put(key, look.key, click=click).gap(1).put(self.view.title_of(action), look.muted, click=click)
+
+    def _chips(self, actions: list[Action], look: Palette) -> Line:
+        line = Line()
+        if desk_of(self).readonly:
+            return line
+        for action in actions:
+            click = f"screen.do('{action.id}')"
+            key = keys_of(action, app_of(self).keymap)[0]
+            line.put(f" {key} ", look.chip, click=click).gap(1).put(action.title, look.muted, click=click).gap(2)
+        return line
+
+
+class FilterBar(Horizontal):
+    """The row in which a filter is typed; it takes effect with every key."""
+
+    DEFAULT_CSS = """
+    FilterBar { height: 1; display: none; background: $surface; }
+    FilterBar.-open { display: block; }
+    FilterBar Static { width: auto; padding: 0 1; color: $accent; text-style: bold; }
+    FilterBar Input { border: none; height: 1; padding: 0; background: $surface; width: 1fr; }
+    FilterBar Input:focus { border: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", show=False)]
+
+    class Changed(Message):
+        """The filter's text now; `done` when it was accepted or given up."""
+
+        def __init__(self, text: str, *, done: bool = False) -> None:
+            super().__init__()
+            self.text = text
+            self.done = done
+
+    def __init__(self, sign: str = "/") -> None:
+        super().__init__()
+        self.sign = sign
+
+    def compose(self) -> ComposeResult:
+        """See textual."""
+        yield Static(self.sign)
+        yield Input(placeholder="type to filter, enter keeps it, esc clears it", compact=True)
+
+    def open(self, text: str) -> None:
+        """Show the row and put the cursor in it."""
+        self.add_class("-open")
+        field = self.query_one(Input)
+        field.value = text
+        field.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Every key filters."""
+        event.stop()
+        if self.has_class("-open"):
+            self.post_message(self.Changed(event.value))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """The filter stays, the row goes."""
+        event.stop()
+        self.remove_class("-open")
+        self.post_message(self.Changed(event.value, done=True))
+
+    def action_dismiss(self) -> None:
+        """The filter goes, too."""
+        self.remove_class("-open")
+        self.post_message(self.Changed("", done=True))

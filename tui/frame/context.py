@@ -1,0 +1,150 @@
+"""How screens, bars and widgets reach the app (`AppLike`) and their screen (`ViewLike`) without importing either."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
+from weakref import finalize
+
+from textual.dom import DOMNode
+from textual.widget import Widget
+
+from distui.errors import DistuiError
+from distui.tui.frame.actions import Action
+from distui.tui.paint.glyphs import Glyphs
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
+
+if TYPE_CHECKING:
+    from distui.monitor.board import Board
+    from distui.runs.hosts.discover import Found
+    from distui.runs.report.history import RunRow
+    from distui.tui.frame.desk import Desk, JobFile, LiveRun
+    from distui.tui.frame.leaving import Leaving
+
+ViewName = Literal["hosts", "jobs", "runs", "doctor"]
+
+
+class AppLike(Protocol):
+    """What screens may use of the app."""
+
+    desk: Desk
+    board: Board
+    rows: tuple[RunRow, ...]
+    runs_known: bool
+    glyphs: Glyphs
+    keymap: Mapping[str, str]
+    leaving: Leaving | None
+    drafts: dict[str, str]
+    """Texts of job files that were edited here and are not saved, by path."""
+
+    @property
+    def look(self) -> Palette: ...
+
+    @property
+    def found(self) -> Found: ...
+
+    def tell(self, words: str, *, level: Literal["info", "warning", "error"] = "info") -> None: ...
+
+    def tell_error(self, error: DistuiError) -> None: ...
+
+    async def confirm(self, title: str, lines: Sequence[str], yes: str) -> bool: ...
+
+    def probe(self, names: Sequence[str]) -> None: ...
+
+    def ask_runs(self) -> None: ...
+
+    def show_view(self, name: ViewName) -> None: ...
+
+    def open_host(self, name: str) -> None: ...
+
+    def open_launch(self, job: JobFile | None, marked: tuple[str, ...], *, new: bool = False) -> None: ...
+
+    def open_run(self, live: LiveRun) -> None: ...
+
+    def follow_run(self, run: str) -> None: ...
+
+    def open_text(self, title: str, text: str) -> None: ...
+
+    def copy(self, text: str) -> None: ...
+
+    @property
+    def command_history(self) -> list[str]: ...
+
+
+class ViewLike(Protocol):
+    """What the bars of a screen show and ask of it; see `tui.base.View`."""
+
+    VIEW: ClassVar[ViewName]
+    main_focus: Widget | None
+
+    @property
+    def crumbs(self) -> tuple[str, ...]: ...
+
+    def after_crumbs(self, line: Line, look: Palette) -> None: ...
+
+    def headline(self, line: Line, look: Palette) -> None: ...
+
+    def offers(self, action: Action) -> bool: ...
+
+    def title_of(self, action: Action) -> str: ...
+
+    def focus_back(self) -> None: ...
+
+    def find_action(self, word: str) -> Action | None: ...
+
+    def run_later(self, name: str) -> None: ...
+
+
+def view_of(node: DOMNode) -> ViewLike:
+    """The screen that a bar is on."""
+    return cast(ViewLike, node.screen)
+
+
+def app_of(node: DOMNode) -> AppLike:
+    """The app as screens and widgets may use it."""
+    return cast(AppLike, node.app)
+
+
+def desk_of(node: DOMNode) -> Desk:
+    """Everything the app may ask of the core."""
+    return app_of(node).desk
+
+
+def look_of(node: DOMNode) -> Palette:
+    """The styles of the theme in use."""
+    return app_of(node).look
+
+
+def glyphs_of(node: DOMNode) -> Glyphs:
+    """The signs in use."""
+    return app_of(node).glyphs
+
+
+def work(node: DOMNode, job: Coroutine[Any, Any, None], *, name: str, group: str = "", alone: bool = True) -> None:
+    """Do `job` beside the screen. What it raises on purpose is told in words; it ends with the node.
+
+    Jobs of one group replace each other (`alone`). Runs must not live in here: the desk owns them.
+    """
+
+    node.run_worker(_Guarded(node, job), name=name, group=group or name, exclusive=alone)
+
+
+class _Guarded:
+    """A job whose errors become words. One that is given up before its first step (another of its group came, the
+    app was closed) is closed, else Python complains of a coroutine that was never awaited.
+    """
+
+    def __init__(self, node: DOMNode, job: Coroutine[Any, Any, None]) -> None:
+        self._node = node
+        self._job = job
+        finalize(self, job.close).atexit = False
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._told().__await__()
+
+    async def _told(self) -> None:
+        try:
+            await self._job
+        except DistuiError as error:
+            app_of(self._node).tell_error(error)

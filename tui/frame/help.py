@@ -1,0 +1,114 @@
+"""The help made from the registry: as rows for the overlay, as a table for the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from textwrap import wrap
+
+from distui.tui.frame.actions import Action, Group
+from distui.tui.frame.keys import keys_of
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
+
+ORDER: tuple[Group, ...] = ("View", "Logs", "Layout", "Move", "Global")
+
+TITLES: Mapping[Group, str] = {
+    "Move": "Move",
+    "View": "Here",
+    "Logs": "Logs",
+    "Layout": "Layout",
+    "Change": "Touches the hosts",
+    "Global": "Everywhere",
+}
+
+
+def matches(action: Action, keys: Sequence[str], wanted: str) -> bool:
+    """Whether the text typed into the help is in the action's keys, title, command or help."""
+    words = f"{' '.join(keys)} {action.title} :{action.command} {action.help} {action.id}".lower()
+    return wanted.lower().strip() in words
+
+
+def help_rows(
+    actions: Sequence[Action], keymap: Mapping[str, str], look: Palette, width: int, wanted: str = ""
+) -> tuple[list[Line], list[Line]]:
+    """The rows of the overlay: groups in columns, and what touches hosts, which stands apart below them."""
+    shown = [(a, keys_of(a, keymap)) for a in actions if a.keys]
+    shown = [(a, keys) for a, keys in shown if matches(a, keys, wanted)]
+    columns = 2 if width >= 90 else 1
+    cell = width // columns - 2
+    blocks = [_block(group, shown, look, cell) for group in ORDER]
+    return _beside([b for b in blocks if b], columns, cell), _changes(shown, look, width)
+
+
+def _block(group: Group, shown: Sequence[tuple[Action, tuple[str, ...]]], look: Palette, width: int) -> list[Line]:
+    own = [(a, keys) for a, keys in shown if a.group == group and not a.changes]
+    if not own:
+        return []
+    lines = [Line().put(TITLES[group], look.bold)]
+    room = max(len(" ".join(keys[:2])) for _, keys in own)
+    for action, keys in own:
+        line = Line().gap(2).put(" ".join(keys[:2]), look.key, width=room).gap(2)
+        first, *more = wrap(_words(action), max(10, width - line.width)) or [""]
+        lines.append(line.put(first, look.muted).cut(width))
+        lines += [Line().gap(room + 4).put(part, look.muted).cut(width) for part in more]
+    return [*lines, Line()]
+
+
+def _words(action: Action) -> str:
+    words = action.help or action.title
+    return words[:1].lower() + words[1:].rstrip(".") if words[1:2].islower() else words.rstrip(".")
+
+
+def _beside(blocks: Sequence[list[Line]], columns: int, width: int) -> list[Line]:
+    """Blocks in columns, dealt so that the longest column is as short as it can be."""
+    sizes = [len(block) for block in blocks]
+    best = min(product(range(columns), repeat=len(blocks)), key=lambda dealt: _longest(sizes, dealt, columns))
+    stacks: list[list[Line]] = [[] for _ in range(columns)]
+    for block, at in zip(blocks, best, strict=True):
+        stacks[at].extend(block)
+    rows = []
+    for number in range(max(map(len, stacks), default=0)):
+        row = Line()
+        for column, stack in enumerate(stacks):
+            row.gap(column * (width + 3) - row.width)
+            if number < len(stack):
+                row.add(stack[number])
+        rows.append(row)
+    while rows and not rows[-1].plain.strip():
+        rows.pop()
+    return rows
+
+
+def _longest(sizes: Sequence[int], dealt: Sequence[int], columns: int) -> int:
+    return max(sum(size for size, at in zip(sizes, dealt, strict=True) if at == c) for c in range(columns))
+
+
+def _changes(shown: Sequence[tuple[Action, tuple[str, ...]]], look: Palette, width: int) -> list[Line]:
+    own = [(a, keys) for a, keys in shown if a.changes]
+    if not own:
+        return []
+    head = Line().put(TITLES["Change"], look.bold)
+    head.rule(width - 20, look.rule).gap(2).put("always asks first", look.muted)
+    rows = [head.cut(width)]
+    for action, keys in own:
+        line = Line().gap(2).put(f" {keys[0]} ", look.chip).gap(2).put(action.title, look.text, width=16).gap(1)
+        first, *more = wrap(_words(action) if action.help else "", max(10, width - line.width)) or [""]
+        start = line.width
+        rows.append(line.put(first, look.muted).cut(width))
+        rows += [Line().gap(start).put(part, look.muted).cut(width) for part in more]
+    return rows
+
+
+def keys_table(places: Sequence[tuple[str, Sequence[Action]]]) -> str:
+    """The tables of docs/tui.md: one for each place, as Markdown."""
+    parts = []
+    for title, actions in places:
+        rows = [f"### {title}", "", "| keys | action | command | does |", "| --- | --- | --- | --- |"]
+        for action in actions:
+            keys = " ".join(f"`{key}`" for key in keys_of(action, {}))
+            does = (action.help or action.title).rstrip(".") + (" (asks first)" if action.changes else "")
+            command = f"`:{action.command}`" if action.command else ""
+            rows.append(f"| {keys} | `{action.id}` | {command} | {does} |")
+        parts.append("\n".join(rows).replace("`|`", "`\\|`"))
+    return "\n\n".join(parts) + "\n"

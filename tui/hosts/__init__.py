@@ -1,0 +1,1 @@
+"""The hosts: the list, one host, its containers and processes."""

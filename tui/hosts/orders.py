@@ -1,0 +1,42 @@
+"""The orders of the rows on the tabs of a host. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from distui.tui.hosts.select import natural
+
+Order = tuple[str, Callable[[Any], Any]]
+"""Its name, and by what rows are sorted."""
+
+AS_THEY_COME: tuple[Order, ...] = (("", lambda item: 0),)
+
+ORDERS: dict[str, tuple[Order, ...]] = {
+    "gpu": (
+        ("number", lambda lane: lane.index),
+        ("util", lambda lane: -(lane.utilization or 0.0)),
+        ("mem", lambda lane: -(lane.memory_used or 0)),
+        ("heat", lambda lane: -(lane.temperature or 0.0)),
+        ("power", lambda lane: -(lane.power or 0.0)),
+    ),
+    "net": (
+        ("kind", lambda link: 0),
+        ("name", lambda link: natural(link.name)),
+        ("traffic", lambda link: -((link.rx or 0.0) + (link.tx or 0.0))),
+        ("errors", lambda link: -(link.errors or 0)),
+    ),
+    "procs": (
+        ("gpu", lambda found: found.gpu),
+        ("mem", lambda found: -(found.process.memory_mib or 0)),
+        ("user", lambda found: found.process.user or ""),
+        ("pid", lambda found: found.process.pid),
+    ),
+    "containers": (
+        ("state", lambda found: 0),
+        ("name", lambda found: natural(found.name)),
+        ("since", lambda found: -(found.since or 0.0)),
+        ("run", lambda found: found.task.run if found.task else "~"),
+    ),
+}
+"""What `o` goes through on each tab; the first is how rows come."""

@@ -1,0 +1,81 @@
+"""From the text of a job file to its plan: what the launch screen does beside the event loop, since the plan of a
+few hundred tasks takes longer than a key press may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from distui.doctor.images import ImageId, as_planned, short_id, usual_id
+from distui.errors import DistuiError, Problem
+from distui.facts.host import Trouble
+from distui.plan.model import NoPlan, PlanProblem, RunPlan
+from distui.spec.job import Job
+from distui.spec.names import fold
+from distui.tui.frame.desk import Desk
+
+
+@dataclass(frozen=True, slots=True)
+class Drafted:
+    """What a text gives: a job or its problems, and of the job a plan or the reasons why there is none."""
+
+    job: Job | None = None
+    problems: tuple[Problem, ...] = ()
+    made: RunPlan | NoPlan | None = None
+    run_id: str = ""
+
+
+def drafted(desk: Desk, text: str, path: str, document: str | None, marked: Sequence[str], run_id: str) -> Drafted:
+    """Text -> job -> plan. `run_id` is the name the run had in the plan before; it stays while the job's name does."""
+    draft = desk.draft(text, path, document)
+    job = draft.job
+    if job is None:
+        return Drafted(problems=draft.problems, run_id=run_id)
+    try:
+        if not run_id or not run_id.startswith(job.name[:4]):
+            run_id = desk.run_name(job.name)
+        made = desk.preview(job, desk.pick(job, marked), run_id=run_id)
+    except DistuiError as error:
+        made = NoPlan((PlanProblem(None, error.message, error.hint),))
+    return Drafted(job, (), made, run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageState:
+    """Where a plan's image is, as far as its hosts were asked."""
+
+    present: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    ids: Mapping[str, tuple[str, ...]] | None = None
+    """Short id -> hosts, when they are not all the same."""
+    troubles: Mapping[str, Trouble] | None = None
+    unknown: tuple[str, ...] = ()
+    """Hosts that were not asked yet."""
+
+    @property
+    def warning(self) -> str:
+        """What will bite: ranks that would run different programs."""
+        if not self.ids:
+            return ""
+        told = ", ".join(f"{short} on {fold(hosts)}" for short, hosts in self.ids.items())
+        return f"the image is not the same everywhere: {told}; `pull: always` or `distui image push` makes it so"
+
+
+def image_state(plan: RunPlan, found: Mapping[str, ImageId]) -> ImageState:
+    """`found` tells hosts' ids of the plan's image, as `images_present` does."""
+    hosts = [t.host for t in plan.tasks if t.engine != "process"]
+    known = as_planned(plan, {host: found[host] for host in dict.fromkeys(hosts) if host in found})
+    by_id: dict[str, list[str]] = {}
+    for host, there in known.items():
+        if isinstance(there, str) and there:
+            by_id.setdefault(short_id(there), []).append(host)
+    usual = short_id(usual_id(known))
+    ordered = sorted(by_id, key=lambda short: short != usual)
+    return ImageState(
+        present=tuple(host for some in by_id.values() for host in some),
+        missing=tuple(host for host, there in known.items() if there == ""),
+        ids={short: tuple(by_id[short]) for short in ordered} if len(by_id) > 1 else None,
+        troubles={host: there for host, there in known.items() if isinstance(there, Trouble)} or None,
+        unknown=tuple(host for host in dict.fromkeys(hosts) if host not in found),
+    )

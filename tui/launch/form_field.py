@@ -1,0 +1,251 @@
+"""Rows of a form: a label and a tinted strip. Text is edited in place after enter; a choice moves with the arrows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.events import Blur, Click, Focus
+from textual.message import Message
+from textual.widgets import Input
+
+from distui.tui.frame.actions import Action, bindings
+from distui.tui.frame.context import glyphs_of, look_of
+from distui.tui.paint.paint import Line, cut
+from distui.tui.widgets.painted import Painted
+
+LABEL = 17
+"""Cells of the label, with the margin before it."""
+
+FIELD_MOVES = (
+    Action("next_field", "next field", ("down", "j"), "Move"),
+    Action("last_field", "field before", ("up", "k"), "Move"),
+)
+
+
+class TypingInput(Input):
+    """The text of a field while it is typed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "end_typing", show=False)]
+
+    def action_end_typing(self) -> None:
+        """Escape undoes what was typed."""
+        assert isinstance(self.parent, FormField)
+        self.parent.stop_typing(undo=True)
+
+
+class FormField(Horizontal, can_focus=True):
+    """One row. `note` is shown at its right end; `wrong` marks it."""
+
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        *FIELD_MOVES,
+        Action(
+            "edit", "edit", ("enter",), "View", footer=True, help="Type in the field; enter keeps it, esc undoes it."
+        ),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
+    DEFAULT_CSS = """
+    FormField { height: 1; width: 1fr; }
+    FormField .label { width: 17; }
+    FormField .value { width: 1fr; background: $surface; }
+    FormField:focus .value, FormField:focus-within .value { background: $cursor; }
+    FormField Input { display: none; width: 1fr; height: 1; border: none; padding: 0 1; background: $cursor; }
+    FormField Input:focus { border: none; }
+    FormField.-typing Input { display: block; }
+    FormField.-typing .value { display: none; }
+    """
+
+    class Changed(Message):
+        """The value is another now; `done` when typing has ended, `undone` when it is what it was before."""
+
+        def __init__(self, field: FormField, value: str, *, done: bool, undone: bool = False) -> None:
+            super().__init__()
+            self.field = field
+            self.value = value
+            self.done = done
+            self.undone = undone
+
+        @property
+        def control(self) -> FormField:
+            """The field, for `@on` with a selector."""
+            return self.field
+
+    def __init__(self, name: str, label: str, help: str = "") -> None:
+        super().__init__(id=f"field-{name}")
+        self.key = name
+        self.label = label
+        self.help_text = help
+        self.value = ""
+        self.before = ""
+        """The value when typing began."""
+        self.note = ""
+        self.empty = ""
+        """What holds while the field is empty."""
+        self.wrong = False
+
+    def compose(self) -> ComposeResult:
+        """See textual."""
+        yield Painted(self._label, classes="label")
+        yield Painted(self._value, classes="value")
+        yield TypingInput(compact=True, placeholder=self.help_text, select_on_focus=False)
+
+    def show(self, value: str, note: str = "", *, wrong: bool = False, empty: str = "") -> None:
+        """What the job says now; the text being typed stays as it is."""
+        self.value, self.note, self.wrong, self.empty = value, note, wrong, empty
+        self.repaint()
+
+    def repaint(self) -> None:
+        """Paint label and value again."""
+        for part in self.query(Painted):
+            part.repaint()
+
+    @property
+    def typing(self) -> bool:
+        """Whether text is being typed here."""
+        return self.has_class("-typing")
+
+    # Painting.
+
+    def _label(self, width: int, height: int) -> list[Line]:
+        look = look_of(self)
+        here = self.has_focus_within
+        line = Line().gap(2).put(cut(self.label, width - 4), look.bold if here else look.muted)
+        if here:
+            line.gap(width - 1 - line.width).put(glyphs_of(self).cursor, look.accent)
+        return [line]
+
+    def _value(self, width: int, height: int) -> list[Line]:
+        look = look_of(self)
+        style = look.watch if self.wrong else look.text
+        line = Line().gap(1)
+        room = width - 2 - (len(self.note) + 1 if self.note else 0)
+        if self.value:
+            line.put(cut(self.value, room), style)
+        else:
+            line.put(cut(self.empty or self.help_text or "-", room), look.faint)
+        if self.note:
+            line.gap(width - 1 - len(self.note) - line.width).put(self.note, look.accent)
+        return [line]
+
+    def on_focus(self, event: Focus) -> None:
+        """The label of the focused row is bold."""
+        self.repaint()
+
+    def on_blur(self, event: Blur) -> None:
+        """It no longer is."""
+        self.repaint()
+
+    # Typing.
+
+    def on_click(self, event: Click) -> None:
+        """See `clicked`; textual would call the handlers of both classes."""
+        self.clicked(event)
+
+    def clicked(self, event: Click) -> None:
+        """A click edits."""
+        if not self.typing:
+            self.action_edit()
+
+    def action_edit(self) -> None:
+        """Type in place."""
+        self.before = self.value
+        field = self.query_one(Input)
+        with field.prevent(Input.Changed):
+            field.value = self.value
+        self.add_class("-typing")
+        field.focus()
+        field.action_end()
+        self.repaint()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Every key counts."""
+        event.stop()
+        if self.typing:
+            self.value = event.value
+            self.post_message(self.Changed(self, event.value, done=False))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Done."""
+        event.stop()
+        self.stop_typing()
+
+    def on_input_blurred(self, event: Input.Blurred) -> None:
+        """Leaving the field is done, too."""
+        self.stop_typing(focus=False)
+
+    def stop_typing(self, *, focus: bool = True, undo: bool = False) -> None:
+        """Back to the row; with `undo` to the value it had."""
+        if not self.typing:
+            return
+        if undo:
+            self.value = self.before
+        self.remove_class("-typing")
+        if focus:
+            self.focus()
+        self.repaint()
+        self.post_message(self.Changed(self, self.value, done=True, undone=undo))
+
+    def action_next_field(self) -> None:
+        """The row below."""
+        self.screen.focus_next(FormField)
+
+    def action_last_field(self) -> None:
+        """The row above."""
+        self.screen.focus_previous(FormField)
+
+
+class ChoiceField(FormField):
+    """One of a few words: all are shown, the arrows move the choice."""
+
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        *FIELD_MOVES,
+        Action("edit", "next choice", ("enter", "space", "right", "l"), "View", footer=True),
+        Action("choice_before", "choice before", ("left", "h"), "View"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
+    DEFAULT_CSS = """
+    ChoiceField .value { background: $background; }
+    """
+
+    def __init__(self, name: str, label: str, choices: Sequence[str]) -> None:
+        super().__init__(name, label)
+        self.choices = tuple(choices)
+
+    def _value(self, width: int, height: int) -> list[Line]:
+        look, glyphs = look_of(self), glyphs_of(self)
+        line = Line().gap(1)
+        for i, choice in enumerate(self.choices):
+            here = choice == self.value
+            line.gap(2 if i else 0).put(glyphs.chosen if here else glyphs.other, look.accent if here else look.faint)
+            line.gap(1).put(choice, look.text if here else look.muted)
+        return [line.cut(width)]
+
+    def clicked(self, event: Click) -> None:
+        """A click on a word chooses it."""
+        at = LABEL + 1
+        for choice in self.choices:
+            size = len(glyphs_of(self).chosen) + 1 + len(choice)
+            if at <= event.x < at + size:
+                self._choose(choice)
+                return
+            at += size + 2
+
+    def action_edit(self) -> None:
+        """The next choice."""
+        self._turn(1)
+
+    def action_choice_before(self) -> None:
+        """The choice before."""
+        self._turn(-1)
+
+    def _turn(self, step: int) -> None:
+        at = self.choices.index(self.value) if self.value in self.choices else -step
+        self._choose(self.choices[(at + step) % len(self.choices)])
+
+    def _choose(self, choice: str) -> None:
+        self.value = choice
+        self.repaint()
+        self.post_message(self.Changed(self, choice, done=True))

@@ -1,0 +1,79 @@
+"""A job file in a few rows: what it would run, where, and how its last run ended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from distui.plan.labels import format_ranks
+from distui.runs.report.history import RunRow
+from distui.spec.job import Job
+from distui.tui.frame.desk import JobFile
+from distui.tui.hosts.lines import title
+from distui.tui.launch.job_form import command_text, gpus_text, hosts_text
+from distui.tui.paint.glyphs import Glyphs
+from distui.tui.paint.paint import Line, cut
+from distui.tui.paint.theme import Palette
+from distui.tui.run.words import failure_words, started_words, state_style, state_words, took_words
+
+
+def last_run(file: JobFile, rows: Sequence[RunRow]) -> RunRow | None:
+    """The newest run of a job of that name."""
+    return max((row for row in rows if row.job == file.name), key=lambda row: row.started or 0.0, default=None)
+
+
+def last_words(row: RunRow | None) -> str:
+    """`failed 1, today 11:02`."""
+    return "never" if row is None else f"{state_words(row)}, {started_words(row.started)}"
+
+
+def job_preview(file: JobFile, rows: Sequence[RunRow], width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
+    """The job under the cursor; of one that can't be read the list itself says why."""
+    if file.job is None:
+        return []
+    lines = [title(file.name, width, look, glyphs, facts=[str(file.path)]), Line()]
+    lines += [_fact(label, words, width, look) for label, words in _facts(file.job) if words]
+    last = last_run(file, rows)
+    lines += [Line(), title("Last run", width, look, glyphs, facts=[last.run] if last else []), Line()]
+    if last is None:
+        return [*lines, Line().gap(3).put("this job has not run yet, as far as this machine knows", look.muted)]
+    state = Line().put("state", look.faint, width=13, right=True).gap(2)
+    lines.append(state.put(last_words(last), state_style(last, look)).put(f"   took {took_words(last)}", look.muted))
+    if last.failure is not None:
+        lines += [_fact("failure", failure_words(last.failure), width, look)]
+        lines += [_fact("next", last.failure.hint, width, look)] if last.failure.hint else []
+    return lines
+
+
+def _fact(label: str, words: str, width: int, look: Palette) -> Line:
+    line = Line().put(label, look.faint, width=13, right=True).gap(2)
+    return line.put(cut(words, width - 16), look.text)
+
+
+def _facts(job: Job) -> list[tuple[str, str]]:
+    """What matters of a job, in the order of the form."""
+    gpus = gpus_text(job)
+    return [
+        ("hosts", hosts_text(job) or "those that are marked or named at the start"),
+        ("GPUs", f"{gpus} on each host" if gpus else "as hosts.yaml says"),
+        ("launcher", ", ".join(filter(None, [job.launcher, _layout(job)]))),
+        ("network", f"backend {job.backend or 'auto'}, fabric {job.fabric.kind}, rendezvous {job.rendezvous.kind}"),
+        ("image", job.image or "none: processes on the hosts"),
+        ("command", command_text(job)),
+        ("if one fails", "the others are stopped" if job.on_fail == "stop" else "the others go on"),
+        ("secrets", ", ".join(job.secrets)),
+    ]
+
+
+def _layout(job: Job) -> str:
+    """How many ranks there are, as far as the job itself says it."""
+    ranks = job.ranks
+    if job.roles:
+        return ", ".join(
+            f"{name} {role.count or (f'{role.per_host} per host' if role.per_host else 1)}"
+            for name, role in job.roles.items()
+        )
+    if ranks is None:
+        return ""
+    if ranks.by_host:
+        return "; ".join(f"ranks {format_ranks(own)} on {host}" for host, own in ranks.by_host.items())
+    return f"{ranks.per_gpu} per GPU" if ranks.per_gpu else f"{ranks.per_host} per host" if ranks.per_host else ""

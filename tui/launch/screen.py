@@ -1,0 +1,308 @@
+"""Launch: form left, plan right. What exactly will run, why on this network, what will bite."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.events import Resize
+
+from distui.errors import DistuiError
+from distui.plan.render import render_text
+from distui.spec.names import fold
+from distui.tui.frame import files
+from distui.tui.frame.actions import Action, bindings
+from distui.tui.frame.context import app_of
+from distui.tui.frame.desk import JobFile
+from distui.tui.launch import job_form, plan_lines
+from distui.tui.launch.before_lines import Checked
+from distui.tui.launch.draft import LaunchDraft
+from distui.tui.launch.form_confirm import LaunchConfirm
+from distui.tui.launch.form_field import FormField
+from distui.tui.launch.form_job import JobForm, JobRow
+from distui.tui.launch.form_yaml import YamlPane
+from distui.tui.launch.job_form import FIELDS
+from distui.tui.launch.plan_view import PlanView
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
+from distui.tui.run import change as run_change
+from distui.tui.widgets.painted import Painted
+
+Tab = Literal["form", "plan", "yaml"]
+
+
+class LaunchScreen(LaunchDraft):
+    """One job on some hosts. The text of the job file is the truth; the form writes into it."""
+
+    VIEW = "jobs"
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        Action("next_tab", "tab", ("right_square_bracket", "f2"), "View", footer=True, help="Form, plan, YAML."),
+        Action("last_tab", "tab back", ("left_square_bracket",), "View"),
+        Action("preflight", "preflight", ("P",), "View", "preflight", footer=True,
+               help="Every check that comes before a start, against this plan and its hosts as they are now."),
+        Action("dry_run", "dry run", ("D",), "View", "dryrun", footer=True, help="The whole plan into a file here."),
+        Action("save", "save", ("w",), "View", "save", footer=True, help="Write the job file."),
+        Action("editor", "$EDITOR", ("e",), "View", "edit", footer=True, help="Edit the text in your own editor."),
+        Action("copy_command", "copy command", ("c",), "View", "copy", help="The whole command, ready to paste."),
+        Action("compare", "diff to last", ("d",), "View", "diff", help="What is different from this job's last run."),
+        Action("back", "back", ("escape",), "Global", footer=True),
+        Action("launch", "launch", ("L",), "Change", "launch", changes=True, footer=True,
+               help="Start the run, after a question that shows its targets."),
+    )  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
+    DEFAULT_CSS = """
+    LaunchScreen #panes { height: 1fr; }
+    LaunchScreen #form { width: 50; height: 1fr; margin-right: 2; }
+    LaunchScreen #yaml { width: 60; height: 1fr; margin-right: 2; display: none; }
+    LaunchScreen #plan { width: 1fr; height: 1fr; }
+    LaunchScreen.-w120 #form { width: 53; }
+    LaunchScreen.-w180 #form { width: 64; }
+    LaunchScreen.-w180 #yaml { width: 90; }
+    LaunchScreen.-yaml #yaml { display: block; }
+    LaunchScreen.-yaml #form { display: none; }
+    LaunchScreen .space { height: 1; }
+    LaunchScreen.-h0 .space, LaunchScreen.-h24 .space { display: none; }
+    LaunchScreen #narrow { display: none; height: 1; }
+    LaunchScreen.-w0 #narrow, LaunchScreen.-w80 #narrow { display: block; }
+    LaunchScreen.-w0 #form, LaunchScreen.-w80 #form, LaunchScreen.-w0 #yaml, LaunchScreen.-w80 #yaml {
+        width: 1fr; margin-right: 0;
+    }
+    LaunchScreen.-w0.-form #plan, LaunchScreen.-w80.-form #plan { display: none; }
+    LaunchScreen.-w0.-yaml #plan, LaunchScreen.-w80.-yaml #plan { display: none; }
+    LaunchScreen.-w0.-plan #form, LaunchScreen.-w80.-plan #form { display: none; }
+    """
+
+    def __init__(self, job: JobFile | None, marked: tuple[str, ...] = (), *, new: bool = False) -> None:
+        super().__init__(job, marked)
+        self.new = new
+        self.tab: Tab = "form"
+        self._base: tuple[str, tuple[str, ...]] | None = None
+        """Text and marked hosts before a field was typed in: each key replaces what the key before it wrote."""
+
+    # What is on it.
+
+    def compose_body(self) -> ComposeResult:
+        """See View."""
+        with Horizontal(id="panes"):
+            yield JobForm(id="form")
+            yield YamlPane(id="yaml")
+            yield PlanView(id="plan")
+        yield Painted(self._narrow, id="narrow")
+
+    def on_mount(self) -> None:
+        """Open the job or a new one; where no job was chosen the first, if there is any."""
+        try:
+            self.files = self.desk.jobs()
+        except DistuiError as error:
+            app_of(self).tell_error(error)
+        self._open(None if self.new else self.file or next(iter(self.files), None))
+        self.set_class(True, f"-{self.tab}")
+        self.call_after_refresh(self.form.scroll_home, animate=False)
+
+    @property
+    def form(self) -> JobForm:
+        """The left side."""
+        return self.query_one(JobForm)
+
+    @property
+    def plan_view(self) -> PlanView:
+        """The right side."""
+        return self.query_one(PlanView)
+
+    def headline(self, line: Line, look: Palette) -> None:
+        """The tabs; the plan is one of them where it has no room beside the form."""
+        names = {"form": "Form", "plan": "Plan", "yaml": "YAML"}
+        for tab in self._tabs():
+            style = look.tab_fill + look.bold if tab == self.tab else look.muted
+            line.put(f" {names[tab]} ", style, click=f"screen.show_tab('{tab}')").gap(1)
+
+    def _tabs(self) -> tuple[Tab, ...]:
+        return ("form", "plan", "yaml") if self.size.width < 100 else ("form", "yaml")
+
+    # Showing it.
+
+    def _show(self) -> None:
+        """Everything follows from the text and the preview."""
+        self.preview = self._seen()
+        self._show_form()
+        yaml = self.query_one(YamlPane)
+        yaml.load(self.text)
+        yaml.show_problems(self.preview.problems)
+        self.plan_view.show(self.preview)
+        self.query_one("#narrow", Painted).repaint()
+        self.refresh_bars()
+
+    def _show_form(self) -> None:
+        at = self.files.index(self.file) + 1 if self.file in self.files else 0
+        count = f"{at or 'new'}/{len(self.files)} {self.glyphs.open}" if self.files else ""
+        name = self.job.name if self.job else self.file.name if self.file else Path(self.path).stem
+        wrong = {p.key.split(".")[0] for p in self.preview.problems}
+        values = job_form.values(self.text, self.job, self.job_text, self.document)
+        self.form.show(name, count, self.job, self.preview.plan, self.marked, wrong, values)
+
+    def _narrow(self, width: int, height: int) -> list[Line]:
+        """Where the plan has no room: what will bite, in one line."""
+        look, shown = self.look, self.preview
+        line = Line().gap(1).add(plan_lines.status(shown, look))
+        first = next((f"{p.key}: {p.message}" for p in shown.problems), "") or next(map(str, shown.reasons), "")
+        first = first or next(iter(shown.warnings), "")
+        return [line.gap(2).put(first, look.muted).cut(width - 1)]
+
+    # Keys.
+
+    def on_form_field_changed(self, event: FormField.Changed) -> None:
+        """Write the field into the text."""
+        event.stop()
+        field = next((f for f in FIELDS if f.id == event.field.key), None)
+        if field is None:
+            return
+        base, marked = self._base or (self.text, self.marked)
+        self._base = None if event.done else (base, marked)
+        if field.id == "hosts":
+            self.marked = marked if event.undone or (marked and event.value == fold(marked)) else ()
+        same = event.undone or (field.id == "hosts" and bool(self.marked))
+        made = base if same else job_form.changed(base, field, event.value, self.document)
+        if made is None and event.done:
+            app_of(self).tell("the form can't change this text; use the YAML tab", level="warning")
+        self._set_text(base if made is None else made, now=event.done)
+        if event.done:
+            self._show_form()  # also where the text stays as it was: what the field says is what the text says
+
+    def on_yaml_pane_edited(self, event: YamlPane.Edited) -> None:
+        """The text itself."""
+        self._set_text(event.text)
+
+    def on_plan_view_place(self, event: PlanView.Place) -> None:
+        """A problem was chosen: show its line."""
+        self.action_show_tab("yaml")
+        self.query_one(YamlPane).go(event.line)
+
+    def on_resize(self, event: Resize) -> None:
+        """Where there is room for both, the plan is no tab."""
+        if self.tab not in self._tabs():
+            self.action_show_tab("form")
+
+    def action_show_tab(self, tab: Tab) -> None:
+        """A tab by name; a click does this."""
+        self.tab = tab
+        for name in ("form", "plan", "yaml"):
+            self.set_class(name == tab, f"-{name}")
+        if tab == "yaml":
+            self.query_one(YamlPane).area.focus()
+        elif tab == "plan":
+            self.plan_view.focus()
+        else:
+            self.form.field("hosts").focus()
+        self.refresh_bars()
+
+    def action_next_tab(self) -> None:
+        """The next tab."""
+        self._turn(1)
+
+    def action_last_tab(self) -> None:
+        """The tab before."""
+        self._turn(-1)
+
+    def _turn(self, step: int) -> None:
+        tabs = self._tabs()
+        self.action_show_tab(tabs[(tabs.index(self.tab) + step) % len(tabs)])
+
+    def action_leave_text(self) -> None:
+        """Out of the YAML tab."""
+        self.action_show_tab("form")
+
+    def on_job_row_turn(self, event: JobRow.Turn) -> None:
+        """Another job file; edits of this one are kept."""
+        self._other(event.step)
+
+    def _other(self, step: int) -> None:
+        if self.files:
+            at = self.files.index(self.file) if self.file in self.files else -step
+            self._open(self.files[(at + step) % len(self.files)])
+
+    def action_preflight(self) -> None:
+        """The checks that come before a start, of this plan."""
+        self.work(self._preflight(), name="preflight")
+
+    async def _preflight(self) -> None:
+        plan = await self._ready()
+        if plan is None:
+            return
+        self._checking = True
+        self._show()
+        try:
+            found = await self.desk.preflight(plan)
+        finally:
+            self._checking = False
+        for image, ids in found.images.items():
+            self._images.setdefault(image, {}).update(ids)
+        self._checked = Checked(found.rows, time.strftime("%H:%M:%S"), plan.hash)
+        self._show()
+        self._show_end()
+
+    def _show_end(self) -> None:
+        """The end of the plan, where the preflight stands."""
+        if "plan" in self._tabs():
+            self.action_show_tab("plan")
+        self.plan_view.action_last()
+
+    def action_copy_command(self) -> None:
+        """The command under the plan's cursor, else the first."""
+        self.plan_view.copy_command()
+
+    def action_dry_run(self) -> None:
+        """The whole plan into a file; nothing is contacted."""
+        self.work(self._dry_run(), name="dry run")
+
+    async def _dry_run(self) -> None:
+        plan = await self._ready()
+        if plan is None:
+            return
+        path = Path.cwd() / f"{plan.run_id}.plan.txt"
+        files.write(path, render_text(plan, full=True))
+        app_of(self).tell(f"the plan is in {path}")
+
+    def action_compare(self) -> None:
+        """What is different from the job's last recorded run."""
+        self.work(self._compare(), name="diff")
+
+    async def _compare(self) -> None:
+        from distui.plan.compare import compare
+
+        plan = await self._ready()
+        row = next((r for r in app_of(self).rows if plan and r.job == plan.job and r.recorded), None)
+        if plan is None:
+            return
+        if row is None:
+            app_of(self).tell(f"no run of {plan.job} is recorded here")
+            return
+        found = compare(self.desk.replay(row.run).plan, plan)
+        app_of(self).open_text(f"{row.run} to {plan.run_id}", found or "both would run the same")
+
+    def action_launch(self) -> None:
+        """Start the run, after a question."""
+        self.work(self._launch(), name="launch")
+
+    async def _launch(self) -> None:
+        plan = await self._ready()
+        job = self.job
+        if job is None or plan is None:
+            return
+        users = await run_change.gpu_users(self, plan)
+        answer = await self.app.push_screen_wait(LaunchConfirm(job, plan, self.preview, users))
+        if not answer:
+            return
+        live = await self.desk.launch(job, plan, force=answer == "share")
+        self.run_id = ""
+        app_of(self).open_run(live)
+
+    async def action_back(self) -> None:
+        """Out of the YAML tab, then back."""
+        if self.tab == "yaml":
+            self.action_show_tab("form")
+        else:
+            await self.app.run_action("back", default_namespace=self.app)

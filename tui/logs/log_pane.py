@@ -1,0 +1,354 @@
+"""One rank's log: a window on its file, with search, filter, wrap, times and marks."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import OrderedDict
+
+from rich.ansi import AnsiDecoder
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.strip import Strip
+
+from distui.runs.lines.text import safe
+from distui.runs.lines.traceback import Fold
+from distui.tui.frame.context import glyphs_of, look_of
+from distui.tui.logs.buffer import LogBuffer
+from distui.tui.logs.highlight import Kind, spans
+from distui.tui.logs.pane import Pane
+from distui.tui.logs.search import LogView, Pattern
+from distui.tui.paint.figures import size as size_words
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
+
+CACHED = 1500
+"""Strips kept of each pane."""
+
+SINCE_S = (0, 60, 300, 900, 1800, 3600, 6 * 3600)
+"""What the digits mean: all, then the last 1, 5, 15, 30 minutes, 1 and 6 hours."""
+
+
+def clock_words(at: float | None) -> str:
+    """`14:03:22` in local time; blank when nobody knows."""
+    return time.strftime("%H:%M:%S", time.localtime(at)) if at is not None and at > 0 else " " * 8
+
+
+def text_pattern(pattern: Pattern | None) -> re.Pattern[str] | None:
+    """The same pattern for text that is on the screen."""
+    return None if pattern is None else re.compile(pattern.pattern.decode("utf-8", "replace"), pattern.flags & re.I)
+
+
+class LogPane(Pane):
+    """Shows the log of one rank at a time; pointing it at another one mounts nothing."""
+
+    def __init__(self, number: int, *, id: str | None = None) -> None:
+        super().__init__(number, id=id)
+        self.view: LogView | None = None
+        self.names = ("", "")
+        """The rank's number and where it runs, as the title says them."""
+        self.hue = 0
+        self.live = True
+        self.wrap = False
+        self.times = True
+        self.pattern: Pattern | None = None
+        self.marks: set[int] = set()
+        self.blamed: int | None = None
+        """The line that says why the rank failed."""
+        self.place = ""
+        """`rank 1 of 16`, where there is one pane only."""
+        self._strips: OrderedDict[int, Strip] = OrderedDict()
+        self._look: tuple[object, ...] = ()
+        self._cuts = 0
+        self._open = -1
+        """The line that was fetched before its end was written."""
+        self._parts: list[tuple[int, int]] = []
+
+    def show(self, buffer: LogBuffer, names: tuple[str, str], hue: int) -> None:
+        """Point the pane at a log, from its end."""
+        if self.view is not None and self.view.buffer is buffer:
+            return
+        self.view = LogView(buffer)
+        self.names, self.hue, self.blamed = names, hue, None
+        self.follow, self.cursor, self.top, self.left = True, None, 0, 0
+        self.since, self.only = 0, ""
+        self.marks.clear()
+        self.forget()
+
+    def now_is(self, *, live: bool, place: str) -> None:
+        """What the title says of the rank and where it is among the others."""
+        if (live, place) != (self.live, self.place):
+            self.live, self.place = live, place
+            self.repaint()
+
+    def forget(self) -> None:
+        """Rows look different from now on."""
+        self._strips.clear()
+        self.dirty = True
+        self.repaint()
+
+    @property
+    def rank(self) -> int | None:
+        """Whose log it is."""
+        return self.view.buffer.rank if self.view is not None else None
+
+    # Rows.
+
+    @property
+    def rows(self) -> int:
+        """See Pane."""
+        return self.view.rows if self.view is not None else 0
+
+    @property
+    def content(self) -> object:
+        """See Pane; the line at the end may grow before it ends."""
+        return self.rows, self.view.buffer.size if self.view is not None else 0
+
+    def grow(self, budget: float) -> bool:
+        """See Pane."""
+        if self.view is None:
+            return False
+        more = self.view.grow(budget)
+        if self.view.buffer.cuts != self._cuts:
+            self._cuts = self.view.buffer.cuts
+            self.forget()
+        return more
+
+    def prepare(self) -> None:
+        """Fetch the visible lines that have no strip yet, side by side ones with one read."""
+        if self.view is None:
+            return
+        state = (look_of(self), self.times, self.pattern)
+        if state != self._look:
+            self._look = state
+            self._strips.clear()
+        self._strips.pop(self._open, None)  # it may have grown since
+        first, last = self.top, min(self.top + self.height, self.rows)
+        wanted = [n for n in map(self.view.line, range(first, last)) if n not in self._strips]
+        begin = 0
+        for i in range(1, len(wanted) + 1):
+            if i == len(wanted) or wanted[i] != wanted[i - 1] + 1:
+                self._fetch(wanted[begin], i - begin)
+                begin = i
+        while len(self._strips) > CACHED:
+            self._strips.popitem(last=False)
+        self._lay_out()
+
+    def _fetch(self, first: int, count: int) -> None:
+        assert self.view is not None
+        buffer = self.view.buffer
+        ahead = first > 0
+        if first + count > buffer.ended:
+            self._open = buffer.ended
+        texts = buffer.text(first - ahead, count + ahead)
+        moments = buffer.times(first, count) if self.times else [None] * count
+        before = texts.pop(0) if ahead and texts else ""
+        for i, (text, at) in enumerate(zip(texts, moments, strict=False)):
+            line = first + i
+            fold = self.view.mark(line)
+            self._strips[line] = self._make(line, text, at, before) if fold is None else self._fold(fold, at)
+            before = text
+
+    def row_strip(self, row: int) -> Strip:
+        """See Pane."""
+        if self.view is None:
+            return Strip([])
+        line = self.view.line(row)
+        if line not in self._strips:
+            self._fetch(line, 1)
+        return self._strips.get(line, Strip([]))
+
+    def row_text(self, row: int) -> str:
+        """The line as the rank wrote it, made safe, without the time; all lines of a fold."""
+        if self.view is None:
+            return ""
+        line = self.view.line(row)
+        fold = self.view.mark(line)
+        return "\n".join(map(safe, self.view.buffer.text(line, 1 + (fold.hidden if fold is not None else 0))))
+
+    def _make(self, number: int, text: str, at: float | None, before: str) -> Strip:
+        look = look_of(self)
+        shown = safe(text, colour=True) if "\x1b" in text else safe(text)
+        shown = shown.expandtabs(8)
+        segments = [Segment(clock_words(at) + "  ", look.faint)] if self.times else []
+        coloured = "\x1b" in shown
+        found = [] if coloured else spans(shown, before)
+        if self.blamed is not None and number != self.blamed:  # the line to blame is the only red one
+            found = [(start, end, "strong" if kind == "error" else kind) for start, end, kind in found]
+        matcher = text_pattern(self.pattern)
+        if not coloured and not found and matcher is None:
+            return Strip([*segments, Segment(shown, look.text)])
+        painted = AnsiDecoder().decode_line(shown) if coloured else Text(shown, style=look.text)
+        for start, end, kind in found:
+            painted.stylize(kind_style(look, kind), start, end)
+        if matcher is not None:
+            for match in matcher.finditer(painted.plain):
+                painted.stylize(look.accent + Style(reverse=True), *match.span())
+        return Strip([*segments, *(s for s in painted.render(self.app.console) if s.text != "\n")])
+
+    def _fold(self, fold: Fold, at: float | None) -> Strip:
+        """What stands for folded lines."""
+        look, glyphs = look_of(self), glyphs_of(self)
+        segments = [Segment(clock_words(at) + "  ", look.faint)] if self.times else []
+        return Strip([*segments, Segment(f"  {glyphs.folded} ", look.accent), Segment(fold.words, look.muted)])
+
+    def blame(self, line: int) -> None:
+        """Mark the line that says why the rank failed, fold what nobody reads around it, and go there."""
+        assert self.view is not None
+        self.view.fold_near(line)
+        self.view.folds.reveal(line)
+        self.blamed = line
+        self.forget()
+        self.go(self.view.row_of(line), centre=True)
+
+    def go_to_line(self, line: int) -> None:
+        """Show a line, out of its fold when it is in one."""
+        assert self.view is not None
+        if self.view.folds.reveal(line):
+            self.forget()
+        self.go(self.view.row_of(line), centre=True)
+
+    def toggle_fold(self) -> bool:
+        """Unfold the line of the cursor, fold it again, or fold the traceback it is in. Whether there was anything."""
+        view = self.view
+        if view is None or view.filter is not None or not self.rows:
+            return False
+        line, before = view.line(self.at), self.rows
+        fold = view.folds.toggle(line)
+        if fold is None and not view.fold_near(line):
+            return False
+        self.set_follow(False)
+        self.seen += self.rows - before
+        self.forget()
+        row = view.row_of(fold.start if fold is not None else line)
+        if fold is not None and self.rows > before:  # what was unfolded is seen, as far as it has room
+            self.go(row + fold.hidden)
+        self.go(row)
+        return True
+
+    @property
+    def text_from(self) -> int:
+        """See Pane."""
+        return self._indent
+
+    def sign(self, row: int) -> tuple[str, Style]:
+        """A mark, or the line that is to blame."""
+        look, glyphs = look_of(self), glyphs_of(self)
+        line = self.view.line(row) if self.view is not None else -1
+        if line == self.blamed:
+            return glyphs.block, look.wrong
+        return (glyphs.mark, look.accent) if line in self.marks else (" ", Style())
+
+    def row_fill(self, row: int) -> Style | None:
+        """The line that is to blame is the one filled block."""
+        blamed = self.view is not None and self.blamed is not None and self.view.line(row) == self.blamed
+        return look_of(self).danger_fill if blamed else None
+
+    # Wrapping: only what is visible is wrapped; scrolling goes by whole lines.
+
+    def _lay_out(self) -> None:
+        room = max(1, self.size.width - 1 - self._indent)
+        if not self.wrap:
+            self._parts = []
+            return
+        if self.follow:
+            parts: list[tuple[int, int]] = []
+            row = self.rows - 1
+            while row >= 0 and len(parts) < self.height:
+                parts = [(row, part) for part in range(self._height_of(row, room))] + parts
+                row -= 1
+            self._parts = parts[-self.height :] if self.height else []
+            return
+        self._parts = []
+        row = self.top
+        while row < self.rows and len(self._parts) < self.height:
+            self._parts += [(row, part) for part in range(self._height_of(row, room))]
+            row += 1
+        self._parts = self._parts[: self.height]
+
+    @property
+    def _indent(self) -> int:
+        return 10 if self.times else 0
+
+    def _height_of(self, row: int, room: int) -> int:
+        return max(1, -(-(self.row_strip(row).cell_length - self._indent) // room))
+
+    def render_line(self, y: int) -> Strip:
+        """See Pane; wrapped lines take several rows."""
+        if not self.wrap or y == 0:
+            return super().render_line(y)
+        width, base = self.size.width, self.rich_style
+        if y > len(self._parts):
+            return Strip.blank(width, base)
+        row, part = self._parts[y - 1]
+        room, indent = max(1, width - 1 - self._indent), self._indent
+        body = self._selected(row, self.row_strip(row))
+        sign, style = self.sign(row)
+        look = look_of(self)
+        fill = self.row_fill(row) or (look.cursor_row if row == self.cursor else None)
+        base = base + fill if fill is not None else base
+        head = body.crop(0, indent) if part == 0 else Strip.blank(indent)
+        text = body.crop(indent + part * room, indent + (part + 1) * room)
+        if row == self.cursor and sign == " ":
+            sign, style = glyphs_of(self).cursor, look.accent
+        gutter = Line().put(sign, style).strip(1, base)
+        return Strip.join([gutter, head.apply_style(base), text.apply_style(base)]).adjust_cell_length(width, base)
+
+    def on_click(self, event: object) -> None:
+        """See Pane; a wrapped line is clicked on any of its rows."""
+        y = getattr(event, "y", 0)
+        if not self.wrap:
+            super().on_click(event)  # type: ignore[arg-type]
+        elif 0 < y <= len(self._parts) and not self.text_selection:
+            self.go(self._parts[y - 1][0])
+
+    # The title.
+
+    def title(self, width: int) -> Line:
+        """Rank and place, rule, number of the pane and what it does."""
+        look, glyphs = look_of(self), glyphs_of(self)
+        name, where = self.names
+        line = Line().put(glyphs.hue, look.hues[self.hue % len(look.hues)])
+        line.put(name or "no rank", look.key if self.active else look.bold).gap(2).put(where, look.muted)
+        end = self._state(look)
+        room = width - end.width - 1
+        if line.width > room:
+            line.cut(max(0, room - 1))
+        line.rule(room - 1, look.accent if self.active else look.rule, glyphs.rule)
+        return line.ends_with(end, width, gap=1)
+
+    def _state(self, look: Palette) -> Line:
+        end = Line()
+        if self.place:
+            end.put("[ ]", look.key).put(f" {self.place}", look.muted).gap(2)
+        elif self.number:
+            end.put(self.number, look.key).gap(1)
+        view = self.view
+        if view is not None and view.filter is not None:
+            end.put("filtered", look.accent).gap(1)
+        if view is not None and view.buffer.behind > 1 << 20:
+            done = view.buffer.size / max(1, view.buffer.size + view.buffer.behind)
+            return end.put(f"reading {done:.0%} of {size_words(view.buffer.size + view.buffer.behind)}", look.muted)
+        if self.live and not self.follow:
+            end.put("paused", look.muted)
+            return end.put(f", {self.new_rows:,} new", look.muted) if self.new_rows else end
+        if self.live:
+            return end.put("follow", look.accent if self.active else look.muted)
+        count = view.buffer.count if view is not None else 0
+        if not self.follow and view is not None and count:
+            end.put("line ", look.muted).put(f"{view.line(self.at) + 1:,}", look.text)
+            return end.put(f" of {count:,}", look.muted)
+        return end.put("end of log", look.muted).gap(2).put(f"{count:,}", look.text).put(" lines", look.muted)
+
+
+def kind_style(look: Palette, kind: Kind) -> Style:
+    """The style of what deserves a colour in a line."""
+    return {
+        "error": look.wrong,
+        "warn": look.watch + Style(bold=False),
+        "strong": Style(bold=True),
+        "path": look.accent,
+        "muted": look.muted,
+        "faint": look.faint,
+    }[kind]

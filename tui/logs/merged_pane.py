@@ -1,0 +1,401 @@
+"""All ranks in one log: rows in time, folded, with a strip that shows who said each one."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from distui.runs.lines.text import safe
+from distui.runs.report.rank_rows import digits
+from distui.tui.frame.context import glyphs_of, look_of
+from distui.tui.logs.buffer import LogBuffer
+from distui.tui.logs.log_pane import clock_words
+from distui.tui.logs.merged import Group, MergedLog, matching
+from distui.tui.logs.pane import Pane
+from distui.tui.logs.search import Pattern
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
+
+WIDE = 72
+"""From this width on all columns are shown; below it time, line and count."""
+UNFOLDED = 3
+"""Members shown of an unfolded row before the rest is counted."""
+WHO_CELLS = 20
+"""The column that says who takes no more."""
+HOST_CELLS = 4
+"""Above this many hosts the presence strip has one cell a host."""
+CACHED = 800
+SEARCHED = 1000
+"""Rows that are searched at once."""
+
+Item = tuple[Group, int]
+"""A row: a group (-1), one of its members (0..), or what is left of them (-2)."""
+
+
+class MergedPane(Pane):
+    """Rows of a `MergedLog`. `z` unfolds one, `D` folds or unfolds all."""
+
+    def __init__(self, number: int, *, id: str | None = None) -> None:
+        super().__init__(number, id=id)
+        self.merged = MergedLog({})
+        self.reader: Callable[[float], bool] = lambda budget: False
+        """Reads the log on for at most so many seconds; whether more is to do."""
+        self.live = True
+        self.behind = False
+        self.pattern: Pattern | None = None
+        self.filter: Pattern | None = None
+        self.inverse = False
+        self.floor = 0.0
+        """Rows said before this moment are not shown."""
+        self.full = False
+        """Whether it has the screen to itself and shows every column."""
+        self.times = True
+        self.open: dict[int, int] = {}
+        """Unfolded groups (by identity) -> how many members are shown."""
+        self.hosts: dict[str, tuple[int, ...]] = {}
+        self._items: list[Item] = []
+        self._state: tuple[object, ...] = ()
+        self._strips: OrderedDict[tuple[object, ...], Strip] = OrderedDict()
+        self._hits: dict[int, bool] = {}
+
+    def show(self, log: MergedLog) -> None:
+        """Show another log, or the same one folded otherwise."""
+        self.merged = log
+        self.hosts = _hosts(log.buffers.values())
+        self.open.clear()
+        self._hits.clear()
+        self._strips.clear()
+        self._state = ()
+        self.dirty = True
+        if not self.follow:
+            self.set_follow(True)
+        self.repaint()
+
+    # Rows.
+
+    @property
+    def plain(self) -> bool:
+        """Whether rows are groups one to one."""
+        return not self.open and self.filter is None and not self.floor
+
+    @property
+    def rows(self) -> int:
+        """See Pane."""
+        return len(self.merged.groups) if self.plain else len(self._index())
+
+    def _index(self) -> list[Item]:
+        state = (
+            self.merged.version,
+            len(self.merged.groups),
+            tuple(self.open.items()),
+            self.filter,
+            self.inverse,
+            self.floor,
+        )
+        if state != self._state:
+            self._state = state
+            self._match()
+            self._items = [item for group in self.merged.groups if self._wanted(group) for item in self._unfold(group)]
+        return self._items
+
+    def _wanted(self, group: Group) -> bool:
+        if group.at < self.floor:
+            return False
+        if self.filter is None:
+            return True
+        return self._hits[id(group)]
+
+    def _match(self) -> None:
+        """Try the filter on all groups it was not tried on yet."""
+        if self.filter is None:
+            return
+        new = [group for group in self.merged.groups if id(group) not in self._hits]
+        wanted = set(matching(new, self.filter, inverse=self.inverse))
+        self._hits |= {id(group): index in wanted for index, group in enumerate(new)}
+
+    def _unfold(self, group: Group) -> Iterator[Item]:
+        yield group, -1
+        limit = self.open.get(id(group), 0)
+        if limit and group.members > 1:
+            yield from ((group, i) for i in range(min(limit, group.members)))
+            if group.members > limit:
+                yield group, -2
+
+    def item(self, row: int) -> Item:
+        """What a row shows."""
+        return (self.merged.groups[row], -1) if self.plain else self._index()[row]
+
+    @property
+    def group(self) -> Group | None:
+        """The group under the cursor, else the last one that several ranks said."""
+        if self.cursor is not None and self.cursor < self.rows:
+            return self.item(self.cursor)[0]
+        recent = reversed(self.merged.groups[-200:])
+        return next((g for g in recent if g.members > 1), self.merged.groups[-1] if self.merged.groups else None)
+
+    def set_filter(self, pattern: Pattern | None, *, inverse: bool = False) -> None:
+        """Show only rows that match."""
+        self.filter, self.inverse = pattern, inverse
+        self._hits.clear()
+        self.dirty = True
+        self.set_follow(True)
+
+    def toggle(self) -> None:
+        """Unfold the row of the cursor, show all of it, fold it again."""
+        if not self.rows:
+            return
+        group, _ = self.item(self.at)
+        if group.members < 2:
+            return
+        limit = self.open.get(id(group), 0)
+        if limit == 0:
+            self.open[id(group)] = UNFOLDED
+        elif limit < group.members:
+            self.open[id(group)] = group.members
+        else:
+            del self.open[id(group)]
+        row = next((i for i in range(self.rows) if self.item(i) == (group, -1)), 0)
+        self.go(row)
+        parts = min(group.members, self.open.get(id(group), 0) + 1)
+        self.top = max(self.top, min(row, row + parts - self.height + 1))
+        self.repaint()
+
+    @property
+    def content(self) -> object:
+        """See Pane; rows that were joined look different, too."""
+        return self.rows, self.merged.version
+
+    def grow(self, budget: float) -> bool:
+        """See Pane."""
+        self.behind = self.reader(budget)
+        return self.behind
+
+    # Search.
+
+    def find(self, pattern: Pattern | None, step: int) -> bool:
+        """Go to the next row that matches, or to the next trouble without a pattern; round the end."""
+        count = self.rows
+        rows = [(self.at + step * i) % count for i in range(1, count + 1)]
+        rows = [row for row in rows if self.item(row)[1] == -1]
+        for begin in range(0, len(rows), SEARCHED):
+            part = rows[begin : begin + SEARCHED]
+            groups = [self.item(row)[0] for row in part]
+            hits = matching(groups, pattern) if pattern is not None else [i for i, g in enumerate(groups) if g.level]
+            if hits:
+                self.go(part[hits[0]], centre=True)
+                return True
+        return False
+
+    def row_text(self, row: int) -> str:
+        """The row's line, without time and names."""
+        group, part = self.item(row)
+        return self._member_text(group, part) if part >= 0 else group.text
+
+    def _member_text(self, group: Group, part: int) -> str:
+        rank, line, _ = list(group.each())[part]
+        return safe("".join(self.merged.buffers[rank].text(line, 1)))
+
+    # Drawing.
+
+    def prepare(self) -> None:
+        """See Pane."""
+        while len(self._strips) > CACHED:
+            self._strips.popitem(last=False)
+
+    def row_strip(self, row: int) -> Strip:
+        """See Pane."""
+        group, part = self.item(row)
+        look = look_of(self)
+        unfolded, shape = self.open.get(id(group), 0), (self.size.width, self.full, self.times)
+        key = (id(group), group.at, group.members, part, unfolded, shape, id(look), self.pattern)
+        strip = self._strips.get(key)
+        if strip is None:
+            strip = self._strips[key] = self._make(group, part, look)
+        return strip
+
+    @property
+    def wide(self) -> bool:
+        """Whether there is room for every column."""
+        return self.full and self.size.width >= WIDE
+
+    def _make(self, group: Group, part: int, look: Palette) -> Strip:
+        line = self._wide(group, part, look) if self.wide else self._narrow(group, part, look)
+        return Strip([Segment(text, style) for text, style in line.pieces])
+
+    def _narrow(self, group: Group, part: int, look: Palette) -> Line:
+        line = Line()
+        if self.times:
+            line.put(clock_words(group.at if part < 0 else None), look.faint).gap(2)
+        end = Line()
+        if part < 0 and len(self.hosts):
+            end.put(f"{glyphs_of(self).times}{len(group.said_by())}", look.muted)
+        width = self.size.width - 1
+        text = Line()
+        self._words(text, group, part, look)
+        room = max(0, width - line.width - end.width - 1)
+        return line.add(text.cut(room)).ends_with(end, width, gap=1)
+
+    def _words(self, line: Line, group: Group, part: int, look: Palette) -> Line:
+        style = {"error": look.wrong, "warn": look.watch + Style(bold=False)}.get(group.level, look.text)
+        if part == -1:
+            one = group.members == 1 and not group.level
+            return self._marked(line, group.shown, look.muted if one and not self.wide else style, look)
+        if part == -2:
+            more = group.members - self.open.get(id(group), 0)
+            return line.gap(2).put(f"{more} more line{'s' * (more != 1)}", look.muted)
+        return self._marked(line.gap(2), self._member_text(group, part), look.muted, look)
+
+    def _marked(self, line: Line, text: str, style: Style, look: Palette) -> Line:
+        """Text with what was searched for standing out."""
+        if self.pattern is None:
+            return line.put(text, style)
+        raw, seen = text.encode(), 0
+        for match in self.pattern.finditer(raw):
+            line.put(raw[seen : match.start()].decode("utf-8", "replace"), style)
+            line.put(raw[match.start() : match.end()].decode("utf-8", "replace"), look.accent + Style(reverse=True))
+            seen = match.end()
+        return line.put(raw[seen:].decode("utf-8", "replace"), style)
+
+    def _wide(self, group: Group, part: int, look: Palette) -> Line:
+        glyphs = glyphs_of(self)
+        members = list(group.each()) if part >= 0 else []
+        line = Line().put(self._time(group, members[part][2] if members else None, part), look.faint, width=12).gap(1)
+        if part == -1 and group.members > 1:
+            line.put(glyphs.open if id(group) in self.open else glyphs.folded, look.accent).gap(1)
+        else:
+            line.put(glyphs.tree if part != -1 else " ", look.rule).gap(1)
+        ranks = frozenset([members[part][0]]) if members else self._said_by(group, part)
+        self._presence(line, ranks, group.level, look)
+        count = group.members if part == -1 else group.members - self.open.get(id(group), 0) if part == -2 else 1
+        line.gap(1).put(count if count > 1 else "", look.text if part == -1 else look.muted, width=5, right=True).gap(2)
+        self._who(line, ranks, part, look)
+        return self._tail(line, group, part, look)
+
+    def _time(self, group: Group, at: float | None, part: int) -> str:
+        if not self.times or part == -2:
+            return ""
+        moment = group.at if at is None else at
+        fraction = f".{int(moment * 1000) % 1000:03d}"
+        if not self.merged.timed:
+            return ""
+        if at is not None:
+            return (time.strftime("%S", time.localtime(moment)) + fraction).rjust(12)
+        return clock_words(moment) + fraction
+
+    def _said_by(self, group: Group, part: int) -> frozenset[int]:
+        if part == -1:
+            return group.said_by()
+        return frozenset(rank for rank, _, _ in list(group.each())[self.open.get(id(group), 0) :])
+
+    @property
+    def presence_width(self) -> int:
+        """Cells of the presence strip."""
+        total = sum(map(len, self.hosts.values()))
+        if self.size.width < 100:
+            return 2 * digits(range(total + 1)) + 1
+        return len(self.hosts) if len(self.hosts) > HOST_CELLS or total > 40 else total + len(self.hosts) - 1
+
+    def _presence(self, line: Line, ranks: frozenset[int], level: str, look: Palette) -> None:
+        glyphs = glyphs_of(self)
+        ink = look.wrong if level == "error" else look.watch if level == "warn" else look.data[2]
+        total = sum(map(len, self.hosts.values()))
+        if self.size.width < 100:
+            line.put(f"{len(ranks)}/{total}", look.muted, width=self.presence_width, right=True)
+        elif len(self.hosts) > HOST_CELLS or total > 40:
+            for there in self.hosts.values():
+                part = len(ranks.intersection(there)) / len(there)
+                line.put(
+                    glyphs.present if part == 1 else glyphs.ramp(part) if part else glyphs.absent, _or(ink, look, part)
+                )
+        else:
+            for i, there in enumerate(self.hosts.values()):
+                line.gap(1 if i else 0)
+                for rank in there:
+                    here = rank in ranks
+                    line.put(glyphs.present if here else glyphs.absent, ink if here else look.rule)
+
+    @property
+    def _who_width(self) -> int:
+        """Cells of the column that says who: a rank's or launcher's name and its host, as far as that is bearable."""
+        buffers = self.merged.buffers
+        wide = digits(buffers)
+        names = ((len(self.merged.names.get(rank, "")) or wide) + len(b.host) for rank, b in buffers.items())
+        longest = max(names, default=0)
+        return max(12, min(longest + 2, WHO_CELLS))
+
+    def _who(self, line: Line, ranks: frozenset[int], part: int, look: Palette) -> None:
+        room = self._who_width
+        if part == -2:
+            line.gap(room)
+        elif len(ranks) == 1:
+            rank = min(ranks)
+            host = self.merged.buffers[rank].host if rank in self.merged.buffers else ""
+            called = self.merged.names.get(rank) or f"{rank:0{digits(self.merged.buffers)}d}"
+            line.put(glyphs_of(self).hue, look.hues[rank % len(look.hues)]).put(called, look.text)
+            line.gap(1).put(host, look.muted, width=max(0, room - 2 - len(called)))
+        else:
+            what = "ranks" if max(ranks, default=0) >= 0 else "launchers"
+            line.put(f"{len(ranks)} {what}", look.muted, width=room)
+
+    def _tail(self, line: Line, group: Group, part: int, look: Palette) -> Line:
+        width = self.size.width - 1
+        remark = self.merged.remark(group) if part == -1 else ""
+        end = Line().put(remark, look.watch if group.shift else look.faint).gap(1)
+        self._words(line.gap(1), group, part, look)
+        return line.ends_with(end, width, gap=1) if remark else line
+
+    # The title.
+
+    def title(self, width: int) -> Line:
+        """Column heads where all columns are shown, else like every pane's."""
+        look = look_of(self)
+        return self._heads(look) if self.wide else self._title(width, look)
+
+    def _heads(self, look: Palette) -> Line:
+        line = Line().gap(1).put("TIME" if self.merged.timed else "NO CLOCK", look.faint, width=12).gap(3)
+        each = self.presence_width == sum(map(len, self.hosts.values())) + len(self.hosts) - 1
+        if each and all(len(host) <= len(ranks) for host, ranks in self.hosts.items()):
+            for i, (host, ranks) in enumerate(self.hosts.items()):
+                line.gap(1 if i else 0).put(host, look.faint, width=len(ranks))
+        else:
+            line.put("RANKS" if each or self.size.width < 100 else "HOSTS", look.faint, width=self.presence_width)
+        return (
+            line.gap(1)
+            .put("LINES", look.faint)
+            .gap(2)
+            .put("FROM", look.faint, width=self._who_width + 1)
+            .put("LINE", look.faint)
+        )
+
+    def _title(self, width: int, look: Palette) -> Line:
+        glyphs = glyphs_of(self)
+        line = Line().gap(1).put("all ranks", look.key if self.active else look.bold).gap(2).put("merged", look.muted)
+        end = Line().put(self.number or "", look.key).gap(1)
+        if self.behind:
+            end.put("reading on", look.muted)
+        elif not self.follow:
+            end.put("paused" + (f", {self.new_rows:,} new" if self.new_rows else ""), look.muted)
+        elif self.live:
+            end.put("follow", look.accent if self.active else look.muted)
+        else:
+            end.put("end of logs", look.muted)
+        end.gap(2).put("folded" if self.merged.fold else "each line", look.muted)
+        line.rule(width - end.width - 2, look.accent if self.active else look.rule, glyphs.rule)
+        return line.ends_with(end, width, gap=1)
+
+
+def _or(ink: Style, look: Palette, part: float) -> Style:
+    return ink if part else look.rule
+
+
+def _hosts(buffers: Iterable[LogBuffer]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, list[int]] = {}
+    for buffer in buffers:
+        if buffer.rank is not None and buffer.rank >= 0:
+            found.setdefault(buffer.host, []).append(buffer.rank)
+    return {host: tuple(ranks) for host, ranks in found.items()}

@@ -1,0 +1,177 @@
+"""Figures as text and bars: percentages, sizes, rates, ages; tanks, levels and histories. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from rich.style import Style
+
+from distui.facts.host import Gpu
+from distui.monitor.board import HOT_C, WARM_C
+from distui.tui.paint.glyphs import Glyphs
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
+
+STALE_S = 4.0
+"""Values older than this are muted: three samples did not come."""
+OLD_S = 15.0
+"""Values older than this are faint, and their age is told."""
+
+
+def percent(value: float | None) -> str:
+    """`96%`, or `-` when unknown."""
+    return "-" if value is None else f"{value:.0f}%"
+
+
+def gib(mib: float | None) -> str:
+    """GiB without unit: `612`, below ten with one digit, `-` when unknown."""
+    if mib is None:
+        return "-"
+    size = mib / 1024
+    return f"{size:.1f}" if 0 < size < 9.95 else f"{size:.0f}"
+
+
+def size(count: float) -> str:
+    """Bytes for people: `1.2 TB`, `640 GB` (units of 1024, as `df -h`)."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if count < 999.5:
+            return f"{count:.1f} {unit}" if count < 9.95 and unit != "B" else f"{count:.0f} {unit}"
+        count /= 1024
+    return f"{count:.1f} PB"
+
+
+def gbytes(rate: float | None) -> str:
+    """GB/s (10^9 bytes) without unit: `21.3`, `-` when unknown."""
+    if rate is None:
+        return "-"
+    value = rate / 1e9
+    return f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
+
+
+_UNITS = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
+
+
+def rates(*values: float | None) -> tuple[list[str], str]:
+    """Bytes per second in the one unit that fits the largest, decimal as networks count: (["12", "9"], "MB/s")."""
+    known = [v for v in values if v is not None]
+    factor, unit = next((u for u in _UNITS if max(known, default=0.0) >= u[0] * 0.9995), _UNITS[-1])
+    return ["-" if v is None else _rate(v / factor, unit) for v in values], unit
+
+
+def _rate(value: float, unit: str) -> str:
+    if unit != "GB/s":
+        return f"{value:.0f}"
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}"
+
+
+def speed(mbps: int | None) -> str:
+    """A link's speed: `400`, `10`, `0.1` (Gbit/s); nothing when unknown."""
+    return f"{mbps / 1000:g}" if mbps and mbps > 0 else ""
+
+
+def ago(seconds: float) -> str:
+    """`2 s ago`, `4 min ago`, `3 h ago`."""
+    return f"{span(seconds)} ago"
+
+
+def span(seconds: float) -> str:
+    """A length of time in one unit, or two from an hour on: `40 s`, `4 min`, `1 h 36 min`, `3 d 2 h`."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    minutes = whole // 60
+    if minutes < 60:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
+
+
+_NOISE = re.compile(r"NVIDIA|AMD|Tesla|Instinct|GeForce|HBM\w*|PCIe|SXM\d*|\d+GB?", re.IGNORECASE)
+
+
+def model(gpu: Gpu) -> str:
+    """A GPU's model in as few letters as tell it: `H100`, `RTX 4090`, `MI300X`."""
+    words = [w for w in re.split(r"[ -]", gpu.name) if w and not _NOISE.fullmatch(w)]
+    return " ".join(words) or gpu.name
+
+
+def models(gpus: Sequence[Gpu]) -> str:
+    """All GPUs of a host in one word: `H100 80`; several kinds are only counted."""
+    names = dict.fromkeys((model(g), _nominal(g.memory_total_mib)) for g in gpus)
+    if len(names) == 1:
+        return " ".join(part for part in next(iter(names)) if part)
+    return f"{len(names)} kinds"
+
+
+def _nominal(mib: int | None) -> str:
+    """The memory a GPU is sold with: 81559 MiB is `80`."""
+    return "" if not mib else f"{mib / 1024:.0f}"
+
+
+def heat(palette: Palette, celsius: float | None) -> Style:
+    """The style of a temperature: a judgement only above the limits."""
+    if celsius is None:
+        return palette.faint
+    return palette.wrong if celsius > HOT_C else palette.watch if celsius > WARM_C else palette.text
+
+
+def tank(line: Line, palette: Palette, glyphs: Glyphs, load: float | None, cells: int, *, old: bool = False) -> Line:
+    """One GPU as a tank of `cells`; nothing known is a faint dot, nothing to do a faint floor."""
+    if load is None:
+        return line.put(glyphs.absent * cells, palette.rule)
+    part = load / 100
+    style = palette.rule if old else palette.faint if load < 1 else palette.quantity(part)
+    return line.put(glyphs.ramp(part) * cells, style)
+
+
+def level(
+    line: Line, palette: Palette, glyphs: Glyphs, part: float | None, cells: int, style: Style | None = None
+) -> Line:
+    """A thin bar of one value among others: filled, a half step, then the track."""
+    halves = 0 if part is None else round(max(0.0, min(1.0, part)) * cells * 2)
+    if part is not None and part > 0.005:
+        halves = max(1, halves)
+    full, half = divmod(halves, 2)
+    ink = palette.quantity(part) if style is None else style
+    line.put(glyphs.level * full, ink)
+    if half:
+        line.put(glyphs.level_half, ink)
+    return line.put(glyphs.level_track * (cells - full - half), palette.rule)
+
+
+def spark(
+    line: Line, palette: Palette, glyphs: Glyphs, samples: Sequence[float | None], cells: int, top: float, seconds: int
+) -> Line:
+    """The last `seconds` of samples in `cells`, newest right; time before the first sample is empty."""
+    means = resampled(samples, cells, seconds)
+    ramp = "".join(glyphs.ramp(None if v is None else v / top if top else 0.0) for v in means)
+    return line.put(ramp, palette.data[1])
+
+
+def resampled(samples: Sequence[float | None], cells: int, seconds: int) -> list[float | None]:
+    """Means of equal parts of the last `seconds` samples, newest last; None where nothing is known."""
+    recent = samples[-seconds:]
+    missing: list[float | None] = [None] * (seconds - len(recent))
+    padded = [*missing, *recent]
+    edges = [round(i * seconds / cells) for i in range(cells + 1)] if cells else []
+    return [mean(padded[low : max(high, low + 1)]) for low, high in pairwise(edges)]
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """Mean of what is known."""
+    known = [v for v in values if v is not None]
+    return sum(known) / len(known) if known else None
+
+
+def steps(value: float) -> float:
+    """A round number at or above `value` for the top of an axis: 1, 2, 4, 5 or 10 times a power of ten."""
+    if value <= 0:
+        return 1.0
+    power = 1.0
+    while power > value:
+        power /= 10
+    while power * 10 <= value:
+        power *= 10
+    return next(power * m for m in (1, 2, 4, 5, 10) if power * m >= value * 0.999)

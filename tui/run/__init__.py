@@ -1,0 +1,1 @@
+"""One run: panes of logs, failures, ranks, time."""

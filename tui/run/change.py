@@ -1,0 +1,168 @@
+"""Stop, kill and run again: what touches a run, always after a question that names the targets."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Iterator, Sequence
+
+from distui.errors import UsageError
+from distui.facts.values import size_words
+from distui.files import read_text, reason
+from distui.plan.code import code_words
+from distui.plan.model import NoPlan, RunPlan
+from distui.runs.hosts.remains import Remain
+from distui.runs.launch.gpu_users import GpuUser
+from distui.runs.report.rank_rows import numbers
+from distui.spec.inventory import HostPick
+from distui.spec.job import Job
+from distui.spec.names import fold
+from distui.tui.dialogs.confirm import Confirm
+from distui.tui.frame.base import View
+from distui.tui.frame.context import app_of
+from distui.tui.frame.desk import LiveRun
+from distui.tui.paint.paint import cut
+
+SLOW = 0.5
+"""Seconds after which it is said what is waited for."""
+
+
+def targets(live: LiveRun) -> list[str]:
+    """What would be stopped: each host with the ranks that live there."""
+    alive: dict[str, list[int]] = {}
+    for rank in live.state.ranks.values():
+        if rank.live:
+            alive.setdefault(rank.host, []).append(rank.rank)
+    if not alive:
+        alive = {host: [r for t in live.plan.tasks_on(host) for r in t.ranks] for host in live.plan.hosts}
+    return [f"{host}   {_ranks(ranks)}" for host, ranks in alive.items()]
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank{'s' * (len(ranks) != 1)} {numbers(sorted(ranks))}"
+
+
+async def stop(view: View, live: LiveRun) -> None:
+    """SIGTERM, then the grace, then SIGKILL; asks first."""
+    grace = f"SIGTERM to every rank, SIGKILL to what still lives after {live.plan.stop_grace:.0f} s"
+    if not _ended(view, live) and await app_of(view).confirm(
+        f"Stop {live.plan.run_id}?", [*targets(live), "", grace], "Stop"
+    ):
+        live.request_stop("user")
+
+
+async def kill(view: View, live: LiveRun) -> None:
+    """SIGKILL at once; asks first."""
+    words = "SIGKILL to every rank at once: nothing is saved"
+    if not _ended(view, live) and await app_of(view).confirm(
+        f"Kill {live.plan.run_id}?", [*targets(live), "", words], "Kill"
+    ):
+        live.request_stop("user", grace=0)
+
+
+def _ended(view: View, live: LiveRun) -> bool:
+    if live.state.ended is None:
+        return False
+    app_of(view).tell(f"{live.plan.run_id} has ended; R runs it again")
+    return True
+
+
+async def rerun(view: View, live: LiveRun) -> None:
+    """The job as it was started, on the same hosts, under a new name; asks first. Raises DistuiError in words."""
+    if live.state.ended is None:
+        app_of(view).tell(f"{live.plan.run_id} still runs; S stops it")
+        return
+    job, picks, words = _as_started(view, live.plan)
+    name = view.desk.run_name(live.plan.job)
+    plan = await asyncio.to_thread(view.desk.preview, job, picks, run_id=name)  # the job's code is read anew
+    if isinstance(plan, NoPlan):
+        raise UsageError("it can't run again now", hint="; ".join(str(problem) for problem in plan.problems))
+    users = await gpu_users(view, plan)
+    asked = f"Run {plan.job} again" + (" on GPUs that are in use?" if users else "?")
+    answer = await view.app.push_screen_wait(Confirm(asked, tuple(_words(plan, job, words)), "Run", users))
+    if answer:
+        live = await view.desk.launch(job, plan, rerun_of=live.plan.run_id, force=answer == "share")
+        app_of(view).open_run(live)
+
+
+async def gpu_users(view: View, plan: RunPlan) -> tuple[GpuUser, ...]:
+    """Who has the plan's GPUs at this moment."""
+    hosts = [host for host in plan.hosts if plan.gpus_on(host)]
+    if not hosts:
+        return ()
+    asking = view.set_timer(SLOW, lambda: app_of(view).tell(f"asking {fold(hosts)} who uses the GPUs"))
+    try:
+        return await view.desk.gpu_users(plan)
+    finally:
+        asking.stop()
+
+
+def _as_started(view: View, plan: RunPlan) -> tuple[Job, Sequence[HostPick], str]:
+    """What the run recorded, and in words how that compares to the job file now; else the file as it is."""
+    recorded = view.desk.recorded_job(plan.run_id)
+    if recorded is None:
+        job, where = _from_file(view, plan)
+        words = f"from {where} as it is now: {plan.run_id} did not record its job"
+        return job, view.desk.pick(job, plan.hosts), words
+    words = f"the job as {plan.run_id} was started"
+    if recorded.changed:
+        words += f"; {recorded.source} has changed since and is not read"
+    return recorded.job, recorded.picks, words
+
+
+def _from_file(view: View, plan: RunPlan) -> tuple[Job, str]:
+    found = next((file for file in view.desk.jobs() if file.name == plan.job), None)
+    if found is None:
+        raise UsageError(
+            f"{plan.run_id} did not record its job, and there is no job file for {plan.job} here",
+            hint="start distui where it is, or run it from Jobs",
+        )
+    try:
+        text = read_text(found.path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{found.path} {reason(error)}") from error
+    draft = view.desk.draft(text, str(found.path), found.name)
+    if draft.job is None:
+        raise UsageError(f"{found.path} has problems", hint=str(draft.problems[0]) if draft.problems else "")
+    return draft.job, str(found.path)
+
+
+def _words(plan: RunPlan, job: Job, what: str) -> Iterator[str]:
+    yield f"as {plan.run_id}"
+    yield what
+    yield ""
+    yield job.command if isinstance(job.command, str) else shlex.join(job.command)
+    if plan.code is not None:
+        yield f"code {code_words(plan.code)}"
+    yield ""
+    for host in plan.hosts:
+        ranks = [r for t in plan.tasks_on(host) for r in t.ranks]
+        gpus = plan.gpus_on(host)
+        yield f"{host}   {_ranks(ranks)}" + (f"   GPUs {numbers(gpus, 1)}" if gpus else "")
+    if plan.tasks and plan.tasks[0].engine != "process":  # there it is a script of ours, not a command to read
+        yield ""
+        yield cut(shlex.join(plan.tasks[0].start), 400)
+
+
+async def prune(view: View, run: str, hosts: Sequence[str]) -> bool:
+    """Remove what an ended run left on its hosts and here, after a question that lists it. Whether it was done."""
+    app = app_of(view)
+    app.tell(f"asking {fold(hosts) or 'the hosts'} what is left of {run}")
+    left = await view.desk.remains(run)
+    lines = [f"{host} can't be asked, so nothing will be deleted here: {t.message}"
+             for host, t in left.unreachable.items()]  # fmt: skip
+    lines += [_remains_words(item) for item in left.items] or ["nothing is left of it anywhere"]
+    if left.ranks:
+        lines += ["", f"The log of {_ranks(left.ranks)} was never read here.", "To attach reads it."]
+    total = sum(item.size or 0 for item in left.items)
+    lines += ["", f"{size_words(total)} in all. This can't be undone."]
+    if not await app.confirm(f"Remove {run}?", lines, "Remove"):
+        return False
+    await view.desk.prune(run)
+    app.tell(f"{run} is removed")
+    app.ask_runs()
+    return True
+
+
+def _remains_words(item: Remain) -> str:
+    return f"{item.host}   {item.what}" + (f"   {size_words(item.size)}" if item.size is not None else "")

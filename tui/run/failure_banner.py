@@ -1,0 +1,86 @@
+"""The first failure at the top: who, what, why, what next, and the key that jumps to the line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from distui.runs.lines.events import Failure
+from distui.runs.lines.severity import headline_of, severity
+from distui.tui.paint.glyphs import Glyphs
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
+
+ROWS = 4
+NARROW = 90
+"""Below this many cells the time has no fraction."""
+
+
+def banner_lines(
+    look: Palette, glyphs: Glyphs, failure: Failure, width: int, height: int, *, gpus: str, again: bool
+) -> list[Line]:
+    """At most `height` rows, the most telling first. `gpus` says where the rank was, `again` whether R is offered."""
+    rows = [_who(look, glyphs, failure, width, gpus=gpus), _what(look, glyphs, failure, width, again=again)]
+    if failure.cause:
+        rows.append(_labelled(look, glyphs, "cause", failure.cause, width, _evidence(look)))
+    if failure.hint:
+        rows.append(_labelled(look, glyphs, "next", failure.hint, width, _chip(look) if again else Line()))
+    return rows[:height]
+
+
+def _start(look: Palette, glyphs: Glyphs) -> Line:
+    return Line().put(glyphs.block, look.wrong).gap(1)
+
+
+def _who(look: Palette, glyphs: Glyphs, failure: Failure, width: int, *, gpus: str) -> Line:
+    who = failure.name or failure.who.capitalize() or "The launcher"
+    who = f"{who[:1].upper()}{who[1:]} failed" if failure.is_of_all else f"{who} failed first"
+    line = _start(look, glyphs).put(who, look.wrong).gap(3)
+    line.put(" ".join(part for part in (failure.host, gpus) if part), look.text)
+    line.gap(3).put(failure.words, look.text)
+    if failure.at is not None:
+        clock = time.strftime("%H:%M:%S", time.localtime(failure.at))
+        line.gap(3).put(clock + (f".{int(failure.at * 1000) % 1000:03d}" if width >= NARROW else ""), look.text)
+    end = Line().put("enter", look.key, click="screen.jump").put(" to the line", look.muted, click="screen.jump").gap(1)
+    return line.ends_with(end, width)
+
+
+def _what(look: Palette, glyphs: Glyphs, failure: Failure, width: int, *, again: bool) -> Line:
+    words = headline_of(failure)
+    line = _start(look, glyphs)
+    if severity(words) == "error" or not failure.excerpt:
+        line.put(words, look.bold)
+    else:
+        line.put("last line", look.muted).gap(2).put(words, look.text)
+    end = Line() if failure.cause else _evidence(look)
+    if again and not failure.hint:
+        end = end.gap(2).add(_chip(look)) if end.width else _chip(look)
+    return line.ends_with(end.gap(1), width)
+
+
+def _labelled(look: Palette, glyphs: Glyphs, label: str, words: str, width: int, end: Line) -> Line:
+    line = _start(look, glyphs).put(label, look.muted, width=5).gap(2).put(words, look.text)
+    return line.ends_with(end.gap(1), width)
+
+
+def _evidence(look: Palette) -> Line:
+    return Line().put("d", look.key, click="screen.evidence").put(" evidence", look.muted, click="screen.evidence")
+
+
+def _chip(look: Palette) -> Line:
+    return Line().put(" R ", look.chip, click="screen.do('rerun')").put(" run again", look.muted)
+
+
+def warning_lines(look: Palette, glyphs: Glyphs, warnings: Sequence[str], width: int, height: int) -> list[Line]:
+    """What belongs to the verdict of a run without a failure; what has no row is counted in the last one."""
+    shown = list(warnings[:height])
+    if len(warnings) > height > 0:
+        shown[-1] = f"{len(warnings) - height + 1} more warnings: `show` lists them"
+    return [_labelled(look, glyphs, "warn", words, width, Line()) for words in shown]
+
+
+def banner_rows(failure: Failure | None, warnings: Sequence[str] = ()) -> int:
+    """How many rows the banner takes when there is room."""
+    if failure is None:
+        return min(len(warnings), ROWS)
+    return 2 + bool(failure.cause) + bool(failure.hint)

@@ -1,0 +1,203 @@
+"""GPUs and network of a run's hosts, a row each: tanks, load, memory, heat, the data network with its history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from distui.plan.model import HostNetwork
+from distui.runs.lines.events import HostSampled
+from distui.runs.report.rank_rows import data_rate, network_name
+from distui.runs.state.load import readings
+from distui.tui.paint.figures import gib, heat, percent, rates, spark, tank
+from distui.tui.paint.glyphs import Glyphs
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
+
+HISTORY_S = 60
+TANKS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """One host of the run as the strip shows it."""
+
+    host: str
+    sign: str
+    ranks: str
+    samples: Sequence[HostSampled]
+    network: HostNetwork | None
+    lost: str = ""
+    """Why it can't be reached; empty when it can."""
+    trouble: bool = False
+    remark: str = ""
+    """What to look at among its ranks, in a word."""
+
+    @property
+    def sample(self) -> HostSampled | None:
+        """The newest sample."""
+        return self.samples[-1] if self.samples else None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Sums over the GPUs of one sample; None is unknown."""
+
+    load: float | None
+    used: float | None
+    total: float | None
+    warmest: float | None
+
+
+def figures(sample: HostSampled | None, gpus: frozenset[int] | None = None) -> Figures:
+    """Mean load, memory used and total in MiB, and the highest temperature of a sample's GPUs."""
+    found = [g for g in readings(sample) if gpus is None or g.index in gpus]
+    loads = [g.utilization_pct for g in found if g.utilization_pct is not None]
+    used = [g.memory_used_mib for g in found if g.memory_used_mib is not None]
+    total = [g.memory_total_mib for g in found if g.memory_total_mib is not None]
+    warm = [g.temperature_c for g in found if g.temperature_c is not None]
+    return Figures(
+        sum(loads) / len(loads) if loads else None,
+        sum(used) if used else None,
+        sum(total) if total else None,
+        max(warm, default=None),
+    )
+
+
+def strip_title(look: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, end: Line) -> Line:
+    """The strip's head: what the data goes over, or that nothing is left."""
+    line = Line().gap(1).put("GPUs and network", look.bold)
+    line.rule(width - end.width - 2, look.rule, glyphs.rule)
+    return line.ends_with(end.gap(1), width, gap=1)
+
+
+def fabric_words(networks: Sequence[HostNetwork]) -> str:
+    """`RDMA over mlx5_0-7`, `TCP over eth0`."""
+    if not networks:
+        return ""
+    names = dict.fromkeys(network_name(n) for n in networks)
+    kind = "TCP" if networks[0].fabric == "tcp" else "RDMA"
+    return f"{kind} over {' '.join(names)}" if len(names) <= 2 else f"{kind} over {len(names)} kinds of interface"
+
+
+def host_line(look: Palette, glyphs: Glyphs, row: HostRow, width: int, *, name: int, top: float, history: bool) -> Line:
+    """One host. `top` is the rate that fills the history; `name` the width of host names."""
+    line = Line().gap(1).put(row.host, look.wrong if row.lost else look.text, width=name).gap(1)
+    if row.lost:
+        return line.put(glyphs.bad, look.wrong).gap(1).put(f"lost: {row.lost}", look.watch)
+    sample, sums = row.sample, figures(row.sample)
+    if sample is None:
+        return line.put("no figures", look.faint)
+    _tanks(line, look, glyphs, sample)
+    if sample.gpus:
+        _gpu_words(line, look, glyphs, sums)
+    else:
+        _cpu_words(line, look, sample)
+    end = _rates(look, data_rate(row.network, sample))
+    if history and (room := width - line.width - end.width - 16) >= 12:
+        line.gap(3).put(network_name(row.network), look.muted, width=9)
+        spark(line, look, glyphs, _history(row), min(60, room), top, HISTORY_S)
+    return line.ends_with(end.gap(1), width)
+
+
+def _tanks(line: Line, look: Palette, glyphs: Glyphs, sample: HostSampled) -> None:
+    wide = len(sample.gpus) <= TANKS
+    for i, gpu in enumerate(sample.gpus):
+        line.gap(1 if i and wide else 0)
+        tank(line, look, glyphs, gpu.utilization_pct, 2 if wide else 1)
+
+
+def _gpu_words(line: Line, look: Palette, glyphs: Glyphs, sums: Figures) -> None:
+    line.gap(1).put(percent(sums.load), look.bold if sums.load else look.faint, width=5, right=True)
+    line.gap(2).put(gib(sums.used), look.text, width=4, right=True)
+    line.put(f" / {gib(sums.total)} GB", look.faint, width=11)
+    warm = "-" if sums.warmest is None else f"{sums.warmest:.0f}{glyphs.degree}C"
+    line.put(warm, heat(look, sums.warmest), width=5, right=True)
+
+
+def _cpu_words(line: Line, look: Palette, sample: HostSampled) -> None:
+    line.put("no GPU", look.faint).gap(2).put("cpu ", look.faint).put(percent(sample.cpu_pct), look.text)
+    if sample.memory_total_mib and sample.memory_available_mib is not None:
+        line.gap(2).put(gib(sample.memory_total_mib - sample.memory_available_mib), look.text)
+        line.put(f" / {gib(sample.memory_total_mib)} GB", look.faint)
+
+
+def _rates(look: Palette, both: tuple[float, float] | None) -> Line:
+    end = Line()
+    if both is None:
+        return end
+    words, unit = rates(*both)
+    for name, number, value in zip(("rx", "tx"), words, both, strict=True):
+        end.gap(2).put(name, look.faint).put(number, look.faint if value < 1000 else look.text, width=6, right=True)
+    return end.gap(1).put(unit, look.faint, width=4)
+
+
+def _history(row: HostRow) -> list[float | None]:
+    found = (data_rate(row.network, sample) for sample in row.samples)
+    return [None if both is None else sum(both) for both in found]
+
+
+def top_rate(rows: Sequence[HostRow]) -> float:
+    """The highest rate any host's history has."""
+    return max((v for row in rows for v in _history(row)[-HISTORY_S:] if v is not None), default=1.0)
+
+
+def strip_lines(
+    look: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, height: int, end: Line, *, full: bool
+) -> list[Line]:
+    """Title and hosts in so many rows; hosts that do not fit are counted, those with trouble come first."""
+    if height <= 0:
+        return []
+    lines = [strip_title(look, glyphs, rows, width, end)]
+    ordered = sorted(rows, key=lambda r: not (r.lost or r.trouble)) if len(rows) > height - 1 else list(rows)
+    name, top = max((len(r.host) for r in rows), default=4), top_rate(rows)
+    for row in ordered[: height - 1]:
+        lines.append(host_line(look, glyphs, row, width, name=min(12, name), top=top, history=full))
+    hidden = len(rows) - (height - 1)
+    if hidden > 0 and len(lines) > 1:
+        lines[-1] = Line().gap(1).put(f"{hidden + 1} more hosts", look.muted)
+    return lines
+
+
+def narrow_line(look: Palette, glyphs: Glyphs, row: HostRow, width: int, name: int, ranks: int) -> Line:
+    """One host where there is no room for the rank list: state, ranks, tanks, totals."""
+    line = Line().gap(1).put(glyphs.state(row.sign), look.state(row.sign)).gap(1)
+    line.put(row.host, look.wrong if row.trouble or row.lost else look.text, width=name).gap(2)
+    if row.lost:
+        return line.put(f"lost: {row.lost}", look.watch)
+    loud = look.wrong if row.trouble else look.watch
+    line.put(row.remark or row.ranks, loud if row.remark else look.muted, width=ranks).gap(1)
+    sample = row.sample
+    if sample is None:
+        return line.put("no figures", look.faint)
+    sums = figures(sample)
+    if sample.gpus and width >= 60:
+        _tanks(line, look, glyphs, sample)
+    if sample.gpus:
+        line.put(percent(sums.load), look.bold if sums.load else look.faint, width=6, right=True)
+        line.put(gib(sums.used), look.text, width=6, right=True).put(" GB", look.faint)
+        warm = "-" if sums.warmest is None else f"{sums.warmest:.0f}{glyphs.degree}C"
+        line.put(warm, heat(look, sums.warmest), width=7, right=True)
+    else:
+        _cpu_words(line, look, sample)
+    both, end = data_rate(row.network, sample), Line()
+    if both is not None:
+        words, unit = rates(both[0])
+        end.put("rx ", look.faint).put(words[0], look.text).put(f" {unit}", look.faint).gap(1)
+    return line.ends_with(end, width) if line.width + end.width + 1 <= width else line
+
+
+def narrow_lines(look: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, height: int) -> list[Line]:
+    """Those rows; hosts with trouble first when not all fit."""
+    name = min(12, max((len(r.host) for r in rows), default=4))
+    ordered = sorted(rows, key=lambda r: not (r.lost or r.trouble)) if len(rows) > height else list(rows)
+    ranks = min(10, max((len(r.remark or r.ranks) for r in rows), default=5))
+    lines = [narrow_line(look, glyphs, row, width, name, max(5, ranks)) for row in ordered[:height]]
+    if len(rows) > height and lines:
+        lines[-1] = Line().gap(1).put(f"{len(rows) - height + 1} more hosts", look.muted)
+    return lines
+
+
+def samples_of(samples: Mapping[str, Sequence[HostSampled]]) -> dict[str, HostSampled]:
+    """The newest sample of each host that has one."""
+    return {host: found[-1] for host, found in samples.items() if found}

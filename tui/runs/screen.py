@@ -1,0 +1,339 @@
+"""Runs: those alive on the hosts, whoever started them, and those recorded on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from distui.errors import NotFound
+from distui.facts.troubles import SharedTrouble, shared
+from distui.facts.values import size_words
+from distui.plan.compare import compare
+from distui.plan.render import render_text
+from distui.runs.hosts.found_text import found_text
+from distui.runs.report.history import RunRow
+from distui.spec.names import fold
+from distui.tui.frame.actions import Action, bindings
+from distui.tui.frame.base import FILTER, View
+from distui.tui.frame.context import ViewName, app_of
+from distui.tui.frame.desk import LiveRun
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
+from distui.tui.run import change as run_change
+from distui.tui.run.words import failure_words, started_words, state_style, state_words, took_words
+from distui.tui.runs.preview import preview
+from distui.tui.widgets.panel import Panel
+from distui.tui.widgets.rows import Row, RowList
+
+
+class RunsScreen(View):
+    """The history and what lives now; the row under the cursor is told in full below the list."""
+
+    VIEW: ClassVar[ViewName] = "runs"
+    ACTIONS: ClassVar[tuple[Action, ...]] = (
+        Action("open", "open", ("enter",), footer=True, help="Follow it if it lives, else look at what it left."),
+        Action("logs", "logs", ("l",), footer=True, help="The run's view, which shows its logs."),
+        Action("plan_of", "plan", ("y",), "View", "plan", footer=True, help="Every rank, address, variable, command."),
+        Action("diff", "diff", ("d",), "View", "diff", footer=True,
+               help="Two marked plans, a marked one and this, or the run before and this."),
+        Action("mark", "mark", ("space",), "View", footer=True, help="Choose a run to compare with, or two."),
+        FILTER,
+        Action("again", "refresh", ("r",), "View", help="Ask the hosts again."),
+        Action("rerun", "run again", ("R",), "Change", "rerun", changes=True, footer=True,
+               help="The job as it was started, as a new run."),
+        Action("stop", "stop", ("S",), "Change", "stop", changes=True, footer=True,
+               help="SIGTERM on all hosts, SIGKILL after the grace; logs are read to their end."),
+        Action("kill", "kill", ("K",), "Change", "kill", changes=True, help="SIGKILL on all hosts at once."),
+        Action("prune", "prune", ("X",), "Change", "prune", changes=True, footer=True,
+               help="Remove what an ended run left on its hosts, and its folder here."),
+    )  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = bindings(ACTIONS)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marked: tuple[str, ...] = ()
+        """At most two runs, to be compared."""
+        self.shown: dict[str, RunRow] = {}
+        self.troubles: tuple[SharedTrouble, ...] = ()
+        """Why hosts could not be asked for their runs, equal reasons once."""
+
+    def compose_body(self) -> ComposeResult:
+        """See View."""
+        yield Panel(lambda _: [self._head(self.query_one(RowList).scrollable_content_region.width)], id="head")
+        yield RowList(self._paint)
+        yield Panel(self._preview, id="preview")
+
+    DEFAULT_CSS = """
+    RunsScreen #head { height: 1; }
+    RunsScreen RowList { height: auto; max-height: 60%; }
+    RunsScreen #preview { height: 1fr; margin: 1 0 0 0; }
+    RunsScreen.-h0 #preview { display: none; }
+    RunsScreen.-h0 RowList { max-height: 100%; }
+    """
+
+    def on_mount(self) -> None:
+        """What is known already."""
+        self.filter_changed()
+
+    def on_screen_resume(self) -> None:
+        """A run that was just followed may have ended: not ten seconds later, but now."""
+        super().on_screen_resume()
+        app_of(self).ask_runs()
+
+    def news(self, hosts: frozenset[str]) -> None:
+        """The list was asked again, or time went by."""
+        self.filter_changed()
+        self.refresh_bars()
+
+    def headline(self, line: Line, look: Palette) -> None:
+        """How many live, failed, and what they take here."""
+        rows = app_of(self).rows
+        live = sum(row.live for row in rows)
+        failed = sum(row.state == "failed" for row in rows)
+        size = sum(row.size for row in rows)
+        if self.marked:
+            line.put(len(self.marked), look.accent).put(" marked", look.muted).gap(3)
+        line.put(live, look.bold if live else look.faint).put(" live", look.muted).gap(3)
+        line.put(failed, look.wrong if failed else look.faint).put(" failed", look.muted).gap(3)
+        line.put(size_words(size), look.bold).put(" here", look.muted)
+
+    # Rows.
+
+    def filter_changed(self) -> None:
+        """Runs whose name, job, state, hosts or owner have the text."""
+        wanted = self.filter_text.lower()
+        rows = [row for row in app_of(self).rows if wanted in _searched(row)]
+        self.shown = {row.run: row for row in reversed(rows)}  # of one name the first: what lives
+        self.shown = {row.run: self.shown[row.run] for row in rows}
+        listed = [Row(run) for run in self.shown]
+        if not rows:
+            listed.append(Row("?", plain=True))
+        self.troubles = shared(app_of(self).found.unreachable)
+        listed += [Row(f"!{number}", plain=True) for number in range(len(self.troubles))]
+        self.query_one(RowList).set_rows(listed)
+        self._repaint()
+
+    def _paint(self, number: int, width: int, here: bool) -> Line:
+        key, look = self.query_one(RowList).rows[number].key, self.look
+        if key == "?":
+            words = "no runs yet: 2 opens the jobs" if app_of(self).runs_known else "asking the hosts for their runs"
+            return Line().gap(3).put(words if not self.filter_text else "no run has that text", look.muted)
+        if key.startswith("!"):
+            return Line().gap(3).put("not asked: ", look.faint).put(self.troubles[int(key[1:])].message, look.muted)
+        return self._run(self.shown[key], width, here)
+
+    def _head(self, width: int) -> Line:
+        look = self.look
+        line = Line().gap(3).put("RUN", look.faint, width=16).gap(2)
+        if width >= 100:
+            line.put("JOB", look.faint, width=14).gap(2)
+        line.put("STATE", look.faint, width=11).gap(2).put("HOSTS", look.faint, width=_hosts_width(width)).gap(2)
+        line.put("RANKS", look.faint, width=5, right=True).gap(2)
+        if width >= 70:
+            line.put("STARTED", look.faint, width=12).gap(2)
+        line.put("TOOK", look.faint, width=8, right=True).gap(2)
+        if width >= 150:
+            line.put("OWNER", look.faint, width=18).gap(2).put("HERE", look.faint, width=8, right=True).gap(2)
+        return line.put("FIRST FAILURE", look.faint) if width - line.width > 12 else line
+
+    def _run(self, row: RunRow, width: int, here: bool) -> Line:
+        look, glyphs = self.look, self.glyphs
+        marked = glyphs.mark if row.run in self.marked else " "
+        line = Line().gap(1).put(glyphs.state(row.state), look.state(row.state)).put(marked, look.accent)
+        line.put(row.run, look.bold if here or row.live else look.text, width=16).gap(2)
+        if width >= 100:
+            line.put(row.job, look.muted, width=14).gap(2)
+        line.put(state_words(row), state_style(row, look), width=11).gap(2)
+        line.put(fold(row.hosts) or "-", look.muted, width=_hosts_width(width)).gap(2)
+        line.put(row.ranks, look.text, width=5, right=True).gap(2)
+        if width >= 70:
+            line.put(started_words(row.started), look.muted, width=12).gap(2)
+        line.put(took_words(row), look.text, width=8, right=True).gap(2)
+        if width >= 150:
+            line.put(row.owner or "-", look.muted, width=18).gap(2)
+            line.put(size_words(row.size) if row.recorded else "-", look.faint, width=8, right=True).gap(2)
+        words = failure_words(row.failure)
+        return line.put(words, look.text if row.failure else look.faint) if width - line.width > 12 else line
+
+    # What is under the cursor.
+
+    @on(RowList.Moved)
+    def _repaint(self) -> None:
+        for panel in self.query(Panel):
+            panel.refresh()
+
+    def _preview(self, width: int) -> list[Line]:
+        return preview(self.chosen, app_of(self).found, width, self.look, self.glyphs) if self.chosen else []
+
+    @property
+    def chosen(self) -> RunRow | None:
+        """The run under the cursor."""
+        return self.shown.get(self.query_one(RowList).key)
+
+    def _need(self) -> RunRow | None:
+        if self.chosen is None:
+            app_of(self).tell("no run is under the cursor")
+        return self.chosen
+
+    @on(RowList.Chosen)
+    def action_open(self) -> None:
+        """Into the run's view."""
+        row = self._need()
+        if row is not None:
+            app_of(self).follow_run(row.run)
+
+    def action_logs(self) -> None:
+        """The run's view."""
+        self.action_open()
+
+    def action_again(self) -> None:
+        """Ask the hosts now."""
+        app_of(self).ask_runs()
+
+    def action_mark(self) -> None:
+        """Mark, or unmark; a third mark takes the place of the oldest."""
+        row = self._need()
+        if row is None:
+            return
+        others = tuple(run for run in self.marked if run != row.run)
+        self.marked = others if row.run in self.marked else (*others, row.run)[-2:]
+        self.query_one(RowList).repaint()
+        self.refresh_bars()
+
+    def undo(self) -> bool:
+        """The filter, then the marks."""
+        if super().undo():
+            return True
+        had, self.marked = bool(self.marked), ()
+        self.query_one(RowList).repaint()
+        self.refresh_bars()
+        return had
+
+    def action_plan_of(self) -> None:
+        """The plan as text."""
+        row = self._need()
+        if row is not None:
+            self.work(self._show_plan(row), name="plan")
+
+    async def _show_plan(self, row: RunRow) -> None:
+        found = app_of(self).found.get(row.run, row.launch)
+        if found is not None and not row.recorded and row.run not in self.desk.following:
+            app_of(self).open_text(f"{row.run} labels", found_text(found))
+            return
+        plan = self._live(row).plan
+        app_of(self).open_text(f"{row.run} plan", render_text(plan, full=True, width=max(60, self.app.size.width - 4)))
+
+    def _live(self, row: RunRow) -> LiveRun:
+        """The run with its plan. Raises NotFound when this machine does not know it."""
+        if row.run in self.desk.following:
+            return self.desk.following[row.run]
+        if row.recorded:
+            return self.desk.replay(row.run)
+        raise NotFound(
+            f"the plan of {row.run} is not on this machine", hint=f"it was started by {row.owner or 'another machine'}"
+        )
+
+    def action_diff(self) -> None:
+        """Two marked plans; one against the one under the cursor; without a mark against the job's run before."""
+        row = self._need()
+        if row is None:
+            return
+        marked = [self.shown[run] for run in self.marked if run in self.shown]
+        if len(marked) == 2:
+            self.work(self._show_diff(*sorted(marked, key=lambda r: r.started or 0)), name="diff")
+            return
+        other = marked[0] if marked else self._before(row)
+        if other is None or other.run == row.run:
+            app_of(self).tell("mark another run with space first; d compares it with the one under the cursor")
+            return
+        self.work(self._show_diff(other, row), name="diff")
+
+    def _before(self, row: RunRow) -> RunRow | None:
+        """The job's recorded run before this one; for the oldest, the one after it."""
+        same = [r for r in self.shown.values() if r.job == row.job and (r.recorded or r.run == row.run)]
+        at = same.index(row)
+        return same[at + 1] if at + 1 < len(same) else same[at - 1] if at else None
+
+    async def _show_diff(self, old: RunRow, new: RunRow) -> None:
+        text = compare(self._live(old).plan, self._live(new).plan)
+        app_of(self).open_text(f"{old.run} to {new.run}", text or "both plans would run the same")
+
+    # What changes something.
+
+    def action_rerun(self) -> None:
+        """The same job on the same hosts as a new run."""
+        row = self._need()
+        if row is not None:
+            self.work(self._rerun(row), name="rerun")
+
+    async def _rerun(self, row: RunRow) -> None:
+        await run_change.rerun(self, self._live(row))
+
+    def action_stop(self) -> None:
+        """Stop it on all hosts."""
+        self._end(None)
+
+    def action_kill(self) -> None:
+        """Kill it on all hosts."""
+        self._end(0.0)
+
+    def _end(self, grace: float | None) -> None:
+        row = self._need()
+        if row is None:
+            return
+        if not row.live:
+            app_of(self).tell(f"{row.run} has ended; R runs it again, X removes what it left")
+            return
+        self.work(self._ended(row, grace), name="stop", group=f"stop {row.run}")
+
+    async def _ended(self, row: RunRow, grace: float | None) -> None:
+        live = self.desk.following.get(row.run)
+        if live is not None:
+            await (run_change.stop if grace is None else run_change.kill)(self, live)
+            return
+        word = "Stop" if grace is None else "Kill"
+        if not await app_of(self).confirm(f"{word} {row.run}?", list(self._targets(row, grace)), word):
+            return
+        app_of(self).tell(f"{row.run}: stopping")
+        left = await self.desk.stop(row.run, grace=grace)
+        app_of(self).tell(f"{row.run} has ended; " + (f"left: {'; '.join(left)}" if left else "nothing of it is left"))
+        app_of(self).ask_runs()
+
+    def _targets(self, row: RunRow, grace: float | None) -> Iterator[str]:
+        """Exactly what would be stopped, and whose it is."""
+        found = app_of(self).found.get(row.run, row.launch)
+        for task in found.tasks if found is not None else ():
+            yield f"{task.host}   {task.labels.engine} {task.id[:12]}   {task.status}"
+        if found is None:
+            yield f"{row.ranks} ranks on {fold(row.hosts)}"
+        yield ""
+        if row.owner not in ("", self.desk.owner):
+            yield f"It belongs to {row.owner}, not to you."
+        yield "SIGKILL at once: nothing is saved." if grace == 0 else "SIGTERM, SIGKILL after the job's grace."
+
+    def action_prune(self) -> None:
+        """Remove what it left."""
+        row = self._need()
+        if row is None:
+            return
+        if row.live and row.state in ("running", "partial", "launching", "retrying", "stopping", "degraded"):
+            app_of(self).tell(f"{row.run} still runs; S stops it", level="warning")
+            return
+        self.work(self._prune(row), name="prune")
+
+    async def _prune(self, row: RunRow) -> None:
+        await run_change.prune(self, row.run, row.hosts)
+
+
+def _hosts_width(width: int) -> int:
+    return 12 if width < 120 else 16
+
+
+def _searched(row: RunRow) -> str:
+    return " ".join(
+        (row.run, row.job, state_words(row), fold(row.hosts), row.owner, failure_words(row.failure))
+    ).lower()
