@@ -55,7 +55,9 @@ async def test_a_line_that_has_no_end_yet(open_app: Any, live: FakeLive) -> None
         assert "saving the checkpoint" in screen_text(app)
 
 
-async def test_the_last_line_of_a_log_that_was_read_by_others(open_app: Any, live: FakeLive) -> None:
+async def test_the_last_line_of_a_log_that_was_read_by_others(
+    open_app: Any, live: FakeLive, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The title may be painted after progress or the merged log has read on, before the pane has: all is shown."""
     say(live, 0, *(f"line {i}" for i in range(60)))
     await live.feed(*launching(live.plan, time.time() - 60))
@@ -64,6 +66,7 @@ async def test_the_last_line_of_a_log_that_was_read_by_others(open_app: Any, liv
         pane = screen.grid.logs[0]
         say(live, 0, "the last words")
         pane.view.buffer.grow()
+        monkeypatch.setattr(screen, "_lives", lambda rank: False)  # the screen says so, too, each time it looks
         pane.now_is(live=False, place="")
         await pilot.pause()
         pane.flush(1.0)
