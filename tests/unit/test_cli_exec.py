@@ -16,6 +16,7 @@ from distui.cli import wiring
 from distui.cli.execs import END, VARIABLE
 from distui.cli.verbs import exec as exec_verb
 from distui.cli.verbs.ssh import become, login
+from distui.cluster.selection import host_named
 from distui.errors import DistuiError, NotFound, UsageError
 from distui.plan.labels import TaskLabels
 from distui.runs.hosts.discover import FoundRun, FoundTask
@@ -65,7 +66,7 @@ def test_ssh_gets_what_hosts_yaml_adds() -> None:
 def test_an_unknown_host_has_a_neighbour() -> None:
     """The nearest name is said."""
     with pytest.raises(NotFound, match="did you mean 'node01'"):
-        wiring.host_named(Inventory((Host("node01"),)), "node1")
+        host_named(Inventory((Host("node01"),)), "node1")
 
 
 def test_without_ssh_there_is_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
