@@ -113,7 +113,7 @@ enough() {
   case $whole in ''|*[!0-9]*) return;; esac
   room=$(free)
   [ $(((whole - $2) / 1024)) -lt "${room:-0}" ] ||
-    fail "$1 has $whole bytes, $(((whole - $2) / 1048576)) MiB more than are here, and only $((room / 1024)) MiB are free in ${dir%/*}"
+    fail "$1 has $whole bytes, $(((whole - $2) / 1000000)) MB more than are here, and only $((room * 1024 / 1000000)) MB are free in ${dir%/*}"
 }
 # $1 url, $2 file, $3 its sum. What an earlier fetch began may be of other data by now: then once from the beginning.
 right_file() {

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from distui.amounts import memory_words, size_words
 from distui.facts.host import Engine, Gpu, HostDown, HostFacts, IbPort, ProbeResult
 from distui.facts.network import main_nic
 
 HEADER = ("NAME", "STATE", "GPU", "NET", "IB", "ENGINE", "DISK")
 WIDE = ("ADDR", "CPUS", "MEMORY", "CLOCK", "KERNEL")
-_WIDTHS = {"STATE": 8, "GPU": 20, "NET": 10, "IB": 7, "ENGINE": 12, "DISK": 5, "ADDR": 15, "CPUS": 4, "MEMORY": 6}
+_WIDTHS = {"STATE": 8, "GPU": 20, "NET": 10, "IB": 7, "ENGINE": 12, "DISK": 6, "ADDR": 15, "CPUS": 4, "MEMORY": 8}
 _WIDTHS |= {"CLOCK": 7, "KERNEL": 12}
 
 CLOCK_LIMIT_MS = 50.0
@@ -50,22 +51,13 @@ def _cells(facts: HostFacts) -> dict[str, str]:
         "NET": f"{nic.name} {speed(nic.speed_mbps)}".strip() if nic else "",
         "IB": ib(facts.ib),
         "ENGINE": engine(facts.engine),
-        "DISK": size(facts.disks[0].free) if facts.disks else "",
+        "DISK": size_words(facts.disks[0].free) if facts.disks else "",
         "ADDR": nic.addresses[0].ip if nic and nic.addresses else "",
         "CPUS": str(facts.cpus or ""),
-        "MEMORY": size(facts.memory_total_mib << 20) if facts.memory_total_mib else "",
+        "MEMORY": memory_words(facts.memory_total_mib) if facts.memory_total_mib else "",
         "CLOCK": f"{facts.clock_offset_ms:+.0f}ms" if facts.clock_offset_ms is not None else "",
         "KERNEL": facts.kernel or "",
     }
-
-
-def size(count: float) -> str:
-    """Bytes in three digits or so: `1.2T`, `640G`."""
-    for unit in ("B", "K", "M", "G", "T"):
-        if count < 1000:
-            return f"{count:.0f}{unit}" if count >= 10 or unit == "B" else f"{count:.1f}{unit}"
-        count /= 1024
-    return f"{count:.0f}P"
 
 
 def speed(mbps: int | None) -> str:

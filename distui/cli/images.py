@@ -177,7 +177,7 @@ class PushLines:
 
 def words(pushed: Pushed) -> str:
     """How far a host is, in words."""
-    from distui.facts.values import size_words
+    from distui.amounts import size_words
     from distui.runs.lines.text import safe
 
     layers = f"{pushed.layers} of {pushed.of_layers} layers"

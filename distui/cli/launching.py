@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from distui.amounts import counted
 from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.follow import follow
-from distui.cli.phrases import counted
 from distui.cli.printer import LogView, printer
 from distui.cli.ranks import refuse_unknown
 from distui.cli.settings import Settings

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from distui.amounts import counted
 from distui.cli.console import Console, confirm_async
-from distui.cli.phrases import counted
 from distui.cli.settings import Settings
 from distui.errors import NotFound
 

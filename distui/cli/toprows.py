@@ -6,7 +6,8 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 
-from distui.cli.hostrows import gpu_name, size
+from distui.amounts import gib, memory_words, size_words
+from distui.cli.hostrows import gpu_name
 from distui.facts import throttle
 from distui.facts.host import GpuProcess
 from distui.facts.render_json import trouble_json
@@ -126,7 +127,7 @@ def _gpu_row(host: HostBoard, lane: GpuLane, *, first: bool) -> tuple[str, ...]:
         str(lane.index),
         gpu_name(lane.facts) if lane.facts else "",
         _told(lane.utilization, "{:.0f}%"),
-        "" if used is None or total is None else f"{used / 1024:.1f}/{total / 1024:.0f}G",
+        "" if used is None or total is None else f"{gib(used)}/{gib(total)} GiB",
         _told(lane.power, "{:.0f}W"),
         _told(lane.temperature, "{:.0f}C"),
         f"{sm} {why}".strip(),
@@ -162,7 +163,7 @@ def _machine_row(host: HostBoard) -> tuple[str, ...]:
         "",
         {"none": "no GPU", "silent": "driver!"}.get(host.gpu_state, ""),
         _told(live.cpu_pct if live else None, "{:.0f}%"),
-        "" if memory is None else f"{memory[0] / 1024:.1f}/{memory[1] / 1024:.0f}G",
+        "" if memory is None else f"{gib(memory[0])}/{gib(memory[1])} GiB",
         *[""] * 7,
         _rate(net[0] if net else None),
         _rate(net[1] if net else None),
@@ -175,7 +176,7 @@ def process_rows(hosts: Iterable[HostBoard]) -> Iterator[tuple[str, ...]]:
     for host in hosts:
         for lane in host.lanes():
             for p in lane.facts.processes if lane.facts else ():
-                memory = "" if p.memory_mib is None else f"{p.memory_mib / 1024:.1f}G"
+                memory = "" if p.memory_mib is None else memory_words(p.memory_mib)
                 run = _run_of(host, lane, p) or "of no run !"
                 words = (host.name, str(lane.index), str(p.pid), p.user or "", memory, p.name, (p.container or "")[:12])
                 yield (*words, run)
@@ -186,7 +187,7 @@ def _told(value: float | None, form: str) -> str:
 
 
 def _rate(value: float | None) -> str:
-    return "" if value is None else f"{size(value)}/s"
+    return "" if value is None else f"{size_words(value)}/s"
 
 
 # As CSV

@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from distui.amounts import duration
 from distui.cli.settings import Settings
 from distui.errors import DistuiError, ExitCode, Problem, SpecError
 
@@ -46,7 +47,7 @@ async def within(limit: float | None, work: Coroutine[Any, Any, T]) -> T:
     except TimeoutError as exc:
         if not scope.expired():
             raise
-        raise TimedOut(f"not done after {limit:g} s (--timeout)") from exc
+        raise TimedOut(f"not done after {duration(limit or 0)} (--timeout)") from exc
 
 
 def connected(settings: Settings, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:

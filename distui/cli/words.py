@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from distui.cli.phrases import duration, span
+from distui.amounts import duration
+from distui.plan.labels import format_ranks
 from distui.runs.lines.events import (
     AttemptEnded,
     Event,
@@ -113,12 +114,15 @@ def _one(event: Event, verbose: int) -> Iterator[Line]:
         case FailureFound():
             yield f"distui: {failed_first(event.failure)}", "red bold"
         case StopAsked(reason="done"):
-            yield f"distui: the run is done; stopping what does not end by itself ({event.grace:g} s to SIGKILL)", ""
+            yield (
+                f"distui: the run is done; stopping what does not end by itself ({duration(event.grace)} to SIGKILL)",
+                "",
+            )
         case StopAsked(grace=0):
             yield f"distui: killing all ranks ({_because(event)})", "yellow"
         case StopAsked():
             yield (
-                f"distui: stopping all ranks ({_because(event)}), killing what is left after {event.grace:g} s",
+                f"distui: stopping all ranks ({_because(event)}), killing what is left after {duration(event.grace)}",
                 "yellow",
             )
         case Notice():
@@ -150,7 +154,7 @@ def of_attempts(attempt: int, attempts: int) -> str:
 def _retried(event: AttemptEnded) -> str:
     why = f": {failed_first(event.failure, '')}" if event.failure is not None else ""
     which = of_attempts(event.attempt, event.attempts)
-    return f"distui: {which} failed{why}; attempt {event.attempt + 1} begins in {event.pause:g} s"
+    return f"distui: {which} failed{why}; attempt {event.attempt + 1} begins in {duration(event.pause)}"
 
 
 def _because(event: StopAsked) -> str:
@@ -214,7 +218,7 @@ def _subject(members: Sequence[RankChanged | RankSilent], names: Names) -> str:
         return f"{rank_words(members[0].rank, names.get(members[0].rank, ''))} on {members[0].host}"
     if names:
         return ", ".join(rank_words(m.rank, names.get(m.rank, "")) for m in members)
-    return f"ranks {span(m.rank for m in members)}"
+    return f"ranks {format_ranks(sorted({m.rank for m in members}))}"
 
 
 def _predicate(state: RankPhase, text: str) -> str:
@@ -312,13 +316,13 @@ def _others(state: RunState) -> Iterator[Line]:
             ends.setdefault(" ".join(part for part in (rank.words, rank.related) if part), []).append(rank.rank)
     for i, (words, ranks) in enumerate(sorted(ends.items(), key=lambda pair: pair[1])[:OTHERS]):
         many = "s" * (len(ranks) != 1)
-        yield safe(f"  {'others' if i == 0 else '      '} rank{many} {span(ranks)}: {words}"), "dim"
+        yield safe(f"  {'others' if i == 0 else '      '} rank{many} {format_ranks(sorted(ranks))}: {words}"), "dim"
 
 
 def _out_of_reach(state: RunState) -> str:
     hosts = sorted({r.host for r in state.ranks.values() if r.state == "lost"})
     hosts = hosts or sorted(h.host for h in state.hosts.values() if h.connection == "lost")
-    ranks = span(r.rank for r in state.ranks.values() if r.state == "lost")
+    ranks = format_ranks(sorted(r.rank for r in state.ranks.values() if r.state == "lost"))
     return f"{', '.join(hosts) or 'contact'}{f' (ranks {ranks})' if ranks else ''}: what runs there may still run"
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from distui.amounts import memory_words, size_words
 from distui.doctor.finding import GRAVITY, Answer, Check, Verdict
 from distui.facts.host import Disk, HostFacts, IbPort, Trouble
-from distui.facts.values import size_words
 
 PORT = 29500
 """The rendezvous port people expect (torchrun's default); distui takes another when it is in use."""
@@ -205,7 +205,7 @@ def memory(facts: HostFacts) -> Answer:
     total, free = facts.memory_total_mib, facts.memory_available_mib
     if not total or free is None:
         return Answer("skip", "unknown")
-    words = f"{free / 1024:.0f} of {total / 1024:.0f} GiB free"
+    words = f"{memory_words(free)} of {memory_words(total)} free"
     if free >= total / 10:
         return Answer("ok", words)
     return Answer("warn", words, "the kernel may kill ranks for lack of memory", "ps aux --sort=-rss | head")

@@ -6,11 +6,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
+from distui.amounts import size_words
 from distui.errors import HostError
 from distui.facts.engine import classify
 from distui.facts.host import Trouble
 from distui.facts.image import ImageFacts, read_image
-from distui.facts.values import size_words
 from distui.plan import docker
 from distui.plan.model import RunPlan
 from distui.session import Connector

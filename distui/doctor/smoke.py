@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from distui.amounts import size_words
 from distui.doctor.finding import Check, CheckRow, Finding
 from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.values import loads
@@ -82,9 +83,8 @@ class PairResult:
         """`8 MB in 3.1 ms, 2.6 GB/s by gloo over eth0 tcp`. With two ranks each byte crosses once each way."""
         if self.seconds is None:
             return self.error or "no answer"
-        speed = MEGABYTES * 1e6 / self.seconds
-        shown = f"{speed / 1e9:.1f} GB/s" if speed >= 1e9 else f"{speed / 1e6:.0f} MB/s"
-        return f"{MEGABYTES} MB in {self.seconds * 1000:.1f} ms, {shown} by {self.backend} over {self.path}"
+        speed = size_words(MEGABYTES * 1e6 / self.seconds)
+        return f"{MEGABYTES} MB in {self.seconds * 1000:.1f} ms, {speed}/s by {self.backend} over {self.path}"
 
 
 def rounds(hosts: Sequence[str]) -> tuple[tuple[tuple[str, str], ...], ...]:

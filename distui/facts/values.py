@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from distui.amounts import size_words as size_words
+
 JsonObject = Mapping[str, object]
 CUT_OFF = 141  # the status of a command that printed more than the probe reads: SIGPIPE's, as shells give it
 
@@ -152,12 +154,3 @@ def tree(text: str) -> dict[str, str]:
         if tab:
             values.setdefault(path, value.strip())
     return values
-
-
-def size_words(count: float) -> str:
-    """Bytes as `1.2 TB`, `400 GB` (powers of 1000, as disks are sold and `df -H` prints)."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if count < 999.5 or unit == "TB":
-            return f"{count:.1f} {unit}" if count < 9.95 and unit != "B" else f"{count:.0f} {unit}"
-        count /= 1000
-    raise AssertionError("unreachable")

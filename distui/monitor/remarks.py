@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from distui.amounts import duration, memory_words
 from distui.facts import throttle, xid
 from distui.facts.host import GpuProcess, HostFacts
 from distui.monitor.board import HOT_C, WARM_C, GpuLane, HostBoard
@@ -53,7 +54,7 @@ def _gpu(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
     yield from _health(lane, now)
     owner = host.owner(lane)
     if owner.use and lane.idle_since is not None and now - lane.idle_since > IDLE_S:
-        words = f"GPU {lane.index} idle for {_minutes(now - lane.idle_since)} while {owner.use.run} has it"
+        words = f"GPU {lane.index} idle for {duration(now - lane.idle_since, coarse=True)} while {owner.use.run} has it"
         yield Remark("watch", words)
 
 
@@ -64,7 +65,7 @@ def _heat(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
         return
     limit = HOT_C if heat > HOT_C else WARM_C
     known = lane.warm_since is not None and now - lane.warm_since >= 60
-    since = f" for {_minutes(now - lane.warm_since)}" if known and lane.warm_since is not None else ""
+    since = f" for {duration(now - lane.warm_since, coarse=True)}" if known and lane.warm_since is not None else ""
     slowdown = lane.reading.slowdown_c if lane.reading else None
     begins = "began" if slowdown is not None and heat >= slowdown else "starts"
     hints = [] if slowdown is None else [f"slowdown {begins} at {slowdown:.0f} °C"]
@@ -88,7 +89,7 @@ def _health(lane: GpuLane, now: float) -> Iterator[Remark]:
     if live.ecc:
         yield Remark("wrong", f"GPU {lane.index} counts {ecc_words(live.ecc)}", _RESET)
     if live.xid is not None:
-        at = f" {_minutes(now - live.xid_at)} ago" if live.xid_at is not None else ""
+        at = f" {duration(now - live.xid_at, coarse=True)} ago" if live.xid_at is not None else ""
         words, hint = xid.words(live.xid), "" if xid.of_program(live.xid) else _RESET
         yield Remark("watch", f"GPU {lane.index}: XID {live.xid}{at}" + (f", {words}" if words else ""), hint)
 
@@ -105,16 +106,11 @@ def _strangers(host: HostBoard) -> Iterator[Remark]:
             found.setdefault(f"{process.user} {program}" if process.user else program, []).append((lane.index, process))
     for who, members in found.items():
         gpus = format_ranks(dict.fromkeys(gpu for gpu, _ in members))
-        held = sum(p.memory_mib or 0 for _, p in members) / 1024
-        size = f", {held:.0f} GB" if held else ""
+        held = sum(p.memory_mib or 0 for _, p in members)
+        size = f", {memory_words(held)}" if held else ""
         what = f"pid {members[0][1].pid}" if len(members) == 1 else f"{len(members)} processes"
         where = "GPU" if whole(gpus) is not None else "GPUs"
         yield Remark("watch", f"{where} {gpus}: {who} ({what}{size}) is of no run")
-
-
-def _minutes(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _links(host: HostBoard) -> Iterator[Remark]:

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from distui.amounts import size_words
 from distui.facts.image import BUILD_LABEL
-from distui.facts.values import size_words
 from distui.plan.model import BuildPlan
 from distui.spec.job import Build
 

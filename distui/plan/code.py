@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from distui.facts.values import size_words
+from distui.amounts import size_words
 from distui.plan.model import CodePlan
 from distui.spec.job import Job, destination
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from distui.amounts import memory_words
 from distui.facts.host import Gpu, GpuProcess, HostFacts
 from distui.plan.model import PlanProblem
 from distui.spec.inventory import Host
@@ -252,15 +253,15 @@ def is_busy(gpu: Gpu) -> bool:
 
 
 def busy_words(gpu: Gpu) -> str:
-    """`busy: python (pid 17, alice) holds 40960 MiB`."""
+    """`busy: python (pid 17, alice) holds 40 GiB`."""
     if not gpu.processes:
-        return f"busy: {gpu.memory_used_mib} of {gpu.memory_total_mib} MiB are taken"
+        return f"busy: {memory_words(gpu.memory_used_mib or 0)} of {memory_words(gpu.memory_total_mib or 0)} are taken"
     return "busy: " + "; ".join(_process_words(p) for p in gpu.processes)
 
 
 def _process_words(p: GpuProcess) -> str:
     who = f"pid {p.pid}" + (f", {p.user}" if p.user else "")
-    held = "memory" if p.memory_mib is None else f"{p.memory_mib} MiB"
+    held = "memory" if p.memory_mib is None else memory_words(p.memory_mib)
     return f"{p.name} ({who}) holds {held}"
 
 

@@ -7,6 +7,7 @@ import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
+from distui.amounts import duration
 from distui.plan import mounts, process
 from distui.plan.build import build_argv, build_lines
 from distui.plan.code import code_lines
@@ -135,7 +136,7 @@ def _asked(plan: RunPlan) -> str:
     asked = []
     if plan.success is not None:
         need = plan.success
-        asked += [f"it lasts {need.min_seconds:g} s"] if need.min_seconds is not None else []
+        asked += [f"it lasts {duration(need.min_seconds)}"] if need.min_seconds is not None else []
         asked += [f"a rank prints what {need.regex} matches"] if need.regex is not None else []
         asked += [f"{need.file} is there at the end"] if need.file is not None else []
     asked += [f"all ranks print the same for {plan.same}"] if plan.same is not None else []
@@ -164,10 +165,10 @@ def _code(plan: RunPlan, full: bool) -> str:
 def _course(plan: RunPlan) -> str:
     """What happens when a rank fails."""
     fail = "stop the others" if plan.on_fail == "stop" else "let the others go on"
-    words = f"When a {'task' if plan.rank_names else 'rank'} fails: {fail} (grace {plan.stop_grace:g} s)."
+    words = f"When a {'task' if plan.rank_names else 'rank'} fails: {fail} (grace {duration(plan.stop_grace)})."
     if plan.min_nodes is not None:
         needed = f"{plan.min_nodes} of {len(plan.tasks)} nodes"
-        words = f"When a node is lost: go on while {needed} are left; then {fail} (grace {plan.stop_grace:g} s)."
+        words = f"When a node is lost: go on while {needed} are left; then {fail} (grace {duration(plan.stop_grace)})."
     if plan.max_restarts:
         words = (
             f"When a rank fails torchrun starts the ranks again, up to {plan.max_restarts} times. After that: "
@@ -175,7 +176,7 @@ def _course(plan: RunPlan) -> str:
             + words[1:]
         )
     if plan.max_duration is not None:
-        words += f" Each task is stopped after {plan.max_duration:g} s by `timeout` around its command."
+        words += f" Each task is stopped after {duration(plan.max_duration)} by `timeout` around its command."
     if plan.attempts > 1:
         words += f" When the run has failed: start it anew, {plan.attempts} attempts in all."
     return words

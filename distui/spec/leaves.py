@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from distui.amounts import duration as duration_words
 from distui.spec.nodes import Scalar
 from distui.spec.problems import Wrong, did_you_mean, shown
 from distui.spec.shapes import Leaf, Schema, either_words
@@ -136,19 +137,11 @@ def duration(low: float = 0.0, high: float = 30 * 86400.0) -> Leaf:
         if value is None:
             raise Wrong("")
         if not low <= value <= high:  # false for NaN too
-            raise Wrong(f"expected a duration from {_in_words(low)} to {_in_words(high)}")
+            raise Wrong(f"expected a duration from {duration_words(low)} to {duration_words(high)}")
         return float(value)
 
     numbers = {"type": "number", "minimum": low, "maximum": high}
     return Leaf(expected, take, {"anyOf": [numbers, {"type": "string", "pattern": f"^(?:{_DURATION.pattern})$"}]})
-
-
-def _in_words(value: float) -> str:
-    """A bound as a person writes it: 86400 -> 1d."""
-    for unit in ("d", "h", "m"):
-        if value >= _UNITS[unit] and value % _UNITS[unit] == 0:
-            return f"{value / _UNITS[unit]:g}{unit}"
-    return f"{value:g}s"
 
 
 def seconds(value: str) -> float | None:

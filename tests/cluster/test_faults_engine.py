@@ -274,7 +274,7 @@ def test_gpus_that_somebody_s_process_uses(lab: Any, home: Path, start: Callable
     assert over.returncode == 0, over.stderr
     log = Path(json.loads(over.stdout)["log_dir"]) / "rank-00001.log"
     assert log.read_text() == "gpu=1\n"
-    words = f"h2: GPU 0 is busy: /opt/other/train.py (pid {pid}, trainer) holds 40000 MiB"
+    words = f"h2: GPU 0 is busy: /opt/other/train.py (pid {pid}, trainer) holds 39 GiB"
     assert warned.returncode == 0, warned.stderr
     assert f"warning: {words}" in warned.stderr
     assert refused.returncode == 3, refused.stderr
@@ -317,7 +317,7 @@ def test_a_disk_that_the_log_fills(lab: Any, start: Callable[..., Any]) -> None:
     assert large.returncode == 3, large.stderr
     assert "can't pull 127.0.0.1:5000/me/large:1 on h2: the disk is full" in large.stderr
     assert (filling["host"], full["host"]) == ("h2", "h2")
-    assert re.search(r"/var/lib/docker fills up: .* MB free, .* MB less each second: full in \d+ s", filling["text"])
+    assert re.search(r"/var/lib/docker fills up: .* MB free, .* MB less each second: full in \d+s", filling["text"])
     assert (result["state"], result["leftovers"]) == ("stopped", [])
     assert_clean(lab)
 

@@ -319,13 +319,13 @@ def test_what_the_driver_holds_down_and_logs_is_remarked() -> None:
     b.sampled(HostSampled(100.0, "h1", (hot, GpuReading(1, 99.0, throttle=0x4, xid=31, xid_at=40.0))))
     assert remarks(b["h1"], 160.0) == [
         Remark("wrong", "GPU 0 counts 2 memory errors that ECC could not correct", RESET),
-        Remark("watch", "GPU 0 at 84 °C, above 80 °C for 1 min", "slowdown starts at 87 °C"),
+        Remark("watch", "GPU 0 at 84 °C, above 80 °C for 1m", "slowdown starts at 87 °C"),
         Remark(
             "watch",
             "GPU 0 is slowed down to 1320 MHz: too hot (software slowdown)",
             "look at fans, inlet air and supply",
         ),
-        Remark("watch", "GPU 1: XID 31 2 min ago, the program touched memory that is not its own"),
+        Remark("watch", "GPU 1: XID 31 2m ago, the program touched memory that is not its own"),
     ]
     b.sampled(HostSampled(101.0, "h1", (GpuReading(0, xid=79), GpuReading(1))))
     assert remarks(b["h1"], 160.0) == [Remark("watch", "GPU 0: XID 79, the GPU has fallen off the bus", RESET)]
@@ -388,7 +388,7 @@ def test_remarks_say_value_threshold_and_how_long() -> None:
     warm = remarks(b["h1"], 1200)
     b.sampled(sample(1300, 90.0, heat=70.0))
 
-    assert warm == [Remark("watch", "GPU 0 at 84 °C, above 80 °C for 20 min")]
+    assert warm == [Remark("watch", "GPU 0 at 84 °C, above 80 °C for 20m")]
     assert remarks(b["h1"], 1300) == []
 
 
@@ -406,7 +406,7 @@ def test_what_is_wrong_comes_first() -> None:
 
     assert remarks(b["h1"], 2) == [
         Remark("wrong", "GPU 1: GPU is lost", "reboot"),
-        Remark("watch", "GPU 0: ann python3 (pid 7, 40 GB) is of no run"),
+        Remark("watch", "GPU 0: ann python3 (pid 7, 40 GiB) is of no run"),
         Remark("watch", "mlx5_2 is DOWN", "2 of 3 rails are left; check cable and switch port"),
         Remark("watch", "its clock is 0.80 s behind", "run ntp or chrony there"),
     ]
@@ -420,7 +420,7 @@ def test_an_idle_gpu_of_a_run_is_remarked() -> None:
     b.sampled(sample(899, 0.0))
 
     assert remarks(b["h1"], 899) == []
-    assert [r.text for r in remarks(b["h1"], 960)] == ["GPU 0 idle for 16 min while a has it"]
+    assert [r.text for r in remarks(b["h1"], 960)] == ["GPU 0 idle for 16m while a has it"]
 
 
 def test_uses_of_a_followed_run_come_from_its_plan() -> None:

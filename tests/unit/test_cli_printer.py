@@ -9,14 +9,12 @@ import os
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.cli import words
 from distui.cli.console import Console, table, use_colour
 from distui.cli.outlet import Outlet
-from distui.cli.phrases import duration, span
 from distui.cli.printer import HeadlessPrinter, LineWriter, LogView, NdjsonPrinter, ResultPrinter
 from distui.cli.ranks import Prefixes
 from distui.runs.lines.events import (
@@ -121,7 +119,7 @@ async def test_headless_output() -> None:
         "distui: logs in /runs/x",
         "distui: connecting: 2 hosts",
         "",
-        "SUCCEEDED  llm-7f3  2 ranks  after 7.2 s  exit 0",
+        "SUCCEEDED  llm-7f3  2 ranks  after 7.2s  exit 0",
         "  logs   /runs/x",
     ]
 
@@ -235,7 +233,7 @@ def test_events_in_words() -> None:
         "distui: a lost: timed out; its ranks may live, trying again",
         "distui: a is back",
         "distui: rank 13 on node02 failed first: exit 1",
-        "distui: stopping all ranks (a rank failed), killing what is left after 30 s",
+        "distui: stopping all ranks (a rank failed), killing what is left after 30s",
         "distui: killing all ranks (asked to)",
         "distui: warning: a: disk is full",
     ]
@@ -312,21 +310,6 @@ def test_the_report_of_a_run_whose_containers_were_removed_leads_nowhere() -> No
 
     assert f"  gone   rank 13 on {OPENED.ranks[13]}: its container was removed before its end was seen" in text
     assert "still run" not in text and "distui attach" not in text and "distui stop" not in text
-
-
-@given(st.sets(st.integers(0, 300)))
-def test_spans_name_every_rank_once(ranks: set[int]) -> None:
-    """A span read back gives the same ranks."""
-    parts = [p.split("-") for p in span(ranks).split(",") if p]
-    assert sorted(r for p in parts for r in range(int(p[0]), int(p[-1]) + 1)) == sorted(ranks)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.04, "0.0 s"), (9.96, "10 s"), (59.7, "60 s"), (190, "3m 10s"), (4364, "1h 12m")]
-)
-def test_durations_for_people(value: float, text: str) -> None:
-    """Two figures are enough."""
-    assert duration(value) == text
 
 
 def test_colour_rules() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from distui.cli.hostrows import Rows, gpu_name, gpus, ib, size, speed, warnings
+from distui.cli.hostrows import Rows, gpu_name, gpus, ib, speed, warnings
 from distui.errors import HostAuthError, HostUnreachable
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostDown, HostFacts, IbPort, Nic, Trouble
 from distui.session import Completed
@@ -71,8 +71,7 @@ def test_what_is_wrong_with_a_living_host_is_said_below_it() -> None:
 
 
 def test_figures_are_short() -> None:
-    """Sizes, speeds and model names in as few letters as tell them."""
-    assert [size(n) for n in (0, 512, 2048, 77 << 30, 1.2 * (1 << 40))] == ["0B", "512B", "2.0K", "77G", "1.2T"]
+    """Speeds and model names in as few letters as tell them."""
     assert [speed(n) for n in (None, -1, 100, 2500, 100000)] == ["", "", "100M", "2.5G", "100G"]
     assert gpu_name(Gpu(0, "", "NVIDIA GeForce RTX 4090")) == "RTX-4090"
     assert gpu_name(Gpu(0, "", "AMD Instinct MI300X", vendor="amd")) == "MI300X"

@@ -39,12 +39,12 @@ def test_a_row_per_gpu_and_one_for_a_host_without(hosts: list[HostBoard]) -> Non
     """What is unknown is empty; the host's traffic stands once; strangers have a mark."""
     rows = [dict(zip(toprows.HEADER[:13], row, strict=False)) | {"OWNER": row[-1]} for row in toprows.rows(hosts)]
     assert [(r["HOST"], r["GPU"], r["UTIL"], r["MEMORY"], r["OWNER"]) for r in rows] == [
-        ("n1", "0", "97%", "76.1/80G", "r1 r8"),
+        ("n1", "0", "97%", "76/80 GiB", "r1 r8"),
         ("n1", "1", "", "", "alice python!"),
         ("gw", "", "12%", "", ""),
     ]
     assert (rows[0]["SM"], rows[0]["TEMP"], rows[0]["ECC"], rows[1]["ECC"]) == ("1320 hot", "84C", "0", "")
-    assert (rows[0]["NET IN"], rows[1]["NET IN"]) == ("1.9G/s", "")
+    assert (rows[0]["NET IN"], rows[1]["NET IN"]) == ("2.0 GB/s", "")
     assert list(toprows.gone(hosts)) == ["n2  down: publickey refused"]
     assert [row[-1] for row in toprows.process_rows(hosts)] == ["of no run !"]
 

@@ -64,7 +64,7 @@ def test_who_waits_elsewhere_is_told_the_recorded_end(cli: Any, demo_home: Path,
     plant(demo_home, record)
     done = cli("wait", "r1")
     assert done.code == code, done.err
-    assert f"{record.ended.outcome.upper()}  r1  2 ranks  after 8.0 s  exit {code}" in done.err
+    assert f"{record.ended.outcome.upper()}  r1  2 ranks  after 8s  exit {code}" in done.err
     assert ("rank 1 on demo2 failed first: exit 3" in done.err) == (record is FAILED)
     assert left(demo_home) == ["r1", "r1"]
     events = [json.loads(line) for line in cli("wait", "r1", "-o", "ndjson").out.splitlines()]

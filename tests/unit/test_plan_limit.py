@@ -25,7 +25,7 @@ def test_timeout_stands_around_the_command() -> None:
         assert task.start[image + 1 :] == ("timeout", "--foreground", "-k", "20", "7200", "python", "t.py")
         assert task.labels["distui.max_duration"] == "7200"
     assert made.max_duration == 7200.0
-    assert "Each task is stopped after 7200 s by `timeout` around its command." in render_text(made, width=1000)
+    assert "Each task is stopped after 2h by `timeout` around its command." in render_text(made, width=1000)
 
 
 def test_without_a_limit_nothing_is_added() -> None:

@@ -133,10 +133,10 @@ def test_a_count_takes_the_lowest_idle_gpus() -> None:
     host = candidate(gpus=(busy, gpu(1), gpu(2)))
     two = place(Job("j", gpus_per_host=2), (host,))
     assert cards(two) == [(1, 2)]
-    assert two.reasons == ("a: GPU 0 passed over, busy: python (pid 17, alice) holds 40960 MiB",)
+    assert two.reasons == ("a: GPU 0 passed over, busy: python (pid 17, alice) holds 40 GiB",)
     three = place(Job("j", gpus_per_host=3), (host,))
     assert cards(three) == [(0, 1, 2)]
-    assert three.warnings == ("a: GPU 0 is busy: python (pid 17, alice) holds 40960 MiB",)
+    assert three.warnings == ("a: GPU 0 is busy: python (pid 17, alice) holds 40 GiB",)
 
 
 def test_utilisation_alone_makes_no_gpu_busy() -> None:

@@ -324,7 +324,7 @@ def test_what_a_job_asks_for_beyond_exit_0_is_said() -> None:
     asked = Success(regex="final loss", file="/out/model.pt", min_seconds=600)
     made = good(dataclasses.replace(JOB, success=asked, same="hash (.*)"))
     assert (
-        "It has succeeded only if it lasts 600 s, and a rank prints what final loss matches, "
+        "It has succeeded only if it lasts 10m, and a rank prints what final loss matches, "
         "and /out/model.pt is there at the end, and all ranks print the same for hash (.*)."
     ) in render_text(made, width=1000)
     assert "succeeded only" not in render_text(good(JOB), width=1000)

@@ -258,7 +258,7 @@ def test_a_plan_reads_well() -> None:
         "0     h0    0      -     10.0.0.1  eth0       tcp     docker\n"
         "1     h1    1      -     10.0.0.2  eth0       tcp     docker\n\n"
         "Rank 0 listens on 10.0.0.1 port 9090. When a rank fails: stop the others (grace\n"
-        "30 s).\n\nWhy\n"
+        "30s).\n\nWhy\n"
     )
     assert "  TOKEN=***\n" in text and "  rank1: DISTUI_TASK=1 RANK=1 NODE_RANK=1\n" in text
     long_lines = [line for line in text.splitlines() if len(line) > 80]

@@ -346,7 +346,7 @@ async def test_max_duration_ends_a_run(cluster: Cluster) -> None:
 
     ended = await cluster.drive(made, meanwhile())
     assert (ended.outcome, ended.exit, ended.failure, ended.attempt) == ("stopped", 124, None, 1)
-    assert "the job's max_duration is over: tasks end 60 s after their start" in cluster.said()
+    assert "the job's max_duration is over: tasks end 1m after their start" in cluster.said()
     assert {(e.rank, e.state) for e in cluster.of(RankChanged) if e.exit is not None} == {
         (0, "stopped"),
         (1, "stopped"),

@@ -21,7 +21,7 @@ def news_of(free: list[float], total: float = 100.0) -> list[str]:
 def test_growth_is_told_once_with_its_rate_then_that_it_is_full() -> None:
     """How much is free, how fast it goes, when it ends."""
     first, last = news_of([4.0, 3.0, 2.0, 1.0, 0.5, 0.0, 0.0])
-    assert "/var/lib/docker fills up: 2.0 GB free, 1.0 GB less each second: full in 2 s" in first
+    assert "/var/lib/docker fills up: 2.0 GB free, 1.0 GB less each second: full in 2s" in first
     assert "is full" in last
 
 

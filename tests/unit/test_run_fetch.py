@@ -222,7 +222,7 @@ def test_a_disk_that_is_too_small(host: Host, web: Web) -> None:
     host.stub("df", "echo Filesystem; echo d 100 90 10 90% /")
     done = host.fetch(f"{web.url}/a", sha=sha(BIG))
     assert "has 1024000 bytes" in done.stderr
-    assert "only 0 MiB are free" in done.stderr
+    assert "only 0 MB are free" in done.stderr
     assert web.asked == []
     assert list(host.cache.iterdir()) == []
 

@@ -78,7 +78,7 @@ def test_a_rank_that_ends_is_no_longer_quiet() -> None:
 def test_silence_in_words() -> None:
     """Ranks that fall quiet together are one line; that their GPUs idle is said only when it is known."""
     silences = [RankSilent(1.0, r, "h1", True, 120.4, 0.0) for r in (3, 4, 5)]
-    assert [text for text, _ in of_batch(silences)] == ["distui: ranks 3-5 quiet: no line for 2m 00s, GPUs idle"]
+    assert [text for text, _ in of_batch(silences)] == ["distui: ranks 3-5 quiet: no line for 2m, GPUs idle"]
     assert [text for text, _ in of_batch([RankSilent(1.0, 3, "h1", False, 0.2)])] == [
         "distui: rank 3 on h1 at work again"
     ]

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from distui.amounts import duration
 from distui.cli import console as consoles
 from distui.cli import opening, runs, wiring
 from distui.cli.options import RUN, verb
 from distui.cli.order import FOLLOW_OPTIONS, with_options
-from distui.cli.phrases import duration
 from distui.cli.ranks import refuse_unknown
 from distui.cli.results import Promise
 from distui.cli.settings import settings_of

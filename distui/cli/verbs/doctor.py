@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from distui.amounts import counted
 from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.console import confirm_async
 from distui.cli.options import verb
-from distui.cli.phrases import counted
 from distui.cli.settings import settings_of
 from distui.errors import ExitCode, UsageError
 

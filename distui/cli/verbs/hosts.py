@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from distui.amounts import counted
 from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.app import Verbs
 from distui.cli.options import add_globals, verb
-from distui.cli.phrases import counted
 from distui.cli.settings import settings_of
 from distui.cli.verbs.hosts_change import add, export, import_, remove
 from distui.cli.verbs.hosts_clean import clean

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from distui.amounts import counted
 from distui.cli import console as consoles
 from distui.cli.options import HOSTS, Choice, verb
-from distui.cli.phrases import counted
 from distui.cli.settings import Settings, settings_of
 from distui.errors import NotFound, SpecError, UsageError
 

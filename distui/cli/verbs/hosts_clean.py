@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from distui.amounts import counted
 from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.console import confirm
 from distui.cli.options import verb
-from distui.cli.phrases import counted
 from distui.cli.settings import settings_of
 from distui.errors import DistuiError, ExitCode
 
@@ -53,7 +53,7 @@ def clean(ctx: click.Context, sets: tuple[str, ...]) -> int:
 
 
 def _words(done: Mapping[str, int]) -> str:
-    from distui.facts.values import size_words
+    from distui.amounts import size_words
 
     used = f", {done['used']} in use" if done["used"] else ""
     return f"{counted(done['trees'], 'tree')} of code removed, {size_words(done['bytes'])} free{used}"

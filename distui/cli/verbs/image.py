@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from distui.amounts import counted
 from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.app import Verbs
 from distui.cli.console import Console, confirm_async
 from distui.cli.images import PushLines, Wanted, read_wanted
 from distui.cli.options import HOSTS, JOB, add_globals, verb
-from distui.cli.phrases import counted
 from distui.cli.settings import settings_of
 from distui.errors import CheckFailed, ExitCode, HostError
 
@@ -78,8 +78,8 @@ def _value(found: ImageFacts | HostError | None) -> dict[str, Any]:
 
 
 def _cells(found: ImageFacts | HostError | None) -> tuple[str, str, str]:
+    from distui.amounts import size_words
     from distui.doctor.images import short_id
-    from distui.facts.values import size_words
     from distui.runs.lines.text import safe
 
     if isinstance(found, HostError):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from distui.amounts import duration
 from distui.cli import console as consoles
 from distui.cli import runs, wiring
 from distui.cli.options import Choice, verb
-from distui.cli.phrases import duration
 from distui.cli.settings import settings_of
 from distui.errors import ExitCode
 from distui.runs.report import history

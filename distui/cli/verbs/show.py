@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from distui.amounts import counted
 from distui.cli import console as consoles
 from distui.cli import runs, wiring
 from distui.cli.console import Console
 from distui.cli.options import RUN, verb
-from distui.cli.phrases import counted
 from distui.cli.settings import Settings, settings_of
 from distui.cli.verbs.ps import attempt, took, when
 from distui.cli.words import progress_words

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from distui.amounts import counted
 from distui.cli import console as consoles
 from distui.cli import runs, wiring
 from distui.cli.console import Console, confirm_async
 from distui.cli.options import DURATION, RANKS, RUN, verb
-from distui.cli.phrases import counted
 from distui.cli.ranks import refuse_unknown
 from distui.cli.settings import settings_of
 from distui.errors import CheckFailed, ExitCode, UsageError

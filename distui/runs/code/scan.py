@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from distui.amounts import size_words
 from distui.errors import UsageError
-from distui.facts.values import size_words
 from distui.plan.tree import Entry, Tree, readable
 from distui.runs.code.ignore import Ignored
 from distui.runs.code.wildcards import TooSlow

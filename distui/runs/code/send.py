@@ -14,8 +14,9 @@ from functools import cache
 from typing import Any
 
 from distui.agent import bundle as helper
+from distui.amounts import size_words
 from distui.errors import CheckFailed, DistuiError, HostCommandError, SessionLost
-from distui.facts.values import loads, size_words
+from distui.facts.values import loads
 from distui.plan.code import COPY, is_copied, store
 from distui.plan.tree import Entry, readable
 from distui.runs.code.scan import pieces

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from distui.amounts import size_words
 from distui.errors import ExitCode
-from distui.facts.values import size_words
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.steps import each, phase, raise_errors
 from distui.runs.code.send import Sent

@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
+from distui.amounts import size_words
 from distui.doctor.mounts import prove_mounts
 from distui.errors import ExitCode, HostError
-from distui.facts.values import size_words
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.steps import LaunchRefused, each, phase, raise_errors, sentence
 from distui.runs.lines.text import safe

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 
+from distui.amounts import duration, size_words
 from distui.facts.host import Disk
-from distui.facts.values import size_words
 
 WINDOW_S = 10.0
 """Seconds over which the growth is measured."""
@@ -62,6 +62,6 @@ def _state(path: str, free: int, total: int, seen: deque[tuple[float, int]]) -> 
     rate = lost / took
     left = free / rate
     if left < SOON_S or (left < LATER_S and free < LOW_PART * total):
-        how = f"{size_words(free)} free, {size_words(rate)} less each second: full in {left:.0f} s"
+        how = f"{size_words(free)} free, {size_words(rate)} less each second: full in {duration(left)}"
         return "filling", f"the disk of {path} fills up: {how} ({LOGS})"
     return "", ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
+from distui.amounts import duration
 from distui.runs.follow.followed import Exited
 from distui.runs.hosts.stop_word import looks_stopped, stop_by
 from distui.runs.lines.events import Event, Failure, FailureFound, Notice, RankChanged
@@ -181,7 +182,7 @@ class WatchedEnds:
             return
         if known.verdict().over_limit:
             self._limit_told = True
-            text = f"the job's max_duration is over: tasks end {known.plan.max_duration:g} s after their start"
+            text = f"the job's max_duration is over: tasks end {duration(known.plan.max_duration)} after their start"
             await self._emit(Notice(known.clock(), "warning", text))
 
     async def _maybe_stopped(self, track: TaskTrack, end: End) -> End:

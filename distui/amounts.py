@@ -1,0 +1,46 @@
+"""Counts, sizes and lengths of time for people, each in one way everywhere.
+
+Memory, of GPUs and of machines, is in GiB (powers of 1024), as `nvidia-smi` and `free -h` count. Everything else in
+bytes, disks, files and what goes over a network or bus, is decimal, as disks are sold and networks are rated.
+Time is written as in a job file: `30s`, `1h 30m`.
+"""
+
+from __future__ import annotations
+
+_SIZES = ("B", "kB", "MB", "GB", "TB")
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 host`, `2 hosts`."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def size_words(count: float) -> str:
+    """Bytes of a disk, a file or a transfer: `1.2 TB`, `400 GB`."""
+    power = 0
+    while count >= 999.5 and power < len(_SIZES) - 1:
+        count, power = count / 1000, power + 1
+    return f"{count:.1f} {_SIZES[power]}" if count < 9.95 and power else f"{count:.0f} {_SIZES[power]}"
+
+
+def gib(mib: float) -> str:
+    """MiB of memory as GiB without the unit: `612`, below ten with one digit."""
+    size = mib / 1024
+    return f"{size:.1f}" if 0 < size < 9.95 else f"{size:.0f}"
+
+
+def memory_words(mib: float) -> str:
+    """MiB of memory: `612 GiB`, `7.3 GiB`, `240 MiB`."""
+    return f"{mib:.0f} MiB" if mib < 1023.5 else f"{gib(mib)} GiB"
+
+
+def duration(seconds: float, *, coarse: bool = False) -> str:
+    """`4.2s`, `40s`, `3m 10s`, `1h 12m`, `30d`; `coarse` leaves out what is beside the point in an age: `3m`."""
+    seconds = max(0.0, seconds)
+    if seconds < 59.5:
+        return f"{seconds:.1f}s" if seconds < 9.95 and not seconds.is_integer() else f"{seconds:.0f}s"
+    whole = round(seconds)
+    units = ((whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "m"), (whole % 60, "s"))
+    first = next(i for i, (count, _) in enumerate(units) if count)
+    parts = units[first : first + (1 if coarse and units[first][1] == "m" else 2)]
+    return " ".join(f"{count}{unit}" for count, unit in parts if count)
