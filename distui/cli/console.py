@@ -50,6 +50,10 @@ class Console:
         if not self.quiet:
             self.warn(text, style)
 
+    def tell(self, text: str) -> None:
+        """Words of the application layer, said as distui's."""
+        self.say(f"distui: {text}")
+
     def warn(self, text: str, style: str = "") -> None:
         """Words that are said even with -q. A closed stderr, or a full disk behind it, ends nothing."""
         try:

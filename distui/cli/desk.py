@@ -15,9 +15,9 @@ from distui.cli import wiring
 from distui.cli.desk_hosts import HostDesk, Login, ssh_login
 from distui.cli.desk_runs import Connect, RunDesk
 from distui.cli.jobfiles import job_files, read_draft
-from distui.cli.keeper import FollowedRun, Keeper
 from distui.cli.launching import code_reader
 from distui.cli.settings import Settings
+from distui.cluster.attach.run_manager import FollowedRun, RunManager
 from distui.cluster.names import run_name
 from distui.cluster.secrets import code_token, job_secrets
 from distui.errors import UsageError
@@ -76,7 +76,7 @@ class CliDesk(HostDesk, RunDesk):
         self.login = login or ssh_login
         self._facts: dict[str, ProbeResult] = {}
         self.leash = leash
-        self._keeper = Keeper(leash=leash, say=say)
+        self._manager = RunManager(leash=leash, say=say)
         self._smokes: set[asyncio.Task[tuple[PairResult, ...]]] = set()
         self._stack = AsyncExitStack()
         self._previewed: PlannedRun | None = None
@@ -87,7 +87,7 @@ class CliDesk(HostDesk, RunDesk):
         self._connecting = asyncio.Lock()
 
     async def __aenter__(self) -> CliDesk:
-        await self._stack.enter_async_context(self._keeper)
+        await self._stack.enter_async_context(self._manager)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -278,7 +278,7 @@ class CliDesk(HostDesk, RunDesk):
             limits = self.settings.cluster.limits()
             return controller_of(connector, stored, planned, preflight=preflight, force=force, limits=limits)
 
-        return await self._keeper.keep(self._connect(planned.request.hosts), make)
+        return await self._manager.keep(self._connect(planned.request.hosts), make)
 
 
 def _token(plan: RunPlan) -> str:

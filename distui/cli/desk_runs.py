@@ -11,11 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from distui.cli import attaching
-from distui.cli import runs as listing
-from distui.cli.keeper import FollowedRun, Keeper, RecordedRun
-from distui.cli.planview import recorded_plan
 from distui.cli.settings import Settings
+from distui.cluster.attach import places, taking_up
+from distui.cluster.attach.places import recorded_plan
+from distui.cluster.attach.run_manager import FollowedRun, RecordedRun, RunManager
 from distui.errors import CheckFailed, UsageError
 from distui.runs.report import history
 from distui.runs.store.masking import Mask, stored_secrets
@@ -23,7 +22,7 @@ from distui.runs.store.runs import AlreadyFollowed
 from distui.runs.store.saved_hosts import saved_hosts
 
 if TYPE_CHECKING:
-    from distui.cli.attaching import Asked
+    from distui.cluster.attach.taking_up import Asked
     from distui.runs.hosts.discover import Found
     from distui.runs.hosts.remains import Remains
     from distui.runs.launch.job_record import JobRecord
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from distui.spec.inventory import Host
     from distui.tui.frame.desk import LiveRun
 
-    Looked = tuple[listing.Place, Asked]
+    Looked = tuple[places.Place, Asked]
 
 T = TypeVar("T")
 
@@ -47,7 +46,7 @@ class RunDesk(ABC):
     settings: Settings
     hosts: tuple[Host, ...]
     owner: str
-    _keeper: Keeper
+    _manager: RunManager
     _connect: Connect
     looked: Looked | None = None
     """Where the run to be attached was looked for last, and what the hosts said of it."""
@@ -65,65 +64,66 @@ class RunDesk(ABC):
 
     async def attach(self, run: str) -> LiveRun:
         """See tui.desk."""
-        followed = self._keeper.living.get(run)
+        followed = self._manager.living.get(run)
         if followed is not None:
             return followed
         return await self._at(run, self.attach_at)
 
-    async def _at(self, run: str, work: Callable[[listing.Place], Awaitable[T]]) -> T:
+    async def _at(self, run: str, work: Callable[[places.Place], Awaitable[T]]) -> T:
         """Do `work` where the run is; once more where what is recorded here has lost its name to one that lives."""
         place = self._locate(run)
         try:
             return await work(place)
-        except listing.NameTaken as exc:
-            again = listing.renamed(self.settings, lambda words: None, place, exc)
+        except places.NameTaken as exc:
+            again = self.settings.places.renamed(lambda words: None, place, exc)
             hosts = {host.name: host for host in (*again.hosts, *self.hosts)}
             return await work(replace(again, hosts=tuple(hosts.values())))
 
-    async def attach_at(self, place: listing.Place) -> LiveRun:
+    async def attach_at(self, place: places.Place) -> LiveRun:
         """Follow the run that is there. Raises NameTaken where what is recorded here is older than what lives."""
-        reader = attaching.reader_of(self.settings, place)
+        reader = taking_up.reader_of(self.settings.cluster, place)
         if place.stored is not None and history.stored_row(place.stored).over:
             async with self._connect(place.hosts) as connector:
-                await listing.find(self.settings, connector, place)
+                await places.find(connector, place)
             return self.replay(place.run)
-        plan = attaching.owned_plan(place.stored)
+        plan = taking_up.owned_plan(place.stored)
         if plan is None:
             if place.stored is not None:
-                await listing.not_followed(place.stored)
+                await places.not_followed(place.stored)
             async with self._connect(place.hosts) as connector:
-                asked = await listing.find(self.settings, connector, place)
+                asked = await places.find(connector, place)
                 self.looked = place, asked
-                live = await attaching.take_up(self.settings, connector, place, asked)
+                live = await taking_up.take_up(self.settings.cluster, connector, place, asked)
             plan = live.plan
             with contextlib.suppress(AlreadyFollowed):
-                return await self._keeper.keep(
-                    self._connect(place.hosts), lambda connector: attaching.adopt(self.settings, connector, place, live)
+                return await self._manager.keep(
+                    self._connect(place.hosts),
+                    lambda connector: taking_up.adopt(self.settings.cluster, connector, place, live),
                 )
-        other = attaching.beside(self.settings, place, plan, reader, self._connect)
-        return await self._keeper.keep(contextlib.nullcontext(), lambda _: other)
+        other = taking_up.beside(self.settings.cluster, place, plan, reader, self._connect)
+        return await self._manager.keep(contextlib.nullcontext(), lambda _: other)
 
-    def _locate(self, run: str) -> listing.Place:
+    def _locate(self, run: str) -> places.Place:
         """Where a run may be: its recorded hosts, else all hosts of this desk."""
-        listing.check_name(run)
+        places.check_name(run)
         stored = self.settings.cluster.store.get(run)
         hosts = saved_hosts(stored) if stored is not None else ()
-        return listing.Place(run, stored, hosts or self.hosts)
+        return places.Place(run, stored, hosts or self.hosts)
 
     def replay(self, run: str) -> LiveRun:
         """See tui.desk."""
-        followed = self._keeper.runs.get(run)
+        followed = self._manager.runs.get(run)
         if followed is not None:
             return followed
         stored = self.settings.cluster.store.need(run)
         return RecordedRun(
-            recorded_plan(self.settings, run), stored, Mask.of(stored_secrets(stored), self.settings.environ)
+            recorded_plan(self.settings.cluster, run), stored, Mask.of(stored_secrets(stored), self.settings.environ)
         )
 
     @property
     def following(self) -> Mapping[str, FollowedRun]:
         """See tui.desk."""
-        return self._keeper.living
+        return self._manager.living
 
     async def runs(self) -> tuple[tuple[RunRow, ...], Found]:
         """See tui.desk."""
@@ -139,7 +139,7 @@ class RunDesk(ABC):
 
     def _as_followed(self, row: RunRow) -> RunRow:
         """What this desk follows it knows better than labels and records do."""
-        followed = self._keeper.living.get(row.run)
+        followed = self._manager.living.get(row.run)
         if followed is None:
             return row
         return replace(row, state=followed.state.summary, live=True, attempt=followed.state.attempt)
@@ -148,11 +148,11 @@ class RunDesk(ABC):
         """See tui.desk."""
         return await self._at(run, lambda place: self._stop(place, grace))
 
-    async def _stop(self, place: listing.Place, grace: float | None) -> tuple[str, ...]:
+    async def _stop(self, place: places.Place, grace: float | None) -> tuple[str, ...]:
         from distui.runs.control.adopt import stop_found
 
         async with self._connect(place.hosts) as connector:
-            live = await attaching.take_up(self.settings, connector, place)
+            live = await taking_up.take_up(self.settings.cluster, connector, place)
             if place.stored is not None and place.stored.is_followed:
                 unasked = _ask(place.stored, grace, runs=live.runs)
                 seconds = live.plan.stop_grace if grace is None else grace
@@ -161,11 +161,11 @@ class RunDesk(ABC):
                 return (*unasked, *errors, *report.leftovers)
         return await self._stop_own(place, live, grace)
 
-    async def _stop_own(self, place: listing.Place, live: attaching.Live, grace: float | None) -> tuple[str, ...]:
+    async def _stop_own(self, place: places.Place, live: taking_up.Live, grace: float | None) -> tuple[str, ...]:
         """Nobody follows it: follow it here, so that its logs are read to the end before it is removed."""
-        followed = await self._keeper.keep(
+        followed = await self._manager.keep(
             self._connect(place.hosts),
-            lambda connector: attaching.adopt(self.settings, connector, place, live, keep=False),
+            lambda connector: taking_up.adopt(self.settings.cluster, connector, place, live, keep=False),
         )
         followed.request_stop("user", grace=grace)
         async for _ in followed.batches():
@@ -192,20 +192,20 @@ class RunDesk(ABC):
         """See tui.desk."""
         await self._at(run, self._prune)
 
-    async def _prune(self, place: listing.Place) -> None:
+    async def _prune(self, place: places.Place) -> None:
         from distui.runs.control.adopt import stop_found
         from distui.runs.launch.sweep import sweep
         from distui.runs.store.end_record import launch_here
 
         run = place.run
-        if run in self._keeper.living or (place.stored is not None and place.stored.is_followed):
+        if run in self._manager.living or (place.stored is not None and place.stored.is_followed):
             raise UsageError(f"run {run} is followed on this machine", hint="stop it first")
         async with self._connect(place.hosts) as connector:
-            found, unreachable = await listing.find(self.settings, connector, place)
+            found, unreachable = await places.find(connector, place)
             if found is not None:
                 if found.state in ("running", "partial"):
                     raise UsageError(f"run {run} still runs", hint="stop it first")
-                live = await attaching.take_up(self.settings, connector, place, (found, unreachable))
+                live = await taking_up.take_up(self.settings.cluster, connector, place, (found, unreachable))
                 report = await stop_found(connector, live.found, live.plan, who=self.owner, grace=0, remove=True)
                 left = [*report.leftovers, *(f"{host}: {text}" for host, text in report.errors.items())]
                 if left:
@@ -222,7 +222,7 @@ class RunDesk(ABC):
             )
         if place.stored is not None:
             await asyncio.to_thread(self.settings.cluster.store.remove, run)
-        self._keeper.runs.pop(run, None)
+        self._manager.runs.pop(run, None)
 
 
 def _ask(stored: StoredRun, grace: float | None, *, runs: bool) -> tuple[str, ...]:

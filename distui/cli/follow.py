@@ -14,7 +14,7 @@ from distui.errors import ExitCode
 from distui.runs.lines.events import RunEnded
 
 if TYPE_CHECKING:
-    from distui.cli.beside import Beside
+    from distui.cluster.beside import Beside
     from distui.runs.control.controller import RunController
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from distui.cli.attaching import Live
 from distui.cli.console import Console
 from distui.cli.logfiles import show_files
 from distui.cli.loglines import LogOut
 from distui.cli.logsave import into_folder
 from distui.cli.printer import LogView
+from distui.cluster.attach.taking_up import Live
 from distui.errors import HostCommandError, HostError, UsageError
 from distui.plan import docker, process
 from distui.plan.labels import format_ranks

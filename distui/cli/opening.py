@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from distui.cli.desk import CliDesk
     from distui.cli.desk_runs import Looked
     from distui.cli.launching import How
-    from distui.cli.runs import Place
+    from distui.cluster.attach.places import Place
     from distui.cluster.request import RunRequest
     from distui.tui.frame.desk import LiveRun
 

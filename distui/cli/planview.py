@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 from distui.amounts import counted
 from distui.cli.console import Console, confirm_async
 from distui.cli.settings import Settings
-from distui.errors import NotFound
 
 if TYPE_CHECKING:
     from distui.plan.model import RunPlan
@@ -40,21 +39,6 @@ def show_diff(out: Console, settings: Settings, old: RunPlan, new: RunPlan) -> N
         out.print(found)
     else:
         out.say(f"distui: {new.run_id} would run the same as {old.run_id}")
-
-
-def recorded_plan(settings: Settings, run: str) -> RunPlan:
-    """The plan of a run recorded here. Raises NotFound, UsageError for what is no run's name."""
-    from distui.cli import runs
-    from distui.plan.serialize import from_json
-
-    runs.check_name(run)
-    stored = settings.cluster.store.get(run)
-    if stored is None:
-        raise runs.not_found(settings, run, "it is not recorded on this machine")
-    value = stored.read_plan()
-    if value is None:
-        raise NotFound(f"the plan of run {run} can't be read here", hint=f"`distui logs {run}` prints its logs")
-    return from_json(value)
 
 
 def text_width(out: Console) -> int:

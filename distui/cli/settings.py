@@ -16,6 +16,7 @@ from distui import config
 from distui.config import Config, Paths, Value
 
 if TYPE_CHECKING:
+    from distui.cluster.attach.places import Places
     from distui.cluster.selection import Selection
     from distui.cluster.settings import ClusterSettings
 
@@ -71,6 +72,13 @@ class Settings:
 
         named = str(self["hosts_file"] or "")
         return Selection(self.cwd, self.paths.hosts_file, self.hosts, self.labels, self.hostfile, named)
+
+    @property
+    def places(self) -> Places:
+        """Finds runs for this call."""
+        from distui.cluster.attach.places import Places
+
+        return Places(self.cluster, self.selection)
 
     def with_flags(self, **flags: Any) -> Settings:
         """These settings with a verb's own flags on top; flags that are None were not given."""

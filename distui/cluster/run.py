@@ -5,36 +5,44 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from distui.cluster.starting import forget_if_never_started
 from distui.plan.model import RunPlan
-from distui.runs.control.controller import RunController
 from distui.runs.lines.events import Event, RunEnded
 from distui.runs.state.reducer import RunState
+from distui.runs.store.masking import Mask
+from distui.runs.store.runs import StoredRun
+
+if TYPE_CHECKING:
+    from distui.cluster.beside import Beside
+    from distui.runs.control.controller import RunController
 
 
 class Run:
-    """A run that this process started. Use as an async context manager, and read `events` to the end.
+    """A run that this process follows: one it has started, or has taken up.
+
+    Use as an async context manager, and read `events` to the end.
 
     Leaving the block before the run has ended leaves it alone: it lives on, as after `distui run --detach`.
     """
 
-    def __init__(self, controller: RunController) -> None:
-        self._controller = controller
+    def __init__(self, controller: RunController | Beside) -> None:
+        self.controller = controller
         self.result: RunEnded | None = None
         """How it ended; None until then."""
 
     async def __aenter__(self) -> Run:
         """Begin. Raises AlreadyFollowed when another process of this machine follows a run of that name."""
-        await self._controller.__aenter__()
+        await self.controller.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._controller.__aexit__(kind, error, trace)
+        await self.controller.__aexit__(kind, error, trace)
         if self.result is not None:
-            forget_if_never_started(self._controller.stored, self.result)
+            forget_if_never_started(self.stored, self.result)
 
     @property
     def name(self) -> str:
@@ -44,23 +52,33 @@ class Run:
     @property
     def plan(self) -> RunPlan:
         """The plan of the newest attempt."""
-        return self._controller.plan
+        return self.controller.plan
 
     @property
     def state(self) -> RunState:
         """What its events add up to so far: ranks, hosts, progress."""
-        return self._controller.state
+        return self.controller.state
+
+    @property
+    def stored(self) -> StoredRun:
+        """Its folder on this machine."""
+        return self.controller.stored
+
+    @property
+    def mask(self) -> Mask:
+        """Hides values of its secrets."""
+        return self.controller.mask
 
     def log(self, rank: int) -> Path:
         """The file with what a rank has printed so far."""
-        return self._controller.stored.rank_log(rank)
+        return self.stored.rank_log(rank)
 
     async def events(self) -> AsyncIterator[Event]:
         """What happens, as it comes; ends after RunEnded, which is the `result`.
 
         Who reads slowly slows the ranks' output down, and loses nothing.
         """
-        async for batch in self._controller.batches():
+        async for batch in self.controller.batches():
             for event in batch:
                 if isinstance(event, RunEnded):
                     self.result = event
@@ -75,8 +93,8 @@ class Run:
 
     def stop(self, *, grace: float | None = None) -> None:
         """Stop it: SIGTERM, then SIGKILL after `grace` seconds (the job's, when None; at once with 0)."""
-        self._controller.request_stop("user", grace=grace)
+        self.controller.request_stop("user", grace=grace)
 
     def detach(self) -> None:
         """Leave it alone; it lives on."""
-        self._controller.request_detach()
+        self.controller.request_detach()

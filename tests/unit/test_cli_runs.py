@@ -17,13 +17,14 @@ from typing import Any, get_args
 import pytest
 
 from distui import config
-from distui.cli import attaching, desk_runs, logfiles, runs
+from distui.cli import desk_runs, logfiles
 from distui.cli.console import Console
 from distui.cli.loglines import Wanted, parse_grep, parse_moment
 from distui.cli.logsave import into_file
 from distui.cli.printer import LogView
 from distui.cli.settings import Settings
 from distui.cli.verbs import stop
+from distui.cluster.attach import places, taking_up
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.facts.host import Trouble
 from distui.plan.serialize import to_json
@@ -176,12 +177,12 @@ def test_names_that_are_none_are_exit_2(cli: Any, name: str) -> None:
     """A run's name can't lead out of the runs' folder."""
     assert cli("show", "--", name).code == 2 or cli("show", name).code == 2
     with pytest.raises(UsageError):
-        runs.check_name(name)
+        places.check_name(name)
 
 
 def test_a_followed_run_is_not_attached_twice(cli: Any, store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process here follows the run, and nothing to read is recorded: rm and attach refuse, and say what to do."""
-    monkeypatch.setattr(runs, "LEAVING_SECONDS", 0.2)
+    monkeypatch.setattr(places, "LEAVING_SECONDS", 0.2)
     stored = record(store)
     lock = os.open(stored.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -200,7 +201,7 @@ async def test_one_that_is_leaving_is_waited_for(store: RunStore) -> None:
     """A distui whose terminal was just closed holds its run for a moment: the next one does not fail for that."""
     stored = record(store)
     with stored.followed():
-        waiting = asyncio.create_task(runs.not_followed(stored))
+        waiting = asyncio.create_task(places.not_followed(stored))
         await asyncio.sleep(0.25)
         assert not waiting.done()
     await waiting
@@ -273,7 +274,7 @@ async def test_ranks_are_stopped_though_the_disk_here_is_full(
         asked.append(grace)
         return StopReport({}, ())
 
-    place = runs.Place("r1", record(store), ())
+    place = places.Place("r1", record(store), ())
     monkeypatch.setattr(store_module, "write_private", _unwritable)
     monkeypatch.setattr(adopt, "stop_found", stop_found)
     live: Any = SimpleNamespace(plan=plan_for("h1"), found=None, unreachable={})
@@ -286,12 +287,12 @@ async def test_ranks_are_stopped_though_the_disk_here_is_full(
 
 async def test_a_run_that_is_over_while_it_is_looked_for_is_taken_up(store: RunStore, tmp_path: Path) -> None:
     """Whoever follows it has cleaned up since: that is no run that there is none of."""
-    place, plan = runs.Place("r1", record(store, ended=FAILED), ()), plan_for("h1")
+    place, plan = places.Place("r1", record(store, ended=FAILED), ()), plan_for("h1")
     environ: dict[str, str] = {"HOME": str(tmp_path)}
     settings, connector = Settings(environ, tmp_path, config.load({}, environ, tmp_path)), None
     with pytest.raises(NotFound):
-        await attaching.take_up(settings, connector, place, (None, {}))  # type: ignore[arg-type]
-    live = await attaching.take_up(settings, connector, place, (None, {}), plan)  # type: ignore[arg-type]
+        await taking_up.take_up(settings.cluster, connector, place, (None, {}))  # type: ignore[arg-type]
+    live = await taking_up.take_up(settings.cluster, connector, place, (None, {}), plan)  # type: ignore[arg-type]
     assert (live.plan, live.found) == (plan, None)
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from distui.agent.code_store import Store
 from distui.cli import console as consoles
-from distui.cli import runs
-from distui.cli.runs import Place
 from distui.cli.verbs import rm, stop
+from distui.cluster.attach import places
+from distui.cluster.attach.places import Place
 from distui.errors import UsageError
 from distui.runs.lines.events import RunEnded, RunOpened
 from distui.runs.report import history
@@ -91,7 +91,7 @@ async def test_a_stop_that_comes_too_late_for_who_follows_removes_what_is_kept(
         return SimpleNamespace(launch="beef", owner="ann@desk"), {}
 
     monkeypatch.setattr(history, "stored_row", lambda _: SimpleNamespace(over=True))
-    monkeypatch.setattr(runs, "find_again", find)
+    monkeypatch.setattr(places, "find_again", find)
     monkeypatch.setattr(stop, "replace", lambda place, **_: place)
     monkeypatch.setattr(stop, "_beside", beside)
     monkeypatch.setattr(stop, "_own", own)

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from distui.cli import attaching, leftover, opening, runs
+from distui.cli import opening
 from distui.cli.desk import CliDesk
+from distui.cluster.attach import leftover, places, taking_up
 from distui.errors import ContactLost, NotFound
 from distui.identity import owner
 from distui.runs.hosts import discover, launches
@@ -303,7 +304,7 @@ def test_a_run_that_ends_here_while_its_hosts_are_asked(
         journal.close()
         return None, {}
 
-    monkeypatch.setattr(runs, "find", find)
+    monkeypatch.setattr(places, "find", find)
     done = cli(*words)
     assert (done.code, "r1 has ended: failed" in done.err) == (1, True), done.err
 
@@ -337,8 +338,8 @@ def test_the_attempt_that_begins_is_taken_up(
     ) -> None:
         raise NotFound(f"{asked[0]} is taken up")
 
-    monkeypatch.setattr(runs, "find", find)
-    monkeypatch.setattr(attaching, "take_up", take_up)
+    monkeypatch.setattr(places, "find", find)
+    monkeypatch.setattr(taking_up, "take_up", take_up)
     done = cli(*words)
     assert "attempt 2 is taken up" in done.err, done.err
     assert "FAILED" not in done.err

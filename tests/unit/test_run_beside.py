@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from distui.cli import beside
-from distui.cli.beside import Beside
 from distui.cli.words import report
+from distui.cluster import beside
+from distui.cluster.beside import Beside
 from distui.plan.serialize import to_json
 from distui.runs.control.beside import StoredReader
 from distui.runs.control.controller import RunController

@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distui.cli import logfiles
-from distui.cli.runs import Place, row_json
+from distui.cli.run_rows import row_json
 from distui.cli.verbs import show, wait
+from distui.cluster.attach.places import Place
 from distui.fits import check, fits
 from distui.plan import serialize
 from distui.runs.lines.events import (

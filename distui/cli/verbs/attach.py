@@ -10,20 +10,21 @@ import click
 
 from distui.amounts import duration
 from distui.cli import console as consoles
-from distui.cli import opening, runs, wiring
+from distui.cli import opening, wiring
 from distui.cli.options import RUN, verb
 from distui.cli.order import FOLLOW_OPTIONS, with_options
 from distui.cli.ranks import refuse_unknown
 from distui.cli.results import Promise
 from distui.cli.settings import settings_of
+from distui.cluster.attach import places
 from distui.errors import ContactLost, NotFound
 from distui.runs.report import history
 
 if TYPE_CHECKING:
-    from distui.cli.attaching import Asked, Live
     from distui.cli.desk_runs import Looked
     from distui.cli.printer import LogView
     from distui.cli.settings import Settings
+    from distui.cluster.attach.taking_up import Asked, Live
     from distui.session import Connector
 
 
@@ -47,8 +48,8 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
     promise = Promise(settings, out, run)
     looked: Looked | None = None
     if opening.wanted(settings, headless=flags["headless"]):
-        shown = runs.at(
-            settings, out.say, run, lambda place: opening.attach(settings, out, place, exit_first=exit_first)
+        shown = settings.places.at(
+            out.tell, run, lambda place: opening.attach(settings, out, place, exit_first=exit_first)
         )
         if isinstance(shown, int):
             return shown
@@ -60,33 +61,34 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
         timestamps=flags["timestamps"],
     )
 
-    def work(place: runs.Place, asked: Asked | None = None) -> int:
+    def work(place: places.Place, asked: Asked | None = None) -> int:
         promise.stored = place.stored
         work = _attach(settings, out, place, view, asked, exit_first=exit_first)
         return wiring.run_async(work, limit=settings.timeout)
 
-    return promise.keep(lambda: work(*looked) if looked is not None else runs.at(settings, out.say, run, work))
+    return promise.keep(lambda: work(*looked) if looked is not None else settings.places.at(out.tell, run, work))
 
 
 async def _attach(
     settings: Settings,
     out: consoles.Console,
-    place: runs.Place,
+    place: places.Place,
     view: LogView,
     asked: Asked | None = None,
     *,
     exit_first: bool,
 ) -> int:
     """Follow it without the app. What the hosts said, where they were `asked` just now, is not asked again."""
-    from distui.cli.attaching import adopt, beside, owned_plan, reader_of
     from distui.cli.follow import follow
     from distui.cli.launching import exit_code
-    from distui.cli.leftover import Rest, clean_up, tell
+    from distui.cli.leftover import clean_up, tell
     from distui.cli.printer import printer
+    from distui.cluster.attach.leftover import Rest
+    from distui.cluster.attach.taking_up import adopt, beside, owned_plan, reader_of
     from distui.facts.troubles import shared
     from distui.runs.store.runs import AlreadyFollowed
 
-    reader = reader_of(settings, place)
+    reader = reader_of(settings.cluster, place)
     ends = place.stored is not None and place.stored.is_followed
     if (ends or not place.hosts) and (code := ended_before(out, place)) is not None:
         return code
@@ -95,11 +97,11 @@ async def _attach(
         plan = owned_plan(place.stored)
         if plan is None:
             if place.stored is not None:
-                await runs.not_followed(place.stored)
-            asked = asked or await runs.find(settings, connector, place)
+                await places.not_followed(place.stored)
+            asked = asked or await places.find(connector, place)
             if (code := ended_before(out, place)) is not None:
                 return code
-            asked, left = await Rest().over(settings, connector, out, place, asked)
+            asked, left = await Rest().over(settings.cluster, connector, out.tell, place, asked)
             if left is not None and settings["readonly"]:
                 return exit_code(await tell(settings, out, left), exit_first=exit_first)
             if left is not None:
@@ -113,31 +115,31 @@ async def _attach(
             plan = live.plan
             refuse_unknown(view.ranks, range(plan.world_size))
             with contextlib.suppress(AlreadyFollowed):
-                ended = await follow(adopt(settings, connector, place, live), sink, out, leash=False)
+                ended = await follow(adopt(settings.cluster, connector, place, live), sink, out, leash=False)
                 return exit_code(ended, exit_first=exit_first)
         refuse_unknown(view.ranks, range(plan.world_size))
-        other = beside(settings, place, plan, reader, partial(wiring.connected, settings))
+        other = beside(settings.cluster, place, plan, reader, partial(wiring.connected, settings))
         return exit_code(await follow(other, sink, out, leash=False), exit_first=exit_first)
 
 
 async def going_on(
-    settings: Settings, connector: Connector, out: consoles.Console, place: runs.Place, asked: Asked
+    settings: Settings, connector: Connector, out: consoles.Console, place: places.Place, asked: Asked
 ) -> Live | int:
     """The run as the hosts that were `asked` have it; its exit code when it has ended meanwhile, and that is recorded.
 
     Raises NotFound and ContactLost as `take_up` does.
     """
-    from distui.cli.attaching import take_up
+    from distui.cluster.attach.taking_up import take_up
 
     try:
-        return await take_up(settings, connector, place, asked)
+        return await take_up(settings.cluster, connector, place, asked)
     except (NotFound, ContactLost):
         if (code := ended_before(out, place)) is not None:  # whoever followed it here has just cleaned up
             return code
         raise
 
 
-def ended_before(out: consoles.Console, place: runs.Place) -> int | None:
+def ended_before(out: consoles.Console, place: places.Place) -> int | None:
     """The exit code of a run that has ended and is recorded here; None when it may go on."""
     if place.stored is None:
         return None

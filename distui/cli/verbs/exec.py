@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, wiring
+from distui.cli import wiring
 from distui.cli.options import RUN, after_dashes, verb
 from distui.cli.results import signals_end
 from distui.cli.settings import settings_of
 from distui.cli.verbs.ssh import become, login
+from distui.cluster.attach import places
 from distui.errors import ContactLost, NotFound, SessionLost, UsageError
 
 if TYPE_CHECKING:
@@ -43,24 +44,24 @@ def command(ctx: click.Context, run: str, rank: int | None, tty: bool) -> int:
         raise UsageError("there is no terminal for a shell", hint=f"distui exec {run} --rank 0 -- COMMAND")
     say = consoles.of(settings).say
 
-    def execute(place: runs.Place) -> int:
+    def execute(place: places.Place) -> int:
         with signals_end(signal.SIGTERM, signal.SIGHUP):
             return wiring.run_async(_exec(settings, place, rank, words), limit=settings.timeout)
 
-    def find(place: runs.Place) -> tuple[Host, FoundTask]:
+    def find(place: places.Place) -> tuple[Host, FoundTask]:
         return wiring.run_async(_find(settings, place, rank), limit=settings.timeout)
 
     if words and not tty:
-        return runs.at(settings, say, run, execute)
-    host, task = runs.at(settings, say, run, find)
+        return settings.places.at(say, run, execute)
+    host, task = settings.places.at(say, run, find)
     argv = (*host.engine_command, "exec", "-it" if sys.stdin.isatty() else "-i", task.id, *(words or SHELL))
     return become(login(host, argv, tty=sys.stdin.isatty()))
 
 
-async def _find(settings: Settings, place: runs.Place, rank: int | None) -> tuple[Host, FoundTask]:
+async def _find(settings: Settings, place: places.Place, rank: int | None) -> tuple[Host, FoundTask]:
     """The rank's container. Raises NotFound, ContactLost or UsageError."""
     async with wiring.connected(settings, place.hosts) as connector:
-        found = runs.there(settings, place, *await runs.find(settings, connector, place))
+        found = places.there(settings.cluster, place, *await places.find(connector, place))
     task = _task(found, rank)
     return next(host for host in place.hosts if host.name == task.host), task
 
@@ -80,7 +81,7 @@ def _task(found: FoundRun, rank: int | None) -> FoundTask:
     return task
 
 
-async def _exec(settings: Settings, place: runs.Place, rank: int | None, words: tuple[str, ...]) -> int:
+async def _exec(settings: Settings, place: places.Place, rank: int | None, words: tuple[str, ...]) -> int:
     """Over our own connection, whose words arrive as given whatever the login shell is."""
     from distui.cli.execs import Marked
     from distui.cli.streams import pass_through

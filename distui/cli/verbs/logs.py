@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, wiring
+from distui.cli import wiring
 from distui.cli.options import RANKS, RUN, verb
 from distui.cli.ranks import refuse_unknown
 from distui.cli.settings import settings_of
+from distui.cluster.attach import places
 from distui.errors import ExitCode, NotFound, UsageError
 from distui.plan.labels import format_ranks
 from distui.runs.report import history
 from distui.runs.store.masking import Mask, stored_secrets
 
 if TYPE_CHECKING:
-    from distui.cli.attaching import Live
     from distui.cli.console import Console
     from distui.cli.loglines import LogOut, Wanted
     from distui.cli.printer import LogView
     from distui.cli.settings import Settings
+    from distui.cluster.attach.taking_up import Live
     from distui.runs.store.runs import StoredRun
 
 
@@ -83,7 +84,7 @@ def command(
     )
     view = LogView(prefix=not no_prefix, timestamps=timestamps)
 
-    def show(place: runs.Place) -> int:
+    def show(place: places.Place) -> int:
         earlier = _earlier(place, attempt) if attempt is not None else None
         with _way(settings, out, view, wanted, save=save, merge=merge) as lines:
             if earlier is not None:
@@ -99,7 +100,7 @@ def command(
                     out.say(text, style)
                 return ExitCode.INTERRUPTED
 
-    return runs.at(settings, out.say, run, show)
+    return settings.places.at(out.tell, run, show)
 
 
 @contextmanager
@@ -121,7 +122,7 @@ def _way(
     out.say(f"distui: the logs are in {path}" if path.exists() else "distui: there are no such lines")
 
 
-def _earlier(place: runs.Place, attempt: int) -> StoredRun | None:
+def _earlier(place: places.Place, attempt: int) -> StoredRun | None:
     """What is kept here of an earlier attempt; None for the newest one. Raises UsageError when there is no such one."""
     kept = place.stored.earlier() if place.stored is not None else ()
     newest = history.stored_row(place.stored).attempt if place.stored is not None else None
@@ -151,23 +152,23 @@ def _tell(out: Console, troubles: Sequence[str]) -> int:
 
 
 async def _logs(
-    settings: Settings, out: Console, place: runs.Place, lines: LogOut, *, follow: bool, merge: bool
+    settings: Settings, out: Console, place: places.Place, lines: LogOut, *, follow: bool, merge: bool
 ) -> int:
     from distui.cli import logfiles, loghosts
-    from distui.cli.attaching import take_up
+    from distui.cluster.attach.taking_up import take_up
 
     stamps = bool(lines.writer.timestamps or lines.wanted.until)
     if place.is_complete and not lines.wanted.stderr_only:
         assert place.stored is not None
         if follow and place.hosts and not place.stored.is_followed:  # what is followed is what lives under the name
             async with wiring.connected(settings, place.hosts) as connector:
-                await runs.find(settings, connector, place)
+                await places.find(connector, place)
         refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(place.stored)])
         _hide(settings, out, lines, stored_secrets(place.stored), warn=False)
         return _tell(out, await logfiles.show(place.stored, lines, follow=follow, merge=merge))
     async with wiring.connected(settings, place.hosts) as connector:
         try:
-            live = await take_up(settings, connector, place)
+            live = await take_up(settings.cluster, connector, place)
         except NotFound as exc:
             if place.stored is not None:
                 _hide(settings, out, lines, stored_secrets(place.stored), warn=False)
@@ -206,7 +207,7 @@ def _hide(settings: Settings, out: Console, lines: LogOut, names: Iterable[str],
         out.warn(f"distui: {words}", "yellow")
 
 
-async def _from_here(place: runs.Place, out: Console, lines: LogOut, error: NotFound, *, merge: bool) -> int:
+async def _from_here(place: places.Place, out: Console, lines: LogOut, error: NotFound, *, merge: bool) -> int:
     """The hosts know the run no more: what is here is all there is."""
     from distui.cli import logfiles
 

@@ -39,9 +39,10 @@ async def dry_run(
 ) -> int:
     """Ask, plan, print: the plan, or what is different from the recorded run `before`."""
     from distui.cli.launching import prepare
-    from distui.cli.planview import recorded_plan, show_diff, show_plan, tell_images
+    from distui.cli.planview import show_diff, show_plan, tell_images
+    from distui.cluster.attach.places import recorded_plan
 
-    old = recorded_plan(settings, before) if before is not None else None
+    old = recorded_plan(settings.cluster, before) if before is not None else None
     async with wiring.connected(settings, order.hosts) as connector:
         planned = await prepare(connector, settings, out, order)
         await tell_images(connector, out, order.hosts, planned.plan)

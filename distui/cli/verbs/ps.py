@@ -10,8 +10,9 @@ import click
 
 from distui.amounts import duration
 from distui.cli import console as consoles
-from distui.cli import runs, wiring
+from distui.cli import wiring
 from distui.cli.options import Choice, verb
+from distui.cli.run_rows import row_json
 from distui.cli.settings import settings_of
 from distui.errors import ExitCode
 from distui.runs.report import history
@@ -37,7 +38,7 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     The hosts are asked by their labels on containers, so that any machine with ssh sees the same runs. A host that
     does not answer is named on stderr. -q prints names only.
     """
-    from distui.cli.leftover import hidden
+    from distui.cluster.attach.leftover import hidden
     from distui.facts.troubles import shared
     from distui.identity import owner
     from distui.runs.lines.text import safe
@@ -49,7 +50,7 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     recorded = [history.stored_row(s) for s in store.all()]
     hosts = _hosts(settings, recorded)
     found, launches = wiring.run_async(_find(settings, hosts), limit=settings.timeout)
-    launches = hidden(settings, launches)
+    launches = hidden(settings.cluster, launches)
     here = {launch_here(s): s.is_followed for one in launches if (s := store.get(one.run)) is not None}
     answered = {host.name for host in hosts} - set(found.unreachable)
     rows = history.joined(found, recorded)
@@ -118,11 +119,11 @@ def show(out: consoles.Console, settings: Settings, rows: Sequence[history.RunRo
     """The list, in the form asked for."""
     if settings.json:
         lost = [{"name": n, "error": {"code": t.code, "message": t.message}} for n, t in found.unreachable.items()]
-        out.json({"schema": "distui/ps/v1", "runs": [runs.row_json(r) for r in rows], "unreachable": lost})
+        out.json({"schema": "distui/ps/v1", "runs": [row_json(r) for r in rows], "unreachable": lost})
     elif settings.output == "ndjson":
         import json
 
-        out.write("".join(json.dumps(runs.row_json(r), ensure_ascii=False) + "\n" for r in rows))
+        out.write("".join(json.dumps(row_json(r), ensure_ascii=False) + "\n" for r in rows))
     elif settings.quiet or settings.output == "name":
         out.write("".join(f"{r.run}\n" for r in rows))
     else:

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, wiring
+from distui.cli import wiring
 from distui.cli.console import Console, confirm, confirm_async
 from distui.cli.options import RUN, verb
+from distui.cli.run_rows import each_named
 from distui.cli.settings import settings_of
+from distui.cluster.attach import places
 from distui.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from distui.cli.attaching import Live
     from distui.cli.settings import Settings
+    from distui.cluster.attach.taking_up import Live
     from distui.facts.host import Trouble
     from distui.runs.store.runs import StoredRun
     from distui.session import Connector
@@ -38,17 +40,17 @@ def command(ctx: click.Context, names: tuple[str, ...], purge: bool) -> int:
     settings.refuse_readonly("rm")
     out = consoles.of(settings)
     for name in names:
-        runs.check_name(name)
+        places.check_name(name)
     if purge and not confirm(out, settings, f"Delete the logs of {', '.join(names)} on this machine?"):
         return ExitCode.INTERRUPTED
 
     def remove(name: str) -> int:
-        return runs.at(settings, out.say, name, lambda place: _remove(settings, out, place, purge=purge))
+        return settings.places.at(out.tell, name, lambda place: _remove(settings, out, place, purge=purge))
 
-    return runs.each_named(out, names, remove)
+    return each_named(out, names, remove)
 
 
-def _remove(settings: Settings, out: Console, place: runs.Place, *, purge: bool) -> int:
+def _remove(settings: Settings, out: Console, place: places.Place, *, purge: bool) -> int:
     name = place.run
     if place.stored is not None and place.stored.is_followed:
         raise UsageError(f"run {name} is followed on this machine", hint=f"`distui stop {name}` first")
@@ -82,17 +84,17 @@ def _note_cleaned(out: Console, stored: StoredRun, asked: Collection[str]) -> No
         out.warn(f"distui: {stored.path} can't be written: {exc.strerror}; `distui ps` lists it on", "yellow")
 
 
-async def _remove_remote(settings: Settings, out: Console, place: runs.Place) -> int:
-    from distui.cli.attaching import take_up
+async def _remove_remote(settings: Settings, out: Console, place: places.Place) -> int:
     from distui.cli.sweeping import sweep_run
+    from distui.cluster.attach.taking_up import take_up
     from distui.identity import owner
     from distui.runs.control.adopt import stop_found
 
     async with wiring.connected(settings, place.hosts) as connector:
-        found, unreachable = await runs.find(settings, connector, place)
+        found, unreachable = await places.find(connector, place)
         if found is None:
             return await _remove_launch(settings, connector, out, place, unreachable)
-        live = await take_up(settings, connector, place, (found, unreachable))
+        live = await take_up(settings.cluster, connector, place, (found, unreachable))
         if live.runs:
             raise UsageError(f"run {place.run} still runs", hint=f"`distui stop {place.run}` first")
         if not await _may_lose(settings, out, place, live):
@@ -111,7 +113,7 @@ async def _remove_remote(settings: Settings, out: Console, place: runs.Place) ->
     return ExitCode.OK
 
 
-async def _may_lose(settings: Settings, out: Console, place: runs.Place, live: Live) -> bool:
+async def _may_lose(settings: Settings, out: Console, place: places.Place, live: Live) -> bool:
     """Whether logs that were never read here may go with their containers.
 
     Raises UsageError when there is nobody to ask.
@@ -130,14 +132,15 @@ async def _may_lose(settings: Settings, out: Console, place: runs.Place, live: L
 
 
 async def _remove_launch(
-    settings: Settings, connector: Connector, out: Console, place: runs.Place, unreachable: Mapping[str, Trouble]
+    settings: Settings, connector: Connector, out: Console, place: places.Place, unreachable: Mapping[str, Trouble]
 ) -> int:
     """No task of the run was found: remove what a launch that was killed has left.
 
     Raises UsageError for a launch that may be under way, NotFound, and ContactLost when there may be something on a
     host that did not answer.
     """
-    from distui.cli.sweeping import sweep_run, under_way, whose
+    from distui.cli.sweeping import sweep_run
+    from distui.cluster.attach.sweeping import under_way, whose
     from distui.runs.hosts.launches import find_launches
     from distui.runs.store.end_record import launch_here
 
@@ -150,7 +153,7 @@ async def _remove_launch(
     tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
     swept, whole = await sweep_run(connector, out, place.run, place.hosts, tokens, place.stored, spare=unreachable)
     if unreachable or (not swept and whole and place.stored is None):
-        runs.there(settings, place, None, unreachable)
+        places.there(settings.cluster, place, None, unreachable)
     if not swept and whole:
         out.say(f"distui: {place.run}: nothing of it is on its hosts")
     return ExitCode.OK if whole else ExitCode.CONTACT_LOST

@@ -11,12 +11,14 @@ import click
 
 from distui.amounts import counted
 from distui.cli import console as consoles
-from distui.cli import runs, wiring
+from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.options import RUN, verb
+from distui.cli.run_rows import row_json
 from distui.cli.settings import Settings, settings_of
 from distui.cli.verbs.ps import attempt, took, when
 from distui.cli.words import progress_words
+from distui.cluster.attach import places
 from distui.errors import NotFound, UsageError
 from distui.runs.lines.events import Progressed, RankChanged, RunOpened, progress_json
 from distui.runs.report import history
@@ -73,20 +75,20 @@ def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> in
     if as_report and settings.json:
         raise UsageError("--report is a text; it has no -o json", hint="leave --report away, or -o json")
     if as_report:
-        place = runs.locate(settings, run)
+        place = settings.places.locate(run)
         out.print(_mask(settings, place).text(_report(place)).rstrip("\n"))
         return 0
-    return runs.at(settings, out.say, run, lambda place: _of(settings, out, place, plan_too=plan_too))
+    return settings.places.at(out.tell, run, lambda place: _of(settings, out, place, plan_too=plan_too))
 
 
-def _of(settings: Settings, out: Console, place: runs.Place, *, plan_too: bool) -> int:
+def _of(settings: Settings, out: Console, place: places.Place, *, plan_too: bool) -> int:
     run = place.run
     found, left, silent = wiring.run_async(_find(settings, out, place), limit=settings.timeout)
     recorded = history.stored_row(place.stored) if place.stored is not None else None
     if left is not None:
         row, *_ = history.with_launches([recorded] if recorded is not None else [], [left], {}, answered=())
     elif found is None and recorded is None:
-        raise runs.not_found(settings, run, f"none of {len(place.hosts)} hosts has it")
+        raise places.not_found(settings.cluster, run, f"none of {len(place.hosts)} hosts has it")
     else:
         known = history.found_row(found, recorded) if found is not None else recorded
         assert known is not None
@@ -102,7 +104,7 @@ def _of(settings: Settings, out: Console, place: runs.Place, *, plan_too: bool) 
         out.json(
             {
                 "schema": "distui/show/v1",
-                **runs.row_json(row),
+                **row_json(row),
                 **told_last,
                 "tasks": tasks,
                 **_plan_json(place, plan_too),
@@ -116,7 +118,7 @@ def _of(settings: Settings, out: Console, place: runs.Place, *, plan_too: bool) 
     return 0
 
 
-def _tell_left_out(out: Console, place: runs.Place) -> None:
+def _tell_left_out(out: Console, place: places.Place) -> None:
     """Say how many lines of its record are no events."""
     if place.stored is None:
         return
@@ -127,12 +129,12 @@ def _tell_left_out(out: Console, place: runs.Place) -> None:
         out.warn(f"distui: {counted(recorded.left_out, 'line')} of {where} can't be read and are left out", "yellow")
 
 
-def _mask(settings: Settings, place: runs.Place) -> Mask:
+def _mask(settings: Settings, place: places.Place) -> Mask:
     """Hides what a distui that did not know the values has recorded."""
     return Mask.of(stored_secrets(place.stored) if place.stored is not None else (), settings.environ)
 
 
-def _report(place: runs.Place) -> str:
+def _report(place: places.Place) -> str:
     """The run's report from what is recorded here. Raises NotFound when that is too little."""
     from distui.plan.serialize import from_json
     from distui.runs.report.text import evidence, last_lines
@@ -150,18 +152,18 @@ def _report(place: runs.Place) -> str:
     return evidence(plan, state, last_lines(place.stored, plan), str(place.stored.log_dir))
 
 
-async def _find(settings: Settings, out: Console, place: runs.Place) -> Asked:
+async def _find(settings: Settings, out: Console, place: places.Place) -> Asked:
     """What the hosts say of it; nothing for a run whose record here is all there is."""
-    from distui.cli.leftover import look
+    from distui.cluster.attach.leftover import look
     from distui.facts.troubles import shared
 
     if not place.hosts or (place.stored is not None and history.stored_row(place.stored).over):
         return Asked()
     async with wiring.connected(settings, place.hosts) as connector:
-        found, unreachable = await runs.find(settings, connector, place)
-        left = await look(settings, connector, place, unreachable) if found is None else None
+        found, unreachable = await places.find(connector, place)
+        left = await look(settings.cluster, connector, place, unreachable) if found is None else None
     if place.stored is None and left is None:
-        return Asked(runs.there(settings, place, found, unreachable), None, unreachable)
+        return Asked(places.there(settings.cluster, place, found, unreachable), None, unreachable)
     for one in shared(unreachable):
         out.warn(f"distui: {one.message}", "yellow")
     return Asked(found, left, unreachable)
@@ -172,7 +174,7 @@ def ranks_left(left: Launch) -> list[RankRow]:
     return [_told_rank(event) for event in left.record.ranks] if left.record is not None else []
 
 
-def merged(found: FoundRun | None, place: runs.Place, silent: Collection[str] | None = None) -> list[RankRow]:
+def merged(found: FoundRun | None, place: places.Place, silent: Collection[str] | None = None) -> list[RankRow]:
     """Every rank: from the record here, and over it what the hosts say now. `silent` are those that did not answer."""
     rows = {r.rank: r for r in recorded_ranks(place)}
     if silent is not None and place.stored is not None and not place.stored.is_followed:
@@ -200,7 +202,7 @@ def _now(row: RankRow, silent: Collection[str]) -> RankRow:
     return replace(row, state="removed", words=REMOVED)
 
 
-def recorded_ranks(place: runs.Place) -> list[RankRow]:
+def recorded_ranks(place: places.Place) -> list[RankRow]:
     """The ranks as the events recorded here left them."""
     rows: dict[int, RankRow] = {}
     for event in stored_events(place.stored) if place.stored is not None else ():
@@ -271,7 +273,7 @@ def _failure_lines(row: history.RunRow) -> list[str]:
     return lines + [f"{'':<8} | {line}" for line in failure.excerpt]
 
 
-def _plan_json(place: runs.Place, wanted: bool) -> dict[str, Any]:
+def _plan_json(place: places.Place, wanted: bool) -> dict[str, Any]:
     """`{"plan": ...}` when it is wanted; null when it is not recorded here."""
     from distui.plan.serialize import from_json, to_json
 
@@ -279,7 +281,7 @@ def _plan_json(place: runs.Place, wanted: bool) -> dict[str, Any]:
     return {"plan": to_json(from_json(value)) if value is not None else None} if wanted else {}
 
 
-def _show_plan(out: Console, settings: Settings, place: runs.Place) -> None:
+def _show_plan(out: Console, settings: Settings, place: places.Place) -> None:
     from distui.cli.planview import show_plan
     from distui.plan.serialize import from_json
 

@@ -11,19 +11,21 @@ import click
 
 from distui.amounts import counted
 from distui.cli import console as consoles
-from distui.cli import runs, wiring
+from distui.cli import wiring
 from distui.cli.console import Console, confirm_async
 from distui.cli.options import DURATION, RANKS, RUN, verb
 from distui.cli.ranks import refuse_unknown
+from distui.cli.run_rows import each_named
 from distui.cli.settings import settings_of
+from distui.cluster.attach import places
 from distui.errors import CheckFailed, ExitCode, UsageError
 from distui.runs.report import history
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from distui.cli.attaching import Live
     from distui.cli.settings import Settings
+    from distui.cluster.attach.taking_up import Live
     from distui.facts.host import Trouble
     from distui.runs.hosts.discover import FoundTask
     from distui.runs.hosts.launches import Launch
@@ -73,7 +75,7 @@ def _end(
     if ranks is not None and len(names) > 1:
         raise UsageError("--rank is about one run", hint="name one run")
 
-    def end(place: runs.Place) -> int:
+    def end(place: places.Place) -> int:
         work = (
             _end_one(settings, out, place, grace, word)
             if ranks is None
@@ -81,28 +83,28 @@ def _end(
         )
         return wiring.run_async(work, limit=settings.timeout)
 
-    return runs.each_named(out, names, lambda name: runs.at(settings, out.say, name, end))
+    return each_named(out, names, lambda name: settings.places.at(out.tell, name, end))
 
 
-async def _end_one(settings: Settings, out: Console, place: runs.Place, grace: float | None, word: str) -> int:
-    from distui.cli.attaching import open_here, take_up
-    from distui.cli.leftover import Rest
+async def _end_one(settings: Settings, out: Console, place: places.Place, grace: float | None, word: str) -> int:
     from distui.cli.sweeping import sweep_run
+    from distui.cluster.attach.leftover import Rest
+    from distui.cluster.attach.taking_up import open_here, take_up
 
     rest = Rest()
     async with wiring.connected(settings, place.hosts) as connector:
-        asked, plan = await runs.find(settings, connector, place), None
+        asked, plan = await places.find(connector, place), None
         while asked[0] is None and (plan := open_here(place.stored, asked[1])) is None:
             if place.stored is None or not place.stored.is_followed:
-                asked, _ = await rest.over(settings, connector, out, place, asked)
+                asked, _ = await rest.over(settings.cluster, connector, out.tell, place, asked)
                 if asked[0] is not None:
                     break
             code = await _end_launch(settings, connector, out, place, asked[1], word, rest.left)
             if code is not None:
                 return code
-            asked = await runs.find(settings, connector, place)
+            asked = await places.find(connector, place)
         unreachable = asked[1]
-        live = await take_up(settings, connector, place, asked, plan)
+        live = await take_up(settings.cluster, connector, place, asked, plan)
         if not await _agreed(settings, out, live, word):
             return ExitCode.INTERRUPTED
         began = time.time()
@@ -113,7 +115,7 @@ async def _end_one(settings: Settings, out: Console, place: runs.Place, grace: f
         return code if whole else ExitCode.CONTACT_LOST
 
 
-async def _verify(connector: Connector, out: Console, place: runs.Place, live: Live, began: float) -> int:
+async def _verify(connector: Connector, out: Console, place: places.Place, live: Live, began: float) -> int:
     """Look again: nothing of the run may run any more, whatever attempt its labels tell of; others' runs are named.
 
     Where nothing was recorded here, and there are several of that name and owner, each that ran by then is meant.
@@ -137,7 +139,7 @@ async def _verify(connector: Connector, out: Console, place: runs.Place, live: L
     return code
 
 
-async def _stop_task(connector: Connector, out: Console, place: runs.Place, task: FoundTask, grace: float) -> int:
+async def _stop_task(connector: Connector, out: Console, place: places.Place, task: FoundTask, grace: float) -> int:
     """A task that still runs after its run was stopped."""
     from distui.identity import owner
     from distui.runs.control.adopt import plan_of, stop_found
@@ -152,7 +154,7 @@ async def _stop_task(connector: Connector, out: Console, place: runs.Place, task
 
 
 async def _stop(
-    settings: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None
+    settings: Settings, connector: Connector, out: Console, place: places.Place, live: Live, grace: float | None
 ) -> int:
     """By the distui here that follows it; by ourselves when none does, or that one leaves before the end."""
     from distui.runs.store.runs import AlreadyFollowed
@@ -170,28 +172,28 @@ async def _stop(
             return code
 
 
-async def _is_kept(settings: Settings, connector: Connector, place: runs.Place, live: Live) -> bool:
+async def _is_kept(settings: Settings, connector: Connector, place: places.Place, live: Live) -> bool:
     """Whether containers of `run --keep` are still there: it had been cleaned up when its stop was asked for."""
     from distui.plan.labels import task_from_labels
 
     labels = task_from_labels(live.plan.tasks[0].labels)
     if labels is None or not labels.keep:
         return False
-    found, _ = await runs.find_again(settings, connector, place)
+    found, _ = await places.find_again(connector, place)
     return found is not None and (found.launch, found.owner) == (labels.launch, labels.owner)
 
 
 async def _some(
-    settings: Settings, out: Console, place: runs.Place, ranks: frozenset[int], grace: float | None, word: str
+    settings: Settings, out: Console, place: places.Place, ranks: frozenset[int], grace: float | None, word: str
 ) -> int:
     """Some ranks; whoever follows the run sees them fail, and who stopped them."""
-    from distui.cli.attaching import take_up
+    from distui.cluster.attach.taking_up import take_up
     from distui.identity import owner
     from distui.plan.labels import format_ranks
     from distui.runs.control.adopt import stop_ranks
 
     async with wiring.connected(settings, place.hosts) as connector:
-        live = await take_up(settings, connector, place)
+        live = await take_up(settings.cluster, connector, place)
         refuse_unknown(ranks, [rank for task in live.plan.tasks for rank in task.ranks])
         if not await _agreed(settings, out, live, word):
             return ExitCode.INTERRUPTED
@@ -211,7 +213,7 @@ async def _end_launch(
     settings: Settings,
     connector: Connector,
     out: Console,
-    place: runs.Place,
+    place: places.Place,
     unreachable: Mapping[str, Trouble],
     word: str,
     seen: Launch | None,
@@ -222,8 +224,10 @@ async def _end_launch(
     None when a task is there after all: it began while we looked. Raises NotFound, or ContactLost when there may be
     something on a host that did not answer.
     """
-    from distui.cli import leftover
-    from distui.cli.sweeping import sweep_run, under_way, whose
+    from distui.cli.leftover import tell
+    from distui.cli.sweeping import sweep_run
+    from distui.cluster.attach import leftover
+    from distui.cluster.attach.sweeping import under_way, whose
     from distui.identity import owner
     from distui.runs.hosts.launches import find_launches
     from distui.runs.store.end_record import launch_here
@@ -231,12 +235,12 @@ async def _end_launch(
     if place.stored is not None and place.stored.is_followed:
         place.stored.ask_stop()
         if unreachable:
-            runs.there(settings, place, None, unreachable)
+            places.there(settings.cluster, place, None, unreachable)
         return await _asked_here(out, place.stored)
     up = [host for host in place.hosts if host.name not in unreachable]
     launches = (await find_launches(connector, up, place.run)).all
     recorded = launch_here(place.stored)
-    left = leftover.chosen(settings, place, launches) or seen
+    left = leftover.chosen(settings.cluster, place, launches) or seen
     others = sorted({whose(one) for one in launches if one.token != recorded and one.owner != owner()})
     does = "has ended, and was started" if left is not None else "is being started"
     if others and not await confirm_async(
@@ -247,15 +251,15 @@ async def _end_launch(
         out.say(f"distui: stopping the launch of {place.run} by {text}; where it goes on, it is told and ends")
     tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
     swept, whole = await sweep_run(connector, out, place.run, place.hosts, tokens, place.stored, spare=unreachable)
-    found, _ = await runs.find_again(settings, connector, place) if swept or not whole else (None, unreachable)
+    found, _ = await places.find_again(connector, place) if swept or not whole else (None, unreachable)
     if found is not None:
         return None
-    end = await leftover.tell(settings, out, left) if left is not None else None
+    end = await tell(settings, out, left) if left is not None else None
     unreachable = (
         unreachable if left is None else {h: unreachable[h] for h in leftover.not_reached(place, left, unreachable)}
     )
     if unreachable or (not swept and whole and place.stored is None and left is None):
-        runs.there(settings, place, None, unreachable)
+        places.there(settings.cluster, place, None, unreachable)
     if not swept and whole:
         out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")
     return ExitCode.OK if whole and (end is None or end.outcome != "unknown") else ExitCode.CONTACT_LOST
@@ -265,7 +269,7 @@ async def _asked_here(out: Console, stored: StoredRun) -> int:
     """Another distui here has it in its hands, and it has no task on its hosts: it is being started, or rests before
     its next attempt.
     """
-    left = not await runs.let_go(stored, limit=DRAIN_SECONDS)
+    left = not await places.let_go(stored, limit=DRAIN_SECONDS)
     out.say(f"distui: {stored.run_id} {'is followed by another distui here, which goes on' if left else 'is stopped'}")
     return ExitCode.CONTACT_LOST if left else ExitCode.OK
 
@@ -283,14 +287,14 @@ async def _agreed(settings: Settings, out: Console, live: Live, word: str) -> bo
 
 
 async def _own(
-    settings: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None
+    settings: Settings, connector: Connector, out: Console, place: places.Place, live: Live, grace: float | None
 ) -> int:
     """Nobody here follows it: follow it ourselves, so that its logs are read to the end before it is removed."""
-    from distui.cli.attaching import adopt
     from distui.cli.printer import LogView, printer
+    from distui.cluster.attach.taking_up import adopt
     from distui.runs.lines.events import RunEnded
 
-    controller = adopt(settings, connector, place, live, keep=False)
+    controller = adopt(settings.cluster, connector, place, live, keep=False)
     sink = printer(out, settings.output, LogView(stdout=False), verbose=settings.verbose)
     ended: RunEnded | None = None
     async with controller:
@@ -304,7 +308,7 @@ async def _own(
     return ExitCode.CONTACT_LOST if ended.outcome == "unknown" or ended.leftovers else ExitCode.OK
 
 
-async def _beside(connector: Connector, out: Console, place: runs.Place, live: Live, grace: float | None) -> int:
+async def _beside(connector: Connector, out: Console, place: places.Place, live: Live, grace: float | None) -> int:
     """Another distui here follows it: stop the ranks and let that one drain and clean up."""
     from distui.identity import owner
     from distui.runs.control.adopt import stop_found
@@ -320,6 +324,6 @@ async def _beside(connector: Connector, out: Console, place: runs.Place, live: L
     unasked = {h: t.message for h, t in live.unreachable.items() if h in live.plan.hosts and h not in report.errors}
     for host, text in {**report.errors, **unasked}.items():
         out.warn(f"distui: {host}: {text}", "red")
-    left = not await runs.let_go(place.stored, limit=seconds + DRAIN_SECONDS)
+    left = not await places.let_go(place.stored, limit=seconds + DRAIN_SECONDS)
     out.say(f"distui: {place.run} {'is still being read to its end' if left else 'is stopped'}")
     return ExitCode.CONTACT_LOST if report.errors or unasked else ExitCode.OK

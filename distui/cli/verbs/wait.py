@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING
 import click
 
 from distui.cli import console as consoles
-from distui.cli import runs, wiring
+from distui.cli import wiring
 from distui.cli.options import RUN, Choice, verb
 from distui.cli.results import Promise
 from distui.cli.settings import settings_of
 from distui.cli.verbs.attach import ended_before, going_on
+from distui.cluster.attach import places
 from distui.errors import ContactLost, ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from distui.cli.attaching import Live
     from distui.cli.console import Console
     from distui.cli.settings import Settings
+    from distui.cluster.attach.taking_up import Live
     from distui.runs.control.onlooker import Onlooker
     from distui.runs.hosts.discover import FoundRun
     from distui.runs.store.end_record import EndRecord
@@ -49,32 +50,33 @@ def command(ctx: click.Context, run: str, goal: str) -> int:
     out = consoles.of(settings)
     promise = Promise(settings, out, run)
 
-    def work(place: runs.Place) -> int:
+    def work(place: places.Place) -> int:
         promise.stored = place.stored
         return wiring.run_async(_wait(settings, out, place, goal), limit=settings.timeout)
 
-    return promise.keep(lambda: runs.at(settings, out.say, run, work))
+    return promise.keep(lambda: settings.places.at(out.tell, run, work))
 
 
-async def _wait(settings: Settings, out: Console, place: runs.Place, goal: str) -> int:
-    from distui.cli import leftover
-    from distui.cli.attaching import adopt
+async def _wait(settings: Settings, out: Console, place: places.Place, goal: str) -> int:
     from distui.cli.follow import follow
+    from distui.cli.leftover import tell
     from distui.cli.printer import LogView, printer
+    from distui.cluster.attach.leftover import Rest
+    from distui.cluster.attach.taking_up import adopt
     from distui.identity import owner
     from distui.runs.store.runs import AlreadyFollowed
 
-    rest, find = leftover.Rest(), runs.find
+    rest, find = Rest(), places.find
     while True:
         if place.stored is not None and await _beside(place.stored, goal):
             return ExitCode.OK
         async with wiring.connected(settings, place.hosts) as connector:
-            asked = await find(settings, connector, place)
+            asked = await find(connector, place)
             if (code := ended_before(out, place)) is not None:
                 return code
-            asked, left = await rest.over(settings, connector, out, place, asked)
+            asked, left = await rest.over(settings.cluster, connector, out.tell, place, asked)
             if left is not None:
-                return (await leftover.tell(settings, out, left)).exit
+                return (await tell(settings, out, left)).exit
             live = await going_on(settings, connector, out, place, asked)
             if isinstance(live, int):
                 return live
@@ -83,8 +85,8 @@ async def _wait(settings: Settings, out: Console, place: runs.Place, goal: str) 
                 return await _watch(settings, connector, out, place, live, goal)
             sink = printer(out, settings.output, LogView(stdout=False), verbose=settings.verbose)
             with contextlib.suppress(AlreadyFollowed):  # another was faster: its end is ours
-                return (await follow(adopt(settings, connector, place, live), sink, out, leash=False)).exit
-        find = runs.find_again
+                return (await follow(adopt(settings.cluster, connector, place, live), sink, out, leash=False)).exit
+        find = places.find_again
 
 
 async def _beside(stored: StoredRun, goal: str) -> bool:
@@ -117,16 +119,16 @@ def _all_running(stored: StoredRun) -> bool:
 
 
 async def _watch(
-    settings: Settings, connector: Connector, out: Console, place: runs.Place, live: Live, goal: str
+    settings: Settings, connector: Connector, out: Console, place: places.Place, live: Live, goal: str
 ) -> int:
     """Ask the hosts again and again, and touch nothing but the mark of somebody who wants to know how it ends."""
-    from distui.cli.attaching import reader_of
+    from distui.cluster.attach.taking_up import reader_of
     from distui.runs.control.adopt import plan_of
     from distui.runs.control.onlooker import looking
 
     plan = live.plan
     while True:
-        async with looking(connector, plan, reader_of(settings, place).stored) as onlooker:
+        async with looking(connector, plan, reader_of(settings.cluster, place).stored) as onlooker:
             end = await _watch_attempt(settings, connector, out, place, onlooker, goal)
         if isinstance(end, int):
             return end
@@ -134,12 +136,13 @@ async def _watch(
 
 
 async def _watch_attempt(
-    settings: Settings, connector: Connector, out: Console, place: runs.Place, onlooker: Onlooker, goal: str
+    settings: Settings, connector: Connector, out: Console, place: places.Place, onlooker: Onlooker, goal: str
 ) -> int | FoundRun:
     """How the run ended, or its next attempt once that is there."""
     from asyncio import sleep
 
-    from distui.cli.leftover import REST_SECONDS, tell_record
+    from distui.cli.leftover import tell_record
+    from distui.cluster.attach.leftover import REST_SECONDS
 
     codes: dict[int, int | None] = {}
     more, over_since = False, 0.0
@@ -148,7 +151,7 @@ async def _watch_attempt(
         record = record or (await onlooker.look() if goal == "finished" else None)
         if record is not None and not record.may_go_on:
             return (await tell_record(settings, out, place.run, record)).exit
-        found, unreachable = await runs.find_again(settings, connector, place)
+        found, unreachable = await places.find_again(connector, place)
         if found is not None and found.attempt > onlooker.attempt:
             return found
         if found is not None:

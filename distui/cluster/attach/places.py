@@ -1,22 +1,22 @@
-"""Runs as verbs see them: what the hosts remember, joined with what is recorded on this machine."""
+"""Where a run is: on its hosts, and in its folder on this machine."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from distui.cli.settings import Settings
-from distui.errors import CheckFailed, ContactLost, DistuiError, NotFound, UsageError
+from distui.cluster.selection import Selection
+from distui.cluster.settings import ClusterSettings
+from distui.errors import CheckFailed, ContactLost, NotFound, UsageError
 from distui.runs.store.saved_hosts import saved_hosts
 
 if TYPE_CHECKING:
-    from distui.cli.console import Console
     from distui.facts.host import Trouble
+    from distui.plan.model import RunPlan
     from distui.runs.hosts.discover import FoundRun
-    from distui.runs.report.history import RunRow
     from distui.runs.store.runs import StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host
@@ -28,30 +28,6 @@ _OLDER = re.compile(r"~[0-9]{1,4}\Z")
 
 LEAVING_SECONDS = 5.0
 """How long a distui that was told to leave may still hold its run: connections are closed and files written out."""
-
-
-def row_json(row: RunRow) -> dict[str, Any]:
-    """A run as an object of `distui/ps/v1`; keys are only ever added."""
-    from distui.runs.lines.events import failure_json
-
-    return {
-        "run": row.run,
-        "job": row.job,
-        "state": row.state,
-        "hosts": list(row.hosts),
-        "ranks": row.ranks,
-        "owner": row.owner,
-        "started": row.started,
-        "took_s": row.took,
-        "exit": row.exit,
-        "first_failure": failure_json(row.failure),
-        "warnings": list(row.warnings),
-        "here": row.recorded,
-        "log_dir": row.log_dir or None,
-        "attempt": row.attempt,
-        "attempts": row.attempts,
-        "left": list(row.left),
-    }
 
 
 async def not_followed(stored: StoredRun) -> None:
@@ -84,22 +60,6 @@ def check_name(run: str) -> None:
         raise UsageError(f"'{run[:60]}' is not a run's name", hint="`distui ps -a` lists the runs")
 
 
-def each_named(out: Console, names: Sequence[str], work: Callable[[str], int]) -> int:
-    """Do `work` for each of these runs; what is wrong with one is said and keeps it from none of the others.
-
-    Returns the highest exit code.
-    """
-    codes = []
-    for name in names:
-        try:
-            codes.append(work(name))
-        except DistuiError as exc:
-            hint = f"\n  try: {exc.hint}" if exc.hint else ""
-            out.warn(f"distui: {exc.message}{hint}", "red")
-            codes.append(exc.exit_code)
-    return max(codes)
-
-
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a run may be: its folder here, if any, and the hosts to ask."""
@@ -123,18 +83,6 @@ class Place:
         return result.get("state") in ENDED and not result.get("leftovers")
 
 
-def locate(settings: Settings, run: str) -> Place:
-    """Where to look for `run`: the hosts it was started on, or all of the inventory. Raises NotFound, UsageError."""
-    check_name(run)
-    stored = settings.cluster.store.get(run)
-    hosts = () if settings.hosts or stored is None else saved_hosts(stored)
-    if hosts:
-        return Place(run, stored, hosts)
-    if stored is None and settings.selection.maybe_inventory() is None:
-        raise not_found(settings, run, "no run of that name is recorded here, and there is no inventory to ask")
-    return Place(run, stored, settings.selection.chosen())
-
-
 class NameTaken(UsageError):
     """What is recorded here of a run is older than the run that has its name on the hosts now."""
 
@@ -145,50 +93,76 @@ class NameTaken(UsageError):
         self.launch = (found.launch, found.owner)
 
 
-def at(settings: Settings, say: Callable[[str], None], run: str, work: Callable[[Place], T]) -> T:
-    """Do `work` where the run is; once more, of the run that has its name now, where what is recorded here is older.
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Finds where runs are: by what is recorded here, and on the hosts a call is about."""
 
-    Raises NotFound and UsageError as `locate` does, and what `work` does.
-    """
-    place = locate(settings, run)
-    try:
-        return work(place)
-    except NameTaken as exc:
-        return work(renamed(settings, say, place, exc))
+    settings: ClusterSettings
+    selection: Selection
+
+    def locate(self, run: str) -> Place:
+        """Where to look for `run`: the hosts it was started on, or all of the inventory.
+
+        Raises NotFound and UsageError.
+        """
+        check_name(run)
+        stored = self.settings.store.get(run)
+        hosts = () if self.selection.hosts or stored is None else saved_hosts(stored)
+        if hosts:
+            return Place(run, stored, hosts)
+        if stored is None and self.selection.maybe_inventory() is None:
+            raise not_found(
+                self.settings, run, "no run of that name is recorded here, and there is no inventory to ask"
+            )
+        return Place(run, stored, self.selection.chosen())
+
+    def at(self, say: Callable[[str], None], run: str, work: Callable[[Place], T]) -> T:
+        """Do `work` where the run is; where what is recorded here is older, once more of the run that has its name now.
+
+        Raises NotFound and UsageError as `locate` does, and what `work` does.
+        """
+        place = self.locate(run)
+        try:
+            return work(place)
+        except NameTaken as exc:
+            return work(self.renamed(say, place, exc))
+
+    def renamed(self, say: Callable[[str], None], place: Place, taken: NameTaken) -> Place:
+        """Where the run is that has the name now.
+
+        The older one is kept under a name of its own, but for `--readonly`, and that is said.
+        """
+        from distui.runs.report.history import stored_row
+        from distui.runs.report.older import is_recorded, set_aside
+
+        assert place.stored is not None
+        row, store = stored_row(place.stored), self.settings.store
+        how = f"{row.state}, exit {row.exit}" if row.over and row.exit is not None else "its end was not seen"
+        try:
+            older = set_aside(store, place.run, taken.launch) if not self.settings.readonly else None
+        except OSError as exc:
+            words = f"can't write {place.stored.path}: {exc.strerror}; neither run was touched"
+            raise CheckFailed(words, hint="free some space there") from exc
+        kept = f"the older one of that name here ({how}) is kept as {older.run_id}" if older is not None else ""
+        say(f"{taken.message}; {kept or f'there is an older one of that name here ({how})'}")
+        stored = store.get(place.run)
+        hosts = {host.name: host for host in (*place.hosts, *self.selection.chosen())}
+        return Place(
+            place.run,
+            stored if stored is not None and is_recorded(taken.launch, stored) else None,
+            tuple(hosts.values()),
+        )
 
 
-def renamed(settings: Settings, say: Callable[[str], None], place: Place, taken: NameTaken) -> Place:
-    """Where the run is that has the name now. The older one is kept under a name of its own, but for `--readonly`, and
-    that is said."""
-    from distui.runs.report.history import stored_row
-    from distui.runs.report.older import is_recorded, set_aside
-
-    assert place.stored is not None
-    row, store = stored_row(place.stored), settings.cluster.store
-    how = f"{row.state}, exit {row.exit}" if row.over and row.exit is not None else "its end was not seen"
-    try:
-        older = set_aside(store, place.run, taken.launch) if not settings["readonly"] else None
-    except OSError as exc:
-        words = f"can't write {place.stored.path}: {exc.strerror}; neither run was touched"
-        raise CheckFailed(words, hint="free some space there") from exc
-    kept = f"the older one of that name here ({how}) is kept as {older.run_id}" if older is not None else ""
-    say(f"distui: {taken.message}; {kept or f'there is an older one of that name here ({how})'}")
-    stored = store.get(place.run)
-    hosts = {host.name: host for host in (*place.hosts, *settings.selection.chosen())}
-    return Place(
-        place.run, stored if stored is not None and is_recorded(taken.launch, stored) else None, tuple(hosts.values())
-    )
-
-
-def not_found(settings: Settings, run: str, why: str) -> NotFound:
+def not_found(settings: ClusterSettings, run: str, why: str) -> NotFound:
     """The error for a run that nobody knows, with the nearest name recorded here."""
     from distui.spec.problems import did_you_mean, shown
 
-    near = did_you_mean(run, [s.run_id for s in settings.cluster.store.all() if s.run_id != run])
+    near = did_you_mean(run, [s.run_id for s in settings.store.all() if s.run_id != run])
     return NotFound(f"there is no run {shown(run)}{near}: {why}", hint="`distui ps -a` lists the runs")
 
 
-async def find(settings: Settings, connector: Connector, place: Place) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
+async def find(connector: Connector, place: Place) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
     """The run on its hosts, None when no host that answered has it, and the hosts that did not answer.
 
     Raises NameTaken where another one that lives has the name of what is recorded here.
@@ -199,9 +173,7 @@ async def find(settings: Settings, connector: Connector, place: Place) -> tuple[
     return found, unreachable
 
 
-async def find_again(
-    settings: Settings, connector: Connector, place: Place
-) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
+async def find_again(connector: Connector, place: Place) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
     """The same of a run that was found before: one that has its name by now is another."""
     found, unreachable = await _look(connector, place)
     return found if found is None or _is_recorded(place, found) else None, unreachable
@@ -223,7 +195,9 @@ def _is_recorded(place: Place, found: FoundRun) -> bool:
     return place.stored is None or is_recorded((found.launch, found.owner), place.stored)
 
 
-def there(settings: Settings, place: Place, run: FoundRun | None, unreachable: Mapping[str, Trouble]) -> FoundRun:
+def there(
+    settings: ClusterSettings, place: Place, run: FoundRun | None, unreachable: Mapping[str, Trouble]
+) -> FoundRun:
     """The run that `find` found. Raises NotFound, or ContactLost when it may be on a host that did not answer."""
     from distui.facts.troubles import shared
 
@@ -238,3 +212,17 @@ def there(settings: Settings, place: Place, run: FoundRun | None, unreachable: M
     asked = len(place.hosts)
     where = f"none of {asked} hosts has it" if asked != 1 else f"{place.hosts[0].name} does not have it"
     raise not_found(settings, place.run, where + (" any more" if place.stored is not None else ""))
+
+
+def recorded_plan(settings: ClusterSettings, run: str) -> RunPlan:
+    """The plan of a run recorded here. Raises NotFound, UsageError for what is no run's name."""
+    from distui.plan.serialize import from_json
+
+    check_name(run)
+    stored = settings.store.get(run)
+    if stored is None:
+        raise not_found(settings, run, "it is not recorded on this machine")
+    value = stored.read_plan()
+    if value is None:
+        raise NotFound(f"the plan of run {run} can't be read here", hint=f"`distui logs {run}` prints its logs")
+    return from_json(value)

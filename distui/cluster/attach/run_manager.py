@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, TypeVar
 
+from distui.cluster.run import Run
 from distui.runs.follow.fanout import Fanout
 from distui.runs.lines.events import Event, RunEnded, StopReason
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.recorded import stored_events, stored_samples
 
 if TYPE_CHECKING:
-    from distui.cli.beside import Beside
+    from distui.cluster.beside import Beside
     from distui.plan.model import RunPlan
     from distui.runs.control.controller import RunController
     from distui.runs.state.reducer import RunState
@@ -24,32 +25,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class FollowedRun:
-    """A run that is followed: by a controller of this process, or beside another process that owns it."""
+class FollowedRun(Run):
+    """A run that is read to its end whoever looks: its events are there for many readers."""
 
     def __init__(self, controller: RunController | Beside) -> None:
-        self.controller = controller
+        super().__init__(controller)
         self.fan = Fanout()
-
-    @property
-    def plan(self) -> RunPlan:
-        """The plan as it was started."""
-        return self.controller.plan
 
     @property
     def state(self) -> RunState:
         """What its events add up to so far."""
         return self.fan.state
-
-    @property
-    def mask(self) -> Mask:
-        """Hides values of its secrets."""
-        return self.controller.mask
-
-    @property
-    def stored(self) -> StoredRun:
-        """Its folder on this machine."""
-        return self.controller.stored
 
     def batches(self) -> AsyncIterator[tuple[Event, ...]]:
         """See `Fanout.batches`."""
@@ -60,8 +46,8 @@ class FollowedRun:
         self.controller.request_stop(reason, grace=grace)
 
     def request_detach(self) -> None:
-        """Leave the run alone; it lives on."""
-        self.controller.request_detach()
+        """See `detach`."""
+        self.detach()
 
 
 class RecordedRun:
@@ -95,7 +81,7 @@ class RecordedRun:
         """It has ended."""
 
 
-class Keeper:
+class RunManager:
     """Owns the controllers of the runs that are followed; leaving it detaches from those that live,
     or stops them first (`leash`) when their hosts go away with it."""
 
@@ -107,7 +93,7 @@ class Keeper:
         self._stack = AsyncExitStack()
         self._pumps: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> Keeper:
+    async def __aenter__(self) -> RunManager:
         await self._stack.__aenter__()
         return self
 

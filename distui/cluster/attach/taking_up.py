@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from distui.cli import runs
-from distui.cli.settings import Settings
+from distui.cluster.attach import places
+from distui.cluster.attach.places import Place
+from distui.cluster.settings import ClusterSettings
 from distui.errors import CheckFailed
 from distui.plan.labels import task_from_labels, token_of
 from distui.runs.store.saved_hosts import save_hosts, saved_hosts
 
 if TYPE_CHECKING:
-    from distui.cli.beside import Beside
+    from distui.cluster.beside import Beside
+    from distui.cluster.connecting import Connect
     from distui.facts.host import HostFacts, Trouble
     from distui.plan.model import RunPlan
     from distui.runs.control.beside import StoredReader
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from distui.runs.hosts.discover import FoundRun
     from distui.runs.store.runs import StoredRun
     from distui.session import Connector
-    from distui.spec.inventory import Host
-
-    Connect = Callable[[Sequence[Host]], AbstractAsyncContextManager[Connector]]
-    """Opens a connector for some hosts; everything it opened is closed at the end of the block."""
 
     Asked = tuple[FoundRun | None, Mapping[str, Trouble]]
 
@@ -54,7 +51,11 @@ class Live:
 
 
 async def take_up(
-    settings: Settings, connector: Connector, place: runs.Place, asked: Asked | None = None, plan: RunPlan | None = None
+    settings: ClusterSettings,
+    connector: Connector,
+    place: Place,
+    asked: Asked | None = None,
+    plan: RunPlan | None = None,
 ) -> Live:
     """Find the run on its hosts, unless they were `asked` just now. Raises NotFound or ContactLost.
 
@@ -64,13 +65,13 @@ async def take_up(
     from distui.facts.probe import probe_all
     from distui.runs.control.adopt import plan_of
 
-    found, unreachable = asked or await runs.find(settings, connector, place)
+    found, unreachable = asked or await places.find(connector, place)
     plan = (plan or open_here(place.stored, unreachable)) if found is None else None
     if plan is None:
-        found = runs.there(settings, place, found, unreachable)
+        found = places.there(settings, place, found, unreachable)
         plan = plan_of(found, place.stored, place.hosts)
     up = [h for h in place.hosts if h.name in plan.hosts and h.name not in unreachable]
-    results = await probe_all(connector, up, parallel=settings["parallel"])
+    results = await probe_all(connector, up, parallel=settings.parallel)
     facts = {name: r for name, r in results.items() if isinstance(r, HostFacts)}
     return Live(found, plan, unreachable, facts)
 
@@ -92,7 +93,7 @@ def open_here(stored: StoredRun | None, unreachable: Collection[str]) -> RunPlan
 
 
 def adopt(
-    settings: Settings, connector: Connector, place: runs.Place, live: Live, *, keep: bool | None = None
+    settings: ClusterSettings, connector: Connector, place: Place, live: Live, *, keep: bool | None = None
 ) -> RunController:
     """A controller that follows the run from now on, writing into this machine's folder of it.
 
@@ -116,19 +117,19 @@ def adopt(
         adopted=True,
         keep=keep,
         began=_began(stored, live),
-        limits=settings.cluster.limits(adopted=True),
+        limits=settings.limits(adopted=True),
         stopped_as=owner(),
         found=frozenset(task.labels.task for task in live.found.tasks) if live.found is not None else frozenset(),
         silent=silent,
     )
 
 
-def reader_of(settings: Settings, place: runs.Place) -> StoredReader:
+def reader_of(settings: ClusterSettings, place: Place) -> StoredReader:
     """Reads on from where the run's files here are now, if there are any yet."""
     from distui.runs.control.beside import StoredReader
     from distui.runs.store.runs import StoredRun
 
-    return StoredReader(place.stored or StoredRun(settings.cluster.store.root / place.run))
+    return StoredReader(place.stored or StoredRun(settings.store.root / place.run))
 
 
 def owned_plan(stored: StoredRun | None) -> RunPlan | None:
@@ -138,20 +139,20 @@ def owned_plan(stored: StoredRun | None) -> RunPlan | None:
     return stored_plan(stored) if stored is not None and stored.is_followed else None
 
 
-def beside(settings: Settings, place: runs.Place, plan: RunPlan, reader: StoredReader, connect: Connect) -> Beside:
+def beside(settings: ClusterSettings, place: Place, plan: RunPlan, reader: StoredReader, connect: Connect) -> Beside:
     """The run as its owner on this machine writes it down; taken over when that one leaves, but for `--readonly`."""
-    from distui.cli.beside import Beside
+    from distui.cluster.beside import Beside
     from distui.runs.store.masking import Mask
 
     @contextlib.asynccontextmanager
     async def own() -> AsyncIterator[RunController]:
-        here = runs.Place(place.run, reader.stored, place.hosts)
+        here = Place(place.run, reader.stored, place.hosts)
         async with connect(place.hosts) as connector:
-            live = await take_up(settings, connector, here, await runs.find_again(settings, connector, here))
+            live = await take_up(settings, connector, here, await places.find_again(connector, here))
             async with adopt(settings, connector, here, live) as controller:
                 yield controller
 
-    may_own = None if settings["readonly"] else own
+    may_own = None if settings.readonly else own
     return Beside(plan, may_own, reader=reader, mask=Mask.of(plan.secret_names, settings.environ))
 
 
@@ -172,14 +173,14 @@ def _began(stored: StoredRun, live: Live) -> float | None:
     return min(starts, default=None)
 
 
-def _folder(settings: Settings, place: runs.Place, live: Live) -> StoredRun:
+def _folder(settings: ClusterSettings, place: Place, live: Live) -> StoredRun:
     """The run's folder here, with its plan and how its hosts are reached; another launch's is kept apart.
 
     Raises CheckFailed for a full disk.
     """
     from distui.runs.report.older import launch_of, set_aside
 
-    store = settings.cluster.store
+    store = settings.store
     try:
         set_aside(store, live.plan.run_id, launch_of(live.plan))
         return _made(store.adopt(live.plan.run_id), place, live)
@@ -190,7 +191,7 @@ def _folder(settings: Settings, place: runs.Place, live: Live) -> StoredRun:
         ) from exc
 
 
-def _made(stored: StoredRun, place: runs.Place, live: Live) -> StoredRun:
+def _made(stored: StoredRun, place: Place, live: Live) -> StoredRun:
     """The folder with what it lacks. Raises OSError."""
     from distui.plan.serialize import to_json
     from distui.runs.store.recorded import stored_plan

@@ -1,0 +1,117 @@
+"""Runs that have ended and of which only folders are left on hosts: their clean-up was killed. From any machine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from distui.cluster.attach import places
+from distui.cluster.attach.places import Place
+from distui.cluster.settings import ClusterSettings
+
+if TYPE_CHECKING:
+    from distui.cluster.attach.taking_up import Asked
+    from distui.runs.hosts.launches import Launch
+    from distui.runs.store.end_record import EndRecord
+    from distui.session import Connector
+
+POLL_SECONDS = 1.0
+
+REST_SECONDS = 90.0
+"""How long a run that has further attempts may show no life: its longest pause, and what a start takes."""
+
+CLOCKS_SECONDS = 300.0
+"""How far the clock of whoever recorded an end may be from ours."""
+
+
+def hidden(settings: ClusterSettings, launches: Iterable[Launch]) -> tuple[Launch, ...]:
+    """The same, with values of secrets hidden in how their runs ended: whoever wrote it may not have known them."""
+    return tuple(
+        launch if launch.record is None else replace(launch, record=hidden_in(settings, launch.record))
+        for launch in launches
+    )
+
+
+def hidden_in(settings: ClusterSettings, record: EndRecord) -> EndRecord:
+    """The same of one record."""
+    from distui.runs.store.masking import Mask
+
+    mask = Mask.of(record.secrets, settings.environ)
+    return replace(record, ended=mask.event(record.ended), ranks=tuple(mask.event(rank) for rank in record.ranks))
+
+
+def chosen(settings: ClusterSettings, place: Place, launches: Iterable[Launch]) -> Launch | None:
+    """The folder that tells how the run ended: of the launch recorded here while that is not over, else of our own."""
+    from distui.identity import owner
+    from distui.runs.hosts.launches import ended
+    from distui.runs.report.history import stored_row
+    from distui.runs.store.end_record import launch_here
+
+    stored = place.stored
+    token = launch_here(stored) if stored is not None and not stored_row(stored).over else ""
+    return ended(hidden(settings, launches), token=token, owner=owner())
+
+
+async def look(
+    settings: ClusterSettings, connector: Connector, place: Place, unreachable: Collection[str]
+) -> Launch | None:
+    """A folder that tells how a run without tasks ended; None where what is recorded here tells more."""
+    from distui.cluster.attach.taking_up import open_here
+    from distui.runs.hosts.launches import find_launches
+
+    if open_here(place.stored, unreachable) is not None:
+        return None
+    up = [host for host in place.hosts if host.name not in unreachable]
+    return chosen(settings, place, (await find_launches(connector, up, place.run)).all)
+
+
+class Rest:
+    """What is left of a run that may have another attempt: as it was last seen, until that should have begun."""
+
+    def __init__(self) -> None:
+        self._since = 0.0
+        self.left: Launch | None = None
+
+    async def look(
+        self, settings: ClusterSettings, connector: Connector, place: Place, unreachable: Collection[str]
+    ) -> Launch | None:
+        """As the module's; what was seen once is not forgotten when whoever has the run removes it."""
+        self.left = await look(settings, connector, place, unreachable) or self.left
+        if self.left is not None:
+            self._since = self._since or time.monotonic()
+        return self.left
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another attempt may still begin."""
+        record = self.left.record if self.left is not None else None
+        if record is None or not record.may_go_on or time.time() - record.ended.at > REST_SECONDS + CLOCKS_SECONDS:
+            return False
+        return time.monotonic() < self._since + REST_SECONDS
+
+    async def over(
+        self, settings: ClusterSettings, connector: Connector, say: Callable[[str], None], place: Place, asked: Asked
+    ) -> tuple[Asked, Launch | None]:
+        """What the hosts say that were `asked`, or that are asked again until another attempt has begun; and what is
+        left of a run that has ended.
+        """
+        said = False
+        while asked[0] is None and await self.look(settings, connector, place, asked[1]) is not None:
+            if not self.goes_on:
+                return asked, self.left
+            if not said:
+                say(f"an attempt of {place.run} has failed; waiting whether another begins")
+            said = True
+            await asyncio.sleep(POLL_SECONDS)
+            asked = await places.find(connector, place)
+        return asked, None
+
+
+def not_reached(place: Place, left: Launch, unreachable: Collection[str]) -> tuple[str, ...]:
+    """Hosts that did not answer and may have something of the run: its own, where its ranks tell which they are."""
+    own = {rank.host for rank in left.record.ranks} if left.record is not None else set()
+    known = own and own <= {host.name for host in place.hosts}
+    return tuple(host for host in unreachable if not known or host in own)

@@ -1,0 +1,78 @@
+"""What is done about a launch of a run that was killed, or is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from distui.runs.hosts.launches import Launch
+    from distui.runs.store.runs import StoredRun
+    from distui.session import Connector
+    from distui.spec.inventory import Host
+
+
+@dataclass(frozen=True, slots=True)
+class SweptRun:
+    """What became of what launches of a run had left."""
+
+    hosts: tuple[str, ...]
+    """Where something was removed."""
+    left: tuple[str, ...]
+    """What is still there since it can't be removed, or may still be used, in words."""
+    failed: tuple[str, ...]
+    """Hosts where it could not be tried, in words."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it is gone."""
+        return not (self.left or self.failed)
+
+
+async def sweep_run(
+    connector: Connector,
+    run: str,
+    hosts: Sequence[Host],
+    tokens: Iterable[str],
+    stored: StoredRun | None = None,
+    *,
+    spare: Collection[str] = (),
+) -> SweptRun:
+    """Remove what launches left where none of their tasks runs: not on the hosts in `spare`."""
+    from distui.runs.launch.sweep import sweep
+
+    swept: list[str] = []
+    left: list[str] = []
+    failed: list[str] = []
+    for token in tokens:
+        up = [host for host in hosts if host.name not in spare]
+        done = await sweep(connector, up, run, token, _files(stored, token), spare=spare)
+        swept += done.hosts
+        left += [f"{host}: {folder}, which this login can't remove" for host, folder in done.left.items()]
+        left += [f"what {run} has on {host}: {why}" for host, why in done.kept.items()]
+        failed += [f"{host}: {words}" for host, words in done.failed.items()]
+    return SweptRun(tuple(dict.fromkeys(swept)), tuple(left), tuple(failed))
+
+
+def _files(stored: StoredRun | None, token: str) -> tuple[tuple[str, str], ...]:
+    """The rendezvous file of the launch that is recorded here, and its host."""
+    from distui.runs.store.end_record import launch_here
+    from distui.runs.store.recorded import stored_plan
+
+    plan = stored_plan(stored) if stored is not None else None
+    if plan is None or not plan.rendezvous_host_path or not plan.tasks or launch_here(stored) != token:
+        return ()
+    return ((plan.tasks[0].host, plan.rendezvous_host_path),)
+
+
+def under_way(launches: Iterable[Launch], dead: str) -> tuple[Launch, ...]:
+    """Launches that may be alive; that with the token `dead` is known not to be."""
+    return tuple(one for one in launches if not one.dead and one.token != dead)
+
+
+def whose(launch: Launch) -> str:
+    """Whose launch it is and since when, in words."""
+    from distui.runs.lines.text import safe
+
+    return f"{safe(launch.owner)[:100] or 'somebody unknown'} since {safe(launch.since)[:40] or '?'}"
