@@ -9,17 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from bench.cluster import LabError
+from bench.soak_stage import Stage
 
-if TYPE_CHECKING:
-    from bench.soak_run import Soak
-
-Act = Callable[["Soak", str], None]
+Act = Callable[[Stage, str], None]
 
 
-def _nothing(soak: Soak, host: str) -> None:
+def _nothing(soak: Stage, host: str) -> None:
     """For faults that end by themselves."""
 
 
@@ -45,7 +43,7 @@ class Fault:
 def _lab(*kinds: str) -> Act:
     """Faults of the lab by name (tests/lab), one after the other."""
 
-    def act(soak: Soak, host: str) -> None:
+    def act(soak: Stage, host: str) -> None:
         for kind in kinds:
             soak.lab.host(host).fault(*kind.split())
 
@@ -55,7 +53,7 @@ def _lab(*kinds: str) -> Act:
 def _to_container(kind: str) -> Act:
     """A fault of the lab that strikes the run's container on the host, if it is still there."""
 
-    def act(soak: Soak, host: str) -> None:
+    def act(soak: Stage, host: str) -> None:
         for container in soak.containers(host):
             with suppress(LabError):  # it has ended by itself
                 soak.lab.host(host).fault(kind, container)
@@ -63,39 +61,39 @@ def _to_container(kind: str) -> Act:
     return act
 
 
-def _kill(soak: Soak, host: str) -> None:
+def _kill(soak: Stage, host: str) -> None:
     soak.take_up("attach")
 
 
-def _kill_twice(soak: Soak, host: str) -> None:
+def _kill_twice(soak: Stage, host: str) -> None:
     """distui, and the distui that has just taken its place."""
     _kill(soak, host)
     time.sleep(1.0)
     _kill(soak, host)
 
 
-def _kill_in_clean_up(soak: Soak, host: str) -> None:
+def _kill_in_clean_up(soak: Stage, host: str) -> None:
     """distui, a moment after it says that it cleans up; somebody then waits for the run."""
     soak.program.until_phase("cleanup", 120)
     time.sleep(soak.dice.uniform(0.03, 0.35))
     soak.take_up("wait")
 
 
-def _stop(soak: Soak, host: str) -> None:
+def _stop(soak: Stage, host: str) -> None:
     soak.beside("stop")
 
 
-def _two_viewers(soak: Soak, host: str) -> None:
+def _two_viewers(soak: Stage, host: str) -> None:
     """At one instant, one of this HOME and one of another."""
     soak.beside("attach")
     soak.beside("attach", elsewhere=True)
 
 
-def _kill_one_viewer(soak: Soak, host: str) -> None:
+def _kill_one_viewer(soak: Stage, host: str) -> None:
     soak.dice.choice([viewer for viewer in soak.viewers if viewer.verb == "attach"][-2:]).kill()
 
 
-def _empty_log(soak: Soak, host: str) -> None:
+def _empty_log(soak: Stage, host: str) -> None:
     """The log of the host's rank here, while it is written: what is removed nobody can read again."""
     if soak.program.over or soak.program.began("cleanup"):
         return
@@ -103,24 +101,19 @@ def _empty_log(soak: Soak, host: str) -> None:
         os.truncate(soak.log_of(host), 0)
 
 
-def _remove_log(soak: Soak, host: str) -> None:
+def _remove_log(soak: Stage, host: str) -> None:
     """The file on the host into which Docker writes what the container prints."""
     for container in soak.containers(host):
         path = soak.lab.host(host).out("docker", "inspect", "-f", "{{.LogPath}}", container)
         soak.lab.host(host).out("rm", "-f", path)
 
 
-def _prune(soak: Soak, host: str) -> None:
+def _prune(soak: Stage, host: str) -> None:
     soak.lab.host(host).out("docker", "container", "prune", "-f")
 
 
-def ballast(soak: Soak) -> Path:
-    """The file that fills the disk here."""
-    return soak.state / "ballast"
-
-
-def _fill(soak: Soak, host: str) -> None:
-    with ballast(soak).open("wb", buffering=0) as file:
+def _fill(soak: Stage, host: str) -> None:
+    with soak.ballast.open("wb", buffering=0) as file:
         try:
             while file.write(b"\0" * (1 << 20)):
                 pass
@@ -128,8 +121,8 @@ def _fill(soak: Soak, host: str) -> None:
             return  # full, as meant
 
 
-def _unfill(soak: Soak, host: str) -> None:
-    ballast(soak).unlink(missing_ok=True)
+def _unfill(soak: Stage, host: str) -> None:
+    soak.ballast.unlink(missing_ok=True)
 
 
 FAULTS = {

@@ -11,10 +11,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from bench.cluster import HOSTS, LabError
-from bench.soak_faults import FAULTS, Fault, ballast
+from bench.soak_faults import FAULTS, Fault
+from bench.soak_stage import ELSEWHERE, HERE, Stage
 from bench.soak_truth import End, Truth, Work, differ, in_order, lacking, said_to_miss
 from bench.soak_viewer import Viewer
 
@@ -30,8 +30,6 @@ JOB = {
     "stop_grace": "3s",
     "volumes": ["/mnt/pytorch:/shared"],
 }
-
-HERE, ELSEWHERE = "here", "elsewhere"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,24 +93,8 @@ class Outcome:
         return not (self.lost or self.repeated or self.left or self.wrong)
 
 
-class Soak:
+class Soak(Stage):
     """One run after another, each with its strikes."""
-
-    def __init__(self, lab: Any, folder: Path, state: Path) -> None:
-        self.lab = lab
-        self.state = state
-        self.places = {HERE: (folder / "home", state), ELSEWHERE: (folder / "home2", folder / "state2")}
-        self.viewers: list[Viewer] = []
-        self.name = ""
-        self.dice = random.Random()
-        for home, _ in self.places.values():
-            lab.ssh_home(home)
-            (home / "hosts.yaml").write_text("version: 1\nhosts:\n  h[1-3]: {}\n")
-
-    @property
-    def program(self) -> Viewer:
-        """The distui that starts the run, or the last that took it up here."""
-        return self._program
 
     def run(self, number: int, turn: Turn) -> Outcome:
         """Start a run, let the faults strike, see it to its end and count."""
@@ -132,48 +114,20 @@ class Soak:
             for viewer in self.viewers:
                 viewer.close()
             self.lab.heal()
-            ballast(self).unlink(missing_ok=True)
+            self.ballast.unlink(missing_ok=True)
         self._count(outcome, witnesses)
         shutil.rmtree(witnesses)
         outcome.left = [f"{host.name}: {left}" for host in self.lab.hosts for left in host.remove_leftovers()]
         outcome.seconds = time.monotonic() - began
         return outcome
 
-    # --- what the faults use
-
-    def take_up(self, verb: str) -> None:
-        """Kill the distui that owns the run, and let another take its place."""
-        self.program.kill()
-        self._program = self.beside(verb)
-
-    def beside(self, verb: str, *, elsewhere: bool = False) -> Viewer:
-        """Another distui at the same time."""
-        return self._spawn(verb, self.name, place=ELSEWHERE if elsewhere else HERE)
-
-    def containers(self, host: str) -> list[str]:
-        """The run's containers on a host, in any state."""
-        found: list[str] = self.lab.host(host).containers(f"distui.run={self.name}")
-        return found
-
-    def log_of(self, host: str, place: str = HERE) -> Path:
-        """The log of the host's rank."""
-        return self.places[place][1] / f"distui/runs/{self.name}/logs/rank-{HOSTS.index(host):05}.log"
-
     # --- one run
-
-    def _spawn(self, verb: str, *words: str, place: str = HERE) -> Viewer:
-        home, state = self.places[place]
-        flags = ("--headless", "--log-to", "none", "-o", "ndjson") if verb in ("run", "attach") else ()
-        env = {"XDG_STATE_HOME": str(state)}
-        viewer = Viewer(self.lab.spawn_distui(verb, *words, *flags, "-y", home=home, env=env), verb, place)
-        self.viewers.append(viewer)
-        return viewer
 
     def _start(self, turn: Turn) -> None:
         """Return when all ranks run; a run that is to be left alone is."""
         job = JOB | {"command": turn.work.command(f"/shared/{self.name}")}
         (self.places[HERE][0] / "job.yaml").write_text(json.dumps(job))
-        self._program = self._spawn("run", "job.yaml", "--name", self.name, *["-d"] * turn.detached)
+        self.program = self.spawn("run", "job.yaml", "--name", self.name, *["-d"] * turn.detached)
         end = time.monotonic() + SECONDS
         while not all(self._running()):
             if (self.program.over and self.program.status) or time.monotonic() > end:
@@ -201,7 +155,7 @@ class Soak:
             self._leave_alone()
             self._strike_all(outcome.turn, "unread")
             verbs = ("attach",) if outcome.turn.at("cleanup") else ("attach", "wait", "stop")
-            self._program = self.beside(self.dice.choice(verbs))
+            self.program = self.beside(self.dice.choice(verbs))
         self._strike_all(outcome.turn, "cleanup")
         for viewer in list(self.viewers):
             viewer.finish(2 * SECONDS)
