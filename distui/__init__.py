@@ -1,3 +1,149 @@
-"""distui: one distributed training run over many ssh hosts, from a terminal or a script."""
+"""distui: one distributed training run over many ssh hosts, from a terminal, a script or a notebook.
 
-__version__ = "0.1.0"
+    async with distui.Cluster.open("hosts.yaml") as cluster:
+        plan = cluster.plan("job.yaml", await cluster.probe())
+        async with cluster.launch(plan) as run:
+            async for event in run.events(): ...
+        result = run.result
+
+    result = distui.run("job.yaml")    # the same, blocking
+
+What this module names in `__all__` is the Python API; the other modules may change with any version. Names are loaded
+when they are first used, so that importing distui costs nothing.
+"""
+
+from distui.version import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for mypy and editors; the same names are in _HOMES
+    from distui.cluster.blocking import run
+    from distui.cluster.cluster import Cluster
+    from distui.cluster.planning import PlannedRun
+    from distui.cluster.run import Run
+    from distui.cluster.settings import ClusterSettings
+    from distui.cluster.unusable import HostsFailed, HostsUnreachable
+    from distui.errors import (
+        CheckFailed,
+        ContactLost,
+        DistuiError,
+        ExitCode,
+        HostAuthError,
+        HostCommandError,
+        HostError,
+        HostKeyError,
+        HostUnreachable,
+        LaunchFailed,
+        NotFound,
+        PlanError,
+        Problem,
+        SessionLost,
+        SpecError,
+        UsageError,
+    )
+    from distui.facts.host import HostDown, HostFacts, ProbeResult
+    from distui.runs.lines.events import (
+        AttemptEnded,
+        Event,
+        Failure,
+        FailureFound,
+        HostChanged,
+        HostSampled,
+        LogLine,
+        LogLines,
+        Notice,
+        PhaseBegun,
+        Progressed,
+        RankChanged,
+        RankSilent,
+        RanksRestarted,
+        RunEnded,
+        RunOpened,
+        StopAsked,
+        TaskStarted,
+    )
+    from distui.spec.job import Job
+    from distui.spec.read_job import load_job
+
+_HOMES = {
+    "distui.cluster.blocking": "run",
+    "distui.cluster.cluster": "Cluster",
+    "distui.cluster.planning": "PlannedRun",
+    "distui.cluster.run": "Run",
+    "distui.cluster.settings": "ClusterSettings",
+    "distui.cluster.unusable": "HostsFailed HostsUnreachable",
+    "distui.errors": "CheckFailed ContactLost DistuiError ExitCode HostAuthError HostCommandError HostError "
+    "HostKeyError HostUnreachable LaunchFailed NotFound PlanError Problem SessionLost SpecError UsageError",
+    "distui.facts.host": "HostDown HostFacts ProbeResult",
+    "distui.runs.lines.events": "AttemptEnded Event Failure FailureFound HostChanged HostSampled LogLine LogLines "
+    "Notice PhaseBegun Progressed RankChanged RankSilent RanksRestarted RunEnded RunOpened StopAsked TaskStarted",
+    "distui.spec.job": "Job",
+    "distui.spec.read_job": "load_job",
+}
+"""Where the names of the API are, by module."""
+
+__all__ = [
+    "AttemptEnded",
+    "CheckFailed",
+    "Cluster",
+    "ClusterSettings",
+    "ContactLost",
+    "DistuiError",
+    "Event",
+    "ExitCode",
+    "Failure",
+    "FailureFound",
+    "HostAuthError",
+    "HostChanged",
+    "HostCommandError",
+    "HostDown",
+    "HostError",
+    "HostFacts",
+    "HostKeyError",
+    "HostSampled",
+    "HostUnreachable",
+    "HostsFailed",
+    "HostsUnreachable",
+    "Job",
+    "LaunchFailed",
+    "LogLine",
+    "LogLines",
+    "NotFound",
+    "Notice",
+    "PhaseBegun",
+    "PlanError",
+    "PlannedRun",
+    "ProbeResult",
+    "Problem",
+    "Progressed",
+    "RankChanged",
+    "RankSilent",
+    "RanksRestarted",
+    "Run",
+    "RunEnded",
+    "RunOpened",
+    "SessionLost",
+    "SpecError",
+    "StopAsked",
+    "TaskStarted",
+    "UsageError",
+    "__version__",
+    "load_job",
+    "run",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a name of the API when it is first asked for (PEP 562)."""
+    from importlib import import_module
+
+    for module, names in _HOMES.items():
+        if name in names.split():
+            value: object = getattr(import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'distui' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What a notebook completes to."""
+    return sorted({*globals(), *__all__})

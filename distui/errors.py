@@ -12,6 +12,7 @@ DistuiError
 │   ├── HostKeyError           unknown or changed host key                                     4
 │   ├── HostCommandError       a command on the host failed or timed out                       4
 │   └── SessionLost            a connection that worked is gone                                6
+├── LaunchFailed               launch failed part way and was rolled back                      5
 ├── ContactLost                a run's state is unknown; containers may live                   6
 └── NotFound                   no such run or rank, or the one host that is asked for          7
 """
@@ -60,6 +61,8 @@ class DistuiError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"try: {hint}")  # for those who see a traceback
 
 
 class UsageError(DistuiError):
@@ -158,6 +161,12 @@ class SessionLost(HostError):
 
     exit_code = ExitCode.CONTACT_LOST
     code = "lost"
+
+
+class LaunchFailed(DistuiError):
+    """The launch failed part way; what had been started was stopped again."""
+
+    exit_code = ExitCode.LAUNCH_FAILED
 
 
 class ContactLost(DistuiError):

@@ -8,7 +8,7 @@ import socket
 from datetime import UTC, datetime
 from typing import TypedDict
 
-from distui import __version__
+from distui.version import __version__
 
 
 def owner() -> str:

@@ -115,7 +115,7 @@ class Root(Verbs):
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from distui import __version__
+        from distui.version import __version__
 
         click.echo(f"distui {__version__}")
         ctx.exit(0)

@@ -12,8 +12,9 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from distui import __version__, config
+from distui import config
 from distui.files import make_private, open_fd
+from distui.version import __version__
 
 _HARMLESS = re.compile(
     r"(PATH|HOME|PWD|OLDPWD|SHELL|USER|LOGNAME|HOSTNAME|LANG|LANGUAGE|LC_[A-Z]+|TERM|COLORTERM|TERM_PROGRAM|SHLVL|TMPDIR"

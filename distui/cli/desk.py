@@ -154,8 +154,8 @@ class CliDesk(HostDesk, RunDesk):
 
     async def smoke(self, job: Job, on_pair: Callable[[PairResult], None]) -> tuple[PairResult, ...]:
         """See tui.desk. Owned here: it is awaited to its clean end when the desk is closed."""
-        from distui import __version__
         from distui.runs.control.smoke import smoke
+        from distui.version import __version__
 
         facts = {host.name: self._facts[host.name] for host in self._up()}
         work = smoke(

@@ -12,7 +12,7 @@ from types import TracebackType
 from distui.cluster.connecting import Connect, connected
 from distui.cluster.names import run_name
 from distui.cluster.permit import permit
-from distui.cluster.planning import PlannedRun, RunPlanner, Sources, plan_error
+from distui.cluster.planning import PlannedRun, RunPlanner, Sources, plan_error, plan_run
 from distui.cluster.request import RunRequest
 from distui.cluster.run import Run
 from distui.cluster.secrets import code_token, job_secrets
@@ -110,16 +110,30 @@ class Cluster:
         settings' environment. Raises SpecError for a bad file, UsageError for a secret without a value and for what the
         job may not take from this machine, PlanError with every reason why there is no plan.
         """
-        job = job if isinstance(job, Job) else load_job(fspath(job), environ=self.settings.environ)
-        permit(self.settings, job)
-        job, secrets = job_secrets(job, self.settings.environ)
-        job, token = code_token(job, self.settings.environ)
-        request = RunRequest(job, self.inventory, self._picks(job, hosts), secrets, name or run_name(job.name), token)
-        planner = RunPlanner(request, Sources.read(self._code, job, token), keep=keep)
+        request = self._request(job, hosts, name)
+        planner = RunPlanner(request, Sources.read(self._code, request.job, request.token), keep=keep)
         made = planner.plan(facts)
         if isinstance(made, NoPlan):
             raise plan_error(made)
         return planner.planned(made, facts, self.connector, self.settings.parallel)
+
+    async def prepare(
+        self, job: Job | str | PathLike[str], *, hosts: Sequence[str] = (), name: str = "", keep: bool = False
+    ) -> PlannedRun:
+        """`probe` of the hosts that the job is for, and no others, and `plan`, in one.
+
+        Raises what `plan` raises, and HostsUnreachable or HostsFailed when one of these hosts does not answer.
+        """
+        request = self._request(job, hosts, name)
+        return await plan_run(await self.connector(), request, self._code, parallel=self.settings.parallel, keep=keep)
+
+    def _request(self, job: Job | str | PathLike[str], hosts: Sequence[str], name: str) -> RunRequest:
+        """What is asked for, with what it takes from this machine, as far as that is allowed."""
+        job = job if isinstance(job, Job) else load_job(job, environ=self.settings.environ)
+        permit(self.settings, job)
+        job, secrets = job_secrets(job, self.settings.environ)
+        job, token = code_token(job, self.settings.environ)
+        return RunRequest(job, self.inventory, self._picks(job, hosts), secrets, name or run_name(job.name), token)
 
     def _picks(self, job: Job, hosts: Sequence[str]) -> tuple[HostPick, ...]:
         if hosts:

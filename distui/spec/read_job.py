@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,17 @@ from distui.spec.shapes import MISSING
 from distui.spec.variables import expand_node, refuse_for_peers
 
 
-def load_job(reference: str, *, environ: Mapping[str, str], overrides: Sequence[Override] = ()) -> Job:
-    """The job that `reference` names: `job.yaml`, `job.yaml#name`, or `-` for standard input. Raises SpecError."""
-    path, name = split_reference(reference)
-    return read_job(read_text(path), path, environ=environ, name=name, overrides=overrides)
+def load_job(
+    reference: str | PathLike[str], *, environ: Mapping[str, str] | None = None, overrides: Sequence[Override] = ()
+) -> Job:
+    """The job that `reference` names: `job.yaml`, `job.yaml#name`, or `-` for standard input.
+
+    `environ` is what `${VAR}` in it is filled in from; this process's, when None. Raises SpecError with everything that
+    is wrong in the file.
+    """
+    path, name = split_reference(fspath(reference))
+    variables = os.environ if environ is None else environ
+    return read_job(read_text(path), path, environ=variables, name=name, overrides=overrides)
 
 
 def split_reference(reference: str) -> tuple[str, str | None]:

@@ -66,6 +66,7 @@ def test_options_of_a_few_words_suggest_the_nearest() -> None:
         "distui.runs.control.controller",
         "distui.runs.state.reducer",
         "distui.cluster.cluster",
+        "distui.cluster.blocking",
         "distui.cli.app",
     ],
 )
@@ -105,3 +106,12 @@ def test_ps_loads_no_screens(fresh_python: Callable[[str], str]) -> None:
     """`distui ps` without runs and hosts needs no ssh; it never needs textual or torch."""
     heavy = ("textual", "torch", "pydantic", "asyncssh")
     assert fresh_python(CALL.format(words=["ps"], heavy=heavy)).splitlines()[-1] == "[]"
+
+
+def test_importing_distui_costs_nothing(fresh_python: Callable[[str], str]) -> None:
+    """Its names are loaded when they are used; the command line imports it at every call."""
+    program = "import sys; before = set(sys.modules); import distui; print(sorted(set(sys.modules) - before))"
+    assert fresh_python(program) == "['distui', 'distui.version']\n"
+    used = "import sys, distui; distui.run, distui.Cluster;"
+    program = f"{used} print([m for m in ('asyncssh', 'textual') if m in sys.modules])"
+    assert fresh_python(program) == "[]\n"

@@ -100,10 +100,10 @@ def _bundle(
     """Write it, and say what is in it and what is not."""
     import time
 
-    from distui import __version__
     from distui.doctor.bundle import bundle, write_bundle
     from distui.doctor.redact import Redactor
     from distui.identity import owner
+    from distui.version import __version__
 
     me, _, machine = owner().partition("@")
     redactor = Redactor(hosts, checked.results, more_users=(me, machine)) if redact else None
@@ -166,11 +166,11 @@ async def _smoke(
     job: Job,
 ) -> tuple[CheckRow, ...]:
     """Ask, run it pair by pair, and tell each pair as it ends."""
-    from distui import __version__
     from distui.doctor.smoke import rounds, smoke_row
     from distui.facts.host import HostFacts
     from distui.identity import owner
     from distui.runs.control.smoke import smoke
+    from distui.version import __version__
 
     up = [name for name, result in results.items() if isinstance(result, HostFacts)]
     pairs = sum(len(r) for r in rounds(up))

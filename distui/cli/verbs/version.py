@@ -6,10 +6,10 @@ import platform
 
 import click
 
-from distui import __version__
 from distui.cli import console
 from distui.cli.options import verb
 from distui.cli.settings import settings_of
+from distui.version import __version__
 
 
 @verb("version", outputs=("json",))

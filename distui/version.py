@@ -1,0 +1,3 @@
+"""distui's version."""
+
+__version__ = "0.1.0"

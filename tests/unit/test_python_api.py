@@ -1,0 +1,186 @@
+"""What `import distui` gives: names that are loaded late, and `distui.run` over real ssh on loopback."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+import distui
+from distui.config import paths
+from distui.session import Connector
+from distui.spec.inventory import Host
+
+JOB = """\
+version: 1
+name: api
+hosts: demo[1-2]
+stop_grace: 20s
+command: |
+  %s
+"""
+ENDLESS = "echo begun; exec sleep 600"
+DEAF = "trap '' TERM INT; echo begun; while :; do sleep 1; done"
+
+
+def job(script: str) -> str:
+    """A job file."""
+    Path("job.yaml").write_text(JOB % script)
+    return "job.yaml"
+
+
+def ctrl_c(times: int, seen: list[distui.Event]) -> Callable[[distui.Event], None]:
+    """Ctrl-C once a rank runs, and again each time that it was heard."""
+    left = [times]
+
+    def on_event(event: distui.Event) -> None:
+        seen.append(event)
+        heard = isinstance(event, distui.LogLines) if left[0] == times else isinstance(event, distui.StopAsked)
+        if heard and left[0]:
+            left[0] -= 1
+            os.kill(os.getpid(), signal.SIGINT)
+
+    return on_event
+
+
+def test_every_name_is_there_for_people_and_for_mypy() -> None:
+    """What is loaded late, what mypy reads and what `__all__` says are the same names."""
+    tree = ast.parse(Path(distui.__file__).read_text("utf-8"))
+    told = {
+        (node.module, name.name)
+        for branch in tree.body
+        if isinstance(branch, ast.If)
+        for node in branch.body
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
+    assert told == {(home, name) for home, names in distui._HOMES.items() for name in names.split()}
+    assert sorted(distui.__all__) == sorted({"__version__", *(name for _, name in told)})
+    assert all(getattr(distui, name) is not None for name in distui.__all__)
+    assert set(distui.__all__) <= set(dir(distui))
+    with pytest.raises(AttributeError, match="'distui' has no attribute 'Clustr'"):
+        distui.Clustr  # noqa: B018
+
+
+def test_a_run_in_one_call(demo_home: Path) -> None:
+    """Its end is the result, its events are heard, its logs are where that says."""
+    seen: list[distui.Event] = []
+    result = distui.run(job("echo rank $RANK"), name="one", on_event=seen.append)
+    assert isinstance(result, distui.RunEnded) and seen[-1] is result
+    assert (result.outcome, result.exit, result.leftovers) == ("succeeded", 0, ())
+    assert (Path(result.log_dir) / "rank-00001.log").read_text() == "rank 1\n"
+    with pytest.raises(distui.UsageError, match="one"):
+        distui.run("job.yaml", name="one")
+
+
+async def test_where_a_loop_runs_already(demo_home: Path) -> None:
+    """As in a notebook; a rank that fails is a result."""
+    assert asyncio.get_running_loop()
+    result = distui.run(distui.load_job(job("exit $((RANK * 3))")), hosts=["demo1", "demo2"])
+    assert (result.outcome, result.exit) == ("failed", 1)
+    assert result.failure is not None and (result.failure.rank, result.failure.exit) == (1, 3)
+
+
+def test_ctrl_c_stops_the_run(demo_home: Path) -> None:
+    """It is raised when the run has ended on its hosts; how that was is its last event."""
+    seen: list[distui.Event] = []
+    with pytest.raises(KeyboardInterrupt, match="the run has ended: stopped"):
+        distui.run(job(ENDLESS), on_event=ctrl_c(1, seen))
+    result = seen[-1]
+    assert isinstance(result, distui.RunEnded)
+    assert (result.outcome, result.exit, result.leftovers) == ("stopped", 130, ())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_ctrl_c_kills_it(demo_home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Ranks that don't hear SIGTERM end long before their grace of 20 s is over."""
+    seen: list[distui.Event] = []
+    with pytest.raises(KeyboardInterrupt):
+        distui.run(job(DEAF), on_event=ctrl_c(2, seen))
+    result = seen[-1]
+    assert isinstance(result, distui.RunEnded) and result.outcome == "stopped" and result.took < 15
+    assert [line.partition(";")[0] for line in capfd.readouterr().err.splitlines()] == [
+        "distui: stopping the run",
+        "distui: killing the run",
+    ]
+
+
+def test_ctrl_c_ends_a_script_as_a_shell_expects(demo_home: Path) -> None:
+    """By the signal, so that a loop in a shell ends, too."""
+    program = (
+        "import distui, os, signal\n"
+        "hit = lambda event: isinstance(event, distui.LogLines) and os.kill(os.getpid(), signal.SIGINT)\n"
+        f"distui.run({job(ENDLESS)!r}, hosts=['demo1'], on_event=hit)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == -signal.SIGINT, done.stderr
+    assert "KeyboardInterrupt: the run has ended: stopped" in done.stderr
+
+
+def test_ctrl_c_before_anything_is_started(demo_home: Path) -> None:
+    """While hosts are asked; nothing is recorded."""
+
+    @asynccontextmanager
+    async def connect(hosts: Sequence[Host]) -> AsyncIterator[Connector]:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+        raise AssertionError
+        yield
+
+    with pytest.raises(KeyboardInterrupt, match="nothing was started"):
+        distui.run(job("true"), connect=connect)
+    assert not list(paths(os.environ).runs.glob("*"))
+
+
+def test_what_a_listener_raises_stops_the_run(demo_home: Path) -> None:
+    """Nothing is left that nobody listens to; it is raised when the run has ended."""
+
+    def on_event(event: distui.Event) -> None:
+        if isinstance(event, distui.LogLines):
+            raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        distui.run(job(ENDLESS), name="heard", on_event=on_event)
+    assert '"state":"stopped"' in (paths(os.environ).runs / "heard/verdict.json").read_text()
+
+
+def test_what_is_wrong_is_raised_with_its_type(demo_home: Path) -> None:
+    """Files, hosts, and what a check finds before the start; each is a DistuiError."""
+    Path("bad.yaml").write_text("version: 1\nname: x\ncomand: x\n")
+    with pytest.raises(distui.SpecError, match="did you mean 'command'") as caught:
+        distui.run("bad.yaml")
+    assert 3 in [problem.line for problem in caught.value.problems]
+    with pytest.raises(distui.SpecError, match=r"missing\.yaml"):
+        distui.run(job("true"), "missing.yaml")
+    with pytest.raises(distui.UsageError, match="unknown host"):
+        distui.run(job("true"), hosts=["demo3"])
+    with pytest.raises(distui.UsageError) as noted:
+        distui.run(job("true\nsecrets: [TOKEN]"))
+    assert noted.value.__notes__ == ["try: " + noted.value.hint], "a traceback shows the hint"
+    with pytest.raises(distui.UsageError, match="read-only"):
+        distui.run(job("true"), settings=distui.ClusterSettings.load(readonly=True))
+    with pytest.raises(distui.PlanError, match="GPU"):
+        distui.run(distui.load_job(job("true")), hosts=["demo1:0-3"])
+    Path("hosts.yaml").write_text(
+        "version: 1\ndefaults: {docker: process}\nhosts:\n  gone: {addr: 127.0.0.1, port: 1}\n"
+    )
+    with pytest.raises(distui.HostsUnreachable, match="gone"):
+        distui.run(job("true"), hosts=["gone"])
+
+
+def test_a_run_that_was_not_started_raises_why(demo_home: Path) -> None:
+    """The reasons that the command line prints; the name is free for the next try."""
+    path = job("true")
+    with Path(path).open("a") as file:
+        file.write("data: {it: {path: /nowhere/to/be/found, to: /nowhere/to/be/found}}\n")
+    with pytest.raises(distui.CheckFailed, match="/nowhere/to/be/found"):
+        distui.run(path, name="free")
+    assert not (paths(os.environ).runs / "free").exists()
