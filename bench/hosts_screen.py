@@ -26,7 +26,7 @@ from typing import Any, cast
 
 from bench.measure import Failed
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostFacts, IbPort, Nic, ProbeResult
-from distui.runs.hosts.discover import Found
+from distui.runs.hosts.discover import FoundRuns
 from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.inventory import Host
 from distui.tui.frame.desk import Desk, HostNews
@@ -92,9 +92,9 @@ class Hosts:
                 await asyncio.sleep(max(0.0, due - time.monotonic()))
                 yield HostNews(host.name, "sample", sample=sample(host.name, rnd))
 
-    async def runs(self) -> tuple[tuple[object, ...], Found]:
+    async def runs(self) -> tuple[tuple[object, ...], FoundRuns]:
         """None."""
-        return (), Found((), {})
+        return (), FoundRuns((), {})
 
 
 async def _lags(seconds: float) -> list[float]:

@@ -38,7 +38,7 @@ class BadPattern(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[AnyStr]):
+class PatternMatch(Generic[AnyStr]):
     """A match that was made in the other process: as much of `re.Match` as is needed."""
 
     at: tuple[int, int]
@@ -89,29 +89,29 @@ class LimitedPattern(Generic[AnyStr]):
             raise BadPattern(self.given_up)
         return tuple(names)
 
-    def search(self, text: AnyStr) -> Found[AnyStr] | None:
+    def search(self, text: AnyStr) -> PatternMatch[AnyStr] | None:
         """The first place in a text that matches."""
         found = self.first([text])
         return found[1] if found is not None else None
 
-    def first(self, texts: Sequence[AnyStr]) -> tuple[int, Found[AnyStr]] | None:
+    def first(self, texts: Sequence[AnyStr]) -> tuple[int, PatternMatch[AnyStr]] | None:
         """The first text of these that matches, by its index, and the match."""
         for begin, part in _parts(texts):
             if (found := self._ask("first", part)) is not None:
                 index, match = found
-                return begin + index, Found(*match)
+                return begin + index, PatternMatch(*match)
         return None
 
-    def each(self, texts: Sequence[AnyStr]) -> Iterator[tuple[int, Found[AnyStr]]]:
+    def each(self, texts: Sequence[AnyStr]) -> Iterator[tuple[int, PatternMatch[AnyStr]]]:
         """The texts that match, by their index, each with its first match."""
         for begin, part in _parts(texts):
             for index, match in self._ask("each", part) or ():
-                yield begin + index, Found(*match)
+                yield begin + index, PatternMatch(*match)
 
-    def finditer(self, text: AnyStr) -> Iterator[Found[AnyStr]]:
+    def finditer(self, text: AnyStr) -> Iterator[PatternMatch[AnyStr]]:
         """All places that match, without groups."""
         for start, end in self._ask("spans", (text,)) or ():
-            yield Found((start, end), (text[start:end],), {})
+            yield PatternMatch((start, end), (text[start:end],), {})
 
     def _ask(self, kind: str, texts: tuple[AnyStr, ...]) -> Any:
         if self.given_up:

@@ -10,7 +10,7 @@ from asyncssh.kex import get_default_kex_algs, get_kex_algs
 from asyncssh.mac import get_default_mac_algs, get_mac_algs
 from asyncssh.public_key import get_certificate_algs, get_public_key_algs
 
-from distui.remote.known_hosts import Known
+from distui.remote.known_hosts import KnownHost
 
 FAST_CIPHER = "aes128-gcm@openssh.com"
 """Costs the client 18 % less than asyncssh's first choice, chacha20 (FOLLOW §2)."""
@@ -46,7 +46,7 @@ def macs(setting: str) -> list[str]:
     return select(setting, _text(get_default_mac_algs()), _text(get_mac_algs()))
 
 
-def host_keys(setting: str, known: Known) -> list[str]:
+def host_keys(setting: str, known: KnownHost) -> list[str]:
     """Host key algorithms: those of known keys first, as ssh does, so that a host with many keys shows that one.
 
     Certificates are asked for only where an authority is known, because asyncssh takes a certificate of an

@@ -10,7 +10,7 @@ import asyncssh
 from distui.errors import HostAuthError, HostError, HostKeyError, HostUnreachable, SessionLost
 from distui.remote.config import Resolved
 from distui.remote.keys import KeyRing
-from distui.remote.known_hosts import Entry, Known, fingerprint
+from distui.remote.known_hosts import Entry, KnownHost, fingerprint
 
 _NO_ROUTE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN})
 _QUOTED = 160
@@ -186,7 +186,7 @@ def unknown_key(target: Resolved, kind: str, blob: bytes) -> HostKeyError:
     return HostKeyError(target.alias, message, hint=hint, code="host_key_unknown")
 
 
-def changed_key(target: Resolved, known: Known, kind: str, blob: bytes) -> HostKeyError:
+def changed_key(target: Resolved, known: KnownHost, kind: str, blob: bytes) -> HostKeyError:
     """Another key than the one known: a new installation, or somebody in between."""
     old = _same_kind_first(known.keys, kind)
     message = (
@@ -200,7 +200,7 @@ def changed_key(target: Resolved, known: Known, kind: str, blob: bytes) -> HostK
     return HostKeyError(target.alias, message, hint=hint, code="host_key_changed")
 
 
-def revoked_key(target: Resolved, known: Known, kind: str, blob: bytes) -> HostKeyError:
+def revoked_key(target: Resolved, known: KnownHost, kind: str, blob: bytes) -> HostKeyError:
     """A key that a known_hosts line says must not be used."""
     lines = ", ".join(entry.place for entry in known.revoked)
     message = f"{place(target)} shows the {kind} key {fingerprint(blob)}, which is revoked ({lines})"
@@ -209,7 +209,7 @@ def revoked_key(target: Resolved, known: Known, kind: str, blob: bytes) -> HostK
     )
 
 
-def revoked_unseen(target: Resolved, known: Known) -> HostKeyError:
+def revoked_unseen(target: Resolved, known: KnownHost) -> HostKeyError:
     """A plain key that must not be used, of which only that is known: it is one of those revoked."""
     keys = ", ".join(f"{entry.kind} {entry.print} ({entry.place})" for entry in known.revoked)
     message = f"{place(target)} shows a key that is revoked: {keys}"
@@ -224,7 +224,7 @@ def bad_certificate(target: Resolved, reason: str) -> HostKeyError:
     return HostKeyError(target.alias, message, hint="ask whoever signs host keys (@cert-authority in known_hosts)")
 
 
-def revoked_certificate(target: Resolved, known: Known, reason: str) -> HostKeyError:
+def revoked_certificate(target: Resolved, known: KnownHost, reason: str) -> HostKeyError:
     """The certificate's key, or the key that signed it, must not be used."""
     lines = ", ".join(entry.place for entry in known.revoked)
     message = f"{place(target)} shows a host certificate with a revoked key ({lines}): {reason}"

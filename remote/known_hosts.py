@@ -56,7 +56,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownHost:
     """What the files say about one host. `name` is what its line would begin with."""
 
     name: str
@@ -138,7 +138,7 @@ class KnownHosts:
     def __init__(self) -> None:
         self._read: dict[Path, tuple[tuple[int, int], tuple[Entry, ...]]] = {}
 
-    def known(self, files: tuple[Path, ...], hostname: str, port: int, alias: str | None) -> Known:
+    def known(self, files: tuple[Path, ...], hostname: str, port: int, alias: str | None) -> KnownHost:
         """What `files` say about a host. A file that does not exist says nothing."""
         entries = [entry for path in files for entry in self._entries(path)]
         known = _collect(entries, host_name(hostname, port, alias))
@@ -175,10 +175,10 @@ class KnownHosts:
         return self._read[path][1]
 
 
-def _collect(entries: list[Entry], name: str) -> Known:
+def _collect(entries: list[Entry], name: str) -> KnownHost:
     about = [entry for entry in entries if matches(entry.names, name)]
 
     def of(marker: Marker) -> tuple[Entry, ...]:
         return tuple(entry for entry in about if entry.marker == marker)
 
-    return Known(name, of(""), of("@cert-authority"), of("@revoked"))
+    return KnownHost(name, of(""), of("@cert-authority"), of("@revoked"))

@@ -13,7 +13,7 @@ from distui.errors import HostError
 from distui.remote import algorithms, errors, tcp
 from distui.remote.config import Resolved
 from distui.remote.keys import Candidate, KeyRing
-from distui.remote.known_hosts import Known, KnownHosts, Verdict
+from distui.remote.known_hosts import KnownHost, KnownHosts, Verdict
 
 KEEPALIVE_INTERVAL = 3
 """Seconds of silence before a keepalive is sent, and between two. asyncssh gives up one interval after the last of
@@ -29,7 +29,7 @@ class Busy(Exception):
 class Visitor(asyncssh.SSHClient):
     """asyncssh's questions during one login, answered without asking anybody, and remembered."""
 
-    def __init__(self, known: Known, ring: KeyRing, *, accept_new: bool) -> None:
+    def __init__(self, known: KnownHost, ring: KeyRing, *, accept_new: bool) -> None:
         self._known = known
         self._accept_new = accept_new
         self._waiting = list(ring.candidates)

@@ -32,7 +32,7 @@ DEVICES = ("auto", "cpu", "cuda")
 class Start:
     """How this process starts, by the command line and the environment together."""
 
-    place: env.Place
+    place: env.Process
     backend: str
     """gloo, nccl or mpi, or auto: nccl where there is a GPU to use, else gloo."""
     device: str

@@ -31,7 +31,7 @@ class EnvError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Process:
     """This process among the others, and where they meet."""
 
     rank: int
@@ -73,7 +73,7 @@ def place(
     init_method: str = "env://",
     by_mpi: bool = False,
     timeout: float,
-) -> Place:
+) -> Process:
     """The place of this process by its command line, where that is silent by `environ`.
 
     Args:
@@ -95,7 +95,7 @@ def place(
     local = _integer("--local-rank", local_rank, "LOCAL_RANK", environ, 0)
     if local < 0:
         raise EnvError(f"local rank {local} does not exist: local ranks start from 0")
-    return Place(mine, count, local, _meeting(init_method, environ, needed=count > 1 and not by_mpi), timeout)
+    return Process(mine, count, local, _meeting(init_method, environ, needed=count > 1 and not by_mpi), timeout)
 
 
 def _meeting(url: str, environ: Mapping[str, str], *, needed: bool) -> tuple[str, int] | Path | None:

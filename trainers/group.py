@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
     from distui.trainers import checkpoint, idx, memory
-    from distui.trainers.env import Place
+    from distui.trainers.env import Process
 else:  # run as a script: the modules beside this file, whatever its folder is called
     import checkpoint
     import idx
     import memory
-    from env import Place
+    from env import Process
 
 import torch
 import torch.distributed as dist
@@ -37,7 +37,7 @@ class JoinFailed(Exception):
 
 
 @contextmanager
-def told_in_words(place: Place) -> Iterator[None]:
+def told_in_words(place: Process) -> Iterator[None]:
     """Ends the process with one line where the block raises what a user can mend; bugs keep their traceback.
 
     Raises:
@@ -90,7 +90,7 @@ def _gpu(local_rank: int) -> torch.device:
 
 
 @contextmanager
-def joined(place: Place, backend: str, device: torch.device) -> Iterator[None]:
+def joined(place: Process, backend: str, device: torch.device) -> Iterator[None]:
     """In the block this process is one rank of the group; after it, also after an error, the group is gone.
 
     Raises:
@@ -106,7 +106,7 @@ def joined(place: Place, backend: str, device: torch.device) -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def _join(place: Place, backend: str, device: torch.device) -> None:
+def _join(place: Process, backend: str, device: torch.device) -> None:
     store = _meet(place)
     try:
         dist.init_process_group(
@@ -125,7 +125,7 @@ def _join(place: Place, backend: str, device: torch.device) -> None:
         ) from problem
 
 
-def _meet(place: Place) -> dist.Store:
+def _meet(place: Process) -> dist.Store:
     """The store all ranks share, once all are there.
 
     `init_process_group(init_method=...)` does the same, but does not name the ranks that are missing.
@@ -141,7 +141,7 @@ def _meet(place: Place) -> dist.Store:
     return store
 
 
-def _store(place: Place, deadline: float) -> dist.Store:
+def _store(place: Process, deadline: float) -> dist.Store:
     timeout = timedelta(seconds=place.timeout)
     match place.meeting:
         case None:
@@ -157,7 +157,7 @@ def _store(place: Place, deadline: float) -> dist.Store:
             return dist.TCPStore(host, port, None, is_master=master, timeout=timeout, wait_for_workers=False)
 
 
-def _listens(place: Place) -> bool:
+def _listens(place: Process) -> bool:
     """Rank 0 opens the port of the store, unless torchrun's agent has."""
     return place.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
 
@@ -175,7 +175,7 @@ def _wait_until_open(host: str, port: int, deadline: float) -> None:
             time.sleep(_PAUSE)
 
 
-def _call_the_roll(place: Place, store: dist.Store, deadline: float) -> None:
+def _call_the_roll(place: Process, store: dist.Store, deadline: float) -> None:
     """Say that this rank is here, and wait for all others."""
     if store.add(f"here/{place.rank}", 1) > 1:
         raise JoinFailed(
@@ -189,7 +189,7 @@ def _call_the_roll(place: Place, store: dist.Store, deadline: float) -> None:
         raise JoinFailed(_absence(place, store, keys)) from problem
 
 
-def _absence(place: Place, store: dist.Store, keys: list[str]) -> str:
+def _absence(place: Process, store: dist.Store, keys: list[str]) -> str:
     """Which ranks did not come, as far as the store can still tell."""
     try:
         missing = [str(rank) for rank, key in enumerate(keys) if not store.check([key])]
@@ -203,7 +203,7 @@ def _absence(place: Place, store: dist.Store, keys: list[str]) -> str:
     )
 
 
-def _no_store(place: Place) -> str:
+def _no_store(place: Process) -> str:
     where = place.meeting_text
     match place.meeting:
         case host, port if _listens(place):
@@ -214,7 +214,7 @@ def _no_store(place: Place) -> str:
             return f"could not use {where}: is its folder writable, and on a file system with locks?"
 
 
-def _join_mpi(place: Place) -> None:
+def _join_mpi(place: Process) -> None:
     """MPI brings the ranks together itself, so it must have been what started them."""
     dist.init_process_group("mpi")
     found = dist.get_rank(), dist.get_world_size()

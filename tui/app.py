@@ -36,7 +36,7 @@ from distui.tui.places import Places
 from distui.tui.terminal import clipboard
 
 if TYPE_CHECKING:
-    from distui.runs.hosts.discover import Found
+    from distui.runs.hosts.discover import FoundRuns
 
 NEWS_EVERY = 0.5
 """Seconds between two repaints for news of the hosts."""
@@ -94,7 +94,7 @@ class DistuiApp(Places):
         self.desk = desk
         self.board = Board(desk.hosts, desk.groups)
         self.rows: tuple[RunRow, ...] = ()
-        self._found: Found | None = None
+        self._found: FoundRuns | None = None
         self.runs_known = False
         self.glyphs: Glyphs = ASCII if ascii else UNICODE
         self.keymap, self._complaints = keymap
@@ -268,12 +268,12 @@ class DistuiApp(Places):
         self._show_news()
 
     @property
-    def found(self) -> Found:
+    def found(self) -> FoundRuns:
         """The runs found on the hosts when they were asked last."""
         if self._found is None:
-            from distui.runs.hosts.discover import Found
+            from distui.runs.hosts.discover import FoundRuns
 
-            self._found = Found((), {})
+            self._found = FoundRuns((), {})
         return self._found
 
     def take_uses(self) -> None:

@@ -23,7 +23,7 @@ from distui.runs.store.saved_hosts import saved_hosts
 
 if TYPE_CHECKING:
     from distui.cluster.attach.taking_up import Asked
-    from distui.runs.hosts.discover import Found
+    from distui.runs.hosts.discover import FoundRuns
     from distui.runs.hosts.remains import Remains
     from distui.runs.launch.job_record import JobRecord
     from distui.runs.report.history import RunRow
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from distui.spec.inventory import Host
     from distui.tui.frame.desk import LiveRun
 
-    Looked = tuple[places.Place, Asked]
+    Looked = tuple[places.RunLocation, Asked]
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class RunDesk(ABC):
             return followed
         return await self._at(run, self.attach_at)
 
-    async def _at(self, run: str, work: Callable[[places.Place], Awaitable[T]]) -> T:
+    async def _at(self, run: str, work: Callable[[places.RunLocation], Awaitable[T]]) -> T:
         """Do `work` where the run is; once more where what is recorded here has lost its name to one that lives."""
         place = self._locate(run)
         try:
@@ -79,7 +79,7 @@ class RunDesk(ABC):
             hosts = {host.name: host for host in (*again.hosts, *self.hosts)}
             return await work(replace(again, hosts=tuple(hosts.values())))
 
-    async def attach_at(self, place: places.Place) -> LiveRun:
+    async def attach_at(self, place: places.RunLocation) -> LiveRun:
         """Follow the run that is there. Raises NameTaken where what is recorded here is older than what lives."""
         reader = taking_up.reader_of(self.settings.cluster, place)
         if place.stored is not None and history.stored_row(place.stored).over:
@@ -103,12 +103,12 @@ class RunDesk(ABC):
         other = taking_up.beside(self.settings.cluster, place, plan, reader, self._connect)
         return await self._manager.keep(contextlib.nullcontext(), lambda _: other)
 
-    def _locate(self, run: str) -> places.Place:
+    def _locate(self, run: str) -> places.RunLocation:
         """Where a run may be: its recorded hosts, else all hosts of this desk."""
         places.check_name(run)
         stored = self.settings.cluster.store.get(run)
         hosts = saved_hosts(stored) if stored is not None else ()
-        return places.Place(run, stored, hosts or self.hosts)
+        return places.RunLocation(run, stored, hosts or self.hosts)
 
     def replay(self, run: str) -> LiveRun:
         """See tui.desk."""
@@ -125,7 +125,7 @@ class RunDesk(ABC):
         """See tui.desk."""
         return self._manager.living
 
-    async def runs(self) -> tuple[tuple[RunRow, ...], Found]:
+    async def runs(self) -> tuple[tuple[RunRow, ...], FoundRuns]:
         """See tui.desk."""
         from distui.runs.hosts.discover import find_runs
 
@@ -148,7 +148,7 @@ class RunDesk(ABC):
         """See tui.desk."""
         return await self._at(run, lambda place: self._stop(place, grace))
 
-    async def _stop(self, place: places.Place, grace: float | None) -> tuple[str, ...]:
+    async def _stop(self, place: places.RunLocation, grace: float | None) -> tuple[str, ...]:
         from distui.runs.control.adopt import stop_found
 
         async with self._connect(place.hosts) as connector:
@@ -161,7 +161,7 @@ class RunDesk(ABC):
                 return (*unasked, *errors, *report.leftovers)
         return await self._stop_own(place, live, grace)
 
-    async def _stop_own(self, place: places.Place, live: taking_up.Live, grace: float | None) -> tuple[str, ...]:
+    async def _stop_own(self, place: places.RunLocation, live: taking_up.Live, grace: float | None) -> tuple[str, ...]:
         """Nobody follows it: follow it here, so that its logs are read to the end before it is removed."""
         followed = await self._manager.keep(
             self._connect(place.hosts),
@@ -192,7 +192,7 @@ class RunDesk(ABC):
         """See tui.desk."""
         await self._at(run, self._prune)
 
-    async def _prune(self, place: places.Place) -> None:
+    async def _prune(self, place: places.RunLocation) -> None:
         from distui.runs.control.adopt import stop_found
         from distui.runs.launch.sweep import sweep
         from distui.runs.store.end_record import launch_here

@@ -12,7 +12,7 @@ from distui.cluster.attach.leftover import hidden_in, not_reached
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
-    from distui.cluster.attach.places import Place
+    from distui.cluster.attach.places import RunLocation
     from distui.runs.hosts.launches import Launch
     from distui.runs.lines.events import RunEnded
     from distui.runs.store.end_record import EndRecord
@@ -55,7 +55,7 @@ async def clean_up(
     settings: Settings,
     connector: Connector,
     out: Console,
-    place: Place,
+    place: RunLocation,
     left: Launch,
     unreachable: Mapping[str, object],
 ) -> RunEnded:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from distui.cli.desk import CliDesk
     from distui.cli.desk_runs import Looked
     from distui.cli.launching import How
-    from distui.cluster.attach.places import Place
+    from distui.cluster.attach.places import RunLocation
     from distui.cluster.request import RunRequest
     from distui.tui.frame.desk import LiveRun
 
@@ -61,7 +61,7 @@ def open_views(settings: Settings, out: Console, start: View = "hosts", run: str
     return wiring.run_async(opened())
 
 
-def attach(settings: Settings, out: Console, place: Place, *, exit_first: bool) -> int | Looked:
+def attach(settings: Settings, out: Console, place: RunLocation, *, exit_first: bool) -> int | Looked:
     """The app on a run that goes on, or one that has ended; exits as it did when it ended meanwhile.
 
     Where the hosts have nothing of it that the app could show: what they said.

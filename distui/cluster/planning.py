@@ -16,7 +16,7 @@ from distui.facts.probe import probe_all
 from distui.identity import identity
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
-from distui.runs.attempt.replan import Again, Replan
+from distui.runs.attempt.replan import AttemptPlanner, Replanner
 from distui.runs.code.source import CodeReader, CodeSource
 from distui.runs.images.context import BuildSource, read_build
 from distui.runs.launch.port_users import with_holders
@@ -55,7 +55,7 @@ class PlannedRun:
     plan: RunPlan
     facts: Mapping[str, HostFacts]
     sources: Sources
-    planner: Again | None
+    planner: AttemptPlanner | None
     """None when another plan than the one that was made last is started."""
 
 
@@ -88,7 +88,7 @@ class RunPlanner:
         }
         hosts = [host for host in self._request.hosts if host.name in known]
         return PlannedRun(
-            self._request, made, known, self._sources, Replan(self._plan, connect, hosts, known, parallel)
+            self._request, made, known, self._sources, Replanner(self._plan, connect, hosts, known, parallel)
         )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from distui.facts.host import HostFacts
 from distui.plan import mounts, torchrun
 from distui.plan.model import HostNetwork, PlanProblem
-from distui.plan.placement import Place, busy_words, is_busy
+from distui.plan.placement import HostPlacement, busy_words, is_busy
 from distui.spec.inventory import EngineName, Host, Inventory
 from distui.spec.job import Backend, Job
 from distui.spec.placeholders import used
@@ -102,7 +102,7 @@ def check_engine(job: Job, host: Host, facts: HostFacts) -> list[PlanProblem]:
     return problems
 
 
-def check_gpu_engine(places: Sequence[Place]) -> list[PlanProblem]:
+def check_gpu_engine(places: Sequence[HostPlacement]) -> list[PlanProblem]:
     """Hosts whose docker can't hand out the NVIDIA GPUs the run asks for."""
     return [
         PlanProblem(
@@ -126,7 +126,7 @@ def check_gpu_map(job: Job, inventory: Inventory) -> list[PlanProblem]:
     ]
 
 
-def check_nodes(job: Job, places: Sequence[Place]) -> list[PlanProblem]:
+def check_nodes(job: Job, places: Sequence[HostPlacement]) -> list[PlanProblem]:
     """`torchrun.nnodes` against the hosts: with a larger MAX torchrun would wait for nodes that never come."""
     if job.launcher != "torchrun" or job.torchrun.nnodes is None or job.torchrun.nnodes[1] == len(places):
         return []
@@ -137,7 +137,7 @@ def check_nodes(job: Job, places: Sequence[Place]) -> list[PlanProblem]:
     return [PlanProblem(None, f"torchrun.nnodes {asked} names {high} nodes, the run has {hosts}", f"write {fit}")]
 
 
-def check_preflight(job: Job, places: Sequence[Place], networks: Sequence[HostNetwork]) -> list[PlanProblem]:
+def check_preflight(job: Job, places: Sequence[HostPlacement], networks: Sequence[HostNetwork]) -> list[PlanProblem]:
     """What the job's `preflight:` asks for beyond what is always checked (ssh, engine, image, ports).
 
     `gpus_idle` turns the warning about a GPU in use into a refusal, `ib` a fall-back to TCP.
@@ -156,7 +156,7 @@ def check_preflight(job: Job, places: Sequence[Place], networks: Sequence[HostNe
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
-def _gpus_out_of_reach(job: Job, places: Sequence[Place]) -> Iterator[str]:
+def _gpus_out_of_reach(job: Job, places: Sequence[HostPlacement]) -> Iterator[str]:
     """GPUs that `env` names by number and a task does not have: in a container its GPUs are counted from 0."""
     words = job.env.get(VISIBLE, "").split(",")
     asked = {number for word in words if (number := whole(word.strip())) is not None}
@@ -170,7 +170,7 @@ def _gpus_out_of_reach(job: Job, places: Sequence[Place]) -> Iterator[str]:
             return
 
 
-def _gpus_seen(job: Job, place: Place) -> tuple[set[int], str]:
+def _gpus_seen(job: Job, place: HostPlacement) -> tuple[set[int], str]:
     """The numbers of the GPUs that a task of a host sees, and the same in words."""
     if place.host.engine == "process":
         return set(place.gpu_indices), f"GPUs {', '.join(map(str, place.gpu_indices)) or 'none'}"
@@ -179,7 +179,7 @@ def _gpus_seen(job: Job, place: Place) -> tuple[set[int], str]:
     return set(range(count)), f"{count} GPU{'s' * (count != 1)}, counted from 0 in its container"
 
 
-def warn_job(job: Job, places: Sequence[Place], backend: Backend) -> list[str]:
+def warn_job(job: Job, places: Sequence[HostPlacement], backend: Backend) -> list[str]:
     """What will probably not work as meant."""
     warnings = []
     without = [p.name for p in places if not p.gpus]

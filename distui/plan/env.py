@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from distui.errors import UsageError
 from distui.plan import torchrun
 from distui.plan.model import HostNetwork, PlanProblem, Task
-from distui.plan.placement import Place
-from distui.plan.rendezvous import Meeting
+from distui.plan.placement import HostPlacement
+from distui.plan.rendezvous import RendezvousPoint
 from distui.spec.job import Backend, Job
 from distui.spec.placeholders import fill
 
@@ -22,10 +22,10 @@ PER_RUN = ("WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class RankSlot:
     """Where one task sits in the run: a rank, or a node whose ranks a launcher starts (torchrun)."""
 
-    place: Place
+    place: HostPlacement
     network: HostNetwork
     local_rank: int
     """-1 for a node of torchrun, which counts local ranks itself."""
@@ -48,8 +48,8 @@ class Seat:
 def task_env(
     job: Job,
     backend: Backend,
-    seat: Seat,
-    meeting: Meeting,
+    slot: RankSlot,
+    rendezvous: RendezvousPoint,
     *,
     visible: tuple[int, ...],
     role: Mapping[str, str] | None = None,
@@ -61,82 +61,82 @@ def task_env(
     env = {"PYTHONUNBUFFERED": "1"}
     match job.launcher:
         case "env":
-            env |= rank_env(seat, meeting)
+            env |= rank_env(slot, rendezvous)
         case "torchrun":
             env |= torchrun.env(job)
         case "command":
-            env |= command_env(job, seat, meeting)
+            env |= command_env(job, slot, rendezvous)
         case "tf":
             pass  # its variables come last: TF_CONFIG is never the job's
     if job.launcher != "tf":
-        if len(seat.place.ranks) > 1:
+        if len(slot.place.ranks) > 1:
             env["OMP_NUM_THREADS"] = "1"  # as torchrun would, with a banner: each rank would take every core
-        env |= {"DISTUI_INIT_METHOD": meeting.init_method, "DISTUI_BACKEND": backend}
-    env |= network_env(job, seat)
-    env |= gpu_env(job, seat, visible)
-    env |= _own_env(job, backend, seat, meeting)
+        env |= {"DISTUI_INIT_METHOD": rendezvous.init_method, "DISTUI_BACKEND": backend}
+    env |= network_env(job, slot)
+    env |= gpu_env(job, slot, visible)
+    env |= _own_env(job, backend, slot, rendezvous)
     env |= role or {}
     return {k: v for k, v in env.items() if k not in job.secrets}
 
 
-def _own_env(job: Job, backend: Backend, seat: Seat, meeting: Meeting) -> Mapping[str, str]:
+def _own_env(job: Job, backend: Backend, slot: RankSlot, rendezvous: RendezvousPoint) -> Mapping[str, str]:
     """The job's `env`; with launcher `command` its placeholders are filled in, as in the command."""
     if job.launcher != "command":
         return job.env
-    values = placeholders(job, backend, seat, meeting)
+    values = placeholders(job, backend, slot, rendezvous)
     return {name: fill(value, values) for name, value in job.env.items()}
 
 
-def placeholders(job: Job, backend: Backend, seat: Seat, meeting: Meeting) -> dict[str, str]:
+def placeholders(job: Job, backend: Backend, slot: RankSlot, rendezvous: RendezvousPoint) -> dict[str, str]:
     """What `{node_rank}`, `{world_size}` ... stand for in one task; a node has no `{rank}` of its own."""
     values = {
-        "world_size": str(seat.processes),
-        "init_method": meeting.init_method,
+        "world_size": str(slot.processes),
+        "init_method": rendezvous.init_method,
         "backend": backend,
-        "local_world_size": str(seat.place.nproc),
-        "nproc": str(seat.place.nproc),
-        "node_rank": str(seat.place.node_rank),
-        "nnodes": str(seat.nnodes),
-        "master_addr": meeting.master_addr,
-        "master_port": str(meeting.master_port),
+        "local_world_size": str(slot.place.nproc),
+        "nproc": str(slot.place.nproc),
+        "node_rank": str(slot.place.node_rank),
+        "nnodes": str(slot.nnodes),
+        "master_addr": rendezvous.master_addr,
+        "master_port": str(rendezvous.master_port),
     }
-    if seat.local_rank >= 0:
-        values |= {"rank": str(seat.rank), "local_rank": str(seat.local_rank)}
+    if slot.local_rank >= 0:
+        values |= {"rank": str(slot.rank), "local_rank": str(slot.local_rank)}
     return values
 
 
-def command_env(job: Job, seat: Seat, meeting: Meeting) -> dict[str, str]:
+def command_env(job: Job, slot: RankSlot, rendezvous: RendezvousPoint) -> dict[str, str]:
     """What launcher `command` tells: where to meet, and numbers under names of our own.
 
     RANK and WORLD_SIZE mean the process to some launchers and the host to others (FACTS 2.4), so that neither is set
     unless the job does: `env: {RANK: "{node_rank}"}`.
     """
-    values = placeholders(job, "gloo", seat, meeting)
+    values = placeholders(job, "gloo", slot, rendezvous)
     names = ("rank", "local_rank", "world_size", "node_rank", "nnodes", "nproc")
     numbers = {f"DISTUI_{name.upper()}": values[name] for name in names if name in values}
-    return {"MASTER_ADDR": meeting.master_addr, "MASTER_PORT": str(meeting.master_port), **numbers}
+    return {"MASTER_ADDR": rendezvous.master_addr, "MASTER_PORT": str(rendezvous.master_port), **numbers}
 
 
-def rank_env(seat: Seat, meeting: Meeting) -> dict[str, str]:
+def rank_env(slot: RankSlot, rendezvous: RendezvousPoint) -> dict[str, str]:
     """What torch's `env://` reads, under torch's names (FACTS 2.4: other systems use them differently)."""
     return {
-        "RANK": str(seat.rank),
-        "WORLD_SIZE": str(seat.world_size),
-        "LOCAL_RANK": str(seat.local_rank),
-        "LOCAL_WORLD_SIZE": str(len(seat.place.ranks)),
-        "NODE_RANK": str(seat.place.node_rank),
-        "MASTER_ADDR": meeting.master_addr,
-        "MASTER_PORT": str(meeting.master_port),
+        "RANK": str(slot.rank),
+        "WORLD_SIZE": str(slot.world_size),
+        "LOCAL_RANK": str(slot.local_rank),
+        "LOCAL_WORLD_SIZE": str(len(slot.place.ranks)),
+        "NODE_RANK": str(slot.place.node_rank),
+        "MASTER_ADDR": rendezvous.master_addr,
+        "MASTER_PORT": str(rendezvous.master_port),
     }
 
 
-def network_env(job: Job, seat: Seat) -> dict[str, str]:
+def network_env(job: Job, slot: RankSlot) -> dict[str, str]:
     """Variables that tie gloo, RPC and NCCL to the chosen interface (DESIGN section 5, FACTS 1.2 and 1.3).
 
     NCCL reads prefixes, so it gets `=name`; gloo and TensorPipe read literal names. NCCL_IB_GID_INDEX is only
     set when the job asks: NCCL 2.21 and later choose it and say it should not be set.
     """
-    net = seat.network
+    net = slot.network
     env = {
         "GLOO_SOCKET_IFNAME": net.ifname,
         "TP_SOCKET_IFNAME": net.ifname,
@@ -164,9 +164,9 @@ def _rdma_env(job: Job) -> dict[str, str]:
     return env
 
 
-def gpu_env(job: Job, seat: Seat, visible: tuple[int, ...]) -> dict[str, str]:
+def gpu_env(job: Job, slot: RankSlot, visible: tuple[int, ...]) -> dict[str, str]:
     """Which GPUs a task sees when no container runtime cuts them out: engine `process`, and AMD everywhere."""
-    place = seat.place
+    place = slot.place
     listed = ",".join(map(str, visible))
     if any(g.vendor == "amd" for g in place.gpus):
         return {"HIP_VISIBLE_DEVICES": listed}

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from distui.facts.host import HostFacts
 from distui.plan.model import PlanProblem
-from distui.plan.placement import Place
+from distui.plan.placement import HostPlacement
 
 
 def same_machine(a: HostFacts, b: HostFacts) -> bool:
@@ -34,7 +34,7 @@ def _addresses(facts: HostFacts) -> frozenset[str]:
     return frozenset(a.ip for n in facts.nics if n.kind in ("ethernet", "infiniband", "other") for a in n.addresses)
 
 
-def check_machines(places: Sequence[Place]) -> tuple[tuple[PlanProblem, ...], tuple[str, ...]]:
+def check_machines(places: Sequence[HostPlacement]) -> tuple[tuple[PlanProblem, ...], tuple[str, ...]]:
     """Problems (a GPU booked twice) and warnings (one machine under two names) of a placement."""
     problems: list[PlanProblem] = []
     warnings: list[str] = []

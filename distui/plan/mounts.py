@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from distui.plan import fetch
 from distui.plan.model import Mount, PlanProblem
-from distui.plan.placement import Place
+from distui.plan.placement import HostPlacement
 from distui.spec.data_keys import nfs_parts
 from distui.spec.inventory import EngineName
 from distui.spec.job import DataMount, Job
@@ -94,7 +94,7 @@ def bind_of(mount: Mount, home: str | None) -> tuple[str, str]:
     return ("" if mount.kind == "nfs" else _source(mount, home), mount.target)
 
 
-def check(job: Job, places: Sequence[tuple[Place, EngineName]]) -> list[PlanProblem]:
+def check(job: Job, places: Sequence[tuple[HostPlacement, EngineName]]) -> list[PlanProblem]:
     """Why mounts can't be made on these hosts."""
     return [
         PlanProblem(place.name, *fault)
@@ -104,7 +104,7 @@ def check(job: Job, places: Sequence[tuple[Place, EngineName]]) -> list[PlanProb
     ]
 
 
-def _fault(job: Job, mount: Mount, engine: EngineName, place: Place) -> tuple[str, str] | None:
+def _fault(job: Job, mount: Mount, engine: EngineName, place: HostPlacement) -> tuple[str, str] | None:
     what = f"data.{mount.name}"
     if job.rendezvous.kind == "file" and mount.mode == "ro" and _holds(mount, job.rendezvous.directory or ""):
         return f"{what}: ranks can't meet at a file in it, since they may not write there", "write mode: rw"

@@ -23,7 +23,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostPlacement:
     """One host's share of the run: its ranks in local order, its GPUs, and the GPUs meant for each rank."""
 
     host: Host
@@ -69,7 +69,7 @@ class RoleTask:
 class Placement:
     """Where every rank goes. With problems, `places` is as far as it got and must not be started."""
 
-    places: tuple[Place, ...]
+    places: tuple[HostPlacement, ...]
     problems: tuple[PlanProblem, ...] = ()
     warnings: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ def place(job: Job, candidates: Sequence[Candidate]) -> Placement:
     return Placement(places, tuple(notes.problems), tuple(notes.warnings), tuple(notes.reasons))
 
 
-def _as_one(p: Place) -> Place:
+def _as_one(p: HostPlacement) -> HostPlacement:
     """A host whose processes a launcher of its own starts and numbers: one rank for distui."""
     return replace(p, ranks=(p.node_rank,), rank_gpus=(p.gpu_indices,), processes=len(p.ranks))
 
@@ -354,9 +354,11 @@ def _commas(numbers: object) -> str:
     return ", ".join(values[:10]) + (" ..." if len(values) > 10 else "")
 
 
-def _place(job: Job, c: Candidate, node: int, ranks: tuple[int, ...], gpus: tuple[Gpu, ...], notes: Notes) -> Place:
+def _place(
+    job: Job, c: Candidate, node: int, ranks: tuple[int, ...], gpus: tuple[Gpu, ...], notes: Notes
+) -> HostPlacement:
     shares = _shares(job, c, tuple(g.index for g in gpus), len(ranks), notes)
-    return Place(c.host, c.facts, node, ranks, gpus, shares)
+    return HostPlacement(c.host, c.facts, node, ranks, gpus, shares)
 
 
 def _shares(job: Job, c: Candidate, gpus: tuple[int, ...], ranks: int, notes: Notes) -> tuple[tuple[int, ...], ...]:
@@ -385,7 +387,7 @@ def _shares(job: Job, c: Candidate, gpus: tuple[int, ...], ranks: int, notes: No
     return tuple(gpus[starts[i] : starts[i + 1]] for i in range(ranks))
 
 
-def _check_torchrun(places: Sequence[Place], notes: Notes) -> None:
+def _check_torchrun(places: Sequence[HostPlacement], notes: Notes) -> None:
     """torchrun numbers ranks itself, node after node, so an own order can't be had with it."""
     expected = [r for p in places for r in p.ranks]
     if expected != list(range(len(expected))):

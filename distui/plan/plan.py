@@ -15,12 +15,12 @@ from distui.facts.host import HostDown, HostFacts, ProbeResult
 from distui.plan import checks, docker, limit, mounts, process, tf, torchrun
 from distui.plan.build import built_name
 from distui.plan.code import code_folder, code_workdir
-from distui.plan.env import Seat, check_env, placeholders, task_env
+from distui.plan.env import RankSlot, check_env, placeholders, task_env
 from distui.plan.labels import TaskLabels, to_labels
 from distui.plan.machines import check_machines
 from distui.plan.model import BuildPlan, CodePlan, HostNetwork, NoPlan, PlanProblem, RunPlan, Task, container_name
-from distui.plan.placement import Candidate, Place, Placement, place
-from distui.plan.rendezvous import Found, Meeting, asked_port, meet
+from distui.plan.placement import Candidate, HostPlacement, Placement, place
+from distui.plan.rendezvous import ChosenRendezvous, RendezvousPoint, asked_port, meet
 from distui.plan.roles import place_roles, roles_of
 from distui.plan.routes import choose_routes
 from distui.spec.inventory import EngineName, HostPick, Inventory
@@ -153,7 +153,7 @@ def _without(candidate: Candidate, ports: Collection[int]) -> Candidate:
 def _planned(
     job: Job, placement: Placement, who: _Id, notes: _Notes, code: CodePlan | None, build: BuildPlan | None
 ) -> RunPlan | NoPlan:
-    """The rest, once ranks have hosts: networks, meeting place, tasks."""
+    """The rest, once ranks have hosts: networks, rendezvous point, tasks."""
     places = placement.places
     if job.code is not None and code is None:
         notes.problems.append(PlanProblem(None, "the job's code was not read", "give plan() what `code:` stands for"))
@@ -175,17 +175,19 @@ def _planned(
     notes.warnings += checks.warn_job(job, places, backend)
     if notes.problems:
         return notes.no_plan()
-    draft = _Draft(job, backend, placement, routes.networks, found.meeting, who, code, build)
+    draft = _Draft(job, backend, placement, routes.networks, found.rendezvous, who, code, build)
     return _with_hash(draft, notes)
 
 
-def _meet(job: Job, placement: Placement, networks: Sequence[HostNetwork], who: _Id, *, blank: bool = False) -> Found:
+def _meet(
+    job: Job, placement: Placement, networks: Sequence[HostNetwork], who: _Id, *, blank: bool = False
+) -> ChosenRendezvous:
     if job.launcher == "tf":
         return tf.meet_tf(job, placement, networks, run_id=who.run_id, attempt=who.attempt, blank=blank)
     return meet(job, placement.places, networks, run_id=who.run_id, attempt=who.attempt)
 
 
-def _backend(job: Job, places: Sequence[Place], notes: _Notes) -> Backend:
+def _backend(job: Job, places: Sequence[HostPlacement], notes: _Notes) -> Backend:
     """The job's backend, else nccl where every rank has a GPU and gloo where not."""
     if job.backend is not None:
         return job.backend
@@ -204,22 +206,22 @@ class _Draft:
     backend: Backend
     placement: Placement
     networks: tuple[HostNetwork, ...]
-    meeting: Meeting
+    rendezvous: RendezvousPoint
     who: _Id
     code: CodePlan | None = None
     build: BuildPlan | None = None
 
     def anonymous(self) -> _Draft:
         """The same without what changes from run to run, for the hash."""
-        port = self.meeting.master_port if asked_port(self.job) is not None else 0
+        port = self.rendezvous.master_port if asked_port(self.job) is not None else 0
         who = _Id("run", self.who.owner, self.who.version, 0)
         blank = dataclasses.replace(self, who=who)
-        found = _meet(self.job, self.placement, self.networks, who, blank=True).meeting
+        found = _meet(self.job, self.placement, self.networks, who, blank=True).rendezvous
         if self.job.launcher == "tf":
-            return dataclasses.replace(blank, meeting=found)
+            return dataclasses.replace(blank, rendezvous=found)
         method = f"tcp://:{port}" if self.job.rendezvous.kind == "tcp" else found.init_method
-        meeting = dataclasses.replace(found, master_port=port, init_method=method)
-        return dataclasses.replace(blank, meeting=meeting)
+        rendezvous = dataclasses.replace(found, master_port=port, init_method=method)
+        return dataclasses.replace(blank, rendezvous=rendezvous)
 
 
 def _with_hash(draft: _Draft, notes: _Notes) -> RunPlan:
@@ -238,7 +240,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def _run_plan(draft: _Draft, notes: _Notes, digest: str) -> RunPlan:
-    job, who, meeting = draft.job, draft.who, draft.meeting
+    job, who, rendezvous = draft.job, draft.who, draft.rendezvous
     return RunPlan(
         run_id=who.run_id,
         job=job.name,
@@ -251,11 +253,11 @@ def _run_plan(draft: _Draft, notes: _Notes, digest: str) -> RunPlan:
         min_nodes=torchrun.min_nodes(job),
         launcher=job.launcher,
         backend=draft.backend,
-        init_method=meeting.init_method,
-        rendezvous_file=meeting.file,
-        rendezvous_host_path=meeting.host_file,
-        master_addr=meeting.master_addr,
-        master_port=meeting.master_port,
+        init_method=rendezvous.init_method,
+        rendezvous_file=rendezvous.file,
+        rendezvous_host_path=rendezvous.host_file,
+        master_addr=rendezvous.master_addr,
+        master_port=rendezvous.master_port,
         world_size=draft.placement.world_size,
         image=job.image,
         pull=job.pull,
@@ -285,7 +287,7 @@ def _tasks(draft: _Draft, digest: str) -> tuple[Task, ...]:
     placed = draft.placement
     totals = len(placed.places), placed.world_size, placed.processes  # counted once: ranks times hosts is much
     seats = [
-        Seat(p, net, local, *totals)
+        RankSlot(p, net, local, *totals)
         for p, net in zip(placed.places, draft.networks, strict=True)
         for local in ((-1,) if is_node(draft.job) else range(len(p.ranks)))
     ]
@@ -299,29 +301,29 @@ def is_node(job: Job) -> bool:
     return job.launcher == "torchrun" or (job.launcher == "command" and job.task_per == "host")
 
 
-def _task(draft: _Draft, seat: Seat, index: int, count: int, digest: str) -> Task:
-    job, place, who = draft.job, seat.place, draft.who
-    whole = seat.local_rank < 0
-    ranks = place.ranks if whole else (seat.rank,)
+def _task(draft: _Draft, slot: RankSlot, index: int, count: int, digest: str) -> Task:
+    job, place, who = draft.job, slot.place, draft.who
+    whole = slot.local_rank < 0
+    ranks = place.ranks if whole else (slot.rank,)
     alone = job.visible_gpus == "own" or job.launcher == "tf"
-    visible = seat.gpus if alone and not whole else place.gpu_indices
-    role = draft.placement.roles[seat.rank] if job.launcher == "tf" else None
-    shares = place.rank_gpus if whole else (seat.gpus,)
+    visible = slot.gpus if alone and not whole else place.gpu_indices
+    role = draft.placement.roles[slot.rank] if job.launcher == "tf" else None
+    shares = place.rank_gpus if whole else (slot.gpus,)
     run_dir = run_folder(place.facts.home or "~", place.name, who.run_id)
     engine = checks.engine_of(place.host, place.facts)
     name = role.name if role else f"node{place.node_rank}" if whole else f"rank{ranks[0]}"
-    port = draft.meeting.ports[seat.rank] if role else None
-    labels = _labels(draft, seat, index, count, digest, engine, ranks, visible)
+    port = draft.rendezvous.ports[slot.rank] if role else None
+    labels = _labels(draft, slot, index, count, digest, engine, ranks, visible)
     labels = dataclasses.replace(labels, ports=_ports(draft, engine, ranks, port))
     if role is not None or (whole and job.launcher == "command"):
         labels = dataclasses.replace(labels, role=role.role if role else "worker", name=name)
     env = task_env(
         job,
         draft.backend,
-        seat,
-        draft.meeting,
+        slot,
+        draft.rendezvous,
         visible=visible,
-        role=_role_env(draft, seat.rank) if role else None,
+        role=_role_env(draft, slot.rank) if role else None,
     )
     own = {"DISTUI_RUN": who.run_id, "DISTUI_TASK": str(index), "DISTUI_ATTEMPT": str(who.attempt)}
     task = Task(
@@ -344,25 +346,25 @@ def _task(draft: _Draft, seat: Seat, index: int, count: int, digest: str) -> Tas
         rank_gpus=shares,
         port=port,
     )
-    return dataclasses.replace(task, start=_start(draft, seat, task, _command(draft, seat, task)))
+    return dataclasses.replace(task, start=_start(draft, slot, task, _command(draft, slot, task)))
 
 
 def _ports(draft: _Draft, engine: EngineName, ranks: tuple[int, ...], own: int | None) -> tuple[int, ...]:
-    """The ports of its host that a task takes: its own (launcher `tf`), or the meeting place's with rank 0."""
+    """The ports of its host that a task takes: its own (launcher `tf`), or the rendezvous point's with rank 0."""
     private = engine != "process" and draft.job.network != "host"
-    port = own if own is not None else draft.meeting.master_port if 0 in ranks else 0
+    port = own if own is not None else draft.rendezvous.master_port if 0 in ranks else 0
     return (port,) if port and not private else ()
 
 
 def _role_env(draft: _Draft, rank: int) -> dict[str, str]:
     """What makes a task of launcher `tf` this one, on top of its role's own variables."""
     task = draft.placement.roles[rank]
-    return {**roles_of(draft.job)[task.role].env, **tf.task_env(task, draft.meeting.cluster)}
+    return {**roles_of(draft.job)[task.role].env, **tf.task_env(task, draft.rendezvous.cluster)}
 
 
 def _labels(
     draft: _Draft,
-    seat: Seat,
+    slot: RankSlot,
     index: int,
     count: int,
     digest: str,
@@ -375,7 +377,7 @@ def _labels(
         run=who.run_id,
         task=index,
         ranks=ranks,
-        host=seat.place.name,
+        host=slot.place.name,
         job=job.name,
         owner=who.owner,
         version=who.version,
@@ -383,9 +385,9 @@ def _labels(
         launcher=job.launcher,
         backend=draft.backend,
         engine=engine,
-        world_size=seat.world_size,
+        world_size=slot.world_size,
         tasks=count,
-        node_rank=seat.place.node_rank,
+        node_rank=slot.place.node_rank,
         attempt=who.attempt,
         attempts=job.retries + 1,
         launch=who.launch,
@@ -397,11 +399,11 @@ def _labels(
         on_fail=job.on_fail,
         stall_after=job.stall_after,
         started=who.started,
-        boot=(seat.place.facts.boot_id or "") if digest else "",  # the hash is none of a moment
+        boot=(slot.place.facts.boot_id or "") if digest else "",  # the hash is none of a moment
         progress=job.progress or "",
         secrets=job.secrets,
         done_when=tf.done_when(job) or "",
-        rendezvous_file=draft.meeting.host_file or "",
+        rendezvous_file=draft.rendezvous.host_file or "",
         success_file=(job.success.file if job.success else None) or "",
         success_seconds=(job.success.min_seconds if job.success else None) or 0.0,
         regexes=job.end_regexes,
@@ -415,19 +417,19 @@ def run_folder(home: str, host: str, run_id: str) -> str:
     return f"{home.rstrip('/')}/.local/state/distui/hosts/{safe if safe.strip('.') else '_'}/{run_id}"
 
 
-def _command(draft: _Draft, seat: Seat, task: Task) -> tuple[str, ...]:
+def _command(draft: _Draft, slot: RankSlot, task: Task) -> tuple[str, ...]:
     """The program of a task, with placeholders filled in."""
-    job, place, meeting = draft.job, seat.place, draft.meeting
-    command = _filled(job.command, placeholders(job, draft.backend, seat, meeting))
+    job, place, rendezvous = draft.job, slot.place, draft.rendezvous
+    command = _filled(job.command, placeholders(job, draft.backend, slot, rendezvous))
     if job.launcher != "torchrun":
         return docker.shell_command(command)
     return torchrun.argv(
         dataclasses.replace(job, command=command),
-        meeting,
+        rendezvous,
         run_id=draft.who.run_id,
         node_rank=place.node_rank,
-        addr=seat.network.addr,
-        nnodes=seat.nnodes,
+        addr=slot.network.addr,
+        nnodes=slot.nnodes,
         nproc=len(place.ranks),
         log_dir=f"{process.task_folder(task.run_dir, task.index)}/torchrun" if task.engine == "process" else None,
     )
@@ -440,9 +442,9 @@ def _filled(command: tuple[str, ...] | str, values: Mapping[str, str]) -> tuple[
     return tuple(fill(word, values) for word in command)
 
 
-def _start(draft: _Draft, seat: Seat, task: Task, command: tuple[str, ...]) -> tuple[str, ...]:
+def _start(draft: _Draft, slot: RankSlot, task: Task, command: tuple[str, ...]) -> tuple[str, ...]:
     """The exact argv that starts the task on its host."""
-    place, seconds = seat.place, limit.left(draft.job, draft.who.spent)
+    place, seconds = slot.place, limit.left(draft.job, draft.who.spent)
     job, command = limit.limited(draft.job, command, seconds, contained=task.engine != "process")
     contained, sources = task.engine != "process", ""
     if draft.code is not None:
@@ -459,7 +461,7 @@ def _start(draft: _Draft, seat: Seat, task: Task, command: tuple[str, ...]) -> t
         env_file=task.env_file,
         home=place.facts.home,
         gpus=tuple(by_index[i] for i in task.gpus if i in by_index),
-        rdma=bool(seat.network.hcas) and draft.backend != "gloo",
+        rdma=bool(slot.network.hcas) and draft.backend != "gloo",
         gpu_tasks=0 if is_node(job) else sum(bool(share) for share in place.rank_gpus),
         command=command,
         code_mount=mounts.bind(sources, draft.code.to, readonly=draft.code.mode == "ro") if draft.code else (),

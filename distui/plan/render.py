@@ -23,7 +23,7 @@ UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u
 
 
 def render_text(plan: RunPlan, *, full: bool = False, width: int = 100) -> str:
-    """The plan as text: table, meeting place, reasons, warnings, environment, commands.
+    """The plan as text: table, rendezvous point, reasons, warnings, environment, commands.
 
     The commands of a host work when pasted into bash or zsh there; secrets are taken from that shell's
     environment. Without `full`, the commands of the first tasks stand for all.

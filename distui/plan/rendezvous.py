@@ -12,7 +12,7 @@ from itertools import chain
 from distui.facts.host import HostFacts
 from distui.plan.model import HostNetwork, PlanProblem
 from distui.plan.mounts import bind_of, mounts_of
-from distui.plan.placement import Place
+from distui.plan.placement import HostPlacement
 from distui.spec.job import Job
 
 PORTS = range(20000, 30000)
@@ -23,7 +23,7 @@ KEPT_FREE = frozenset({28028, 29400, 29500})
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class RendezvousPoint:
     """Where the ranks of a run meet."""
 
     master_addr: str
@@ -40,17 +40,19 @@ class Meeting:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A meeting place, or why there is none."""
+class ChosenRendezvous:
+    """A rendezvous point, or why there is none."""
 
-    meeting: Meeting
+    rendezvous: RendezvousPoint
     problems: tuple[PlanProblem, ...] = ()
     warnings: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
 
 
-def meet(job: Job, places: Sequence[Place], networks: Sequence[HostNetwork], *, run_id: str, attempt: int) -> Found:
-    """Choose the meeting place of a run on the host of rank 0. Never raises."""
+def meet(
+    job: Job, places: Sequence[HostPlacement], networks: Sequence[HostNetwork], *, run_id: str, attempt: int
+) -> ChosenRendezvous:
+    """Choose the rendezvous point of a run on the host of rank 0. Never raises."""
     notes = _Notes([], [], [])
     first = next((p for p in places if 0 in p.ranks), places[0])
     addr = _master_addr(job, first, places, networks, notes)
@@ -66,8 +68,8 @@ def meet(job: Job, places: Sequence[Place], networks: Sequence[HostNetwork], *, 
         )
     method = _init_method(job, addr, port, file)
     host_file = _host_file(job, file, places, notes) if file else None
-    return Found(
-        Meeting(addr, port, method, file, host_file),
+    return ChosenRendezvous(
+        RendezvousPoint(addr, port, method, file, host_file),
         tuple(notes.problems),
         tuple(notes.warnings),
         tuple(notes.reasons),
@@ -100,7 +102,7 @@ def bracketed(addr: str) -> str:
 
 
 def _master_addr(
-    job: Job, first: Place, places: Sequence[Place], networks: Sequence[HostNetwork], notes: _Notes
+    job: Job, first: HostPlacement, places: Sequence[HostPlacement], networks: Sequence[HostNetwork], notes: _Notes
 ) -> str:
     """Rank 0's address, or the job's own MASTER_ADDR once it is known to be rank 0's."""
     chosen = next((n.addr for n in networks if n.host == first.name), "")
@@ -137,7 +139,7 @@ def _is_name(text: str) -> bool:
     return re.fullmatch(r"[0-9.]+|.*:.*", text) is None
 
 
-def _master_port(job: Job, first: Place, seed: str, notes: _Notes) -> int:
+def _master_port(job: Job, first: HostPlacement, seed: str, notes: _Notes) -> int:
     asked = asked_port(job)
     if asked is None:
         return _free_port(first, seed, notes)
@@ -157,7 +159,7 @@ def _master_port(job: Job, first: Place, seed: str, notes: _Notes) -> int:
     return asked
 
 
-def ephemeral_warning(place: Place, port: int) -> list[str]:
+def ephemeral_warning(place: HostPlacement, port: int) -> list[str]:
     """What to say of a port that any outgoing connection may hold; nothing for others."""
     low, high = place.facts.ephemeral_ports
     if not low <= port <= high:
@@ -175,7 +177,7 @@ def asked_port(job: Job) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else None
 
 
-def _free_port(first: Place, seed: str, notes: _Notes) -> int:
+def _free_port(first: HostPlacement, seed: str, notes: _Notes) -> int:
     """A port for rank 0, with the reason for it."""
     port = free_port(first, seed)
     if port is None:
@@ -186,7 +188,7 @@ def _free_port(first: Place, seed: str, notes: _Notes) -> int:
     return port
 
 
-def free_port(place: Place, seed: str, taken: Collection[int] = ()) -> int | None:
+def free_port(place: HostPlacement, seed: str, taken: Collection[int] = ()) -> int | None:
     """A port nobody listens on, outside the ephemeral range; the same for the same seed. None: there is none."""
     facts = place.facts
     start = int.from_bytes(hashlib.sha256(seed.encode("utf-8", "surrogatepass")).digest()[:8], "big")
@@ -215,7 +217,7 @@ def _file(job: Job, run_id: str, attempt: int) -> str | None:
     return posixpath.join(directory, f"distui-{run_id}-{attempt}-{suffix}")
 
 
-def _host_file(job: Job, file: str, places: Sequence[Place], notes: _Notes) -> str | None:
+def _host_file(job: Job, file: str, places: Sequence[HostPlacement], notes: _Notes) -> str | None:
     """The rendezvous file on the hosts, when it is the same path on all of them."""
     if not file.startswith("/"):
         notes.problems.append(
@@ -243,7 +245,7 @@ def _host_file(job: Job, file: str, places: Sequence[Place], notes: _Notes) -> s
     return (known.pop() or None) if len(known) == 1 else None
 
 
-def _on_host(job: Job, file: str, at: Place) -> str | None:
+def _on_host(job: Job, file: str, at: HostPlacement) -> str | None:
     """A path inside the container as the host sees it: "" in a named volume, None when no mount holds it."""
     if at.host.engine == "process":
         return file

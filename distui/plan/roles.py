@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from distui.errors import UsageError
-from distui.plan.placement import Candidate, Notes, Place, Placement, RoleTask, gpus_of, named_gpus
+from distui.plan.placement import Candidate, HostPlacement, Notes, Placement, RoleTask, gpus_of, named_gpus
 from distui.spec import names
 from distui.spec.job import ROLES, GpuRequest, Job, Role, RoleName
 
@@ -90,7 +90,9 @@ def trains(role: RoleName, job: Job) -> bool:
 # GPUs
 
 
-def _place(job: Job, c: Candidate, node: int, tasks: Sequence[RoleTask], ranks: tuple[int, ...], notes: Notes) -> Place:
+def _place(
+    job: Job, c: Candidate, node: int, tasks: Sequence[RoleTask], ranks: tuple[int, ...], notes: Notes
+) -> HostPlacement:
     wants = [_want(job, tasks[rank]) for rank in ranks]
     named = named_gpus(job, c)
     request: GpuRequest
@@ -102,7 +104,7 @@ def _place(job: Job, c: Candidate, node: int, tasks: Sequence[RoleTask], ranks: 
         request = sum(w for w in wants if isinstance(w, int))
     gpus = gpus_of(request, c, notes)
     shares = _dealt(c.host.name, [tasks[r] for r in ranks], wants, tuple(g.index for g in gpus), notes)
-    return Place(c.host, c.facts, node, ranks, gpus, shares)
+    return HostPlacement(c.host, c.facts, node, ranks, gpus, shares)
 
 
 def _want(job: Job, task: RoleTask) -> int | None:
@@ -139,7 +141,7 @@ def _dealt(
     return tuple(dealt)
 
 
-def _compare_workers(job: Job, places: Sequence[Place], tasks: Sequence[RoleTask], notes: Notes) -> None:
+def _compare_workers(job: Job, places: Sequence[HostPlacement], tasks: Sequence[RoleTask], notes: Notes) -> None:
     """TensorFlow's strategies want the same number of GPUs in every worker."""
     counts = {
         tasks[rank].name: len(gpus)

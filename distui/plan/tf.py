@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from distui.plan.env import LINE_LIMIT
 from distui.plan.model import HostNetwork, PlanProblem
-from distui.plan.placement import Place, Placement, RoleTask
-from distui.plan.rendezvous import Found, Meeting, bracketed, ephemeral_warning, free_port
+from distui.plan.placement import HostPlacement, Placement, RoleTask
+from distui.plan.rendezvous import ChosenRendezvous, RendezvousPoint, bracketed, ephemeral_warning, free_port
 from distui.plan.roles import roles_of
 from distui.spec.job import DoneWhen, Job
 
@@ -31,7 +31,7 @@ METHOD = "TF_CONFIG"
 
 def meet_tf(
     job: Job, placement: Placement, networks: Sequence[HostNetwork], *, run_id: str, attempt: int, blank: bool = False
-) -> Found:
+) -> ChosenRendezvous:
     """A port for every task on its host's address; `blank` leaves those that are not the job's own 0. Never raises."""
     problems: list[PlanProblem] = []
     warnings: list[str] = []
@@ -59,8 +59,10 @@ def meet_tf(
         why = f"TF_CONFIG of {len(ports)} tasks is {longest} bytes, more than docker reads in one line ({LINE_LIMIT})"
         problems.append(PlanProblem(None, why, "use fewer tasks, each with more GPUs"))
     reasons = [_free_words(places[host], found) for host, found in chosen.items()]
-    meeting = Meeting(addresses.get(placement.roles[0].host, ""), listed[0], METHOD, ports=listed, cluster=cluster)
-    return Found(meeting, tuple(problems), tuple(warnings), tuple(reasons))
+    rendezvous = RendezvousPoint(
+        addresses.get(placement.roles[0].host, ""), listed[0], METHOD, ports=listed, cluster=cluster
+    )
+    return ChosenRendezvous(rendezvous, tuple(problems), tuple(warnings), tuple(reasons))
 
 
 def _asked(job: Job, tasks: Sequence[RoleTask]) -> dict[int, int]:
@@ -75,7 +77,7 @@ def _asked(job: Job, tasks: Sequence[RoleTask]) -> dict[int, int]:
     return ports
 
 
-def _refused(task: RoleTask, port: int, place: Place, holder: RoleTask) -> Iterator[PlanProblem]:
+def _refused(task: RoleTask, port: int, place: HostPlacement, holder: RoleTask) -> Iterator[PlanProblem]:
     """Why a task can't listen on the port that the job names; `holder` is the first task that would."""
     if port > 65535:
         why = f"{task.name} would listen on port {port}; ports end at 65535"
@@ -89,7 +91,7 @@ def _refused(task: RoleTask, port: int, place: Place, holder: RoleTask) -> Itera
         yield PlanProblem(place.name, why, "give the roles ports further apart")
 
 
-def _free_words(place: Place, ports: Sequence[int]) -> str:
+def _free_words(place: HostPlacement, ports: Sequence[int]) -> str:
     low, high = place.facts.ephemeral_ports
     word = "port" if len(ports) == 1 else "ports"
     listed = ", ".join(str(p) for p in sorted(ports))

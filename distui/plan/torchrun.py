@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from distui.plan.rendezvous import Meeting, bracketed
+from distui.plan.rendezvous import RendezvousPoint, bracketed
 from distui.spec.job import Job
 
 PREFIX_VARIABLE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
@@ -71,7 +71,7 @@ def warnings(job: Job, nodes: int) -> list[str]:
 
 def argv(
     job: Job,
-    meeting: Meeting,
+    rendezvous: RendezvousPoint,
     *,
     run_id: str,
     node_rank: int,
@@ -87,17 +87,17 @@ def argv(
     """
     launcher, program = split_command(job.command)
     logs = ("--log-dir", log_dir) if log_dir else ()
-    return (*launcher, *_arguments(job, meeting, run_id, node_rank, nnodes, nproc, addr), *logs, *program)
+    return (*launcher, *_arguments(job, rendezvous, run_id, node_rank, nnodes, nproc, addr), *logs, *program)
 
 
 def _arguments(
-    job: Job, meeting: Meeting, run_id: str, node_rank: int, nnodes: int, nproc: int, addr: str
+    job: Job, rendezvous: RendezvousPoint, run_id: str, node_rank: int, nnodes: int, nproc: int, addr: str
 ) -> tuple[str, ...]:
     fewest = min_nodes(job)
     nodes = str(nnodes) if fewest is None else f"{fewest}:{nnodes}"
     shape = ("--nnodes", nodes, "--nproc-per-node", str(nproc))
     if job.torchrun.rdzv == "c10d":
-        endpoint = f"{bracketed(meeting.master_addr)}:{meeting.master_port}"
+        endpoint = f"{bracketed(rendezvous.master_addr)}:{rendezvous.master_port}"
         # is_host: the agent's own guess compares host names, which containers and aliases get wrong
         hosting = f"is_host={'true' if node_rank == 0 else 'false'}"
         where: tuple[str, ...] = ("--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint, "--rdzv-id", run_id)
@@ -106,8 +106,8 @@ def _arguments(
         if addr:  # else the others are told the host's own name, which they may not know
             where = (*where, "--local-addr", addr)
     else:
-        where = ("--node-rank", str(node_rank), "--master-addr", bracketed(meeting.master_addr))
-        where = (*where, "--master-port", str(meeting.master_port))
+        where = ("--node-rank", str(node_rank), "--master-addr", bracketed(rendezvous.master_addr))
+        where = (*where, "--master-port", str(rendezvous.master_port))
     return (*shape, *where, "--max-restarts", str(job.torchrun.max_restarts), "--tee", "3")
 
 

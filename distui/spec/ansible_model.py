@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from distui.spec import ansible_ranges, imported, names
-from distui.spec.imported import SETTINGS, Found, Imported, Setting
+from distui.spec.imported import SETTINGS, Imported, ImportedHost, Setting
 from distui.spec.problems import Wrong, shown
 from distui.whole import whole
 
@@ -134,7 +134,7 @@ class AnsibleInventory:
                 yield from self._members.get(one, ())
                 open_[:0] = self._children.get(one, ())
 
-    def _host(self, name: str, groups: Sequence[str]) -> Found | None:
+    def _host(self, name: str, groups: Sequence[str]) -> ImportedHost | None:
         """A host with what holds for it; None when it is not reached over ssh."""
         variables: dict[str, Any] = {}
         for said in (self._variables, self._folder_variables):
@@ -150,7 +150,7 @@ class AnsibleInventory:
         settings = {key: value for key in SETTINGS if (value := self._setting(name, key, variables)) is not None}
         if settings.get("addr") == name:  # says nothing that the name does not
             del settings["addr"]
-        return Found(name, settings)
+        return ImportedHost(name, settings)
 
     def _setting(self, name: str, key: str, variables: Mapping[str, Any]) -> Setting | None:
         given = [(v, variables[v]) for v in _VARIABLES[key] if variables.get(v) not in (None, "")]

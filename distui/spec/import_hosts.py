@@ -15,7 +15,7 @@ from typing import Literal
 from distui.errors import UsageError
 from distui.spec import names
 from distui.spec.edit_text import scalar
-from distui.spec.imported import Found, Imported, Setting
+from distui.spec.imported import Imported, ImportedHost, Setting
 from distui.spec.problems import Wrong
 
 Form = Literal["ssh-config", "ansible", "hostfile", "nodeset"]
@@ -40,7 +40,7 @@ def _read(text: str, form: Form, path: str) -> Imported:
         case "hostfile":
             return _hostfile(text, path)
         case "nodeset":
-            return Imported(tuple(Found(name) for word in text.split() for name in _expanded(word, path)))
+            return Imported(tuple(ImportedHost(name) for word in text.split() for name in _expanded(word, path)))
         case "ansible":
             from distui.spec.import_ansible import read_ansible
 
@@ -60,13 +60,13 @@ def _hostfile(text: str, path: str) -> Imported:
     hosts = read_hostfile(text, path).hosts
     slots = any(host.slots is not None for host in hosts)
     remarks = ("slots are left out: hosts.yaml has `gpus`, jobs have `ranks: {per_host: N}`",) if slots else ()
-    return Imported(tuple(Found(h.name, {"user": h.user} if h.user else {}) for h in hosts), remarks=remarks)
+    return Imported(tuple(ImportedHost(h.name, {"user": h.user} if h.user else {}) for h in hosts), remarks=remarks)
 
 
 # As hosts.yaml
 
 
-def entries(hosts: Sequence[Found]) -> list[tuple[str, str]]:
+def entries(hosts: Sequence[ImportedHost]) -> list[tuple[str, str]]:
     """(name or range, settings on one line) for each entry of `hosts:`; neighbours that are alike become a range."""
     found = []
     for settings, alike in groupby(hosts, key=lambda host: tuple(host.settings.items())):

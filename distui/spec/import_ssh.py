@@ -9,7 +9,7 @@ from pathlib import Path
 from distui.errors import UsageError
 from distui.spec import imported
 from distui.spec.files import read_text
-from distui.spec.imported import Found, Imported
+from distui.spec.imported import Imported, ImportedHost
 from distui.spec.problems import Wrong
 from distui.spec.ssh_lines import INCLUDE_DEPTH, host_matches, included, is_blank, option_of, words_of
 
@@ -28,7 +28,7 @@ def read_ssh_config(text: str, path: str) -> Imported:
     hosts = []
     for name in names:
         try:
-            hosts.append(Found(imported.host_name(name)))
+            hosts.append(ImportedHost(imported.host_name(name)))
         except Wrong as wrong:
             reader.remarks.append(f"left out: {wrong.message}")
     return Imported(tuple(hosts), remarks=tuple(reader.remarks))

@@ -17,7 +17,7 @@ SETTINGS = ("addr", "user", "port")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ImportedHost:
     """One host as it was written elsewhere."""
 
     name: str
@@ -29,7 +29,7 @@ class Found:
 class Imported:
     """All hosts of a file, in its order, and its groups."""
 
-    hosts: tuple[Found, ...]
+    hosts: tuple[ImportedHost, ...]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     """What could not be taken over, with names and reasons."""

@@ -37,7 +37,7 @@ from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
 from distui.plan.serialize import to_json
 from distui.runs.follow.fanout import Fanout
-from distui.runs.hosts.discover import Found
+from distui.runs.hosts.discover import FoundRuns
 from distui.runs.hosts.remains import Remains
 from distui.runs.launch.gpu_users import GpuUser
 from distui.runs.launch.job_record import JobRecord, recorded_job
@@ -298,7 +298,10 @@ class FakeDesk:
         results = {name: self.answers[name] for name in plan.hosts}
         images = await self.images((plan.image or "",), plan.hosts)
         report = self._report(plan.hosts)
-        rows = (name_row(plan.run_id, plan.hosts, Found((), {})), *check_hosts(results, images=images, reach=report))
+        rows = (
+            name_row(plan.run_id, plan.hosts, FoundRuns((), {})),
+            *check_hosts(results, images=images, reach=report),
+        )
         return Preflight(rows, results, images, report)
 
     async def containers(self, host: str) -> tuple[HostContainer, ...]:
@@ -387,10 +390,10 @@ class FakeDesk:
     def following(self) -> Mapping[str, FakeLive]:
         return {name: live for name, live in self.live.items() if live.state.ended is None}
 
-    async def runs(self) -> tuple[tuple[RunRow, ...], Found]:
+    async def runs(self) -> tuple[tuple[RunRow, ...], FoundRuns]:
         self.calls.append(("runs",))
         self._fail()
-        return tuple(self.rows), Found((), {})
+        return tuple(self.rows), FoundRuns((), {})
 
     async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
         self.calls.append(("stop", run, grace))

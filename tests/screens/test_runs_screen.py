@@ -9,7 +9,7 @@ from fakes import FakeDesk, failing, launching, screen_text, settle, shot
 
 from distui.facts.host import Trouble
 from distui.plan.labels import TaskLabels
-from distui.runs.hosts.discover import Found, FoundRun, FoundTask
+from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
 from distui.runs.hosts.remains import Remain, Remains
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.text import TextScreen
@@ -105,7 +105,7 @@ async def test_a_run_started_elsewhere_tells_what_its_labels_say(open_app: Any, 
     labels = TaskLabels("vit-2b1", 0, (0, 1), "node04", "vit", "bob@desk", gpus=(0, 1), world_size=2)
     task = FoundTask("node04", "c0ffee" * 10, labels, {}, True, "running")
     async with open_app(start="runs") as (app, pilot):
-        app._found = Found((FoundRun("vit-2b1", (task,)),), {})
+        app._found = FoundRuns((FoundRun("vit-2b1", (task,)),), {})
         await press(pilot, "j", "y")
         text = screen_text(app)
         assert "Started by bob@desk" in text
@@ -142,7 +142,7 @@ async def test_hosts_that_cannot_be_asked_are_one_line_for_one_reason(open_app: 
     """With all their names."""
     async with open_app(start="runs") as (app, pilot):
         down = {f"n{i}": Trouble("refused", f"n{i} (10.0.0.{i}) refuses connections") for i in (1, 2, 3)}
-        app._found = Found((), down)
+        app._found = FoundRuns((), down)
         app.screen.filter_changed()
         await settle(pilot)
         assert screen_text(app).count("refuses connections") == 1
@@ -154,7 +154,7 @@ async def test_no_runs_say_what_to_do(open_app: Any, desk: FakeDesk) -> None:
     desk.rows = []
     async with open_app(start="runs") as (app, _):
         assert "no runs yet" in screen_text(app)
-        assert app.found == Found((), {})
+        assert app.found == FoundRuns((), {})
 
 
 async def test_back_from_a_run_the_list_tells_how_it_ended(open_app: Any, desk: FakeDesk) -> None:

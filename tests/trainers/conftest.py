@@ -64,5 +64,5 @@ def run(start: Ranks) -> Callable[..., list[str]]:
 def alone() -> Iterator[torch.device]:
     """This process is the only rank of a group, on the CPU."""
     device = torch.device("cpu")
-    with group.joined(env.Place(0, 1, 0, None, 30.0), "gloo", device):
+    with group.joined(env.Process(0, 1, 0, None, 30.0), "gloo", device):
         yield device

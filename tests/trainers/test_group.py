@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from distui.trainers import checkpoint, env, group, idx, memory
 
-PLACE = env.Place(1, 2, 1, None, 1.0)
+PLACE = env.Process(1, 2, 1, None, 1.0)
 
 
 def has(monkeypatch: pytest.MonkeyPatch, *backends: str, gpus: int = 0) -> None:
@@ -139,7 +139,7 @@ def test_a_gpu_too_full_to_ask_is_told_too(monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
-def join(place: env.Place, backend: str = "gloo") -> None:
+def join(place: env.Process, backend: str = "gloo") -> None:
     with group.joined(place, backend, torch.device("cpu")):
         pass
 
@@ -148,18 +148,18 @@ def test_ranks_that_do_not_come_are_named(tmp_path: Path) -> None:
     """Rank 0 waits for so long, then says who is missing and what to look at."""
     words = r"ranks 1, 2, 3 of 4 did not come to file://\S+ within 0.5 s: .*share this folder$"
     with pytest.raises(group.JoinFailed, match=words):
-        join(env.Place(0, 4, 0, tmp_path / "meeting", 0.5))
+        join(env.Process(0, 4, 0, tmp_path / "meeting", 0.5))
 
 
 def test_without_rank_0_there_is_nowhere_to_meet() -> None:
     """The address is named. Nobody listens on port 1."""
     with pytest.raises(group.JoinFailed, match=r"^found no rank 0 at tcp://127.0.0.1:1 within 0.5 s: does it run"):
-        join(env.Place(1, 2, 0, ("127.0.0.1", 1), 0.5))
+        join(env.Process(1, 2, 0, ("127.0.0.1", 1), 0.5))
 
 
 def test_two_of_one_rank_are_refused(tmp_path: Path) -> None:
     """Two processes with one rank, or a file of an earlier run: PyTorch itself would wait for ever."""
-    place = env.Place(0, 1, 0, tmp_path / "meeting", 5.0)
+    place = env.Process(0, 1, 0, tmp_path / "meeting", 5.0)
     first = group._meet(place)
     with pytest.raises(group.JoinFailed, match=r"^a rank 0 has already joined at file://.*give every run a new"):
         group._meet(place)

@@ -14,7 +14,7 @@ from distui.monitor.links import grouped, links
 from distui.monitor.remarks import Remark, remarks
 from distui.plan.labels import TaskLabels
 from distui.plan.model import RunPlan, Task
-from distui.runs.hosts.discover import Found, FoundRun, FoundTask
+from distui.runs.hosts.discover import FoundRun, FoundRuns, FoundTask
 from distui.runs.hosts.uses import Use, dealt, uses_of
 from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.inventory import Host
@@ -207,7 +207,7 @@ def found(run: str, host: str, *, running: bool = True) -> FoundRun:
 
 def test_uses_are_found_by_labels() -> None:
     """Only tasks that run use anything."""
-    uses = uses_of([], Found((found("a", "h1"), found("b", "h1", running=False)), {}))
+    uses = uses_of([], FoundRuns((found("a", "h1"), found("b", "h1", running=False)), {}))
 
     assert uses == (
         Use("a", "job", "h1", 0, (0, 1), {0: (0,), 1: (1,)}, "c0ffee" * 10, "docker", 2, 5.0),
@@ -303,7 +303,7 @@ def test_tasks_that_see_the_same_gpus_share_them_by_local_rank() -> None:
         return FoundTask(host, f"c{number}", labels, {}, True, "running")
 
     run = FoundRun("r", (task(0, "h1"), task(1, "h1"), task(2, "h2"), task(3, "h2")))
-    uses = uses_of((), Found((run,), {}))
+    uses = uses_of((), FoundRuns((run,), {}))
     assert [dict(use.gpus) for use in uses] == [{0: (0,), 1: ()}, {0: (), 1: (1,)}, {0: (2,), 1: ()}, {0: (), 1: (3,)}]
     b = board("h1", "h2")
     for name in ("h1", "h2"):
@@ -433,6 +433,6 @@ def test_uses_of_a_followed_run_come_from_its_plan() -> None:
         1.0, 1.0, None, (), (task,),
     )  # fmt: skip
 
-    uses = uses_of([(plan, {0: "/home/ann/.local/task-0"}, 7.0)], Found((found("a", "h1"),), {}))
+    uses = uses_of([(plan, {0: "/home/ann/.local/task-0"}, 7.0)], FoundRuns((found("a", "h1"),), {}))
 
     assert uses == (Use("a", "job", "h1", 0, (0, 1), {2: (0,), 3: (1,)}, "", "process", 2, 7.0),)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from distui.errors import UsageError
-from distui.spec.import_hosts import Form, Found, as_yaml, read
+from distui.spec.import_hosts import Form, ImportedHost, as_yaml, read
 from distui.spec.read_inventory import load_inventory, read_inventory
 
 HOSTS = """\
@@ -178,7 +178,7 @@ def test_only_matching_hosts_are_taken() -> None:
     found = read(INI, "ansible", "inventory").matching("node0[12]")
     assert [host.name for host in found.hosts] == ["node01", "node02"]
     assert dict(found.groups) == {"gpu": ("node01", "node02"), "cluster": ("node01", "node02")}
-    assert found.hosts[0] == Found("node01", {"user": "ubuntu"})
+    assert found.hosts[0] == ImportedHost("node01", {"user": "ubuntu"})
 
 
 def test_a_group_that_is_there_is_kept_and_said(cli: Any) -> None:
@@ -216,6 +216,6 @@ def test_export_is_read_back_by_import(cli: Any) -> None:
         "node01\nnode02\ngw.lab ansible_host=10.0.0.1 ansible_user=ops ansible_port=2222\n\n[big]\nnode01\nnode02\n"
     )
     again = read(ini, "ansible", "inventory")
-    assert again.hosts[2] == Found("gw.lab", {"addr": "10.0.0.1", "user": "ops", "port": 2222})
+    assert again.hosts[2] == ImportedHost("gw.lab", {"addr": "10.0.0.1", "user": "ops", "port": 2222})
     assert dict(again.groups) == {"big": ("node01", "node02")}
     assert cli("hosts", "export", "ansible", "gw.lab").out.count("\n") == 1

@@ -30,7 +30,7 @@ from distui.facts.host import Trouble
 from distui.plan.serialize import to_json
 from distui.runs.control import adopt
 from distui.runs.control.adopt import StopReport
-from distui.runs.hosts.discover import Found, FoundState
+from distui.runs.hosts.discover import FoundRuns, FoundState
 from distui.runs.lines.events import AttemptEnded, Failure, LogLine, RankChanged, RunEnded, RunOpened, RunOutcome
 from distui.runs.report import history
 from distui.runs.store import runs as store_module
@@ -104,8 +104,8 @@ def test_ps_survives_torn_files(cli: Any, store: RunStore) -> None:
 def test_a_run_without_an_end_is_gone_or_unknown(store: RunStore) -> None:
     """No result here and none of its hosts knows it: gone. A host that did not answer: unknown."""
     row = history.stored_row(record(store))
-    assert history.joined(Found((), {}), [row])[0].state == "gone"
-    assert history.joined(Found((), {"h1": Trouble("timeout", "late")}), [row])[0].state == "unknown"
+    assert history.joined(FoundRuns((), {}), [row])[0].state == "gone"
+    assert history.joined(FoundRuns((), {"h1": Trouble("timeout", "late")}), [row])[0].state == "unknown"
 
 
 def test_show_tells_ranks_and_the_first_failure(cli: Any, store: RunStore) -> None:
@@ -274,7 +274,7 @@ async def test_ranks_are_stopped_though_the_disk_here_is_full(
         asked.append(grace)
         return StopReport({}, ())
 
-    place = places.Place("r1", record(store), ())
+    place = places.RunLocation("r1", record(store), ())
     monkeypatch.setattr(store_module, "write_private", _unwritable)
     monkeypatch.setattr(adopt, "stop_found", stop_found)
     live: Any = SimpleNamespace(plan=plan_for("h1"), found=None, unreachable={})
@@ -287,7 +287,7 @@ async def test_ranks_are_stopped_though_the_disk_here_is_full(
 
 async def test_a_run_that_is_over_while_it_is_looked_for_is_taken_up(store: RunStore, tmp_path: Path) -> None:
     """Whoever follows it has cleaned up since: that is no run that there is none of."""
-    place, plan = places.Place("r1", record(store, ended=FAILED), ()), plan_for("h1")
+    place, plan = places.RunLocation("r1", record(store, ended=FAILED), ()), plan_for("h1")
     environ: dict[str, str] = {"HOME": str(tmp_path)}
     settings, connector = Settings(environ, tmp_path, config.load({}, environ, tmp_path)), None
     with pytest.raises(NotFound):
@@ -366,8 +366,8 @@ def test_a_run_between_two_attempts_is_retrying(cli: Any, store: RunStore) -> No
     with stored.followed():
         row = history.stored_row(stored)
         assert (row.state, row.may_live) == ("retrying", True)
-        assert history.joined(Found((), {}), [row])[0].state == "retrying"
-    assert history.joined(Found((), {}), [history.stored_row(stored)])[0].state == "gone"
+        assert history.joined(FoundRuns((), {}), [row])[0].state == "retrying"
+    assert history.joined(FoundRuns((), {}), [history.stored_row(stored)])[0].state == "gone"
 
 
 def test_followed_logs_go_on_with_the_next_attempt(store: RunStore) -> None:

@@ -16,7 +16,7 @@ from distui.agent.code_store import Store
 from distui.cli import console as consoles
 from distui.cli.verbs import rm, stop
 from distui.cluster.attach import places
-from distui.cluster.attach.places import Place
+from distui.cluster.attach.places import RunLocation
 from distui.errors import UsageError
 from distui.runs.lines.events import RunEnded, RunOpened
 from distui.runs.report import history
@@ -38,7 +38,7 @@ def answering(yes: bool) -> Any:
 async def test_rm_asks_for_logs_that_were_never_read(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With the ranks in words: refused where nobody can answer, done with -y, not asked for what is here."""
     out = consoles.Console(sys.stdout, sys.stderr, False, False, 0)
-    unread = Place("r1", None, ())
+    unread = RunLocation("r1", None, ())
     with pytest.raises(UsageError, match="Delete the log of ranks 0-2 of r1, unread"):
         await rm._may_lose(answering(False), out, unread, live((0, 1), (2,)))
     assert "`distui attach r1` reads the log of ranks 0-2" in capsys.readouterr().err
@@ -46,7 +46,7 @@ async def test_rm_asks_for_logs_that_were_never_read(home: Path, capsys: pytest.
     assert await rm._may_lose(answering(False), out, unread, live())
 
     stored = RunStore(home / "state").create("r1")
-    begun = Place("r1", stored, ())
+    begun = RunLocation("r1", stored, ())
     journal = Journal(stored)
     journal.write([RunOpened(1.0, "r1", "j", "env", None, {0: "h0"}, {0: (0,)})])
     with pytest.raises(UsageError, match="rank 0"):
@@ -77,7 +77,7 @@ async def test_a_stop_that_comes_too_late_for_who_follows_removes_what_is_kept(
 ) -> None:
     """That one has just cleaned up after `run --keep`: the first stop removes its containers all the same."""
     stored = SimpleNamespace(is_followed=True)
-    place, did = Place("r1", None, ()), list[str]()
+    place, did = RunLocation("r1", None, ()), list[str]()
 
     async def beside(*_: Any) -> int:
         stored.is_followed = False

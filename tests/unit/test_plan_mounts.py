@@ -103,12 +103,12 @@ def test_what_engines_can_not_do() -> None:
 
 def test_a_rendezvous_file_in_a_mount() -> None:
     """It is known on the host, to be removed after; ranks must be allowed to write it."""
-    meeting = {"rendezvous": Rendezvous("file", "/data/meet")}
-    job = dataclasses.replace(JOB, data={"d": DataMount("/data", path="/mnt", mode="rw")}, **meeting)  # type: ignore[arg-type]
+    rendezvous = {"rendezvous": Rendezvous("file", "/data/meet")}
+    job = dataclasses.replace(JOB, data={"d": DataMount("/data", path="/mnt", mode="rw")}, **rendezvous)  # type: ignore[arg-type]
     made = make(job)
     assert isinstance(made, RunPlan)
     assert posixpath.dirname(made.rendezvous_host_path or "") == "/mnt/meet"
-    assert refused(DataMount("/data", path="/mnt"), "docker", **meeting) == [
+    assert refused(DataMount("/data", path="/mnt"), "docker", **rendezvous) == [
         "h1: data.d: ranks can't meet at a file in it, since they may not write there (write mode: rw)"
     ]
 

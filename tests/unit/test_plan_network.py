@@ -10,8 +10,8 @@ import pytest
 from distui.facts.host import Address, HostFacts, IbPort, Nic
 from distui.plan import fabric
 from distui.plan.machines import same_machine
-from distui.plan.placement import Place
-from distui.plan.rendezvous import Found, bind_mount, meet, resolve_volume
+from distui.plan.placement import HostPlacement
+from distui.plan.rendezvous import ChosenRendezvous, bind_mount, meet, resolve_volume
 from distui.plan.routes import Routes, choose_routes
 from distui.spec.inventory import DataNetwork, Host
 from distui.spec.job import Backend, Fabric, Job, Rendezvous
@@ -306,12 +306,14 @@ def test_a_host_whose_name_is_loopback_is_pinned_and_said_so() -> None:
     assert made.networks[0].reasons[-1] == "the host's own name leads to loopback; pinned by GLOO_SOCKET_IFNAME=eth0"
 
 
-# the meeting place
+# the rendezvous point
 
 
-def met(job: Job, first: HostFacts, *, run_id: str = "r-1", attempt: int = 1, engine: Any = "docker") -> Found:
+def met(
+    job: Job, first: HostFacts, *, run_id: str = "r-1", attempt: int = 1, engine: Any = "docker"
+) -> ChosenRendezvous:
     """meet() on one host with two ranks."""
-    places = (Place(Host(first.host, engine=engine), first, 0, (0, 1), (), ((), ())),)
+    places = (HostPlacement(Host(first.host, engine=engine), first, 0, (0, 1), (), ((), ())),)
     return meet(job, places, routes(first).networks, run_id=run_id, attempt=attempt)
 
 
@@ -320,26 +322,26 @@ A = host("a", nic("eth0", "10.0.0.1/24"))
 
 def test_the_port_is_free_stable_and_outside_the_ephemeral_range() -> None:
     """The same run has the same port; what is taken is passed over."""
-    port = met(Job("j"), A).meeting.master_port
-    assert 20000 <= port < 30000 and port == met(Job("j"), A).meeting.master_port
+    port = met(Job("j"), A).rendezvous.master_port
+    assert 20000 <= port < 30000 and port == met(Job("j"), A).rendezvous.master_port
     taken = dataclasses.replace(A, ports_in_use=frozenset({port}))
-    assert met(Job("j"), taken).meeting.master_port == port + 1
+    assert met(Job("j"), taken).rendezvous.master_port == port + 1
     low = dataclasses.replace(A, ephemeral_ports=(15000, 29999))
-    assert not 15000 <= met(Job("j"), low).meeting.master_port <= 29999
+    assert not 15000 <= met(Job("j"), low).rendezvous.master_port <= 29999
     none = dataclasses.replace(A, ephemeral_ports=(1, 65535))
     assert "no free port" in met(Job("j"), none).problems[0].message
 
 
 def test_different_runs_meet_at_different_ports() -> None:
     """Two users of one host are unlikely to choose the same."""
-    ports = {met(Job("j"), A, run_id=f"r-{i}").meeting.master_port for i in range(50)}
+    ports = {met(Job("j"), A, run_id=f"r-{i}").rendezvous.master_port for i in range(50)}
     assert len(ports) > 45
 
 
 def test_a_port_that_was_asked_for_must_be_free() -> None:
     """Named with the host; the ephemeral range is only a warning."""
     busy = dataclasses.replace(A, ports_in_use=frozenset({9090}))
-    assert met(Job("j", master_port=9091), busy).meeting.master_port == 9091
+    assert met(Job("j", master_port=9091), busy).rendezvous.master_port == 9091
     assert str(met(Job("j", master_port=9090), busy).problems[0]).startswith("a: port 9090 is taken")
     assert met(Job("j", env={"MASTER_PORT": "9090"}), busy).problems
     assert "ephemeral range" in met(Job("j", master_port=40000), A).warnings[0]
@@ -349,7 +351,7 @@ def test_a_port_that_was_asked_for_must_be_free() -> None:
 def test_an_own_master_address_must_be_rank_0s() -> None:
     """Another of its addresses is fine, a name can't be checked here."""
     two = host("a", nic("eth0", "10.0.0.1/24"), nic("eth1", "10.1.0.1/24", mbps=1))
-    assert met(Job("j", env={"MASTER_ADDR": "10.1.0.1"}), two).meeting.master_addr == "10.1.0.1"
+    assert met(Job("j", env={"MASTER_ADDR": "10.1.0.1"}), two).rendezvous.master_addr == "10.1.0.1"
     assert "must lead to a" in met(Job("j", env={"MASTER_ADDR": "node01"}), two).warnings[0]
     assert met(Job("j", env={"MASTER_ADDR": "10.1.0.2"}), two).problems
 
@@ -357,17 +359,17 @@ def test_an_own_master_address_must_be_rank_0s() -> None:
 def test_ipv6_addresses_stand_in_brackets_before_a_port() -> None:
     """As urllib and torch read them."""
     six = host("a", nic("eth0", "2001:db8::1/64"))
-    meeting = met(Job("j", rendezvous=Rendezvous("tcp"), master_port=9090), six).meeting
-    assert (meeting.master_addr, meeting.init_method) == ("2001:db8::1", "tcp://[2001:db8::1]:9090")
+    rendezvous = met(Job("j", rendezvous=Rendezvous("tcp"), master_port=9090), six).rendezvous
+    assert (rendezvous.master_addr, rendezvous.init_method) == ("2001:db8::1", "tcp://[2001:db8::1]:9090")
 
 
 def test_a_file_rendezvous_without_containers_is_the_same_path_on_the_host() -> None:
     """And a relative directory is refused."""
-    meeting = met(Job("j", rendezvous=Rendezvous("file", "/mnt/x/")), A, engine="process").meeting
-    assert meeting.file == meeting.host_file and (meeting.file or "").startswith("/mnt/x/distui-r-1-1-")
+    rendezvous = met(Job("j", rendezvous=Rendezvous("file", "/mnt/x/")), A, engine="process").rendezvous
+    assert rendezvous.file == rendezvous.host_file and (rendezvous.file or "").startswith("/mnt/x/distui-r-1-1-")
     assert "not an absolute path" in met(Job("j", rendezvous=Rendezvous("file", "x")), A).problems[0].message
     named = met(Job("j", rendezvous=Rendezvous("file", "/x"), volumes=("vol:/x",)), A)
-    assert not named.problems and named.meeting.host_file is None
+    assert not named.problems and named.rendezvous.host_file is None
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,7 @@ def test_two_runs_of_one_job_do_not_differ() -> None:
 
 
 def test_a_plan_reads_well() -> None:
-    """The table, the meeting place, reasons, environment and commands, within the width."""
+    """The table, the rendezvous point, reasons, environment and commands, within the width."""
     made = make(dataclasses.replace(JOB, master_port=9090))
     text = render_text(made, width=80)
     assert text.startswith(

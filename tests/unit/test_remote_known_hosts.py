@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from distui.remote.known_hosts import Known, KnownHosts, fingerprint, host_name, matches, parse
+from distui.remote.known_hosts import KnownHost, KnownHosts, fingerprint, host_name, matches, parse
 
 A, B, C = (base64.b64encode(b"\0\0\0\x0bssh-ed25519" + letter * 32) for letter in (b"A", b"B", b"C"))
 
@@ -18,7 +18,7 @@ def blob(text: bytes) -> bytes:
     return base64.b64decode(text)
 
 
-def known(tmp_path: Path, text: bytes, host: str = "node01", port: int = 22, alias: str | None = None) -> Known:
+def known(tmp_path: Path, text: bytes, host: str = "node01", port: int = 22, alias: str | None = None) -> KnownHost:
     path = tmp_path / "known_hosts"
     path.write_bytes(text)
     return KnownHosts().known((path,), host, port, alias)

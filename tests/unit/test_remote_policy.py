@@ -12,7 +12,7 @@ from distui.remote import algorithms
 from distui.remote.config import Sources, resolve
 from distui.remote.errors import quoted, through_jump
 from distui.remote.gates import Gate, Gates
-from distui.remote.known_hosts import Entry, Known
+from distui.remote.known_hosts import Entry, KnownHost
 from distui.remote.login import KEEPALIVE_COUNT, KEEPALIVE_INTERVAL
 from distui.remote.targets import Target
 
@@ -39,21 +39,21 @@ def test_algorithm_lists_are_read_as_in_ssh_config(setting: str, chosen: list[st
 
 def test_a_host_is_asked_for_the_kind_of_key_we_know() -> None:
     """Otherwise a host with an RSA and an Ed25519 key would look changed."""
-    assert algorithms.host_keys("", Known("h", (entry("ssh-rsa"),)))[:2] == ["rsa-sha2-512", "rsa-sha2-256"]
-    assert algorithms.host_keys("", Known("h"))[0] == "ssh-ed25519"
+    assert algorithms.host_keys("", KnownHost("h", (entry("ssh-rsa"),)))[:2] == ["rsa-sha2-512", "rsa-sha2-256"]
+    assert algorithms.host_keys("", KnownHost("h"))[0] == "ssh-ed25519"
 
 
 def test_certificates_are_asked_for_only_where_an_authority_is_known() -> None:
     """asyncssh would take a certificate of an unknown authority for a wrong key."""
-    assert not any("-cert-" in name for name in algorithms.host_keys("", Known("h")))
-    trusted = Known("h", authorities=(entry("ssh-ed25519"),))
+    assert not any("-cert-" in name for name in algorithms.host_keys("", KnownHost("h")))
+    trusted = KnownHost("h", authorities=(entry("ssh-ed25519"),))
     assert algorithms.host_keys("", trusted)[0] == "ssh-ed25519-cert-v01@openssh.com"
 
 
 def test_sha1_is_offered_only_on_request() -> None:
     """HostKeyAlgorithms +ssh-rsa brings old hosts back."""
-    assert "ssh-rsa" not in algorithms.host_keys("", Known("h"))
-    assert "ssh-rsa" in algorithms.host_keys("+ssh-rsa", Known("h"))
+    assert "ssh-rsa" not in algorithms.host_keys("", KnownHost("h"))
+    assert "ssh-rsa" in algorithms.host_keys("+ssh-rsa", KnownHost("h"))
 
 
 def test_a_connection_that_dies_silently_is_noticed_within_15_seconds() -> None:

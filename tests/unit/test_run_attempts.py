@@ -273,7 +273,7 @@ async def test_the_next_attempt_is_planned_for_hosts_as_they_are_by_then(
 
     monkeypatch.setattr(replan, "probe_all", probed)
     ends(cluster, 3, 0)
-    again = replan.Replan(planner, connector, [Host("h1"), Host("h2")], known, 8)
+    again = replan.Replanner(planner, connector, [Host("h1"), Host("h2")], known, 8)
     ended = await cluster.run(plan_for("h1", "h2", facts=known, retries=1), facts=known, planner=again)
 
     assert (ended.outcome, ended.attempt) == ("succeeded", 2), cluster.said()

@@ -150,7 +150,7 @@ async def test_a_host_out_of_reach_is_not_asked(tmp_path: Path, monkeypatch: pyt
         return table("h1", "h2")
 
     monkeypatch.setattr(ask_network, "prove", proved)
-    run.known.lost_since["h3"] = 0.0
+    run.tracker.lost_since["h3"] = 0.0
     found = await ask_network.ask_network(run.attempt)
     assert [(end.host, end.port, end.also) for end in asked] == [("h1", 0, ()), ("h2", 0, ())]
     assert found == NetworkFound((), ("h3 is out of reach: its network could not be asked about",))
@@ -201,7 +201,7 @@ async def test_the_network_is_asked_once_for_a_failure_and_for_the_silent(
         while run.state.phase != "follow":  # noqa: ASYNC110 - fake hosts have no events
             await asyncio.sleep(0.01)
         cluster.hosts[1].containers[0].end(1)
-        while not run.known.failed:  # noqa: ASYNC110 - likewise
+        while not run.tracker.failed:  # noqa: ASYNC110 - likewise
             await asyncio.sleep(0.01)
         run.request_stop("user")
 

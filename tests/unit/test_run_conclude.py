@@ -345,7 +345,7 @@ async def test_who_leaves_while_another_is_to_judge_records_nothing(
         await until(lambda: f"{folder}/reader-{controller.attempt.run.reader}" in cluster.hosts[0].files)
         cluster.hosts[0].files[f"{folder}/reader-another"] = b""
         await end_all(cluster, 0, 0)
-        await until(lambda: controller.known.all_in)
+        await until(lambda: controller.tracker.all_in)
         controller.request_detach()
 
     ended = await cluster.drive(controller, leave())
@@ -514,7 +514,7 @@ async def test_a_log_that_somebody_else_has_not_got_keeps_its_container(cluster:
     controller = started(cluster, detach=True)
     await cluster.drive(controller)
     elsewhere, first, second = two_readers(cluster, tmp_path, controller)
-    first.known.unread_tasks = lambda: frozenset({1})  # type: ignore[method-assign]
+    first.tracker.unread_tasks = lambda: frozenset({1})  # type: ignore[method-assign]
 
     async def both_read() -> None:
         held = cluster.hosts[1].files
@@ -640,14 +640,14 @@ async def test_a_stop_of_a_run_that_is_taken_up_is_said_on_its_hosts(cluster: Cl
 async def test_a_rank_that_is_still_read_keeps_its_container(cluster: Cluster) -> None:
     """A host out of reach is given up while another's log is not read to its end."""
     controller = started(cluster)
-    track = controller.known.tracks[0]
-    assert controller.known.unread_tasks() == {0, 1}
+    track = controller.tracker.tracks[0]
+    assert controller.tracker.unread_tasks() == {0, 1}
     track.phase = "drained"
-    assert controller.known.unread_tasks() == {1}
+    assert controller.tracker.unread_tasks() == {1}
     words = cleanup._kept(controller, controller.plan.tasks[1])
     assert "is not complete here, so its container is kept: `distui stop r1` reads the rest" in words
-    controller.known.lost_since["h2"] = 1.0
-    assert controller.known.unread_tasks() == set()
+    controller.tracker.lost_since["h2"] = 1.0
+    assert controller.tracker.unread_tasks() == set()
 
 
 async def test_who_can_not_check_all_leaves_the_verdict_to_who_can(cluster: Cluster, tmp_path: Path) -> None:
@@ -665,7 +665,7 @@ async def test_who_can_not_check_all_leaves_the_verdict_to_who_can(cluster: Clus
     async def first_done_elsewhere() -> None:
         marks = [f"{FOLDER.format('h1')}/reader-{run.attempt.run.reader}" for run in (owner, other)]
         await until(lambda: all(mark in held for mark in marks))
-        owner.attempt.watch.take = _once(owner.attempt.watch.take, until(lambda: other.known.all_in))  # type: ignore[method-assign]
+        owner.attempt.watch.take = _once(owner.attempt.watch.take, until(lambda: other.tracker.all_in))  # type: ignore[method-assign]
         await end_all(cluster, 0, 0)
 
     one, two, _ = await asyncio.gather(cluster.drive(owner), elsewhere.drive(other), first_done_elsewhere())

@@ -593,7 +593,7 @@ async def test_ranks_that_another_stop_ended_before_ours_began(cluster: Cluster)
             await one.wait()
         for task, host in enumerate(cluster.hosts):
             host.news.put_nowait(Exited(task, 0, "exited", finished_at=now - 20, signalled=True))
-        await until(lambda: all(track.end is not None for track in controller.known.tracks.values()))
+        await until(lambda: all(track.end is not None for track in controller.tracker.tracks.values()))
         for host in cluster.hosts:
             host.gates["stop"].set()
 

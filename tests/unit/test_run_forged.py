@@ -10,7 +10,7 @@ import pytest
 from distui.plan.labels import task_from_labels
 from distui.plan.serialize import to_json
 from distui.runs.control.adopt import choose, plan_of
-from distui.runs.hosts.discover import Found, find_runs
+from distui.runs.hosts.discover import FoundRuns, find_runs
 from distui.runs.report import history
 from distui.runs.report.older import launch_of, set_aside
 from distui.runs.store.recorded import stored_plan
@@ -29,7 +29,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return made
 
 
-async def with_forged(cluster: Cluster, **labels: str) -> Found:
+async def with_forged(cluster: Cluster, **labels: str) -> FoundRuns:
     """A run of ours on both hosts, recorded here, and a stranger's container with its name on the first."""
     plan = cluster.plan(launch="beef")
     cluster.store.adopt("r1").write_plan(to_json(plan))
@@ -56,7 +56,7 @@ async def test_another_launch_hides_none_of_ours(cluster: Cluster, owner: str) -
         assert elsewhere is not None and elsewhere.launch == "beef"
 
 
-async def only_forged(cluster: Cluster, **job: object) -> Found:
+async def only_forged(cluster: Cluster, **job: object) -> FoundRuns:
     """Our run is recorded here as one that goes on, and nothing of it is seen; a stranger's container has its name."""
     plan = cluster.plan(launch="beef", **job)
     cluster.store.adopt("r1").write_plan(to_json(plan))

@@ -22,7 +22,7 @@ from distui.plan.labels import task_from_labels
 from distui.plan.model import NoPlan, PlanProblem, RunPlan
 from distui.plan.serialize import from_json
 from distui.plan.tf import own_ports
-from distui.runs.attempt.replan import Again, NextAttempt
+from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.hosts.discover import FoundTask, Runner, find_runs
 from distui.runs.hosts.folder import Claim
 from distui.runs.hosts.lease import Lease, Share, Thing, free, lease, sharers, things_on, words_of
@@ -278,7 +278,7 @@ def rival_of(cluster: Cluster) -> Cluster:
     return rival
 
 
-def planning(plan: RunPlan) -> Again:
+def planning(plan: RunPlan) -> AttemptPlanner:
     """Plans the same whatever is asked."""
 
     async def again(attempt: int, spent: float, taken: Any = None) -> NextAttempt:

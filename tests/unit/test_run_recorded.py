@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from distui.cli import logfiles
 from distui.cli.run_rows import row_json
 from distui.cli.verbs import show, wait
-from distui.cluster.attach.places import Place
+from distui.cluster.attach.places import RunLocation
 from distui.fits import check, fits
 from distui.plan import serialize
 from distui.runs.lines.events import (
@@ -165,7 +165,7 @@ def look(stored: StoredRun) -> None:
         state = apply(state, event)
         json.dumps(to_json(event, "r"), ensure_ascii=False).encode()
     evidence(plan_for("h0", "h1"), state, {}, "/l")
-    place = Place("r", stored, ())
+    place = RunLocation("r", stored, ())
     json.dumps(row_json(stored_row(stored)), ensure_ascii=False).encode()
     show.recorded_ranks(place)
     wait._all_running(stored)

@@ -52,7 +52,7 @@ class Watched:
         self.hosts = {name: HostRun(name, plan, self.connector) for name in plan.hosts}
         known = facts or {name: facts_of(name) for name in plan.hosts}
         self.watch = Watch(plan, emit=self._emit, stored=self.stored, facts=known, clock=lambda: self.now, **more)
-        self.known = self.watch.known
+        self.tracker = self.watch.tracker
 
     async def _emit(self, event: Event) -> None:
         self.events.append(event)
@@ -101,8 +101,8 @@ async def test_lines_reach_file_and_event_once(make: Any) -> None:
     )
     assert [line.text for e in watched.of(LogLines) for line in e.lines] == ["one", "two", "three"]
     assert watched.stored.rank_log(0).read_bytes() == b"one\ntwo\nthree"
-    assert watched.known.settled
-    assert watched.known.verdict().outcome == "succeeded"
+    assert watched.tracker.settled
+    assert watched.tracker.verdict().outcome == "succeeded"
 
 
 async def test_a_secret_that_a_rank_prints_is_hidden_and_told_once(make: Any) -> None:
@@ -141,15 +141,15 @@ async def test_what_a_removed_task_said_is_written_at_the_last(make: Any, monkey
     async def never(_: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(room.Room, "run", never)
+    monkeypatch.setattr(room.DiskFullRetry, "run", never)
     async with watched.watch.following(watched.hosts, adopted=False):
         with monkeypatch.context() as patched:
             patched.setattr(growing, "open_private", full)
             await watched.watch.take("h1", records(0, b"one\ntw"))
             await watched.watch.take("h1", Removed(0))
-        assert watched.known.unread_tasks() == {0}
+        assert watched.tracker.unread_tasks() == {0}
     assert watched.stored.rank_log(0).read_bytes() == b"one\ntw"
-    assert watched.known.unread_tasks() == frozenset()
+    assert watched.tracker.unread_tasks() == frozenset()
 
 
 async def test_an_open_line_that_does_not_fit_is_told(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ async def test_the_first_failure_is_by_our_clock(make: Any) -> None:
     )
     named = [(e.failure.rank, e.failure.at) for e in watched.of(FailureFound)]
     assert named == [(0, 90.0), (1, 85.0)]
-    failure = watched.known.verdict().failure
+    failure = watched.tracker.verdict().failure
     assert failure is not None
     assert (failure.rank, failure.exit) == (1, 3)
 
@@ -200,8 +200,8 @@ async def test_ends_that_clocks_cannot_tell_apart_are_marked(make: Any, later: f
         ("h1", Exited(0, 1, "exited", finished_at=90.0)),
         ("h2", Exited(1, 3, "exited", finished_at=90.0 + later - 7200)),
     )
-    assert watched.known.verdict().failure.rank == 0
-    verdict = watched.known.verdict()
+    assert watched.tracker.verdict().failure.rank == 0
+    verdict = watched.tracker.verdict()
     assert ("rank 1 on h2 failed at the same time as far as can be told" in verdict.failure.unsure) == uncertain
     assert verdict.certainty == ("uncertain" if uncertain else "certain")
 
@@ -212,11 +212,11 @@ async def test_a_kill_known_before_our_stop_is_never_the_stop_s(make: Any) -> No
     async with watched.watch.following(watched.hosts, adopted=False):
         await watched.watch.take("h1", Exited(0, 137, "exited", finished_at=105.0))
         watched.now += 1.0
-        watched.known.stopped(Stop(watched.now, "failure"))
+        watched.tracker.stopped(Stop(watched.now, "failure"))
         await watched.watch.take("h2", Exited(1, 137, "exited", finished_at=105.0))
     await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
     assert [(e.rank, e.state) for e in watched.of(RankChanged)] == [(0, "killed"), (1, "stopped")]
-    assert watched.known.verdict().failure.rank == 0
+    assert watched.tracker.verdict().failure.rank == 0
 
 
 @pytest.mark.parametrize(("left_at", "messages"), [(100.0, []), (90.0, ["stopped by bob@laptop"])])
@@ -228,13 +228,13 @@ async def test_word_of_a_stop_is_told_once_it_is_known_to_be_another_s(
     path = "/home/u/.local/state/distui/hosts/h1/r1/stopped"
     watched.fakes["h1"].files[path] = StopWord("bob@laptop", "user", 143, 5.0).text().encode()
     watched.fakes["h1"].written[path] = left_at
-    watched.known.stopped(Stop(100.0, "user"))
+    watched.tracker.stopped(Stop(100.0, "user"))
     watched.now = 101.0
     await watched.tell(
         ("h1", Exited(0, 137, "exited", finished_at=95.0)), ("h2", Exited(1, 143, "exited", finished_at=100.5))
     )
     assert [e.text for e in watched.of(Notice) if "stopped by" in e.text] == messages
-    assert watched.known.stopped_by == ("bob@laptop" if messages else "")
+    assert watched.tracker.stopped_by == ("bob@laptop" if messages else "")
 
 
 @pytest.mark.parametrize(
@@ -257,21 +257,21 @@ async def test_a_rank_that_somebody_stopped_alone(make: Any, left_at: float | No
     await watched.tell(("h2", Exited(1, code, "exited", started_at=50.0, finished_at=100.0, signalled=True)))
     (end,) = [e for e in watched.of(RankChanged) if e.rank == 1 and e.state != "running"]
     assert (said in end.words, "stopped by" in end.words) == (True, "stopped by" in said), end.words
-    assert watched.known.stopped_by == ""
-    assert (watched.known.verdict().failure is None) == (code == 0)
+    assert watched.tracker.stopped_by == ""
+    assert (watched.tracker.verdict().failure is None) == (code == 0)
 
 
 async def test_our_own_word_of_a_stop_is_nobody_s(make: Any) -> None:
     """A clock that is measured wrong dates the ends before our stop began: the word there is ours all the same."""
     watched = make(plan_for("h1"))
     path = "/home/u/.local/state/distui/hosts/h1/r1/stopped"
-    watched.known.stopped(Stop(100.0, "user"))
+    watched.tracker.stopped(Stop(100.0, "user"))
     await watched.hosts["h1"].connect()
     await watched.hosts["h1"].notes.say_stopped(StopWord("bob@laptop", "user", 143, 5.0))
     watched.fakes["h1"].written[path] = 99.0
     await watched.tell(("h1", Exited(0, 137, "exited", finished_at=99.5)))
     assert [e.text for e in watched.of(Notice) if "stopped by" in e.text] == []
-    assert watched.known.stopped_by == ""
+    assert watched.tracker.stopped_by == ""
 
 
 async def test_a_failure_is_announced_once(make: Any) -> None:
@@ -300,10 +300,10 @@ async def test_last_words_of_ranks_that_ended_well_are_read_at_the_last(
         ("h1", Drained(0, ResumePoint())),
         ("h2", Drained(1, ResumePoint())),
     )
-    assert (watched.known.verdict().odd, looked) == ((), [])
-    watched.known.all_in = True
-    watched.known.news()
-    assert (watched.known.verdict().odd, looked) == (("odd",), [1])
+    assert (watched.tracker.verdict().odd, looked) == ((), [])
+    watched.tracker.all_in = True
+    watched.tracker.news()
+    assert (watched.tracker.verdict().odd, looked) == (("odd",), [1])
 
 
 async def test_a_host_is_back_when_all_of_it_is(make: Any) -> None:
@@ -316,11 +316,11 @@ async def test_a_host_is_back_when_all_of_it_is(make: Any) -> None:
     )
     assert [e.state for e in watched.of(RankChanged)] == ["lost"]
     watched.now = 160.0
-    assert watched.known.lost_longer_than(60)
-    assert not watched.known.lost_longer_than(61)
+    assert watched.tracker.lost_longer_than(60)
+    assert not watched.tracker.lost_longer_than(61)
     await watched.tell(("h2", Back("host")))
     assert [e.state for e in watched.of(RankChanged)] == ["lost", "running"]
-    assert not watched.known.lost_longer_than(0)
+    assert not watched.tracker.lost_longer_than(0)
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ async def test_when_a_host_went_away_before_its_boot_is_kept(make: Any) -> None:
     await watched.tell(("h1", Lost("host", "gone")))
     watched.now = 160.0
     await watched.tell(("h1", Back("host", rebooted=True)), ("h1", Exited(0, 255, "exited", finished_at=150.0)))
-    assert (watched.known.evidence().hosts["h1"].lost_at, watched.known.verdict().failure.at) == (None, 41.0)
+    assert (watched.tracker.evidence().hosts["h1"].lost_at, watched.tracker.verdict().failure.at) == (None, 41.0)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ async def test_what_is_known_only_after_an_end_explains_it_too(make: Any, later:
     await watched.tell(("h1", ended), ("h1", Drained(0, ResumePoint())), ("h1", Lost("host", "gone")), ("h1", later))
     last = watched.of(RankChanged)[-1]
     assert (last.state, last.words) == ("killed", f"killed by SIGTERM (terminated), exit 143: {words}")
-    assert watched.known.verdict().failure.words == last.words
+    assert watched.tracker.verdict().failure.words == last.words
 
 
 async def test_a_task_that_is_gone_after_a_boot_went_with_it(make: Any) -> None:
@@ -388,20 +388,20 @@ async def test_a_lost_host_whose_tasks_are_over_is_not_waited_for(make: Any) -> 
         ("h1", Lost("host", "gone")),
     )
     watched.now += 1e6
-    assert not watched.known.lost_longer_than(1)
+    assert not watched.tracker.lost_longer_than(1)
     assert [e.state for e in watched.of(RankChanged)] == ["exited"]
 
 
 async def test_what_is_known_of_tasks(make: Any) -> None:
     """Live, unknown and removed ones are told apart."""
     watched = make(plan_for("h1", "h2", "h3"))
-    assert watched.known.live_tasks() == {0, 1, 2}
+    assert watched.tracker.live_tasks() == {0, 1, 2}
     await watched.tell(("h1", Exited(0, 0, "exited")), ("h2", Removed(1)))
-    assert watched.known.live_tasks() == {2}
-    assert watched.known.verdict().outcome == "unknown"
-    assert watched.known.verdict().ranks[2].relation == "unknown"
-    assert not watched.known.settled
-    assert watched.known.failed
+    assert watched.tracker.live_tasks() == {2}
+    assert watched.tracker.verdict().outcome == "unknown"
+    assert watched.tracker.verdict().ranks[2].relation == "unknown"
+    assert not watched.tracker.settled
+    assert watched.tracker.failed
 
 
 async def test_notes_and_words_of_the_host(make: Any) -> None:
@@ -418,7 +418,7 @@ async def test_a_bug_while_following_is_raised_where_following_ends(make: Any) -
     watched.fakes["h1"].news.put_nowait(ZeroDivisionError("oops"))
     with pytest.raises(ZeroDivisionError):
         async with watched.watch.following(watched.hosts, adopted=False):
-            await watched.known.changed.wait()
+            await watched.tracker.changed.wait()
             assert watched.watch.broken
     await asyncio.gather(*(h.link.close() for h in watched.hosts.values()))
 

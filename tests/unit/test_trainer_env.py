@@ -33,7 +33,7 @@ def test_mpirun_says_the_rank_in_its_own_words() -> None:
     }
     by_mpich = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1"}
     for environ in (by_open_mpi, by_mpich):
-        assert env.place(environ, by_mpi=True, timeout=1) == env.Place(3, 4, 1, None, 1)
+        assert env.place(environ, by_mpi=True, timeout=1) == env.Process(3, 4, 1, None, 1)
 
 
 def test_torch_s_variables_win_over_mpirun_s() -> None:
@@ -60,7 +60,7 @@ def test_started_by_hand_or_by_another_launcher(environ: dict[str, str], words: 
 
 def test_a_line_is_written_in_one_piece(capfd: pytest.CaptureFixture[str]) -> None:
     """Every line of a rank says whose it is."""
-    env.Place(1, 2, 0, None, 1).say("step 3")
+    env.Process(1, 2, 0, None, 1).say("step 3")
     assert capfd.readouterr().out == "rank 1/2 step 3\n"
 
 

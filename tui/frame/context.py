@@ -17,7 +17,7 @@ from distui.tui.paint.theme import Palette
 
 if TYPE_CHECKING:
     from distui.monitor.board import Board
-    from distui.runs.hosts.discover import Found
+    from distui.runs.hosts.discover import FoundRuns
     from distui.runs.report.history import RunRow
     from distui.tui.frame.desk import Desk, JobFile, LiveRun
     from distui.tui.frame.leaving import Leaving
@@ -42,7 +42,7 @@ class AppLike(Protocol):
     def look(self) -> Palette: ...
 
     @property
-    def found(self) -> Found: ...
+    def found(self) -> FoundRuns: ...
 
     def tell(self, words: str, *, level: Literal["info", "warning", "error"] = "info") -> None: ...
 

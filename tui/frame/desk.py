@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from distui.monitor.containers import HostContainer
     from distui.monitor.processes import Outcome, SeenProcess
     from distui.plan.model import NoPlan, RunPlan
-    from distui.runs.hosts.discover import Found
+    from distui.runs.hosts.discover import FoundRuns
     from distui.runs.hosts.remains import Remains
     from distui.runs.launch.gpu_users import GpuUser
     from distui.runs.launch.job_record import JobRecord
@@ -184,7 +184,7 @@ class Desk(Protocol):
     def following(self) -> Mapping[str, LiveRun]:
         """Runs this desk follows now, by name."""
 
-    async def runs(self) -> tuple[tuple[RunRow, ...], Found]:
+    async def runs(self) -> tuple[tuple[RunRow, ...], FoundRuns]:
         """Recorded runs joined with those found on the hosts, newest first."""
 
     async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distui.facts.values import size_words
-from distui.runs.hosts.discover import Found
+from distui.runs.hosts.discover import FoundRuns
 from distui.runs.report.history import RunRow
 from distui.spec.names import fold
 from distui.tui.paint.glyphs import Glyphs
@@ -12,7 +12,7 @@ from distui.tui.paint.theme import Palette
 from distui.tui.run.words import state_words, took_words
 
 
-def preview(row: RunRow, found: Found, width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
+def preview(row: RunRow, found: FoundRuns, width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
     """Title and facts, the tasks on the hosts, the first failure with its last lines."""
     title = Line().gap(1).put(row.run, look.bold).gap(2).put(row.job, look.muted).gap(3)
     title.put(f"{row.ranks} ranks on {fold(row.hosts) or 'no host'}", look.muted)
@@ -45,7 +45,7 @@ def _failure(row: RunRow, look: Palette, glyphs: Glyphs, width: int) -> list[Lin
     return lines + [Line().gap(10).put(text, look.muted) for text in failure.excerpt]
 
 
-def _tasks(row: RunRow, found: Found, look: Palette, glyphs: Glyphs, width: int) -> list[Line]:
+def _tasks(row: RunRow, found: FoundRuns, look: Palette, glyphs: Glyphs, width: int) -> list[Line]:
     run = found.get(row.run, row.launch)
     if run is None:
         return []

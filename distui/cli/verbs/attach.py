@@ -61,7 +61,7 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
         timestamps=flags["timestamps"],
     )
 
-    def work(place: places.Place, asked: Asked | None = None) -> int:
+    def work(place: places.RunLocation, asked: Asked | None = None) -> int:
         promise.stored = place.stored
         work = _attach(settings, out, place, view, asked, exit_first=exit_first)
         return wiring.run_async(work, limit=settings.timeout)
@@ -72,7 +72,7 @@ def command(ctx: click.Context, /, run: str, **flags: Any) -> int:
 async def _attach(
     settings: Settings,
     out: consoles.Console,
-    place: places.Place,
+    place: places.RunLocation,
     view: LogView,
     asked: Asked | None = None,
     *,
@@ -123,7 +123,7 @@ async def _attach(
 
 
 async def going_on(
-    settings: Settings, connector: Connector, out: consoles.Console, place: places.Place, asked: Asked
+    settings: Settings, connector: Connector, out: consoles.Console, place: places.RunLocation, asked: Asked
 ) -> Live | int:
     """The run as the hosts that were `asked` have it; its exit code when it has ended meanwhile, and that is recorded.
 
@@ -139,7 +139,7 @@ async def going_on(
         raise
 
 
-def ended_before(out: consoles.Console, place: places.Place) -> int | None:
+def ended_before(out: consoles.Console, place: places.RunLocation) -> int | None:
     """The exit code of a run that has ended and is recorded here; None when it may go on."""
     if place.stored is None:
         return None

@@ -44,11 +44,11 @@ def command(ctx: click.Context, run: str, rank: int | None, tty: bool) -> int:
         raise UsageError("there is no terminal for a shell", hint=f"distui exec {run} --rank 0 -- COMMAND")
     say = consoles.of(settings).say
 
-    def execute(place: places.Place) -> int:
+    def execute(place: places.RunLocation) -> int:
         with signals_end(signal.SIGTERM, signal.SIGHUP):
             return wiring.run_async(_exec(settings, place, rank, words), limit=settings.timeout)
 
-    def find(place: places.Place) -> tuple[Host, FoundTask]:
+    def find(place: places.RunLocation) -> tuple[Host, FoundTask]:
         return wiring.run_async(_find(settings, place, rank), limit=settings.timeout)
 
     if words and not tty:
@@ -58,7 +58,7 @@ def command(ctx: click.Context, run: str, rank: int | None, tty: bool) -> int:
     return become(login(host, argv, tty=sys.stdin.isatty()))
 
 
-async def _find(settings: Settings, place: places.Place, rank: int | None) -> tuple[Host, FoundTask]:
+async def _find(settings: Settings, place: places.RunLocation, rank: int | None) -> tuple[Host, FoundTask]:
     """The rank's container. Raises NotFound, ContactLost or UsageError."""
     async with wiring.connected(settings, place.hosts) as connector:
         found = places.there(settings.cluster, place, *await places.find(connector, place))
@@ -81,7 +81,7 @@ def _task(found: FoundRun, rank: int | None) -> FoundTask:
     return task
 
 
-async def _exec(settings: Settings, place: places.Place, rank: int | None, words: tuple[str, ...]) -> int:
+async def _exec(settings: Settings, place: places.RunLocation, rank: int | None, words: tuple[str, ...]) -> int:
     """Over our own connection, whose words arrive as given whatever the login shell is."""
     from distui.cli.execs import Marked
     from distui.cli.streams import pass_through

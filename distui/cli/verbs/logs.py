@@ -84,7 +84,7 @@ def command(
     )
     view = LogView(prefix=not no_prefix, timestamps=timestamps)
 
-    def show(place: places.Place) -> int:
+    def show(place: places.RunLocation) -> int:
         earlier = _earlier(place, attempt) if attempt is not None else None
         with _way(settings, out, view, wanted, save=save, merge=merge) as lines:
             if earlier is not None:
@@ -122,7 +122,7 @@ def _way(
     out.say(f"distui: the logs are in {path}" if path.exists() else "distui: there are no such lines")
 
 
-def _earlier(place: places.Place, attempt: int) -> StoredRun | None:
+def _earlier(place: places.RunLocation, attempt: int) -> StoredRun | None:
     """What is kept here of an earlier attempt; None for the newest one. Raises UsageError when there is no such one."""
     kept = place.stored.earlier() if place.stored is not None else ()
     newest = history.stored_row(place.stored).attempt if place.stored is not None else None
@@ -152,7 +152,7 @@ def _tell(out: Console, troubles: Sequence[str]) -> int:
 
 
 async def _logs(
-    settings: Settings, out: Console, place: places.Place, lines: LogOut, *, follow: bool, merge: bool
+    settings: Settings, out: Console, place: places.RunLocation, lines: LogOut, *, follow: bool, merge: bool
 ) -> int:
     from distui.cli import logfiles, loghosts
     from distui.cluster.attach.taking_up import take_up
@@ -207,7 +207,7 @@ def _hide(settings: Settings, out: Console, lines: LogOut, names: Iterable[str],
         out.warn(f"distui: {words}", "yellow")
 
 
-async def _from_here(place: places.Place, out: Console, lines: LogOut, error: NotFound, *, merge: bool) -> int:
+async def _from_here(place: places.RunLocation, out: Console, lines: LogOut, error: NotFound, *, merge: bool) -> int:
     """The hosts know the run no more: what is here is all there is."""
     from distui.cli import logfiles
 

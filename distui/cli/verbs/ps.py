@@ -20,7 +20,7 @@ from distui.runs.store.saved_hosts import saved_hosts
 
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
-    from distui.runs.hosts.discover import Found
+    from distui.runs.hosts.discover import FoundRuns
     from distui.runs.hosts.launches import Launch
     from distui.spec.inventory import Host
 
@@ -103,19 +103,19 @@ def _hosts(settings: Settings, recorded: Sequence[history.RunRow]) -> tuple[Host
     return tuple(hosts.values())
 
 
-async def _find(settings: Settings, hosts: Sequence[Host]) -> tuple[Found, tuple[Launch, ...]]:
-    from distui.runs.hosts.discover import Found, find_runs
+async def _find(settings: Settings, hosts: Sequence[Host]) -> tuple[FoundRuns, tuple[Launch, ...]]:
+    from distui.runs.hosts.discover import FoundRuns, find_runs
     from distui.runs.hosts.launches import find_launches
 
     if not hosts:
-        return Found((), {}), ()
+        return FoundRuns((), {}), ()
     async with wiring.connected(settings, hosts) as connector:
         found = await find_runs(connector, hosts)
         up = [host for host in hosts if host.name not in found.unreachable]
         return found, (await find_launches(connector, up)).all
 
 
-def show(out: consoles.Console, settings: Settings, rows: Sequence[history.RunRow], found: Found) -> None:
+def show(out: consoles.Console, settings: Settings, rows: Sequence[history.RunRow], found: FoundRuns) -> None:
     """The list, in the form asked for."""
     if settings.json:
         lost = [{"name": n, "error": {"code": t.code, "message": t.message}} for n, t in found.unreachable.items()]

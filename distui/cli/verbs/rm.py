@@ -50,7 +50,7 @@ def command(ctx: click.Context, names: tuple[str, ...], purge: bool) -> int:
     return each_named(out, names, remove)
 
 
-def _remove(settings: Settings, out: Console, place: places.Place, *, purge: bool) -> int:
+def _remove(settings: Settings, out: Console, place: places.RunLocation, *, purge: bool) -> int:
     name = place.run
     if place.stored is not None and place.stored.is_followed:
         raise UsageError(f"run {name} is followed on this machine", hint=f"`distui stop {name}` first")
@@ -84,7 +84,7 @@ def _note_cleaned(out: Console, stored: StoredRun, asked: Collection[str]) -> No
         out.warn(f"distui: {stored.path} can't be written: {exc.strerror}; `distui ps` lists it on", "yellow")
 
 
-async def _remove_remote(settings: Settings, out: Console, place: places.Place) -> int:
+async def _remove_remote(settings: Settings, out: Console, place: places.RunLocation) -> int:
     from distui.cli.sweeping import sweep_run
     from distui.cluster.attach.taking_up import take_up
     from distui.identity import owner
@@ -113,7 +113,7 @@ async def _remove_remote(settings: Settings, out: Console, place: places.Place) 
     return ExitCode.OK
 
 
-async def _may_lose(settings: Settings, out: Console, place: places.Place, live: Live) -> bool:
+async def _may_lose(settings: Settings, out: Console, place: places.RunLocation, live: Live) -> bool:
     """Whether logs that were never read here may go with their containers.
 
     Raises UsageError when there is nobody to ask.
@@ -132,7 +132,11 @@ async def _may_lose(settings: Settings, out: Console, place: places.Place, live:
 
 
 async def _remove_launch(
-    settings: Settings, connector: Connector, out: Console, place: places.Place, unreachable: Mapping[str, Trouble]
+    settings: Settings,
+    connector: Connector,
+    out: Console,
+    place: places.RunLocation,
+    unreachable: Mapping[str, Trouble],
 ) -> int:
     """No task of the run was found: remove what a launch that was killed has left.
 

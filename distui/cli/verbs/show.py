@@ -81,7 +81,7 @@ def command(ctx: click.Context, run: str, plan_too: bool, as_report: bool) -> in
     return settings.places.at(out.tell, run, lambda place: _of(settings, out, place, plan_too=plan_too))
 
 
-def _of(settings: Settings, out: Console, place: places.Place, *, plan_too: bool) -> int:
+def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too: bool) -> int:
     run = place.run
     found, left, silent = wiring.run_async(_find(settings, out, place), limit=settings.timeout)
     recorded = history.stored_row(place.stored) if place.stored is not None else None
@@ -118,7 +118,7 @@ def _of(settings: Settings, out: Console, place: places.Place, *, plan_too: bool
     return 0
 
 
-def _tell_left_out(out: Console, place: places.Place) -> None:
+def _tell_left_out(out: Console, place: places.RunLocation) -> None:
     """Say how many lines of its record are no events."""
     if place.stored is None:
         return
@@ -129,12 +129,12 @@ def _tell_left_out(out: Console, place: places.Place) -> None:
         out.warn(f"distui: {counted(recorded.left_out, 'line')} of {where} can't be read and are left out", "yellow")
 
 
-def _mask(settings: Settings, place: places.Place) -> Mask:
+def _mask(settings: Settings, place: places.RunLocation) -> Mask:
     """Hides what a distui that did not know the values has recorded."""
     return Mask.of(stored_secrets(place.stored) if place.stored is not None else (), settings.environ)
 
 
-def _report(place: places.Place) -> str:
+def _report(place: places.RunLocation) -> str:
     """The run's report from what is recorded here. Raises NotFound when that is too little."""
     from distui.plan.serialize import from_json
     from distui.runs.report.text import evidence, last_lines
@@ -152,7 +152,7 @@ def _report(place: places.Place) -> str:
     return evidence(plan, state, last_lines(place.stored, plan), str(place.stored.log_dir))
 
 
-async def _find(settings: Settings, out: Console, place: places.Place) -> Asked:
+async def _find(settings: Settings, out: Console, place: places.RunLocation) -> Asked:
     """What the hosts say of it; nothing for a run whose record here is all there is."""
     from distui.cluster.attach.leftover import look
     from distui.facts.troubles import shared
@@ -174,7 +174,7 @@ def ranks_left(left: Launch) -> list[RankRow]:
     return [_told_rank(event) for event in left.record.ranks] if left.record is not None else []
 
 
-def merged(found: FoundRun | None, place: places.Place, silent: Collection[str] | None = None) -> list[RankRow]:
+def merged(found: FoundRun | None, place: places.RunLocation, silent: Collection[str] | None = None) -> list[RankRow]:
     """Every rank: from the record here, and over it what the hosts say now. `silent` are those that did not answer."""
     rows = {r.rank: r for r in recorded_ranks(place)}
     if silent is not None and place.stored is not None and not place.stored.is_followed:
@@ -202,7 +202,7 @@ def _now(row: RankRow, silent: Collection[str]) -> RankRow:
     return replace(row, state="removed", words=REMOVED)
 
 
-def recorded_ranks(place: places.Place) -> list[RankRow]:
+def recorded_ranks(place: places.RunLocation) -> list[RankRow]:
     """The ranks as the events recorded here left them."""
     rows: dict[int, RankRow] = {}
     for event in stored_events(place.stored) if place.stored is not None else ():
@@ -273,7 +273,7 @@ def _failure_lines(row: history.RunRow) -> list[str]:
     return lines + [f"{'':<8} | {line}" for line in failure.excerpt]
 
 
-def _plan_json(place: places.Place, wanted: bool) -> dict[str, Any]:
+def _plan_json(place: places.RunLocation, wanted: bool) -> dict[str, Any]:
     """`{"plan": ...}` when it is wanted; null when it is not recorded here."""
     from distui.plan.serialize import from_json, to_json
 
@@ -281,7 +281,7 @@ def _plan_json(place: places.Place, wanted: bool) -> dict[str, Any]:
     return {"plan": to_json(from_json(value)) if value is not None else None} if wanted else {}
 
 
-def _show_plan(out: Console, settings: Settings, place: places.Place) -> None:
+def _show_plan(out: Console, settings: Settings, place: places.RunLocation) -> None:
     from distui.cli.planview import show_plan
     from distui.plan.serialize import from_json
 

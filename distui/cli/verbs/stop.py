@@ -75,7 +75,7 @@ def _end(
     if ranks is not None and len(names) > 1:
         raise UsageError("--rank is about one run", hint="name one run")
 
-    def end(place: places.Place) -> int:
+    def end(place: places.RunLocation) -> int:
         work = (
             _end_one(settings, out, place, grace, word)
             if ranks is None
@@ -86,7 +86,7 @@ def _end(
     return each_named(out, names, lambda name: settings.places.at(out.tell, name, end))
 
 
-async def _end_one(settings: Settings, out: Console, place: places.Place, grace: float | None, word: str) -> int:
+async def _end_one(settings: Settings, out: Console, place: places.RunLocation, grace: float | None, word: str) -> int:
     from distui.cli.sweeping import sweep_run
     from distui.cluster.attach.leftover import Rest
     from distui.cluster.attach.taking_up import open_here, take_up
@@ -115,7 +115,7 @@ async def _end_one(settings: Settings, out: Console, place: places.Place, grace:
         return code if whole else ExitCode.CONTACT_LOST
 
 
-async def _verify(connector: Connector, out: Console, place: places.Place, live: Live, began: float) -> int:
+async def _verify(connector: Connector, out: Console, place: places.RunLocation, live: Live, began: float) -> int:
     """Look again: nothing of the run may run any more, whatever attempt its labels tell of; others' runs are named.
 
     Where nothing was recorded here, and there are several of that name and owner, each that ran by then is meant.
@@ -139,7 +139,9 @@ async def _verify(connector: Connector, out: Console, place: places.Place, live:
     return code
 
 
-async def _stop_task(connector: Connector, out: Console, place: places.Place, task: FoundTask, grace: float) -> int:
+async def _stop_task(
+    connector: Connector, out: Console, place: places.RunLocation, task: FoundTask, grace: float
+) -> int:
     """A task that still runs after its run was stopped."""
     from distui.identity import owner
     from distui.runs.control.adopt import plan_of, stop_found
@@ -154,7 +156,7 @@ async def _stop_task(connector: Connector, out: Console, place: places.Place, ta
 
 
 async def _stop(
-    settings: Settings, connector: Connector, out: Console, place: places.Place, live: Live, grace: float | None
+    settings: Settings, connector: Connector, out: Console, place: places.RunLocation, live: Live, grace: float | None
 ) -> int:
     """By the distui here that follows it; by ourselves when none does, or that one leaves before the end."""
     from distui.runs.store.runs import AlreadyFollowed
@@ -172,7 +174,7 @@ async def _stop(
             return code
 
 
-async def _is_kept(settings: Settings, connector: Connector, place: places.Place, live: Live) -> bool:
+async def _is_kept(settings: Settings, connector: Connector, place: places.RunLocation, live: Live) -> bool:
     """Whether containers of `run --keep` are still there: it had been cleaned up when its stop was asked for."""
     from distui.plan.labels import task_from_labels
 
@@ -184,7 +186,7 @@ async def _is_kept(settings: Settings, connector: Connector, place: places.Place
 
 
 async def _some(
-    settings: Settings, out: Console, place: places.Place, ranks: frozenset[int], grace: float | None, word: str
+    settings: Settings, out: Console, place: places.RunLocation, ranks: frozenset[int], grace: float | None, word: str
 ) -> int:
     """Some ranks; whoever follows the run sees them fail, and who stopped them."""
     from distui.cluster.attach.taking_up import take_up
@@ -213,7 +215,7 @@ async def _end_launch(
     settings: Settings,
     connector: Connector,
     out: Console,
-    place: places.Place,
+    place: places.RunLocation,
     unreachable: Mapping[str, Trouble],
     word: str,
     seen: Launch | None,
@@ -287,7 +289,7 @@ async def _agreed(settings: Settings, out: Console, live: Live, word: str) -> bo
 
 
 async def _own(
-    settings: Settings, connector: Connector, out: Console, place: places.Place, live: Live, grace: float | None
+    settings: Settings, connector: Connector, out: Console, place: places.RunLocation, live: Live, grace: float | None
 ) -> int:
     """Nobody here follows it: follow it ourselves, so that its logs are read to the end before it is removed."""
     from distui.cli.printer import LogView, printer
@@ -308,7 +310,9 @@ async def _own(
     return ExitCode.CONTACT_LOST if ended.outcome == "unknown" or ended.leftovers else ExitCode.OK
 
 
-async def _beside(connector: Connector, out: Console, place: places.Place, live: Live, grace: float | None) -> int:
+async def _beside(
+    connector: Connector, out: Console, place: places.RunLocation, live: Live, grace: float | None
+) -> int:
     """Another distui here follows it: stop the ranks and let that one drain and clean up."""
     from distui.identity import owner
     from distui.runs.control.adopt import stop_found

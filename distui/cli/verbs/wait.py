@@ -50,14 +50,14 @@ def command(ctx: click.Context, run: str, goal: str) -> int:
     out = consoles.of(settings)
     promise = Promise(settings, out, run)
 
-    def work(place: places.Place) -> int:
+    def work(place: places.RunLocation) -> int:
         promise.stored = place.stored
         return wiring.run_async(_wait(settings, out, place, goal), limit=settings.timeout)
 
     return promise.keep(lambda: settings.places.at(out.tell, run, work))
 
 
-async def _wait(settings: Settings, out: Console, place: places.Place, goal: str) -> int:
+async def _wait(settings: Settings, out: Console, place: places.RunLocation, goal: str) -> int:
     from distui.cli.follow import follow
     from distui.cli.leftover import tell
     from distui.cli.printer import LogView, printer
@@ -119,7 +119,7 @@ def _all_running(stored: StoredRun) -> bool:
 
 
 async def _watch(
-    settings: Settings, connector: Connector, out: Console, place: places.Place, live: Live, goal: str
+    settings: Settings, connector: Connector, out: Console, place: places.RunLocation, live: Live, goal: str
 ) -> int:
     """Ask the hosts again and again, and touch nothing but the mark of somebody who wants to know how it ends."""
     from distui.cluster.attach.taking_up import reader_of
@@ -136,7 +136,7 @@ async def _watch(
 
 
 async def _watch_attempt(
-    settings: Settings, connector: Connector, out: Console, place: places.Place, onlooker: Onlooker, goal: str
+    settings: Settings, connector: Connector, out: Console, place: places.RunLocation, onlooker: Onlooker, goal: str
 ) -> int | FoundRun:
     """How the run ended, or its next attempt once that is there."""
     from asyncio import sleep

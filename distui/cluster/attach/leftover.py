@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from distui.cluster.attach import places
-from distui.cluster.attach.places import Place
+from distui.cluster.attach.places import RunLocation
 from distui.cluster.settings import ClusterSettings
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def hidden_in(settings: ClusterSettings, record: EndRecord) -> EndRecord:
     return replace(record, ended=mask.event(record.ended), ranks=tuple(mask.event(rank) for rank in record.ranks))
 
 
-def chosen(settings: ClusterSettings, place: Place, launches: Iterable[Launch]) -> Launch | None:
+def chosen(settings: ClusterSettings, place: RunLocation, launches: Iterable[Launch]) -> Launch | None:
     """The folder that tells how the run ended: of the launch recorded here while that is not over, else of our own."""
     from distui.identity import owner
     from distui.runs.hosts.launches import ended
@@ -56,7 +56,7 @@ def chosen(settings: ClusterSettings, place: Place, launches: Iterable[Launch]) 
 
 
 async def look(
-    settings: ClusterSettings, connector: Connector, place: Place, unreachable: Collection[str]
+    settings: ClusterSettings, connector: Connector, place: RunLocation, unreachable: Collection[str]
 ) -> Launch | None:
     """A folder that tells how a run without tasks ended; None where what is recorded here tells more."""
     from distui.cluster.attach.taking_up import open_here
@@ -76,7 +76,7 @@ class Rest:
         self.left: Launch | None = None
 
     async def look(
-        self, settings: ClusterSettings, connector: Connector, place: Place, unreachable: Collection[str]
+        self, settings: ClusterSettings, connector: Connector, place: RunLocation, unreachable: Collection[str]
     ) -> Launch | None:
         """As the module's; what was seen once is not forgotten when whoever has the run removes it."""
         self.left = await look(settings, connector, place, unreachable) or self.left
@@ -93,7 +93,12 @@ class Rest:
         return time.monotonic() < self._since + REST_SECONDS
 
     async def over(
-        self, settings: ClusterSettings, connector: Connector, say: Callable[[str], None], place: Place, asked: Asked
+        self,
+        settings: ClusterSettings,
+        connector: Connector,
+        say: Callable[[str], None],
+        place: RunLocation,
+        asked: Asked,
     ) -> tuple[Asked, Launch | None]:
         """What the hosts say that were `asked`, or that are asked again until another attempt has begun; and what is
         left of a run that has ended.
@@ -110,7 +115,7 @@ class Rest:
         return asked, None
 
 
-def not_reached(place: Place, left: Launch, unreachable: Collection[str]) -> tuple[str, ...]:
+def not_reached(place: RunLocation, left: Launch, unreachable: Collection[str]) -> tuple[str, ...]:
     """Hosts that did not answer and may have something of the run: its own, where its ranks tell which they are."""
     own = {rank.host for rank in left.record.ranks} if left.record is not None else set()
     known = own and own <= {host.name for host in place.hosts}

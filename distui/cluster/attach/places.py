@@ -61,7 +61,7 @@ def check_name(run: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RunLocation:
     """Where a run may be: its folder here, if any, and the hosts to ask."""
 
     run: str
@@ -100,7 +100,7 @@ class Places:
     settings: ClusterSettings
     selection: Selection
 
-    def locate(self, run: str) -> Place:
+    def locate(self, run: str) -> RunLocation:
         """Where to look for `run`: the hosts it was started on, or all of the inventory.
 
         Raises NotFound and UsageError.
@@ -109,14 +109,14 @@ class Places:
         stored = self.settings.store.get(run)
         hosts = () if self.selection.hosts or stored is None else saved_hosts(stored)
         if hosts:
-            return Place(run, stored, hosts)
+            return RunLocation(run, stored, hosts)
         if stored is None and self.selection.maybe_inventory() is None:
             raise not_found(
                 self.settings, run, "no run of that name is recorded here, and there is no inventory to ask"
             )
-        return Place(run, stored, self.selection.chosen())
+        return RunLocation(run, stored, self.selection.chosen())
 
-    def at(self, say: Callable[[str], None], run: str, work: Callable[[Place], T]) -> T:
+    def at(self, say: Callable[[str], None], run: str, work: Callable[[RunLocation], T]) -> T:
         """Do `work` where the run is; where what is recorded here is older, once more of the run that has its name now.
 
         Raises NotFound and UsageError as `locate` does, and what `work` does.
@@ -127,7 +127,7 @@ class Places:
         except NameTaken as exc:
             return work(self.renamed(say, place, exc))
 
-    def renamed(self, say: Callable[[str], None], place: Place, taken: NameTaken) -> Place:
+    def renamed(self, say: Callable[[str], None], place: RunLocation, taken: NameTaken) -> RunLocation:
         """Where the run is that has the name now.
 
         The older one is kept under a name of its own, but for `--readonly`, and that is said.
@@ -147,7 +147,7 @@ class Places:
         say(f"{taken.message}; {kept or f'there is an older one of that name here ({how})'}")
         stored = store.get(place.run)
         hosts = {host.name: host for host in (*place.hosts, *self.selection.chosen())}
-        return Place(
+        return RunLocation(
             place.run,
             stored if stored is not None and is_recorded(taken.launch, stored) else None,
             tuple(hosts.values()),
@@ -162,7 +162,7 @@ def not_found(settings: ClusterSettings, run: str, why: str) -> NotFound:
     return NotFound(f"there is no run {shown(run)}{near}: {why}", hint="`distui ps -a` lists the runs")
 
 
-async def find(connector: Connector, place: Place) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
+async def find(connector: Connector, place: RunLocation) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
     """The run on its hosts, None when no host that answered has it, and the hosts that did not answer.
 
     Raises NameTaken where another one that lives has the name of what is recorded here.
@@ -173,13 +173,13 @@ async def find(connector: Connector, place: Place) -> tuple[FoundRun | None, Map
     return found, unreachable
 
 
-async def find_again(connector: Connector, place: Place) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
+async def find_again(connector: Connector, place: RunLocation) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
     """The same of a run that was found before: one that has its name by now is another."""
     found, unreachable = await _look(connector, place)
     return found if found is None or _is_recorded(place, found) else None, unreachable
 
 
-async def _look(connector: Connector, place: Place) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
+async def _look(connector: Connector, place: RunLocation) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
     from distui.identity import owner
     from distui.runs.control.adopt import choose
     from distui.runs.hosts.discover import find_runs
@@ -189,14 +189,14 @@ async def _look(connector: Connector, place: Place) -> tuple[FoundRun | None, Ma
     return choose(asked.named(place.run), place.stored, owner(), answered), asked.unreachable
 
 
-def _is_recorded(place: Place, found: FoundRun) -> bool:
+def _is_recorded(place: RunLocation, found: FoundRun) -> bool:
     from distui.runs.report.older import is_recorded
 
     return place.stored is None or is_recorded((found.launch, found.owner), place.stored)
 
 
 def there(
-    settings: ClusterSettings, place: Place, run: FoundRun | None, unreachable: Mapping[str, Trouble]
+    settings: ClusterSettings, place: RunLocation, run: FoundRun | None, unreachable: Mapping[str, Trouble]
 ) -> FoundRun:
     """The run that `find` found. Raises NotFound, or ContactLost when it may be on a host that did not answer."""
     from distui.facts.troubles import shared

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distui.cluster.attach import places
-from distui.cluster.attach.places import Place
+from distui.cluster.attach.places import RunLocation
 from distui.cluster.settings import ClusterSettings
 from distui.errors import CheckFailed
 from distui.plan.labels import task_from_labels, token_of
@@ -53,7 +53,7 @@ class Live:
 async def take_up(
     settings: ClusterSettings,
     connector: Connector,
-    place: Place,
+    place: RunLocation,
     asked: Asked | None = None,
     plan: RunPlan | None = None,
 ) -> Live:
@@ -93,7 +93,7 @@ def open_here(stored: StoredRun | None, unreachable: Collection[str]) -> RunPlan
 
 
 def adopt(
-    settings: ClusterSettings, connector: Connector, place: Place, live: Live, *, keep: bool | None = None
+    settings: ClusterSettings, connector: Connector, place: RunLocation, live: Live, *, keep: bool | None = None
 ) -> RunController:
     """A controller that follows the run from now on, writing into this machine's folder of it.
 
@@ -124,7 +124,7 @@ def adopt(
     )
 
 
-def reader_of(settings: ClusterSettings, place: Place) -> StoredReader:
+def reader_of(settings: ClusterSettings, place: RunLocation) -> StoredReader:
     """Reads on from where the run's files here are now, if there are any yet."""
     from distui.runs.control.beside import StoredReader
     from distui.runs.store.runs import StoredRun
@@ -139,14 +139,16 @@ def owned_plan(stored: StoredRun | None) -> RunPlan | None:
     return stored_plan(stored) if stored is not None and stored.is_followed else None
 
 
-def beside(settings: ClusterSettings, place: Place, plan: RunPlan, reader: StoredReader, connect: Connect) -> Beside:
+def beside(
+    settings: ClusterSettings, place: RunLocation, plan: RunPlan, reader: StoredReader, connect: Connect
+) -> Beside:
     """The run as its owner on this machine writes it down; taken over when that one leaves, but for `--readonly`."""
     from distui.cluster.beside import Beside
     from distui.runs.store.masking import Mask
 
     @contextlib.asynccontextmanager
     async def own() -> AsyncIterator[RunController]:
-        here = Place(place.run, reader.stored, place.hosts)
+        here = RunLocation(place.run, reader.stored, place.hosts)
         async with connect(place.hosts) as connector:
             live = await take_up(settings, connector, here, await places.find_again(connector, here))
             async with adopt(settings, connector, here, live) as controller:
@@ -173,7 +175,7 @@ def _began(stored: StoredRun, live: Live) -> float | None:
     return min(starts, default=None)
 
 
-def _folder(settings: ClusterSettings, place: Place, live: Live) -> StoredRun:
+def _folder(settings: ClusterSettings, place: RunLocation, live: Live) -> StoredRun:
     """The run's folder here, with its plan and how its hosts are reached; another launch's is kept apart.
 
     Raises CheckFailed for a full disk.
@@ -191,7 +193,7 @@ def _folder(settings: ClusterSettings, place: Place, live: Live) -> StoredRun:
         ) from exc
 
 
-def _made(stored: StoredRun, place: Place, live: Live) -> StoredRun:
+def _made(stored: StoredRun, place: RunLocation, live: Live) -> StoredRun:
     """The folder with what it lacks. Raises OSError."""
     from distui.plan.serialize import to_json
     from distui.runs.store.recorded import stored_plan

@@ -13,7 +13,7 @@ from distui.facts.host import HostFacts
 from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
 from distui.runs.attempt.emitter import Emitter
-from distui.runs.attempt.replan import Again, NextAttempt
+from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.attempt.requests import Requests
 from distui.runs.lines.events import Event, Notice
 from distui.runs.state.reducer import RunState
@@ -66,7 +66,7 @@ class RunContext:
     """Whether nothing is spared that somebody else may want."""
     stopped_as: str
     """Who stops the run from here, in words, left on the hosts for others."""
-    planner: Again | None
+    planner: AttemptPlanner | None
     """Plans an attempt anew; None where the job and the values of its secrets are not known."""
 
 
@@ -84,7 +84,7 @@ class Attempt:
         self.network = NetworkFound()
         """What was found of the network when ranks were silent."""
         self.watch = Watch(plan, emit=run.events.emit, stored=run.stored, facts=facts, clock=run.clock, mask=run.mask)
-        self.known = self.watch.known
+        self.tracker = self.watch.tracker
         self.recorded: EndRecord | None = None
         """How the attempt ended, once that is recorded: from then on nothing changes it."""
         self.token = token_of(task_from_labels(plan.tasks[0].labels))

@@ -28,7 +28,7 @@ Ports = Mapping[str, Collection[int]]
 """Ports by host."""
 
 
-class Again(Protocol):
+class AttemptPlanner(Protocol):
     """Plans an attempt of the run anew."""
 
     def __call__(self, attempt: int, spent: float, taken: Ports | None = None, /) -> Awaitable[NextAttempt | NoPlan]:
@@ -37,7 +37,7 @@ class Again(Protocol):
         """
 
 
-class Planner(Protocol):
+class PlanFunction(Protocol):
     """`plan` with everything given that does not change between attempts."""
 
     def __call__(
@@ -47,10 +47,10 @@ class Planner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Replan:
-    """Asks the hosts again and plans with their answers. Awaited as an `Again`."""
+class Replanner:
+    """Asks the hosts again and plans with their answers. Awaited as an `AttemptPlanner`."""
 
-    planner: Planner
+    planner: PlanFunction
     connector: Callable[[], Awaitable[Connector]]
     hosts: Sequence[Host]
     known: Mapping[str, HostFacts]
@@ -59,7 +59,7 @@ class Replan:
     parallel: int
 
     async def __call__(self, attempt: int, spent: float, taken: Ports | None = None, /) -> NextAttempt | NoPlan:
-        """See Again."""
+        """See AttemptPlanner."""
         results = await probe_all(await self.connector(), self.hosts, parallel=self.parallel)
         facts = {**self.known, **{name: r for name, r in results.items() if isinstance(r, HostFacts)}}
         plan = self.planner(facts=facts, attempt=attempt, spent=spent, taken=taken)

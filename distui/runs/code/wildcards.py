@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from distui.patterns import Found, LimitedPattern, Searches, given_up
+from distui.patterns import LimitedPattern, PatternMatch, Searches, given_up
 
 MOST_STARS = 2
 """Wildcards of any length, between two slashes or over several folders, that are tried without a limit."""
@@ -30,7 +30,7 @@ class Wildcard:
         if _stars(regex.pattern) > MOST_STARS:
             self._regex = LimitedPattern(regex.pattern, regex.flags, pace=PACE)
 
-    def search(self, path: str) -> re.Match[str] | Found[str] | None:
+    def search(self, path: str) -> re.Match[str] | PatternMatch[str] | None:
         """The match in a path. Raises TooSlow."""
         match = self._regex.search(path)
         if why := given_up(self._regex):

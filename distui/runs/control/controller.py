@@ -18,7 +18,7 @@ from distui.plan.labels import task_from_labels
 from distui.plan.model import RunPlan
 from distui.runs.attempt.attempt import NO_LIMITS, Attempt, Limits, RunContext
 from distui.runs.attempt.emitter import Emitter, cannot_write
-from distui.runs.attempt.replan import Again
+from distui.runs.attempt.replan import AttemptPlanner
 from distui.runs.attempt.requests import Requests
 from distui.runs.attempt.steps import DEFAULTS, LaunchOptions, LaunchRefused
 from distui.runs.control.supervise import STOP_CAUSES, supervise
@@ -44,7 +44,7 @@ from distui.runs.store.masking import Mask
 from distui.runs.store.runs import StoredRun
 from distui.runs.task.host_run import HostRun
 from distui.runs.verdict.evidence import Stop
-from distui.runs.watch.known import Known
+from distui.runs.watch.tracker import RunTracker
 from distui.session import Connector
 
 
@@ -66,7 +66,7 @@ class RunController:
         adopted: bool = False,
         keep: bool | None = None,
         options: LaunchOptions = DEFAULTS,
-        planner: Again | None = None,
+        planner: AttemptPlanner | None = None,
         limits: Limits = NO_LIMITS,
         began: float | None = None,
         stopped_as: str = "",
@@ -134,9 +134,9 @@ class RunController:
         return self.attempt.hosts
 
     @property
-    def known(self) -> Known:
+    def tracker(self) -> RunTracker:
         """What is known of the newest attempt."""
-        return self.attempt.known
+        return self.attempt.tracker
 
     @property
     def recorded(self) -> EndRecord | None:
@@ -265,12 +265,12 @@ class RunController:
             return left(attempt)
         if self._run.adopted and requests.stop is not None:
             # what an earlier stop removed did not disappear
-            attempt.known.stopped(Stop(attempt.clock(), STOP_CAUSES[requests.stop], exit=int(requests.exit)))
+            attempt.tracker.stopped(Stop(attempt.clock(), STOP_CAUSES[requests.stop], exit=int(requests.exit)))
         await attempt.emit(PhaseBegun(attempt.clock(), "follow"))
         following = attempt.watch.following(attempt.hosts, adopted=self._run.adopted)
         async with requests.watching(self.stored), reading(attempt), following:
             await supervise(attempt)
-        if requests.detach and not attempt.known.settled:
+        if requests.detach and not attempt.tracker.settled:
             return left(attempt)
         return await finish(attempt)
 
@@ -293,7 +293,7 @@ class RunController:
         started = started_here(self.stored) | self._found
         running = await asyncio.gather(*(self._find(host, started) for host in attempt.hosts.values()))
         await recall(attempt)
-        if not any(running) and not attempt.known.unmet:
+        if not any(running) and not attempt.tracker.unmet:
             if requests.stop == "user":  # all had ended before: it stops nothing, and is not why the run ended
                 requests.withdraw_stop()
         elif attempt.recorded is not None and any(running) and requests.stop is None:
@@ -314,7 +314,7 @@ class RunController:
             return False
         await attempt.emit(HostChanged(attempt.clock(), host.host, "up"))
         for task in host.tasks:
-            attempt.known.tracks[task.index].unseen = task.index not in host.ids and task.index in started
+            attempt.tracker.tracks[task.index].unseen = task.index not in host.ids and task.index in started
             for rank in task.ranks if task.index in running else ():
                 await attempt.emit(RankChanged(attempt.clock(), rank, host.host, "running"))
         return bool(running)

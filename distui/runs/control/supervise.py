@@ -49,13 +49,13 @@ async def supervise(attempt: Attempt) -> None:
 
 async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None:
     """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
-    known, requests, turns, begun = attempt.known, attempt.run.requests, Turns(), attempt.stops_before
-    while not (known.settled or attempt.watch.broken or requests.detach):
-        if known.lost_longer_than(_patience(attempt)) and not _others_end(attempt):
-            for host in known.lost_hosts:
+    tracker, requests, turns, begun = attempt.tracker, attempt.run.requests, Turns(), attempt.stops_before
+    while not (tracker.settled or attempt.watch.broken or requests.detach):
+        if tracker.lost_longer_than(_patience(attempt)) and not _others_end(attempt):
+            for host in tracker.lost_hosts:
                 attempt.hosts[host].patience = 0.0
             break
-        if attempt.run.deadline is not None and attempt.clock() >= attempt.run.deadline and known.stop_began is None:
+        if attempt.run.deadline is not None and attempt.clock() >= attempt.run.deadline and tracker.stop_began is None:
             attempt.run.requests.ask_stop("timeout", exit=ExitCode.TIMEOUT)
         if requests.stop is None:
             _stop_by_itself(attempt)
@@ -63,7 +63,7 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
             begun = requests.count
             stops.append(asyncio.create_task(_stop(attempt, requests.stop, requests.grace)))
         await _wait_for_change(attempt)
-        if known.stop_began is None and attempt.clock() - known.waited_at > AFTER_ROOM:
+        if tracker.stop_began is None and attempt.clock() - tracker.waited_at > AFTER_ROOM:
             for silence in attempt.silences.news(attempt.state, attempt.clock()):
                 await attempt.emit(silence)
             if turns.due(attempt.clock(), quiet=any(rank.quiet for rank in attempt.state.ranks.values())):
@@ -75,13 +75,13 @@ def _others_end(attempt: Attempt) -> bool:
     """Whether hosts out of reach are not given up yet, since ranks elsewhere are to end first: stopped with their grace
     like by any other stop, and read to their end, before anything of them is removed.
     """
-    known = attempt.known
-    if all(t.over or t.task.host in known.lost_hosts for t in known.tracks.values()):
+    tracker = attempt.tracker
+    if all(t.over or t.task.host in tracker.lost_hosts for t in tracker.tracks.values()):
         return False
-    if known.stop_began is not None:
-        return attempt.clock() < known.stop_began + attempt.run.requests.grace + TO_END
+    if tracker.stop_began is not None:
+        return attempt.clock() < tracker.stop_began + attempt.run.requests.grace + TO_END
     if attempt.recorded is not None:
-        return not known.lost_longer_than(attempt.run.limits.lost)  # their logs are being read
+        return not tracker.lost_longer_than(attempt.run.limits.lost)  # their logs are being read
     if attempt.run.requests.stop is None:
         attempt.run.requests.ask_stop("lost", exit=ExitCode.CONTACT_LOST)
     return True
@@ -89,15 +89,15 @@ def _others_end(attempt: Attempt) -> bool:
 
 def _stop_by_itself(attempt: Attempt) -> None:
     """Ask for the stops that the plan asks for: at a failure, and once nothing is waited for any more."""
-    known = attempt.known
+    tracker = attempt.tracker
     if attempt.recorded is not None:
         return
-    if known.verdict().over_limit:
-        if known.live_tasks():
+    if tracker.verdict().over_limit:
+        if tracker.live_tasks():
             attempt.run.requests.ask_stop("max_duration", exit=ExitCode.TIMEOUT)
-    elif known.failed and attempt.plan.on_fail == "stop":
+    elif tracker.failed and attempt.plan.on_fail == "stop":
         attempt.run.requests.ask_stop("failure", exit=ExitCode.RANK_FAILED)
-    elif known.done_at is not None and known.live_tasks():
+    elif tracker.done_at is not None and tracker.live_tasks():
         attempt.run.requests.ask_stop("done", exit=ExitCode.OK)
 
 
@@ -105,32 +105,32 @@ def _patience(attempt: Attempt) -> float:
     """How long a lost host is waited for: less once the run is being stopped anyway."""
     if attempt.recorded is not None:
         return min(attempt.run.limits.lost, NEVER_MET)
-    if attempt.known.done_without:
+    if attempt.tracker.done_without:
         return min(attempt.run.limits.lost, elastic.WAIT_FOR_LOST)
-    if attempt.known.stop_began is None:
+    if attempt.tracker.stop_began is None:
         return attempt.run.limits.lost
-    if attempt.known.only_unmet:  # a stop from elsewhere is pending there, and is said to be
+    if attempt.tracker.only_unmet:  # a stop from elsewhere is pending there, and is said to be
         return min(attempt.run.limits.lost, NEVER_MET)
     return min(attempt.run.limits.lost, attempt.run.requests.grace + TO_END)
 
 
 async def _wait_for_change(attempt: Attempt) -> None:
-    waits = [asyncio.create_task(wait) for wait in (attempt.known.changed.wait(), attempt.run.requests.next())]
+    waits = [asyncio.create_task(wait) for wait in (attempt.tracker.changed.wait(), attempt.run.requests.next())]
     try:
         await asyncio.wait(waits, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for wait in waits:
             wait.cancel()
-    attempt.known.changed.clear()
+    attempt.tracker.changed.clear()
 
 
 async def _stop(attempt: Attempt, reason: StopReason, grace: float) -> None:
     """Stop what still lives, on all hosts at once."""
-    if attempt.known.stop_began is None and not attempt.known.verdict().over_limit:
+    if attempt.tracker.stop_began is None and not attempt.tracker.verdict().over_limit:
         attempt.silences.ledger.look(attempt.state, attempt.clock())
-    attempt.known.stopped(Stop(attempt.clock(), STOP_CAUSES[reason], exit=int(attempt.run.requests.exit)))
+    attempt.tracker.stopped(Stop(attempt.clock(), STOP_CAUSES[reason], exit=int(attempt.run.requests.exit)))
     await attempt.emit(StopAsked(attempt.clock(), reason, grace))
-    live = attempt.known.live_tasks()
+    live = attempt.tracker.live_tasks()
     word = StopWord(attempt.run.stopped_as, STOP_CAUSES[reason], int(attempt.run.requests.exit), grace)
     said = word if reason in SAID else None
     results = await asyncio.gather(

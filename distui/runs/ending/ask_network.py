@@ -31,7 +31,7 @@ async def ask_network(attempt: Attempt) -> NetworkFound:
     networks = attempt.plan.networks
     if len(networks) < 2:
         return NetworkFound()
-    lost = {network.host for network in networks} & attempt.known.lost_hosts
+    lost = {network.host for network in networks} & attempt.tracker.lost_hosts
     try:
         async with asyncio.timeout(SECONDS):
             return await _ask(attempt, lost)

@@ -36,20 +36,20 @@ class Turns:
 
 def note_silences(attempt: Attempt) -> None:
     """Add to what is known who was silent when the run was stopped, or ran out of time."""
-    slack = LAST_GASP_S if attempt.known.verdict().over_limit else 0.0
-    attempt.known.silences = attempt.silences.ledger.at(_stopped_at(attempt), slack)
-    attempt.known.news()
+    slack = LAST_GASP_S if attempt.tracker.verdict().over_limit else 0.0
+    attempt.tracker.silences = attempt.silences.ledger.at(_stopped_at(attempt), slack)
+    attempt.tracker.news()
 
 
 def _stopped_at(attempt: Attempt) -> float:
     """When the stop began, or the first task reached its limit."""
-    known = attempt.known
+    tracker = attempt.tracker
     ends = (
-        [track.exit_at for track in known.tracks.values() if track.end is not None]
-        if known.verdict().over_limit
+        [track.exit_at for track in tracker.tracks.values() if track.end is not None]
+        if tracker.verdict().over_limit
         else []
     )
-    return min([known.stop_began if known.stop_began is not None else attempt.clock(), *ends])
+    return min([tracker.stop_began if tracker.stop_began is not None else attempt.clock(), *ends])
 
 
 async def with_network(attempt: Attempt, failure: Failure | None) -> tuple[Failure | None, tuple[str, ...]]:
@@ -58,7 +58,7 @@ async def with_network(attempt: Attempt, failure: Failure | None) -> tuple[Failu
     For a run that was stopped or ran out of time: the ranks that had been silent, and their network. It is asked once
     for both.
     """
-    verdict = attempt.known.verdict()
+    verdict = attempt.tracker.verdict()
     silent = verdict.notes
     explains = verdict.failed and failure is not None and failure.cause in NETWORK
     if not silent and not explains:

@@ -39,8 +39,8 @@ async def clean_up(attempt: Attempt, elsewhere: Others, *, keep: bool) -> tuple[
 
     Who stops a run that is recorded waits for no other reader's log.
     """
-    unread = attempt.known.unread_tasks()
-    gone = {index for index in unread if attempt.known.tracks[index].phase == "removed"}
+    unread = attempt.tracker.unread_tasks()
+    gone = {index for index in unread if attempt.tracker.tracks[index].phase == "removed"}
     kept = [task for task in attempt.plan.tasks if task.index in unread - gone]
     for task in attempt.plan.tasks:
         if task.index in unread:
@@ -71,7 +71,7 @@ async def _ask_again(
         return frozenset(), ()
     await host.link.session(give_up=host.patience)
     seen, here = await last_look(attempt, host), frozenset(task.index for task in host.tasks)
-    here -= keep | {index for index in here if attempt.known.tracks[index].phase == "removed"}
+    here -= keep | {index for index in here if attempt.tracker.tracks[index].phase == "removed"}
     spared = here & seen.unread if seen.known and not seen.others else here
     for task in host.tasks:
         if task.index in spared:
@@ -113,7 +113,7 @@ def _lost(task: Task) -> str:
 def _kept(attempt: Attempt, task: Task) -> str:
     """What became of a task whose log could not be written or read to its end here, and how to get the log."""
     name = task.labels["distui.run"]
-    log = attempt.known.tracks[task.index].log
+    log = attempt.tracker.tracks[task.index].log
     what = f"`distui stop {name}` reads the rest"
     if log.changed or log.lost_bytes:
         what = f"`distui stop {name}` reads it again from its start"

@@ -48,8 +48,8 @@ async def recall(attempt: Attempt) -> None:
     attempt.watch.ended_before()
     await _say(attempt, record)
     for host in attempt.hosts.values():
-        for task in host.tasks if host.host not in attempt.known.unmet else ():
-            track = attempt.known.tracks[task.index]
+        for task in host.tasks if host.host not in attempt.tracker.unmet else ():
+            track = attempt.tracker.tracks[task.index]
             if track.unseen:
                 await attempt.watch.ends.removed(track)
             elif task.index not in host.ids:
@@ -95,8 +95,8 @@ async def conclude(attempt: Attempt, ended: RunEnded) -> RunEnded | None:
 
 def _nothing_more(attempt: Attempt) -> bool:
     """Whether all there is of the run is read or was removed: who comes later can't know more."""
-    known = attempt.known
-    return not known.unmet and not known.unfound and all(track.over for track in known.tracks.values())
+    tracker = attempt.tracker
+    return not tracker.unmet and not tracker.unfound and all(track.over for track in tracker.tracks.values())
 
 
 async def concluded(attempt: Attempt, record: EndRecord) -> RunEnded:
@@ -177,7 +177,7 @@ async def reading(attempt: Attempt) -> AsyncIterator[None]:
     finally:
         marking.cancel()
         await asyncio.gather(marking, return_exceptions=True)
-        if attempt.run.requests.detach and not attempt.known.settled:
+        if attempt.run.requests.detach and not attempt.tracker.settled:
             await _leave(attempt)
 
 
@@ -199,7 +199,7 @@ async def say_unread(attempt: Attempt) -> None:
 
     Before our mark is taken away: until then they wait for us.
     """
-    unread = attempt.known.unread_tasks()
+    unread = attempt.tracker.unread_tasks()
     tasks = {h.host: [task.index for task in h.tasks if task.index in unread] for h in attempt.hosts.values()}
     await _visits(attempt, "unread", {host: found for host, found in tasks.items() if found})
 

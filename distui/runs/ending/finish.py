@@ -57,7 +57,7 @@ def _retried(attempt: Attempt, end: RunEnded) -> bool:
 async def _judged(attempt: Attempt) -> RunEnded:
     """How the run has ended, from all that is known of it."""
     await _learn(attempt)
-    verdict = attempt.known.verdict()
+    verdict = attempt.tracker.verdict()
     looked = await review(attempt) if verdict.outcome == "succeeded" else Review()
     failure = verdict.failure if verdict.failure is not None and _tells(verdict) else looked.failure
     failure, around = await with_network(attempt, failure)
@@ -65,7 +65,7 @@ async def _judged(attempt: Attempt) -> RunEnded:
     await attempt.watch.judged_ends.announce(failure)
     if failure is not None and failure.unsure:
         await attempt.notice("warning", f"who was first is uncertain: {failure.unsure}")
-    if missing := attempt.known.unfound:
+    if missing := attempt.tracker.unfound:
         why = "never started, removed, or on hosts that did not answer or are not known here"
         text = f"{missing} of the run's tasks were not found: {why}"
         await attempt.notice("warning", text)
@@ -82,7 +82,7 @@ def _tells(verdict: Verdict) -> bool:
 
 async def _learn(attempt: Attempt) -> None:
     """What is not known yet and can be asked now: who stopped the run, what was removed or restarted."""
-    known = attempt.known
+    known = attempt.tracker
     known.all_in, known.unfound = True, _unfound(attempt)
     asked_here = attempt.run.requests.stop is not None or known.stopped_by
     if not asked_here and (word := await attempt.watch.hosts.stopped_elsewhere()):
@@ -111,7 +111,7 @@ def ended(
         failure=failure,
         log_dir="" if outcome == "launch_failed" else str(attempt.run.stored.log_dir),
         leftovers=leftovers,
-        took=max(0.0, (attempt.known.ended_at or attempt.clock()) - attempt.run.began),
+        took=max(0.0, (attempt.tracker.ended_at or attempt.clock()) - attempt.run.began),
         progress=attempt.state.progress,
         attempt=attempt.plan.attempt,
         attempts=attempt.plan.attempts,

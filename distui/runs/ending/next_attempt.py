@@ -13,7 +13,7 @@ from dataclasses import replace
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
 from distui.runs.attempt.attempt import Attempt
-from distui.runs.attempt.replan import Again, NextAttempt
+from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.lines.events import AttemptEnded, Failure, RunEnded
 
 OWN_STOPS = frozenset({"failure", "done"})
@@ -82,7 +82,7 @@ async def next_attempt(attempt: Attempt, ended: RunEnded) -> Attempt | RunEnded:
     return replace(ended, at=attempt.clock())
 
 
-async def _planner(attempt: Attempt, ended: RunEnded) -> Again | None:
+async def _planner(attempt: Attempt, ended: RunEnded) -> AttemptPlanner | None:
     """What plans the next attempt; None when `ended` is how the run ends."""
     why = why_last(attempt, ended.failure) if ended.outcome == "failed" else ""
     if why is None and ended.leftovers:
@@ -92,7 +92,7 @@ async def _planner(attempt: Attempt, ended: RunEnded) -> Again | None:
     return attempt.run.planner if why is None else None
 
 
-async def _planned(attempt: Attempt, planner: Again, pause: float) -> NextAttempt | None:
+async def _planned(attempt: Attempt, planner: AttemptPlanner, pause: float) -> NextAttempt | None:
     """The next attempt, planned after the pause: a host may be on its way back. None, said why, without a plan."""
     await asyncio.sleep(pause)
     number = attempt.plan.attempt + 1

@@ -45,7 +45,7 @@ async def review(attempt: Attempt) -> Review:
     """Look at the end of a run whose tasks all ended well. Its hosts are asked for `success.file` only."""
     plan = attempt.plan
     on, asked, errors = await _file_on(attempt) if plan.success and plan.success.file else (None, (), {})
-    well = [t.task for t in attempt.known.tracks.values() if t.end is not None and t.end.code == 0 and not t.end.oom]
+    well = [t.task for t in attempt.tracker.tracks.values() if t.end is not None and t.end.code == 0 and not t.end.oom]
     read = await asyncio.to_thread(_read, plan, attempt.run.stored, well)
     looked = Looked(read.regex, read.given_up, on, asked, errors, _seconds(attempt))
     reasons = unmet(plan.success, looked) if plan.success is not None else ()
@@ -169,7 +169,7 @@ async def _has_file(host: HostRun, task: Task, path: str) -> bool | str:
 
 def _seconds(attempt: Attempt) -> float | None:
     """From the start of the first task to the end of the last; None where nobody knows when that was."""
-    tracks = list(attempt.known.tracks.values())
+    tracks = list(attempt.tracker.tracks.values())
     begun = [t.started_at for t in tracks if t.started_at is not None] or [attempt.began] * (not attempt.run.adopted)
     return max(t.exit_at for t in tracks) - min(begun) if begun else None
 
@@ -195,6 +195,6 @@ def _failure(attempt: Attempt, reasons: Sequence[str], drift: Drift) -> Failure 
         words=safe("ended with exit 0, but " + "; ".join([*reasons, *words])),
         cause="the replicas do not hold the same" if drift.words and not reasons else "`success` of the job is not met",
         hint=hint if drift.words and not reasons else "",
-        at=max(t.exit_at for t in attempt.known.tracks.values()),
+        at=max(t.exit_at for t in attempt.tracker.tracks.values()),
         name=attempt.plan.rank_names.get(rank, "") if rank is not None else "the run",
     )

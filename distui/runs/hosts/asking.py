@@ -15,7 +15,7 @@ PASSING = frozenset({"unknown", "daemon_down"})
 """Classes of failures that may be gone the next time; all others are answers."""
 
 
-async def asked(run_argv: Callable[[Sequence[str]], Awaitable[Completed]], argv: Sequence[str]) -> Completed:
+async def run_with_retries(run_argv: Callable[[Sequence[str]], Awaitable[Completed]], argv: Sequence[str]) -> Completed:
     """How a command ended that asks an engine something, or ends or removes what may be gone already; never a start.
 
     One that fails for no reason that will stay is tried again, a bounded number of times; the last one counts.

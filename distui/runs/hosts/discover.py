@@ -18,7 +18,7 @@ from distui.plan import docker, process
 from distui.plan.labels import MOST_RANKS, TaskLabels, task_from_labels
 from distui.plan.limit import reached
 from distui.plan.plan import run_folder as planned_folder
-from distui.runs.hosts.asking import asked
+from distui.runs.hosts.asking import run_with_retries
 from distui.runs.lines.text import safe
 from distui.session import Completed, Connector
 from distui.spec.inventory import EngineName, Host
@@ -154,7 +154,7 @@ class FoundRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRuns:
     """The runs found, newest first, and the hosts that could not be asked."""
 
     runs: tuple[FoundRun, ...]
@@ -170,7 +170,7 @@ class Found:
         return next((r for r in named if token and r.token == token), next(iter(named), None))
 
 
-async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | None = None) -> Found:
+async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | None = None) -> FoundRuns:
     """Ask all hosts at once for distui's tasks, of one run or of all."""
     answers = await asyncio.gather(*(_ask(connector, host, run) for host in hosts))
     tasks: dict[tuple[str, str, str], list[FoundTask]] = {}
@@ -183,7 +183,7 @@ async def find_runs(connector: Connector, hosts: Sequence[Host], *, run: str | N
             tasks.setdefault((task.labels.run, task.labels.launch, task.labels.owner), []).append(task)
     runs = [_found_run(name, _each_once(found)) for (name, _, _), found in tasks.items()]
     runs.sort(key=lambda r: r.started or 0, reverse=True)
-    return Found(tuple(runs), unreachable)
+    return FoundRuns(tuple(runs), unreachable)
 
 
 def _each_once(found: Sequence[FoundTask]) -> list[FoundTask]:
@@ -227,7 +227,7 @@ async def list_tasks(
     """The tasks one host knows of, in any state. Raises HostCommandError with the engine's words."""
     if engine == "process":
         return await _processes(run_argv, host, run)
-    listed = await asked(run_argv, docker.list_ids(engine_command, run))
+    listed = await run_with_retries(run_argv, docker.list_ids(engine_command, run))
     if not listed.ok:
         raise refused(host, listed)
     ids = listed.text.split()
@@ -241,7 +241,7 @@ async def inspected(
     run_argv: Runner, host: str, engine_command: tuple[str, ...], ids: Sequence[str]
 ) -> list[dict[str, Any]]:
     """What the engine knows of these containers; those that vanished meanwhile are left out."""
-    answer = await asked(run_argv, docker.inspect(engine_command, ids))
+    answer = await run_with_retries(run_argv, docker.inspect(engine_command, ids))
     if not answer.ok and classify(answer.error_text, answer.status).code != "no_such_container":
         raise refused(host, answer)
     return _json_list(host, answer)

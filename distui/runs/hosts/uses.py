@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from distui.plan.model import RunPlan, Task
-    from distui.runs.hosts.discover import Found, FoundTask
+    from distui.runs.hosts.discover import FoundRuns, FoundTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Use:
 
 
 def uses_of(
-    plans: Iterable[tuple[RunPlan, Mapping[int, str], float | None]], found: Found | None = None
+    plans: Iterable[tuple[RunPlan, Mapping[int, str], float | None]], found: FoundRuns | None = None
 ) -> tuple[Use, ...]:
     """Uses of the runs followed here (plan, task -> container id, start) and of those found on the hosts.
 

@@ -8,7 +8,7 @@ from distui.errors import HostCommandError
 from distui.facts.engine import classify_read
 from distui.facts.image import ImageFacts, read_image
 from distui.plan import docker
-from distui.runs.hosts.asking import asked
+from distui.runs.hosts.asking import run_with_retries
 from distui.session import Completed
 
 Ask = Callable[[Sequence[str]], Awaitable[Completed]]
@@ -17,7 +17,7 @@ Ask = Callable[[Sequence[str]], Awaitable[Completed]]
 
 async def find_image(ask: Ask, host: str, engine_command: Sequence[str], image: str) -> ImageFacts | None:
     """The image on that machine, None when it is not there. Raises HostError."""
-    done = await asked(ask, docker.image_id(tuple(engine_command), image))
+    done = await run_with_retries(ask, docker.image_id(tuple(engine_command), image))
     if done.ok:
         try:
             return read_image(done.text)

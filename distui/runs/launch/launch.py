@@ -216,7 +216,7 @@ def _raise_held(attempt: Attempt, results: Mapping[str, str | DistuiError]) -> N
 
 async def _start(attempt: Attempt) -> None:
     await phase(attempt, "start", f"{len(attempt.plan.tasks)} task(s)")
-    attempt.known.starting()
+    attempt.tracker.starting()
 
     async def start(host: HostRun) -> None:
         results = await asyncio.gather(*(_start_task(attempt, host, t) for t in host.tasks), return_exceptions=True)

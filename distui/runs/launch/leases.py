@@ -15,7 +15,7 @@ from distui.plan.model import NoPlan
 from distui.plan.serialize import to_json
 from distui.plan.tf import own_ports
 from distui.runs.attempt.attempt import Attempt
-from distui.runs.attempt.replan import Again, NextAttempt
+from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.attempt.steps import LaunchRefused, each, finished, raise_errors
 from distui.runs.hosts.folder import Claim
 from distui.runs.hosts.lease import Lease, Share, Thing
@@ -139,7 +139,7 @@ def _chosen(attempt: Attempt, held: Sequence[Held]) -> bool:
 
 
 async def with_other_ports(
-    attempt: Attempt, again: Again, refusal: PortsTaken, taken: dict[str, set[int]]
+    attempt: Attempt, planner: AttemptPlanner, refusal: PortsTaken, taken: dict[str, set[int]]
 ) -> NextAttempt:
     """The same attempt planned without the ports in `taken`, which gets those of the refusal; recorded here.
 
@@ -148,7 +148,7 @@ async def with_other_ports(
     for host, share in refusal.held:
         taken.setdefault(host, set()).update(t.number for t in share.things if t.kind == "port")
     spent = attempt.clock() - attempt.run.began if attempt.plan.attempt > 1 else 0.0
-    found = await again(attempt.plan.attempt, spent, taken)
+    found = await planner(attempt.plan.attempt, spent, taken)
     if isinstance(found, NoPlan):
         raise LaunchRefused([*map(str, found.problems)], ExitCode.CHECK_FAILED) from refusal
     for host, share in refusal.held:

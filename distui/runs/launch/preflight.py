@@ -25,7 +25,7 @@ from distui.plan.code import home_of_folder
 from distui.plan.model import Mount, RunPlan
 from distui.plan.tf import own_ports
 from distui.runs.hosts import marks
-from distui.runs.hosts.discover import Found, FoundTask, find_runs
+from distui.runs.hosts.discover import FoundRuns, FoundTask, find_runs
 from distui.runs.hosts.lease import Thing, sharers, things_on
 from distui.runs.launch.leases import PORT_HINT, SHARE_HINT
 from distui.runs.task.fetch import look, without_client
@@ -113,7 +113,7 @@ def _comes(row: CheckRow, plan: RunPlan, images: Images) -> CheckRow:
     return CheckRow(row.check, tuple(replace(f, **more) if f.verdict == "pull" else f for f in row.findings))  # type: ignore[arg-type]
 
 
-def name_row(run: str, hosts: Sequence[str], found: Found) -> CheckRow:
+def name_row(run: str, hosts: Sequence[str], found: FoundRuns) -> CheckRow:
     """A run of the same name on a host is somebody's."""
     there = found.get(run)
     tasks = there.tasks if there is not None else ()
@@ -142,7 +142,7 @@ async def _marks_on(host: str, session: Session) -> tuple[FoundTask, ...]:
     return ()
 
 
-def shared_row(plan: RunPlan, hosts: Sequence[str], found: Found, marked: Sequence[FoundTask] = ()) -> CheckRow:
+def shared_row(plan: RunPlan, hosts: Sequence[str], found: FoundRuns, marked: Sequence[FoundTask] = ()) -> CheckRow:
     """GPUs of the plan that another run uses now, and ports that the job names; others the start changes by itself."""
     findings = []
     for host in hosts:

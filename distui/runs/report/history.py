@@ -12,7 +12,7 @@ from distui.plan.labels import format_ranks
 
 if TYPE_CHECKING:
     from distui.facts.host import Trouble
-    from distui.runs.hosts.discover import Found, FoundRun
+    from distui.runs.hosts.discover import FoundRun, FoundRuns
     from distui.runs.hosts.launches import Launch
     from distui.runs.lines.events import Failure
     from distui.runs.store.runs import StoredRun
@@ -157,7 +157,7 @@ def _unfound(found: FoundRun) -> tuple[str, ...]:
     )
 
 
-def joined(found: Found, recorded: Sequence[RunRow]) -> list[RunRow]:
+def joined(found: FoundRuns, recorded: Sequence[RunRow]) -> list[RunRow]:
     """All runs, those on the hosts first; what a host that is out of reach may hold stays `unknown`."""
     pairs = [(run, next((r for r in recorded if is_of(run, r)), None)) for run in found.runs]
     seen = {row.run for _, row in pairs if row is not None}

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from distui.patterns import Found, LimitedPattern
+from distui.patterns import LimitedPattern, PatternMatch
 from distui.runs.lines.events import LogLine, Progressed
 from distui.runs.lines.text import safe
 from distui.runs.lines.times import Stamps
@@ -45,7 +45,7 @@ def number(text: str) -> float | None:
     return float(text.replace(",", "").replace("_", "")) if _NUMBER.fullmatch(text) else None
 
 
-def point(match: Found[str], at: float | None) -> Point:
+def point(match: PatternMatch[str], at: float | None) -> Point:
     """What a match says of the progress."""
     words = {name: text for name, text in match.groupdict().items() if text is not None}
     values = {name: value for name, text in words.items() if (value := number(text)) is not None}

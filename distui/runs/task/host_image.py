@@ -8,7 +8,7 @@ from distui.errors import HostCommandError, SessionLost
 from distui.facts.image import ImageFacts
 from distui.plan import docker
 from distui.plan.build import build_argv
-from distui.runs.hosts.asking import asked
+from distui.runs.hosts.asking import run_with_retries
 from distui.runs.images.build import BuildProgress, build_image
 from distui.runs.images.find import find_image
 from distui.runs.images.push import Engine
@@ -32,7 +32,9 @@ class HostImage:
     async def entrypoint(self) -> str:
         """The image's own entry point in one line, empty when it has none or is not there."""
         assert self._at.plan.image is not None
-        done = await asked(self._at.again, docker.image_id(self._at.first.engine_command, self._at.plan.image))
+        done = await run_with_retries(
+            self._at.again, docker.image_id(self._at.first.engine_command, self._at.plan.image)
+        )
         try:
             return docker.read_entrypoint(done.text) if done.ok else ""
         except ValueError as exc:

@@ -15,7 +15,7 @@ from distui.plan.model import RunPlan, Task
 from distui.runs.code.send import CodeSender
 from distui.runs.code.source import CodeSource
 from distui.runs.hosts import folder, stop_word
-from distui.runs.hosts.asking import asked
+from distui.runs.hosts.asking import run_with_retries
 from distui.runs.hosts.discover import FoundTask
 from distui.runs.hosts.link import ASK_BOOT
 from distui.runs.task.fetch import HostFetch
@@ -171,7 +171,7 @@ class HostRun(HostAccess):
         async def end(words: Sequence[str]) -> Completed:
             return await self.link.run(words, timeout=grace + 60, idempotent=True)
 
-        done = await asked(end, argv)
+        done = await run_with_retries(end, argv)
         if not done.ok and not _already_over(done.error_text):
             raise self.refused("can't stop the run", done)
 
@@ -238,9 +238,9 @@ class HostRun(HostAccess):
         else:
             ids = [task.id for task in doomed]
             if self._image is None:
-                answer = await asked(self.again, docker.image_of(self.first.engine_command, ids[0]))
+                answer = await run_with_retries(self.again, docker.image_of(self.first.engine_command, ids[0]))
                 self._image = answer.text.strip() or None
-            await asked(self.again, docker.remove(self.first.engine_command, ids, force=True))
+            await run_with_retries(self.again, docker.remove(self.first.engine_command, ids, force=True))
 
     async def remove_file(self, path: str) -> None:
         """Remove one file that the run made (the `file` rendezvous)."""

@@ -15,8 +15,8 @@ from distui.runs.verdict.evidence import End, corrected
 from distui.runs.verdict.explain import REMOVED, as_a_boot
 from distui.runs.verdict.outcome import RankEnd, Verdict
 from distui.runs.watch.hosts import WatchedHosts
-from distui.runs.watch.known import Known
 from distui.runs.watch.track import TaskTrack
+from distui.runs.watch.tracker import RunTracker
 
 UNSEEN = "its container was removed before its end was seen and its log read"
 UNREAD = "its container was removed before its log was read here"
@@ -31,19 +31,19 @@ def missing(track: TaskTrack) -> Iterator[tuple[int, str]]:
 class EndsBefore:
     """Takes in the ends of a run whose verdict is recorded: its logs are read to the end, and nothing is judged."""
 
-    def __init__(self, known: Known, emit: Callable[[Event], Awaitable[None]]) -> None:
-        self._known = known
+    def __init__(self, tracker: RunTracker, emit: Callable[[Event], Awaitable[None]]) -> None:
+        self._tracker = tracker
         self._emit = emit
 
     async def exited(self, track: TaskTrack, event: Exited) -> None:
         """A task has ended."""
         track.phase = "exited"
-        self._known.changed.set()
+        self._tracker.changed.set()
 
     async def drained(self, track: TaskTrack) -> None:
         """Its log is read to the end."""
         track.phase = "drained"
-        self._known.changed.set()
+        self._tracker.changed.set()
 
     async def removed(self, track: TaskTrack) -> None:
         """Its container or folder is gone."""
@@ -51,8 +51,8 @@ class EndsBefore:
         if not track.log.read_before():
             for rank, what in missing(track):
                 text = f"rank {rank} on {track.task.host}: {UNREAD}: {what}"
-                await self._emit(Notice(self._known.clock(), "warning", text, track.task.host))
-        self._known.changed.set()
+                await self._emit(Notice(self._tracker.clock(), "warning", text, track.task.host))
+        self._tracker.changed.set()
 
     async def explain(self, host: str) -> None:
         """Nothing is left to explain."""
@@ -61,8 +61,8 @@ class EndsBefore:
 class WatchedEnds:
     """Takes in that tasks have ended, are read to their end, or were removed."""
 
-    def __init__(self, known: Known, hosts: WatchedHosts, emit: Callable[[Event], Awaitable[None]]) -> None:
-        self._known = known
+    def __init__(self, tracker: RunTracker, hosts: WatchedHosts, emit: Callable[[Event], Awaitable[None]]) -> None:
+        self._tracker = tracker
         self._hosts = hosts
         self._emit = emit
         self._announced: Failure | None = None
@@ -74,13 +74,13 @@ class WatchedEnds:
         """Say which failure came first, when that is new."""
         if failure is not None and failure != self._announced:
             self._announced = failure
-            await self._emit(FailureFound(self._known.clock(), failure))
+            await self._emit(FailureFound(self._tracker.clock(), failure))
 
     async def exited(self, track: TaskTrack, event: Exited) -> None:
         """A task ended; its last lines may still come."""
         if track.end is not None:
             return
-        known = self._known
+        known = self._tracker
         offset = known.offset_ms(track.task.host)
         end = End(
             code=event.code,
@@ -102,15 +102,15 @@ class WatchedEnds:
     async def drained(self, track: TaskTrack) -> None:
         """A task that ended is read to its end: what it said tells the cause."""
         track.phase = "drained"
-        self._known.news()
+        self._tracker.news()
         await self._tell(track)
-        if self._known.failed:
-            await self.announce(self._known.verdict().failure)
+        if self._tracker.failed:
+            await self.announce(self._tracker.verdict().failure)
         await self._say_left(track)
 
     async def removed(self, track: TaskTrack) -> None:
         """Its container or folder is gone, though we did not remove it."""
-        known, task = self._known, track.task
+        known, task = self._tracker, track.task
         if track.unseen:
             track.phase = "removed"
             track.gone()
@@ -129,7 +129,7 @@ class WatchedEnds:
 
     async def _say_unread(self, track: TaskTrack) -> None:
         """How it ended nobody knows, and nobody is to blame; which lines nobody can have any more."""
-        task, known = track.task, self._known
+        task, known = track.task, self._tracker
         for rank, what in missing(track):
             await self._emit(RankChanged(known.clock(), rank, task.host, "removed", words=UNSEEN))
             text = f"rank {rank} on {task.host}: {UNSEEN}: {what}"
@@ -138,14 +138,14 @@ class WatchedEnds:
 
     async def explain(self, host: str) -> None:
         """Something became known of a host after tasks had ended there: it may be what ended them."""
-        self._known.news()
-        for track in self._known.tracks.values():
+        self._tracker.news()
+        for track in self._tracker.tracks.values():
             if track.task.host == host and track.end is not None:
                 await self._tell(track)
 
     async def ask_boots(self) -> None:
         """Before the verdict: look whether hosts were restarted. One that shuts down stops its containers first."""
-        known = self._known
+        known = self._tracker
         ended = [known.tracks[index] for index in known.bad()]
         await self._hosts.ask_boots(t.task.host for t in ended if t.end is not None and as_a_boot(t.end))
         known.news()
@@ -159,7 +159,7 @@ class WatchedEnds:
 
     async def _tell(self, track: TaskTrack) -> None:
         """Say how the ranks of a task ended, before anything is said of others."""
-        for end in self._known.judged_alone(track).ranks.values():
+        for end in self._tracker.judged_alone(track).ranks.values():
             if end.state not in ("running", "lost"):
                 await self._say(end, "")
 
@@ -170,14 +170,14 @@ class WatchedEnds:
             self._told[end.rank] = said
             await self._emit(
                 RankChanged(
-                    self._known.clock(), end.rank, end.host, end.state, end.exit, end.oom, end.words,
+                    self._tracker.clock(), end.rank, end.host, end.state, end.exit, end.oom, end.words,
                     relation, of, end.at,
                 )
             )  # fmt: skip
 
     async def _say_limit(self, track: TaskTrack) -> None:
         """The job's `max_duration` has ended the run."""
-        known = self._known
+        known = self._tracker
         if self._limit_told or known.plan.max_duration is None or not known.judged_alone(track).over_limit:
             return
         if known.verdict().over_limit:
@@ -193,7 +193,7 @@ class WatchedEnds:
         untold = track.task.engine == "process"  # there is no engine that tells of signals
         if not (untold or looks_stopped(end)):
             return end
-        ours = self._known.stop_began
+        ours = self._tracker.stop_began
         if ours is not None and (end.at is None or end.at >= ours):
             return end
         alone = await self._hosts.ask_who_stopped(track.task.host, track.task.index)
@@ -203,17 +203,17 @@ class WatchedEnds:
         return end
 
     async def _ask_who_stopped_all(self, track: TaskTrack, end: End) -> None:
-        ours = self._known.stop_began
+        ours = self._tracker.stop_began
         word = await self._hosts.ask_who_stopped(track.task.host)
         if word is None or (ours is not None and not word.made(end)):  # it may be our own, of after that
             return
         if (stop := stop_by(word, [end])) is not None:
-            self._known.stopped(stop)
+            self._tracker.stopped(stop)
             await self._hosts.say_who_stopped(word, track.task.host)
 
     async def _say_left(self, track: TaskTrack) -> None:
         """What the end of a node means for a run that may lose some."""
-        known, end = self._known, track.end
+        known, end = self._tracker, track.end
         bad = known.bad() if known.plan.min_nodes is not None else frozenset()
         if end is None or track.task.index not in bad:
             return

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from distui.runs.lines.events import Event, Notice
-from distui.runs.watch.known import Known
 from distui.runs.watch.track import TaskTrack
+from distui.runs.watch.tracker import RunTracker
 
 FIRST_WAIT, LONGEST_WAIT = 0.5, 5.0
 """Seconds before the first try to write again, doubling up to the longest."""
@@ -17,11 +17,11 @@ _LOOK = 0.2
 """Seconds between two looks for the run's end."""
 
 
-class Room:
+class DiskFullRetry:
     """`run` it as a task while a run is followed, and have it `look` at a log after each write."""
 
-    def __init__(self, known: Known, emit: Callable[[Event], Awaitable[None]]) -> None:
-        self._known = known
+    def __init__(self, tracker: RunTracker, emit: Callable[[Event], Awaitable[None]]) -> None:
+        self._tracker = tracker
         self._emit = emit
         self._short = asyncio.Event()
         self._said: set[str] = set()
@@ -40,17 +40,17 @@ class Room:
             until = "" if track.log.changed else " until there is room here"
             stays = f"the run goes on, and logs stay on their hosts{until}"
             text = f"can't write the log of {track.task.name}: {words}; {stays}"
-            await self._emit(Notice(self._known.clock(), "error", text))
+            await self._emit(Notice(self._tracker.clock(), "error", text))
 
     async def run(self) -> None:
         """Try to write again, until cancelled."""
         calm_since = float("-inf")
         while True:
             await self._short.wait()
-            if self._known.clock() - calm_since > CALM:
+            if self._tracker.clock() - calm_since > CALM:
                 self._wait = FIRST_WAIT
             await self._until_written()
-            calm_since = self._known.clock()
+            calm_since = self._tracker.clock()
 
     async def _until_written(self) -> None:
         gave_up = False
@@ -67,7 +67,7 @@ class Room:
         self._said.clear()
         if not gave_up:
             text = "there is room here again: all logs are written on, and nothing is missing"
-            await self._emit(Notice(self._known.clock(), "info", text))
+            await self._emit(Notice(self._tracker.clock(), "info", text))
 
     async def _rest(self) -> None:
         """Wait a little longer each time, but not beyond the run's end."""
@@ -75,12 +75,12 @@ class Room:
         while left > 0 and not self._all_over():
             await asyncio.sleep(_LOOK)
             left -= _LOOK
-        self._known.waited_at = self._known.clock()
+        self._tracker.waited_at = self._tracker.clock()
 
     def _held(self) -> list[TaskTrack]:
-        return [track for track in self._known.tracks.values() if not track.room.is_set()]
+        return [track for track in self._tracker.tracks.values() if not track.room.is_set()]
 
     def _all_over(self) -> bool:
         """Whether every task has ended, so that nothing but logs which wait for room keeps the run from its end."""
-        tracks = self._known.tracks.values()
+        tracks = self._tracker.tracks.values()
         return all(track.over or (track.phase == "exited" and not track.room.is_set()) for track in tracks)

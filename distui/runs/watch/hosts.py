@@ -13,18 +13,18 @@ from distui.runs.hosts.stop_word import StopWord
 from distui.runs.lines.events import Event, HostChanged, Notice, RankChanged, RankPhase
 from distui.runs.state import elastic
 from distui.runs.task.host_run import HostRun
-from distui.runs.watch.known import Known
+from distui.runs.watch.tracker import RunTracker
 
 
 class WatchedHosts:
     """Takes in that hosts are lost and back, and knows what that explains."""
 
-    def __init__(self, known: Known, emit: Callable[[Event], Awaitable[None]]) -> None:
+    def __init__(self, tracker: RunTracker, emit: Callable[[Event], Awaitable[None]]) -> None:
         self.runs: Mapping[str, HostRun] = {}
         """What is followed now, by host."""
         self.ranks_ended = False
         """Whether it is recorded how all ranks ended: that a host is out of reach changes none of them."""
-        self._known = known
+        self._tracker = tracker
         self._emit = emit
         self._boot_untold: set[str] = set()
         self._missing: dict[str, set[str]] = {}
@@ -35,7 +35,7 @@ class WatchedHosts:
 
         Its follower's first word brings the host back, and its word that the engine answers the engine.
         """
-        self._known.unmet.add(host)
+        self._tracker.unmet.add(host)
         await self.lost(host, Lost("engine" if engine else "host", reason))
 
     def without_engine(self, host: str) -> bool:
@@ -44,17 +44,17 @@ class WatchedHosts:
 
     async def heard(self, host: str, event: FollowEvent) -> None:
         """A follower says something: its host is there."""
-        if host not in self._known.unmet or isinstance(event, Lost):
+        if host not in self._tracker.unmet or isinstance(event, Lost):
             return
         if not self.without_engine(host):
-            self._known.unmet.discard(host)
+            self._tracker.unmet.discard(host)
             await self.back(host, Back("host"))
         elif isinstance(event, Back) and event.what == "engine":
-            self._known.unmet.discard(host)
+            self._tracker.unmet.discard(host)
 
     async def lost(self, host: str, event: Lost) -> None:
         """Out of reach: the host, or only its engine. Its ranks may live."""
-        known = self._known
+        known = self._tracker
         missing = self._missing.setdefault(host, set())
         missing.add(event.what)
         if event.what == "engine":
@@ -70,7 +70,7 @@ class WatchedHosts:
 
     async def back(self, host: str, event: Back) -> None:
         """The host or its engine answers again; both must for its ranks to run."""
-        known = self._known
+        known = self._tracker
         missing = self._missing.setdefault(host, set())
         missing.discard(event.what)
         if event.rebooted:  # its engine may not be back yet
@@ -91,13 +91,13 @@ class WatchedHosts:
 
     async def ask_boots(self, hosts: Iterable[str]) -> None:
         """Look whether these hosts, where they answer now, were restarted since the start."""
-        unasked = set(hosts) - self._known.rebooted
+        unasked = set(hosts) - self._tracker.rebooted
         await asyncio.gather(*(self._ask_boot(self.runs[host]) for host in unasked))
 
     async def _ask_boot(self, host: HostRun) -> None:
         with contextlib.suppress(DistuiError):
             if await host.restarted():
-                self._known.rebooted.add(host.host)
+                self._tracker.rebooted.add(host.host)
 
     async def stopped_elsewhere(self) -> StopWord | None:
         """Word of a stop from another machine, after asking all hosts at once; the first that was left on any."""
@@ -115,18 +115,18 @@ class WatchedHosts:
         not answer.
         """
         with contextlib.suppress(DistuiError):
-            return await self.runs[host].notes.stopped_by(self._known.offset_ms(host), task)
+            return await self.runs[host].notes.stopped_by(self._tracker.offset_ms(host), task)
         return None
 
     async def say_who_stopped(self, word: StopWord, host: str) -> None:
         """Say once that the run was stopped from elsewhere, and by whom."""
         if not self._stop_told:
             self._stop_told = True
-            await self._emit(Notice(self._known.clock(), "info", f"stopped by {word.who}", host))
+            await self._emit(Notice(self._tracker.clock(), "info", f"stopped by {word.who}", host))
 
     async def _say_lost(self, host: str) -> None:
         """What it means for a run that may lose nodes that a host is out of reach, if it does not come back."""
-        known = self._known
+        known = self._tracker
         gone = {t.task.index for t in known.tracks.values() if t.end is None and t.task.host in known.lost_since}
         for task in (t.task for t in known.tracks.values() if t.task.host == host and t.end is None):
             words = elastic.words_on_loss(known.plan, task.index, gone | known.bad())
@@ -136,7 +136,7 @@ class WatchedHosts:
         """Set the state of the ranks of one host that have not ended."""
         if self.ranks_ended:
             return
-        for track in self._known.tracks.values():
+        for track in self._tracker.tracks.values():
             if track.task.host == host and track.end is None:
                 for rank in track.task.ranks:
-                    await self._emit(RankChanged(self._known.clock(), rank, host, state, words=words))
+                    await self._emit(RankChanged(self._tracker.clock(), rank, host, state, words=words))

@@ -11,9 +11,9 @@ from distui.runs.lines.events import Event, LogLines, Notice, Progressed
 from distui.runs.state.progress import ProgressTeller
 from distui.runs.store.logs import Written
 from distui.runs.watch import restarts
-from distui.runs.watch.full_disk import Room
-from distui.runs.watch.known import Known
+from distui.runs.watch.full_disk import DiskFullRetry
 from distui.runs.watch.track import TaskTrack
+from distui.runs.watch.tracker import RunTracker
 
 CHECKPOINT_SECONDS = 1.0
 
@@ -21,18 +21,18 @@ CHECKPOINT_SECONDS = 1.0
 class WatchedLines:
     """Takes in what tasks print."""
 
-    def __init__(self, known: Known, emit: Callable[[Event], Awaitable[None]]) -> None:
-        self._known = known
+    def __init__(self, tracker: RunTracker, emit: Callable[[Event], Awaitable[None]]) -> None:
+        self._tracker = tracker
         self._emit = emit
-        self.room = Room(known, emit)
+        self.room = DiskFullRetry(tracker, emit)
         self._seen_secrets: set[tuple[int | None, str]] = set()
-        self._progress = _teller(known)
+        self._progress = _teller(tracker)
 
     async def records(self, track: TaskTrack, event: Records) -> None:
         """Write what a task printed, show it, and now and then note how far its log was read."""
         await self._show(track, track.log.feed(event.batch))
         track.unsaved = event.resume
-        now = self._known.clock()
+        now = self._tracker.clock()
         if now - track.saved_at >= CHECKPOINT_SECONDS:
             track.saved_at = now
             track.save()
@@ -47,13 +47,13 @@ class WatchedLines:
         """A task is read to its end."""
         await self.end(track)
         if self._progress is not None and self._progress.rank in track.task.ranks:
-            await self._tell(self._progress.tell(self._known.clock()))
+            await self._tell(self._progress.tell(self._tracker.clock()))
         track.unsaved = resume
         track.save()
         await self.room.look(track)
 
     async def _show(self, track: TaskTrack, written: list[Written]) -> None:
-        plan, clock = self._known.plan, self._known.clock
+        plan, clock = self._tracker.plan, self._tracker.clock
         track.remember(written)
         for event in restarts.restart_events(plan, track, written, clock()):
             await self._emit(event)
@@ -65,10 +65,10 @@ class WatchedLines:
                 await self._read_progress(self._progress, group, task)
 
     async def _read_progress(self, teller: ProgressTeller, group: Written, task: Task) -> None:
-        await self._tell(teller.take(group.lines, self._known.clock()))
+        await self._tell(teller.take(group.lines, self._tracker.clock()))
         if teller.given_up:
             self._progress = None
-            await self._emit(Notice(self._known.clock(), "warning", teller.given_up, task.host))
+            await self._emit(Notice(self._tracker.clock(), "warning", teller.given_up, task.host))
 
     async def _say_hidden(self, group: Written, task: Task) -> None:
         """Once for each rank and secret: whoever reads `***` in a log must know where it comes from."""
@@ -78,18 +78,18 @@ class WatchedLines:
             self._seen_secrets.add((group.rank, name))
             who = f"rank {group.rank}" if group.rank is not None else task.name
             words = f"{who} printed the value of secret {name}: its log has *** there"
-            await self._emit(Notice(self._known.clock(), "warning", words, task.host))
+            await self._emit(Notice(self._tracker.clock(), "warning", words, task.host))
 
     async def _tell(self, progress: Progressed | None) -> None:
         if progress is not None:
             await self._emit(progress)
 
 
-def _teller(known: Known) -> ProgressTeller | None:
+def _teller(tracker: RunTracker) -> ProgressTeller | None:
     """Reads the progress out of the first rank's lines, when the job says how."""
-    plan = known.plan
+    plan = tracker.plan
     first = min((t for t in plan.tasks if t.ranks), key=lambda t: min(t.ranks), default=None)
     if not plan.progress or first is None:
         return None
-    offset = (known.offset_ms(first.host) or 0.0) / 1000
+    offset = (tracker.offset_ms(first.host) or 0.0) / 1000
     return ProgressTeller(plan.progress, min(first.ranks), first.host, offset=offset)

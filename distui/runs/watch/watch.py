@@ -34,9 +34,9 @@ from distui.runs.task.host_run import HostRun
 from distui.runs.watch.disks import DiskWatch, worth_watching
 from distui.runs.watch.ends import EndsBefore, WatchedEnds
 from distui.runs.watch.hosts import WatchedHosts
-from distui.runs.watch.known import Known
 from distui.runs.watch.lines import WatchedLines
 from distui.runs.watch.track import TaskTrack, splitter
+from distui.runs.watch.tracker import RunTracker
 
 
 class Watch:
@@ -61,16 +61,16 @@ class Watch:
         self._disks: dict[str, DiskWatch] = {}
         self.broken = False
         """Whether a follower ended with an error; it is raised where `following` ends."""
-        self.known = Known(plan, facts=facts, clock=clock)
-        self.known.tracks.update({t.index: self._track(t) for t in plan.tasks})
-        self.hosts = WatchedHosts(self.known, emit)
-        self.judged_ends = WatchedEnds(self.known, self.hosts, emit)
+        self.tracker = RunTracker(plan, facts=facts, clock=clock)
+        self.tracker.tracks.update({t.index: self._track(t) for t in plan.tasks})
+        self.hosts = WatchedHosts(self.tracker, emit)
+        self.judged_ends = WatchedEnds(self.tracker, self.hosts, emit)
         self.ends: WatchedEnds | EndsBefore = self.judged_ends
         """What takes in that tasks end; EndsBefore for a run whose verdict is recorded."""
-        self._lines = WatchedLines(self.known, emit)
+        self._lines = WatchedLines(self.tracker, emit)
 
     def _track(self, task: Task) -> TaskTrack:
-        offset = (self.known.offset_ms(task.host) or 0.0) / 1000
+        offset = (self.tracker.offset_ms(task.host) or 0.0) / 1000
         numbers: dict[int, int] = {}
         split = splitter(self._plan, task, numbers)
         log = TaskLog(self._stored, task.index, task.ranks, split, offset=offset, clock=self._clock, mask=self._mask)
@@ -78,17 +78,19 @@ class Watch:
 
     def ended_before(self) -> None:
         """The run's verdict is recorded: from now on its logs are read, and nothing is said of its ranks' ends."""
-        self.ends = EndsBefore(self.known, self._emit)
+        self.ends = EndsBefore(self.tracker, self._emit)
         self.hosts.ranks_ended = True
 
     def lines_before(self) -> dict[int, int]:
         """Rank -> lines of its log that an earlier distui has read into its file here."""
-        return {rank: count for track in self.known.tracks.values() for rank, count in track.log.lines_before().items()}
+        return {
+            rank: count for track in self.tracker.tracks.values() for rank, count in track.log.lines_before().items()
+        }
 
     @contextlib.asynccontextmanager
     async def following(self, hosts: Mapping[str, HostRun], *, adopted: bool) -> AsyncIterator[None]:
         """One follower a host while the block runs. Raises what a follower could not bear."""
-        self.known.starting()
+        self.tracker.starting()
         self.hosts.runs = hosts
         followers = [await self._follower(h, adopted=adopted) for h in hosts.values() if self._has_more(h)]
         running = [asyncio.create_task(self._run(follower)) for follower in followers]
@@ -99,7 +101,7 @@ class Watch:
             await asyncio.gather(*(follower.close() for follower in followers))
             room.cancel()
             *results, waited = await asyncio.gather(*running, room, return_exceptions=True)
-            for track in self.known.tracks.values():
+            for track in self.tracker.tracks.values():
                 if track.over and track.log.error is not None and not track.log.given_up:
                     track.log.retry()  # a last time: nobody else has what waits
                 track.save()
@@ -110,20 +112,20 @@ class Watch:
 
     def _has_more(self, host: HostRun) -> bool:
         """Whether anything may still come of a task there."""
-        return any(not self.known.tracks[task.index].over for task in host.tasks)
+        return any(not self.tracker.tracks[task.index].over for task in host.tasks)
 
     async def _run(self, follower: HostFollower) -> None:
         try:
             await follower.run()
         except BaseException:
             self.broken = True
-            self.known.changed.set()
+            self.tracker.changed.set()
             raise
 
     async def _follower(self, host: HostRun, *, adopted: bool) -> HostFollower:
         facts = self._facts.get(host.host)
         access = EngineAccess(host.first.engine, host.first.engine_command, facts.engine.socket if facts else None)
-        tasks = [task for task in host.tasks if not self.known.tracks[task.index].over]
+        tasks = [task for task in host.tasks if not self.tracker.tracks[task.index].over]
         targets = [await self._target(host, task, adopted=adopted) for task in tasks]
         return HostFollower(
             host.link,
@@ -137,7 +139,7 @@ class Watch:
         )
 
     async def _target(self, host: HostRun, task: Task, *, adopted: bool) -> FollowTarget:
-        track = self.known.tracks[task.index]
+        track = self.tracker.tracks[task.index]
         resume = track.log.restore(ResumePoint.from_json) if adopted else None
         if resume is not None:
             track.recall(self._stored)
@@ -149,7 +151,7 @@ class Watch:
     async def take(self, host: str, event: FollowEvent) -> None:
         """One event of a host's follower."""
         await self.hosts.heard(host, event)
-        tracks = self.known.tracks
+        tracks = self.tracker.tracks
         match event:
             case Records():
                 await self._lines.records(tracks[event.task], event)

@@ -22,7 +22,7 @@ AT_REST = 10
 """How many times as long as it took then, nothing is judged."""
 
 
-class Known:
+class RunTracker:
     """Filled in by the watch; asked by whoever decides. Times are in our clock. Facts are added, never taken back."""
 
     def __init__(self, plan: RunPlan, *, facts: Mapping[str, HostFacts], clock: Callable[[], float]) -> None:
