@@ -114,7 +114,7 @@ class Session:
             await asyncio.sleep(0.05)
             with contextlib.suppress(ScreenStackError):
                 screen = self.app.screen
-                if isinstance(screen, RunScreen) and screen.folded is not None:
+                if isinstance(screen, RunScreen) and screen.painter.folded is not None:
                     return screen
 
     async def _probe(self) -> None:

@@ -200,7 +200,7 @@ async def strip(case: Case) -> Steps:
     assert case.screen.query_one("#strip").display
     yield
     await case.settled()
-    assert case.screen.strip_mode == "off"
+    assert case.screen.painter.strip_mode == "off"
     assert not case.screen.query_one("#strip").display
 
 

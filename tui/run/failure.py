@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import ClassVar
-
-from textual import on
-from textual.events import Click
 
 from distui.runs.lines.severity import headline_of
 from distui.runs.report.text import evidence, failed_ranks, last_lines, report
@@ -18,63 +14,58 @@ from distui.tui.logs.search import TROUBLE, LogView, find, pattern_of, read_on
 from distui.tui.run.pane_grid import MOST
 from distui.tui.run.panes import PaneKeys
 
+FAILURE_ACTIONS: tuple[Action, ...] = (
+    Action("jump", "to the failure", ("enter",), "Logs", "failure", help="To the line that says why it failed."),
+    Action("pin", "failed ranks", ("A",), "Logs", "failed", help="Put every rank that failed into a pane."),
+    Action(
+        "evidence", "evidence", ("d",), "Logs", "evidence", footer=True,
+        help="Exit code, signal, memory, last lines and cause of every rank, and what followed.",
+    ),
+    Action(
+        "copy_report", "copy report", ("y",), "Logs", "report", footer=True,
+        help="The failure as a text to pass on, into the clipboard; `distui show RUN --report` prints it.",
+    ),
+)  # fmt: skip
 
-class FailureKeys(PaneKeys):
-    """The part of the run view that is about ranks that failed."""
 
-    FAILURE_ACTIONS: ClassVar[tuple[Action, ...]] = (
-        Action("jump", "to the failure", ("enter",), "Logs", "failure", help="To the line that says why it failed."),
-        Action("pin", "failed ranks", ("A",), "Logs", "failed", help="Put every rank that failed into a pane."),
-        Action(
-            "evidence", "evidence", ("d",), "Logs", "evidence", footer=True,
-            help="Exit code, signal, memory, last lines and cause of every rank, and what followed.",
-        ),
-        Action(
-            "copy_report", "copy report", ("y",), "Logs", "report", footer=True,
-            help="The failure as a text to pass on, into the clipboard; `distui show RUN --report` prints it.",
-        ),
-    )  # fmt: skip
+class FailureNavigator:
+    """Goes through the ranks that failed, in the panes of a run view, and tells of them as a text."""
 
-    def put(self, rank: int) -> None:
-        """See PaneKeys; a rank that failed is shown at the line that says why."""
-        if rank in failed_ranks(self.feed.state):
-            self.show_failed(rank)
-        else:
-            super().put(rank)
+    def __init__(self, view: PaneKeys) -> None:
+        self.view = view
+
+    @property
+    def failed(self) -> list[int]:
+        """Ranks that failed by themselves, the first failure first."""
+        return failed_ranks(self.view.feed.state)
 
     def show_failed(self, rank: int) -> None:
         """A failed rank in the pane it has, else in the active one, at its own last words."""
-        self._leave_merged()
-        pane = next((p for p in self.grid.log_panes if p.rank == rank), None) or self._log_pane()
-        self.show_rank(rank, pane)
-        self.ranks.go(rank)
-        self.activate(pane)
-        self.work(self._blame(pane, self._words_of(rank)), name="blame", group="find")
-
-    @on(Click, "#banner")
-    def on_banner_click(self, event: Click) -> None:
-        """A click on the banner goes to the line, unless it is on a key's word."""
-        if "@click" not in event.style.meta:
-            self.action_jump()
+        self.view.leave_merged()
+        pane = next((p for p in self.view.grid.log_panes if p.rank == rank), None) or self.view.log_pane()
+        self.view.show_rank(rank, pane)
+        self.view.ranks.go(rank)
+        self.view.activate(pane)
+        self.view.work(self._blame(pane, self._words_of(rank)), name="blame", group="find")
 
     def _words_of(self, rank: int) -> str:
         """What the failure of this rank was said to be; empty when only its log knows."""
-        failure = self.feed.state.failure
+        failure = self.view.feed.state.failure
         return headline_of(failure).strip() if failure is not None and failure.rank == rank else ""
 
-    def action_jump(self) -> None:
+    def jump(self) -> None:
         """To the line that says what failed first."""
-        failure = self.feed.state.failure
+        failure = self.view.feed.state.failure
         if failure is None:
             return
-        if failure.rank is not None and failure.rank in self.feed.buffers:
+        if failure.rank is not None and failure.rank in self.view.feed.buffers:
             self.show_failed(failure.rank)
             return
-        self._leave_merged()
-        pane = self._log_pane()
-        self.show_words(self.feed.launcher(failure.host), pane)
-        self.activate(pane)
-        self.work(self._blame(pane, headline_of(failure).strip()), name="blame", group="find")
+        self.view.leave_merged()
+        pane = self.view.log_pane()
+        self.view.show_words(self.view.feed.launcher(failure.host), pane)
+        self.view.activate(pane)
+        self.view.work(self._blame(pane, headline_of(failure).strip()), name="blame", group="find")
 
     async def _blame(self, pane: LogPane, words: str) -> None:
         """Find a failure's words in its log, from the end; without words its last line that looks like trouble."""
@@ -89,77 +80,52 @@ class FailureKeys(PaneKeys):
             pane.set_follow(True)
         else:
             pane.blame(line)
-        self.panes_changed()
+        self.view.panes_changed()
 
-    def action_next_match(self) -> None:
-        """See LogKeys; without a search the next rank that failed."""
-        failed = failed_ranks(self.feed.state)
-        if self.search_text or not failed:
-            super().action_next_match()
-        else:
-            self._step_failure(failed, 1)
-
-    def action_previous_match(self) -> None:
-        """See LogKeys; without a search the failed rank before."""
-        failed = failed_ranks(self.feed.state)
-        if self.search_text or not failed:
-            super().action_previous_match()
-        else:
-            self._step_failure(failed, -1)
-
-    def _step_failure(self, failed: list[int], step: int) -> None:
-        pane = self._log_pane()
+    def step(self, step: int) -> None:
+        """To the next rank that failed, or with -1 to the one before."""
+        failed = self.failed
+        pane = self.view.log_pane()
         at = failed.index(pane.rank) + step if pane.rank in failed else 0
         rank = failed[at % len(failed)]
         self.show_failed(rank)
         if len(failed) == 1:
-            app_of(self).tell("it is the only rank that failed by itself")
+            app_of(self.view).tell("it is the only rank that failed by itself")
 
-    def title_of(self, action: Action) -> str:
-        """See View: `n` goes to the next failure while nothing is searched."""
-        failures = action.id == "next_match" and not self.search_text and failed_ranks(self.feed.state)
-        return "next failure" if failures else super().title_of(action)
-
-    def action_pin(self) -> None:
+    def pin(self) -> None:
         """Every rank that failed by itself into a pane, the first failure first."""
-        failed = failed_ranks(self.feed.state)
+        failed = self.failed
         if not failed:
-            app_of(self).tell("no rank has failed")
+            app_of(self.view).tell("no rank has failed")
             return
-        self._leave_merged()
-        grid = self.grid
+        self.view.leave_merged()
+        grid = self.view.grid
         grid.wanted, grid.with_merged = min(len(failed), MOST), False
         grid.fit()
         panes = grid.log_panes
         for rank, pane in zip(failed, panes, strict=False):
-            self.show_rank(rank, pane)
-            self.work(self._blame(pane, self._words_of(rank)), name=f"blame {rank}", alone=False)
-        self.activate(panes[0])
+            self.view.show_rank(rank, pane)
+            self.view.work(self._blame(pane, self._words_of(rank)), name=f"blame {rank}", alone=False)
+        self.view.activate(panes[0])
         if len(failed) > len(panes):
-            app_of(self).tell(f"{len(panes)} of {len(failed)} failed ranks have a pane; n goes to the next one")
+            app_of(self.view).tell(f"{len(panes)} of {len(failed)} failed ranks have a pane; n goes to the next one")
 
     # The text.
 
-    def action_evidence(self) -> None:
+    async def evidence(self) -> None:
         """All that is known of every rank's end, as a text."""
-        self.work(self._evidence(), name="evidence")
-
-    async def _evidence(self) -> None:
-        live = self.live
+        live = self.view.live
         tails = await asyncio.to_thread(last_lines, live.stored, live.plan)
         text = evidence(live.plan, live.state, tails, str(live.stored.log_dir))
-        app_of(self).open_text(f"{live.plan.run_id} evidence", text)
+        app_of(self.view).open_text(f"{live.plan.run_id} evidence", text)
 
-    def action_copy_report(self) -> None:
+    async def copy_report(self) -> None:
         """The report into the clipboard."""
-        self.work(self._report(), name="report")
-
-    async def _report(self) -> None:
-        live = self.live
+        live = self.view.live
         failure = live.state.failure
         ranks = [failure.rank] if failure is not None and failure.rank is not None else []
         tails = await asyncio.to_thread(last_lines, live.stored, live.plan, ranks)
-        app_of(self).copy(report(live.plan, live.state, tails, str(live.stored.log_dir)))
+        app_of(self.view).copy(report(live.plan, live.state, tails, str(live.stored.log_dir)))
 
 
 async def _said(view: LogView, words: str) -> int | None:

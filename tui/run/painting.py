@@ -7,18 +7,18 @@ from rich.style import Style
 from distui.runs.report.aftermath import Moment
 from distui.runs.report.rank_rows import digits, failed_at, numbers, remark, started
 from distui.runs.state.progress import figure_name
-from distui.tui.frame.desk import LiveRun
 from distui.tui.logs.log_pane import LogPane
 from distui.tui.logs.merged_pane import MergedPane
 from distui.tui.paint.figures import size as size_words
 from distui.tui.paint.figures import span
+from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 from distui.tui.run import compare, failure_banner, loss_plot, timeline
 from distui.tui.run import strip as run_strip
-from distui.tui.run.failure import FailureKeys
 from distui.tui.run.fold import Fold
 from distui.tui.run.keys import since_words
+from distui.tui.run.panes import PaneKeys
 from distui.tui.run.strip import HostRow
 
 WORDS = {"launching": "starting", "launch_failed": "not started"}
@@ -26,20 +26,28 @@ QUIET = ("off", "none", "all")
 """What the state row says least loudly, and leaves out first where it is narrow."""
 
 
-class RunPaint(FailureKeys):
-    """The part of the run view that paints; it changes nothing."""
+class RunPainter:
+    """Paints what stands around the panes of a run view, from the view and its run; it changes neither."""
 
-    def __init__(self, live: LiveRun) -> None:
-        super().__init__(live)
+    def __init__(self, view: PaneKeys) -> None:
+        self.view = view
+        self.live, self.feed = view.live, view.feed
         self.strip_mode = "auto"
+        """GPUs and network: `auto`, `off`, `compact` or `full`."""
         self.folded: Fold | None = None
+        """How the rows are shared out now."""
         self.moments: list[Moment] = []
+        """What went wrong and what followed, the oldest first."""
 
     @property
-    def crumbs(self) -> tuple[str, ...]:
-        """See View."""
-        path = ("Runs", self.live.plan.run_id)
-        return (*path, "merged log") if self.merged_only else path
+    def look(self) -> Palette:
+        """The colours."""
+        return self.view.look
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The signs."""
+        return self.view.glyphs
 
     def after_crumbs(self, line: Line, look: Palette) -> None:
         """The run's state, and for how long."""
@@ -61,8 +69,8 @@ class RunPaint(FailureKeys):
 
     def headline(self, line: Line, look: Palette) -> None:
         """Ranks, step, speed, loss: as many as fit, the first ones first."""
-        wide = self.size.width
-        if self.merged_only:
+        wide = self.view.size.width
+        if self.view.merged_only:
             merged = self.feed.merged
             line.put("folded  " if merged.fold else "", look.muted).put(f"{len(merged.groups):,}", look.bold)
             line.put(" of ", look.muted).put(f"{merged.members:,}", look.bold).put(" lines shown", look.muted)
@@ -90,29 +98,30 @@ class RunPaint(FailureKeys):
         if speed is not None and wide >= 110 and not self.feed.over:
             rate = (f"{speed:.2f}", " s/it") if speed >= 0.5 else (f"{1 / speed:.1f}", " it/s")
             found.append(Line().put(rate[0], look.bold).put(rate[1], look.muted))
-        name = self._loss_name()
+        name = self.loss_name()
         if name is not None:
             found.append(Line().put(f"{name} ", look.muted).put(loss_plot.shown(progress.value(name) or 0), look.bold))
         return found
 
-    def _loss_name(self) -> str | None:
+    def loss_name(self) -> str | None:
         """The group that is plotted: the loss, else the first that is no count."""
         progress = self.feed.progress
         if progress is None or progress.last is None:
             return None
         return figure_name(progress.last.values)
 
-    def _banner(self, width: int, height: int) -> list[Line]:
+    def banner(self, width: int, height: int) -> list[Line]:
+        """What failed first, or what an end without failure warns of."""
         failure = self.feed.state.failure
         if failure is None:
-            return failure_banner.warning_lines(self.look, self.glyphs, self._warnings(), width, height)
+            return failure_banner.warning_lines(self.look, self.glyphs, self.warnings(), width, height)
         _, gpus = self.feed.placed.get(failure.rank if failure.rank is not None else -1, (None, ()))
         where = f"GPU {','.join(map(str, gpus))}" if gpus else ""
         return failure_banner.banner_lines(
             self.look, self.glyphs, failure, width, height, gpus=where, again=self.feed.over
         )
 
-    def _warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[str, ...]:
         """What belongs to the verdict of a run that has ended."""
         ended = self.feed.state.ended
         return ended.warnings if ended is not None else ()
@@ -136,10 +145,12 @@ class RunPaint(FailureKeys):
             )  # fmt: skip
         return made
 
-    def _narrow(self, width: int, height: int) -> list[Line]:
+    def narrow(self, width: int, height: int) -> list[Line]:
+        """The hosts on a small window."""
         return run_strip.narrow_lines(self.look, self.glyphs, self._hosts(), width, height)
 
-    def _strip(self, width: int, height: int) -> list[Line]:
+    def strip(self, width: int, height: int) -> list[Line]:
+        """GPUs and network of the hosts."""
         full = self.folded is not None and self.folded.history
         return run_strip.strip_lines(self.look, self.glyphs, self._hosts(), width, height, self._strip_end(), full=full)
 
@@ -154,13 +165,15 @@ class RunPaint(FailureKeys):
             return Line().put("nothing of this run is left", look.good).put(where, look.muted)
         return Line().put(run_strip.fabric_words(self.live.plan.networks), look.muted)
 
-    def _loss(self, width: int, height: int) -> list[Line]:
-        name, progress = self._loss_name(), self.feed.progress
+    def loss(self, width: int, height: int) -> list[Line]:
+        """The loss over time."""
+        name, progress = self.loss_name(), self.feed.progress
         if name is None or progress is None:
             return []
         return loss_plot.plot_lines(self.look, self.glyphs, name, progress.series(name), width - 1, height)
 
-    def _timeline(self, width: int, height: int) -> list[Line]:
+    def timeline(self, width: int, height: int) -> list[Line]:
+        """What followed a failure."""
         state = self.feed.state
         if state.failure is None or failed_at(state) is None:
             return timeline.timeline_lines(
@@ -173,25 +186,27 @@ class RunPaint(FailureKeys):
         words = f"{ended} rank{'s' * (ended != 1)} ended because of {who}" if ended > 0 else f"after {who} failed"
         return timeline.timeline_lines(self.look, self.glyphs, self.moments, width, height, words)
 
-    def _compare(self, width: int, height: int) -> list[Line]:
-        merged = self.full_merged
+    def compare(self, width: int, height: int) -> list[Line]:
+        """The ranks of one folded line of the merged log."""
+        merged = self.view.full_merged
         return compare.compare_lines(
             self.look, self.glyphs, merged.merged.groups, merged.group, list(self.feed.placed), width, height
         )
 
-    def _state(self, width: int, height: int) -> list[Line]:
-        look, pane = self.look, self.pane
+    def state(self, width: int, height: int) -> list[Line]:
+        """How the active pane is set, and how much was printed."""
+        look, pane = self.look, self.view.pane
         parts = [("follow", "end" if self.feed.over and pane.follow else "on" if pane.follow else "off")]
         if isinstance(pane, MergedPane):
             parts.append(("fold", "on" if pane.merged.fold else "off"))
             parts.append(("clock", "corrected, 500 ms window" if pane.merged.timed else "none, by line number"))
-            only = self.only_text if pane.filter is not None else ""
+            only = self.view.only_text if pane.filter is not None else ""
         else:
             assert isinstance(pane, LogPane)
-            only = self.only_text if pane.view is not None and pane.view.filter is not None else ""
+            only = self.view.only_text if pane.view is not None and pane.view.filter is not None else ""
             parts += [("wrap", "on" if pane.wrap else "off"), ("time", "ours" if pane.times else "off")]
         parts += [("since", since_words(pane.since)), ("filter", only or "none")]
-        parts += [("search", self.search_text)] if self.search_text else []
+        parts += [("search", self.view.search_text)] if self.view.search_text else []
         parts += [("strip", self.strip_mode)] if self.strip_mode != "auto" else []
         count, size = self.feed.totals()
         lines = f"{count:,} line{'s' * (count != 1)}"

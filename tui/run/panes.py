@@ -145,17 +145,19 @@ class PaneKeys(LogKeys):
 
     def put(self, rank: int) -> None:
         """Show a rank in the active pane, or where it is already."""
-        self._leave_merged()
+        self.leave_merged()
         there = next((p for p in self.grid.log_panes if p.rank == rank), None)
-        self.activate(there or self._log_pane())
+        self.activate(there or self.log_pane())
         if there is None:
-            self.show_rank(rank, self._log_pane())
+            self.show_rank(rank, self.log_pane())
 
-    def _log_pane(self) -> LogPane:
+    def log_pane(self) -> LogPane:
+        """The active pane of one rank; beside the merged log the first."""
         pane = self.pane
         return pane if isinstance(pane, LogPane) else self.grid.logs[0]
 
-    def _leave_merged(self) -> None:
+    def leave_merged(self) -> None:
+        """Back to panes of ranks, when the merged log has the screen."""
         if self.merged_only:
             self.action_merged()
 
@@ -169,7 +171,7 @@ class PaneKeys(LogKeys):
 
     def action_panes(self) -> None:
         """More panes, or one again."""
-        self._leave_merged()
+        self.leave_merged()
         grid = self.grid
         grid.with_merged = len(self.feed.buffers) > 1
         grid.wanted = next_choice(grid.shape.shown, grid.size.width, grid.size.height)
@@ -264,8 +266,8 @@ class PaneKeys(LogKeys):
         self._walk(-1)
 
     def _walk(self, step: int) -> None:
-        self._leave_merged()
-        order, pane = list(self.feed.sources), self._log_pane()
+        self.leave_merged()
+        order, pane = list(self.feed.sources), self.log_pane()
         if not order:
             return
         at = order.index(pane.rank) + step if pane.rank in order else 0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import Resize
+from textual.events import Click, Resize
 
 from distui.runs.lines.events import Event, HostSampled, LogLines
 from distui.runs.report.aftermath import aftermath, troubles
@@ -19,12 +20,16 @@ from distui.tui.logs.log_pane import LogPane
 from distui.tui.logs.merged_pane import MergedPane
 from distui.tui.logs.pane import Pane
 from distui.tui.logs.pump import HZ, Pump
+from distui.tui.paint.paint import Line
+from distui.tui.paint.theme import Palette
 from distui.tui.run import change as run_change
 from distui.tui.run import failure_banner, timeline
 from distui.tui.run import strip as run_strip
+from distui.tui.run.failure import FAILURE_ACTIONS, FailureNavigator
 from distui.tui.run.fold import Wanted, fold
-from distui.tui.run.painting import RunPaint
+from distui.tui.run.painting import RunPainter
 from distui.tui.run.pane_grid import PaneGrid
+from distui.tui.run.panes import PaneKeys
 from distui.tui.run.rank_list import RankList
 from distui.tui.widgets.painted import Painted
 
@@ -35,14 +40,14 @@ STALE_S = 0.2
 """How soon after the last time news of states are painted."""
 
 
-class RunScreen(RunPaint):
+class RunScreen(PaneKeys):
     """The run view. It shows a followed or a recorded run and may ask it to stop; it never owns it."""
 
     VIEW = "runs"
     ACTIONS: ClassVar[tuple[Action, ...]] = (
-        *RunPaint.LOG_ACTIONS,
-        *RunPaint.PANE_ACTIONS,
-        *RunPaint.FAILURE_ACTIONS,
+        *PaneKeys.LOG_ACTIONS,
+        *PaneKeys.PANE_ACTIONS,
+        *FAILURE_ACTIONS,
         Action("strip", "strip", ("v",), "Layout", "strip", help="GPUs and network: auto, off, short, full."),
         Action("back", "back", ("escape",), "Global", help="Undo search, filter, zoom and merged log, then go back."),
         Action(
@@ -69,6 +74,8 @@ class RunScreen(RunPaint):
 
     def __init__(self, live: LiveRun) -> None:
         super().__init__(live)
+        self.painter = RunPainter(self)
+        self.failures = FailureNavigator(self)
         self.pump = Pump(lambda: self.visible_panes)
         self._autopsied = False
         self._ticks = 0
@@ -76,21 +83,35 @@ class RunScreen(RunPaint):
         self._stale = False
         self._painted: list[Painted] = []
 
+    @property
+    def crumbs(self) -> tuple[str, ...]:
+        """See View."""
+        path = ("Runs", self.live.plan.run_id)
+        return (*path, "merged log") if self.merged_only else path
+
+    def after_crumbs(self, line: Line, look: Palette) -> None:
+        """See View: the run's state, and for how long."""
+        self.painter.after_crumbs(line, look)
+
+    def headline(self, line: Line, look: Palette) -> None:
+        """See View: ranks, step, speed, loss."""
+        self.painter.headline(line, look)
+
     def compose_body(self) -> ComposeResult:
         """See View."""
-        yield Painted(self._banner, id="banner")
-        yield Painted(self._narrow, id="narrow")
+        yield Painted(self.painter.banner, id="banner")
+        yield Painted(self.painter.narrow, id="narrow")
         with Horizontal(id="mid"):
             with Vertical(id="side"):
                 yield RankList()
-                yield Painted(self._loss, id="loss")
+                yield Painted(self.painter.loss, id="loss")
             with Vertical(id="logs"):
                 yield PaneGrid()
-                yield Painted(self._timeline, id="timeline")
+                yield Painted(self.painter.timeline, id="timeline")
         yield MergedPane(0, id="merged")
-        yield Painted(self._compare, id="compare")
-        yield Painted(self._strip, id="strip")
-        yield Painted(self._state, id="state")
+        yield Painted(self.painter.compare, id="compare")
+        yield Painted(self.painter.strip, id="strip")
+        yield Painted(self.painter.state, id="state")
 
     def on_mount(self) -> None:
         """Show what is known, then follow."""
@@ -143,7 +164,7 @@ class RunScreen(RunPaint):
             return
         state = self.feed.state
         self._ticks, self._ticked, self._stale = self._ticks + 1, self.pump.clock(), False
-        self.moments = aftermath(state) or troubles(state)
+        self.painter.moments = aftermath(state) or troubles(state)
         self.feed.grow_progress()
         for pane in self.visible_panes:
             pane.dirty = pane.dirty or self._ticks % 2 == 0 or self.feed.over
@@ -172,7 +193,7 @@ class RunScreen(RunPaint):
             self.grid.wanted = 1
             self.grid.fit()
             self.activate(self.grid.logs[0])
-            self.action_jump()
+            self.failures.jump()
 
     # Layout.
 
@@ -195,19 +216,19 @@ class RunScreen(RunPaint):
             return
         hosts = len(self.live.plan.hosts)
         wanted = Wanted(
-            banner=failure_banner.banner_rows(self.feed.state.failure, self._warnings()),
-            events=timeline.rows_wanted(self.moments),
+            banner=failure_banner.banner_rows(self.feed.state.failure, self.painter.warnings()),
+            events=timeline.rows_wanted(self.painter.moments),
             hosts=hosts,
             ranks=1 + len(self.ranks.list.rows),
-            loss=self._loss_name() is not None,
-            strip=self.strip_mode,
+            loss=self.painter.loss_name() is not None,
+            strip=self.painter.strip_mode,
             merged=self.merged_only,
             zoomed=self.zoomed,
         )
         folded = fold(size.width, size.height, wanted)
-        if (folded, self.merged_only) == (self.folded, not self.query_one("#mid").display):
+        if (folded, self.merged_only) == (self.painter.folded, not self.query_one("#mid").display):
             return
-        self.folded = folded
+        self.painter.folded = folded
         for name in ("banner", "narrow", "loss", "compare", "timeline", "strip", "state"):
             part = self.query_one(f"#{name}", Painted)
             rows: int = getattr(folded, name)
@@ -238,9 +259,57 @@ class RunScreen(RunPaint):
         }
         return now.get(action.id, True)
 
+    def title_of(self, action: Action) -> str:
+        """See View: `n` goes to the next failure while nothing is searched."""
+        failures = action.id == "next_match" and not self.search_text and self.failures.failed
+        return "next failure" if failures else super().title_of(action)
+
+    def put(self, rank: int) -> None:
+        """See PaneKeys; a rank that failed is shown at the line that says why."""
+        if rank in self.failures.failed:
+            self.failures.show_failed(rank)
+        else:
+            super().put(rank)
+
+    @on(Click, "#banner")
+    def on_banner_click(self, event: Click) -> None:
+        """A click on the banner goes to the line, unless it is on a key's word."""
+        if "@click" not in event.style.meta:
+            self.failures.jump()
+
+    def action_jump(self) -> None:
+        """To the line that says what failed first."""
+        self.failures.jump()
+
+    def action_next_match(self) -> None:
+        """See LogKeys; without a search the next rank that failed."""
+        if self.search_text or not self.failures.failed:
+            super().action_next_match()
+        else:
+            self.failures.step(1)
+
+    def action_previous_match(self) -> None:
+        """See LogKeys; without a search the failed rank before."""
+        if self.search_text or not self.failures.failed:
+            super().action_previous_match()
+        else:
+            self.failures.step(-1)
+
+    def action_pin(self) -> None:
+        """Every rank that failed by itself into a pane."""
+        self.failures.pin()
+
+    def action_evidence(self) -> None:
+        """All that is known of every rank's end, as a text."""
+        self.work(self.failures.evidence(), name="evidence")
+
+    def action_copy_report(self) -> None:
+        """The report into the clipboard."""
+        self.work(self.failures.copy_report(), name="report")
+
     def action_strip(self) -> None:
         """GPUs and network in other sizes."""
-        self.strip_mode = STRIPS[(STRIPS.index(self.strip_mode) + 1) % len(STRIPS)]
+        self.painter.strip_mode = STRIPS[(STRIPS.index(self.painter.strip_mode) + 1) % len(STRIPS)]
         self.fold_screen()
         for name in ("#strip", "#state"):
             self.query_one(name, Painted).repaint()
