@@ -1,0 +1,111 @@
+"""README's Python example and examples/*.py do what they say, as they stand, over real ssh on loopback."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import distui
+from distui.facts.host import Gpu, GpuProcess, Gpus, HostFacts, Trouble
+
+ROOT = Path(__file__).resolve().parents[2]
+JOB = """\
+version: 1
+name: example
+hosts: demo[1-2]
+progress: {regex: 'step (?P<step>[0-9]+)'}
+command: |
+  echo "step 7"; echo "rank $RANK"; exit $((RANK * FAILS))
+env: {FAILS: 0}
+"""
+
+
+def example(name: str) -> ModuleType:
+    """An example as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"examples/{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run an example as its first line says."""
+    program = str(ROOT / f"examples/{name}.py")
+    return subprocess.run([sys.executable, program, *words], capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def job(demo_home: Path) -> Path:
+    """A job file beside a hosts.yaml with two hosts."""
+    path = Path("job.yaml")
+    path.write_text(JOB)
+    return path
+
+
+def test_readme_s_python(tmp_path: Path) -> None:
+    """Both ways of it run to their end."""
+    program = str(ROOT / "tools/run_readme.py")
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == sorted(
+        [*(f"{rank} demo{rank + 1} | rank {rank} of 2" for rank in range(2)), "succeeded 0", "succeeded 0"]
+    )
+
+
+def test_watching_a_run(job: Path) -> None:
+    """Phases, lines, progress and the end."""
+    done = run("watch_a_run", "job.yaml")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("example-") and lines[0].endswith(": 2 ranks on 2 hosts")
+    assert {"1 demo2 | rank 1", "progress step=7.0", "rank 0 on demo1: exit 0"} <= set(lines), done.stdout
+    assert lines[-1].startswith("succeeded after ")
+
+
+def test_running_and_reading_the_result(job: Path) -> None:
+    """On one host; a rank that fails; a file that is wrong."""
+    one = run("run_and_read", "job.yaml", "demo2")
+    assert (one.returncode, one.stdout) == (0, "rank-00000: 2 lines, the last one: rank 0\nsucceeded\n"), one.stderr
+    job.write_text(JOB.replace("FAILS: 0", "FAILS: 3"))
+    failed = run("run_and_read", "job.yaml")
+    assert failed.returncode == 1, failed.stderr
+    assert failed.stdout.startswith("rank 1 on demo2 failed first: exit 3")
+    assert failed.stdout.endswith("\nfailed\n")
+    job.write_text(JOB + "commnd: x\n")
+    wrong = run("run_and_read", "job.yaml")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "did you mean 'command'" in wrong.stderr
+
+
+def test_listing_gpus(demo_home: Path) -> None:
+    """Hosts that answer have a row each."""
+    done = run("list_gpus")
+    assert done.returncode == 0, done.stderr
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()][:1] == ["demo1"]
+    assert "demo2: " in done.stdout
+
+
+def test_rows_of_gpus() -> None:
+    """Free ones, busy ones, broken ones, none, and a host that is down."""
+    rows = example("list_gpus").rows
+    gpus = (
+        Gpu(0, "u0", "H100", memory_total_mib=81920),
+        Gpu(1, "u1", "H100", memory_total_mib=81920, processes=(GpuProcess(7, "python", 9),)),
+        Gpu(2, "u2", "H100", problem=Trouble("lost", "GPU is lost")),
+    )
+    assert list(rows(HostFacts("a", "a", gpu=Gpus(gpus)))) == [
+        "0 H100, 80 GiB, free",
+        "1 H100, 80 GiB, busy",
+        "2 H100, 0 GiB, GPU is lost",
+    ]
+    assert list(rows(HostFacts("a", "a"))) == ["no GPU"]
+    assert list(rows(HostFacts("a", "a", gpu=Gpus(problem=Trouble("driver", "it is gone"))))) == [
+        "no driver: it is gone"
+    ]
+    assert list(rows(distui.HostDown("a", Trouble("refused", "a refuses")))) == ["down: a refuses"]
