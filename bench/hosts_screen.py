@@ -68,7 +68,7 @@ class Hosts:
     title = "bench/hosts.yaml"
     owner = "bench"
     readonly = False
-    leash = False
+    stop_on_exit = False
     history = None
 
     def __init__(self, count: int) -> None:

@@ -383,7 +383,7 @@ class DistuiApp(Places):
             self.exit(0)
             return
         answer = await self.push_screen_wait(
-            QuitScreen(living, readonly=self.desk.readonly, leash=self.desk.leash, leaving=self.leaving)
+            QuitScreen(living, readonly=self.desk.readonly, stop_on_exit=self.desk.stop_on_exit, leaving=self.leaving)
         )
         match answer:
             case "now":

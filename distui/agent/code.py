@@ -186,10 +186,10 @@ class Make:
         elif kind == "link":
             os.symlink(raw(target), place)
         elif fresh.get(sha) != place:
-            self.again(fresh.get(sha), place, sha, executable)
+            self.reuse(fresh.get(sha), place, sha, executable)
         return os.lstat(place).st_mtime_ns
 
-    def again(self, received: "bytes | None", place: bytes, sha: str, executable: bool) -> None:
+    def reuse(self, received: "bytes | None", place: bytes, sha: str, executable: bool) -> None:
         """The same content at another place: linked to a former tree's file of the same mode, else copied."""
         old = self.had.get((sha, executable)) if received is None else None
         if old is not None:

@@ -38,7 +38,7 @@ class Loop(ABC):
     def __init__(self) -> None:
         self.child: "Optional[Child]" = None
         self.rest = b""
-        self.again = 0.0
+        self.next_try = 0.0
         self.pause = 5.0
         self.at = 0.0
         self.said = ""
@@ -53,10 +53,10 @@ class Loop(ABC):
 
     def start(self, now: float) -> "Optional[Child]":
         """A new child when none runs and it is time for one."""
-        program = which("nvidia-smi") if self.child is None and now >= self.again else ""
+        program = which("nvidia-smi") if self.child is None and now >= self.next_try else ""
         if not program:
             return None
-        self.again, self.pause = now + self.pause, min(self.pause * 2, 60)
+        self.next_try, self.pause = now + self.pause, min(self.pause * 2, 60)
         try:
             self.child = Child(self.argv(program))
         except OSError as error:
@@ -125,7 +125,7 @@ class Query(Loop):
             self.do_without(unknown.group(1))
         Loop.ended(self, end)
         if self.asks_again:
-            self.asks_again, self.again, self.pause, self.said = False, 0.0, 5.0, ""
+            self.asks_again, self.next_try, self.pause, self.said = False, 0.0, 5.0, ""
 
     def report(self) -> "dict[str, Any]":
         """The rows, unless they are too old to be true."""

@@ -70,7 +70,7 @@ class Helper:
 
     def one_pass(self) -> None:
         """Wait, take from each source once, write it all, rest."""
-        events = self.poll.select(0 if self.out.parts else self.patience())
+        events = self.poll.select(0 if self.out.parts else self.poll_timeout())
         most = max([self.serve(key.data) for key, _ in events if self.is_current(key)] + [0])
         now = time.monotonic()
         most = max([most] + [self.step(ident, now) for ident in list(self.files)])
@@ -84,7 +84,7 @@ class Helper:
         now = self.poll.get_map().get(key.fd)
         return now is not None and now.data is key.data
 
-    def patience(self) -> "Optional[float]":
+    def poll_timeout(self) -> "Optional[float]":
         """How long to wait when nothing comes."""
         limits = [LOOK] if self.files else []
         if self.disks is not None:

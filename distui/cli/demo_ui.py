@@ -57,7 +57,7 @@ async def open_demo(settings: Settings, count: int, *, docker: bool, image: str,
             jobs = _jobs(folder, [h.name for h in found.hosts], image=image if docker else None, epochs=epochs)
             desk = CliDesk(
                 own, found, found.hosts, title=f"demo: {count} hosts on this machine", connect=connected,
-                more_jobs=jobs, leash=True, login=demo.shell_argv,
+                more_jobs=jobs, stop_on_exit=True, login=demo.shell_argv,
             )  # fmt: skip
             async with desk:
                 return await opening.show(own, desk)

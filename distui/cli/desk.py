@@ -47,7 +47,7 @@ MOST_IMAGES = 5
 
 class CliDesk(HostDesk, RunDesk):
     """Use as an async context manager around the app. Leaving it detaches from every run that lives,
-    or stops them when they can't live without it (`leash`).
+    or stops them when they can't live without it (`stop_on_exit`).
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class CliDesk(HostDesk, RunDesk):
         title: str = "",
         connect: Connect | None = None,
         more_jobs: Sequence[JobFile] = (),
-        leash: bool = False,
+        stop_on_exit: bool = False,
         login: Login | None = None,
         say: Callable[[str], None] = lambda words: None,
     ) -> None:
@@ -75,8 +75,8 @@ class CliDesk(HostDesk, RunDesk):
         self._more_jobs = tuple(more_jobs)
         self.login = login or ssh_login
         self._facts: dict[str, ProbeResult] = {}
-        self.leash = leash
-        self._manager = RunManager(leash=leash, say=say)
+        self.stop_on_exit = stop_on_exit
+        self._manager = RunManager(stop_on_exit=stop_on_exit, say=say)
         self._smokes: set[asyncio.Task[tuple[PairResult, ...]]] = set()
         self._stack = AsyncExitStack()
         self._previewed: PlannedRun | None = None

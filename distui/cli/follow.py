@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 class Signals:
     """What Ctrl-C and its kin mean while a run is followed.
 
-    A starter (`leash`) stops its run: SIGINT or SIGTERM stops, the second kills, the third leaves. A viewer leaves
-    at once and never touches the run. A closed terminal (SIGHUP) leaves in both cases: training that dies with a
+    A starter (`stop_on_exit`) stops its run: SIGINT or SIGTERM stops, the second kills, the third leaves. A viewer
+    leaves at once and never touches the run. A closed terminal (SIGHUP) leaves in both cases: training that dies with a
     terminal is the oldest way to lose a run over ssh (FAULTS 5). Signals the caller ignores (nohup, `&` in a
     script) stay ignored.
     """
 
-    def __init__(self, controller: RunController | Beside, sink: Sink, console: Console, *, leash: bool) -> None:
+    def __init__(self, controller: RunController | Beside, sink: Sink, console: Console, *, stop_on_exit: bool) -> None:
         self._controller = controller
         self._sink = sink
         self._console = console
-        self._leash = leash
+        self._stop_on_exit = stop_on_exit
         self._count = 0
         self._installed: list[signal.Signals] = []
 
@@ -58,7 +58,7 @@ class Signals:
     def _asked(self, code: ExitCode) -> None:
         self._count += 1
         again = "Ctrl-C again" if code == ExitCode.INTERRUPTED else "another SIGTERM"
-        match self._count if self._leash else 3:
+        match self._count if self._stop_on_exit else 3:
             case 1:
                 self._console.warn(f"\ndistui: stopping the run; {again} kills it", "yellow")
                 self._controller.request_stop("user", exit=code)
@@ -74,11 +74,11 @@ class Signals:
         self._controller.request_detach()
 
 
-async def follow(controller: RunController | Beside, sink: Sink, console: Console, *, leash: bool) -> RunEnded:
+async def follow(controller: RunController | Beside, sink: Sink, console: Console, *, stop_on_exit: bool) -> RunEnded:
     """Run `controller` to its end, show everything, and return how it ended."""
     ended: RunEnded | None = None
     async with controller:
-        with Signals(controller, sink, console, leash=leash):
+        with Signals(controller, sink, console, stop_on_exit=stop_on_exit):
             async for batch in controller.batches():
                 await sink.feed(batch, controller.state)
                 if isinstance(batch[-1], RunEnded):

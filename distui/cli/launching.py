@@ -71,7 +71,7 @@ async def start(connector: Connector, settings: Settings, out: Console, planned:
         limits=settings.cluster.limits(),
     )
     sink = printer(out, settings.output, how.view, verbose=settings.verbose)
-    ended = await follow(controller, sink, out, leash=True)
+    ended = await follow(controller, sink, out, stop_on_exit=True)
     forget_if_never_started(stored, ended)
     return ended
 

@@ -46,7 +46,7 @@ class Beside:
         reader: StoredReader,
         mask: Mask = NOTHING,
         clock: Callable[[], float] = time.time,
-        patience: float = HANDED_OVER_SECONDS,
+        timeout: float = HANDED_OVER_SECONDS,
     ) -> None:
         self.plan = plan
         self.stored = reader.stored
@@ -55,7 +55,7 @@ class Beside:
         self.state = RunState()
         self._own = own
         """None for who may only look: contact is lost when its owner leaves and no other takes it up."""
-        self._patience = patience
+        self._timeout = timeout
         self._alone_since: float | None = None
         self._reader = reader
         self._clock = clock
@@ -141,7 +141,7 @@ class Beside:
             self._alone_since = None
             return False
         self._alone_since = now if self._alone_since is None else self._alone_since
-        return now - self._alone_since >= self._patience
+        return now - self._alone_since >= self._timeout
 
     def _lost(self) -> RunEnded:
         """The end of looking on where nobody writes any more what happens; how the run stands only its hosts tell."""

@@ -220,7 +220,7 @@ class FakeDesk:
         self.owner = "alice@laptop"
         self.readonly = readonly
         self.history: Path | None = folder / "state" / "commands"
-        self.leash = False
+        self.stop_on_exit = False
         self.hosts = tuple(Host(name) for name in hosts)
         self.groups: Mapping[str, tuple[str, ...]] = {}
         self.answers = {name: result for name, result in lab_facts().items() if name in hosts}

@@ -69,11 +69,11 @@ class Silent:
         self.hurried = True
 
 
-async def deliver(script: Script, numbers: Sequence[int], *, leash: bool) -> tuple[Silent, str]:
+async def deliver(script: Script, numbers: Sequence[int], *, stop_on_exit: bool) -> tuple[Silent, str]:
     """Follow `script` while this process gets the signals."""
     sink, err = Silent(), io.StringIO()
     console = Console(io.StringIO(), err, False, False, 0)
-    following = asyncio.ensure_future(follow(script, sink, console, leash=leash))  # type: ignore[arg-type]
+    following = asyncio.ensure_future(follow(script, sink, console, stop_on_exit=stop_on_exit))  # type: ignore[arg-type]
     await script.begun.wait()
     for number in numbers:
         os.kill(os.getpid(), number)
@@ -85,7 +85,7 @@ async def deliver(script: Script, numbers: Sequence[int], *, leash: bool) -> tup
 async def test_ctrl_c_stops_then_kills_then_leaves() -> None:
     """The first stops with the job's grace, the second kills, the third leaves without waiting."""
     script = Script(until=3)
-    sink, said = await deliver(script, [signal.SIGINT] * 3, leash=True)
+    sink, said = await deliver(script, [signal.SIGINT] * 3, stop_on_exit=True)
 
     assert script.asked == [("user", None, 130), ("user", 0, 130), ("detach",)]
     assert "Ctrl-C again kills" in said
@@ -96,7 +96,7 @@ async def test_ctrl_c_stops_then_kills_then_leaves() -> None:
 async def test_sigterm_stops_with_its_own_exit_code() -> None:
     """A run ended by SIGTERM exits 143; whoever sends it is told of no keys."""
     script = Script(until=2)
-    _, said = await deliver(script, [signal.SIGTERM] * 2, leash=True)
+    _, said = await deliver(script, [signal.SIGTERM] * 2, stop_on_exit=True)
 
     assert script.asked == [("user", None, 143), ("user", 0, 143)]
     assert "another SIGTERM kills it" in said and "another SIGTERM leaves" in said
@@ -104,13 +104,13 @@ async def test_sigterm_stops_with_its_own_exit_code() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "leash"),
+    ("number", "stop_on_exit"),
     [(signal.SIGHUP, True), (signal.SIGHUP, False), (signal.SIGINT, False), (signal.SIGTERM, False)],
 )
-async def test_a_closed_terminal_and_a_viewer_leave_the_run_alone(number: int, leash: bool) -> None:
+async def test_a_closed_terminal_and_a_viewer_leave_the_run_alone(number: int, stop_on_exit: bool) -> None:
     """SIGHUP never stops a run, and no signal to a viewer does."""
     script = Script()
-    await deliver(script, [number], leash=leash)
+    await deliver(script, [number], stop_on_exit=stop_on_exit)
 
     assert script.asked == [("detach",)]
 
@@ -118,7 +118,7 @@ async def test_a_closed_terminal_and_a_viewer_leave_the_run_alone(number: int, l
 async def test_handlers_are_gone_afterwards() -> None:
     """What signals meant before is what they mean after."""
     before = signal.getsignal(signal.SIGTERM)
-    await deliver(Script(), [signal.SIGTERM], leash=True)
+    await deliver(Script(), [signal.SIGTERM], stop_on_exit=True)
 
     assert signal.getsignal(signal.SIGTERM) == before
 
@@ -130,7 +130,7 @@ async def test_ignored_signals_stay_ignored() -> None:
         script = Script()
         sink, err = Silent(), io.StringIO()
         console = Console(io.StringIO(), err, False, False, 0)
-        following = asyncio.ensure_future(follow(script, sink, console, leash=True))  # type: ignore[arg-type]
+        following = asyncio.ensure_future(follow(script, sink, console, stop_on_exit=True))  # type: ignore[arg-type]
         await script.begun.wait()
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         script.request_detach()

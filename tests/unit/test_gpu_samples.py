@@ -70,17 +70,17 @@ def test_an_old_driver_is_asked_without_the_field_it_does_not_know(field: str, l
 def test_asking_again_is_no_failure_and_waits_for_nothing() -> None:
     """Another end of the program is told, and waited after."""
     query = queried('Field "clocks.sm" is not a valid field to query.')
-    query.again = 99.0
+    query.next_try = 99.0
     query.ended({"stderr": "", "status": 2})
-    assert (query.again, query.said) == (0.0, "")
-    query.again = 99.0
+    assert (query.next_try, query.said) == (0.0, "")
+    query.next_try = 99.0
     query.ended({"stderr": "NVML gone", "status": 3})
-    assert (query.again, query.said) == (99.0, "NVML gone")
+    assert (query.next_try, query.said) == (99.0, "NVML gone")
 
 
 def live(query: Query) -> dict[str, Any]:
     """Runs its program once, as the helper on the host does, to its end or its first row; what is reported then."""
-    child = query.start(query.again)
+    child = query.start(query.next_try)
     assert child is not None
     try:
         while query.ready() != -1 and not query.rows:

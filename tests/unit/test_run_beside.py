@@ -154,7 +154,7 @@ async def test_who_may_only_look_is_told_when_nobody_follows_any_more(stored: St
     """With --readonly nobody takes a run over: how it ends is not known here, and what tells it is named."""
     reader = StoredReader(stored)
     add(stored.path / "events.ndjson", opened())
-    other = Beside(cluster.plan(), None, reader=reader, clock=lambda: 1767225690.0, patience=0.0)
+    other = Beside(cluster.plan(), None, reader=reader, clock=lambda: 1767225690.0, timeout=0.0)
     events = [event async for batch in other.batches() for event in batch]
     ended = events[-1]
     assert isinstance(ended, RunEnded)
@@ -180,7 +180,7 @@ async def test_who_may_only_look_goes_on_with_the_next_owner(
 
     monkeypatch.setattr(beside.asyncio, "sleep", next_look)
     with owners:
-        other = Beside(cluster.plan(), None, reader=StoredReader(stored), patience=60.0)
+        other = Beside(cluster.plan(), None, reader=StoredReader(stored), timeout=60.0)
         events = [event async for batch in other.batches() for event in batch]
     assert looks == [False, False, False, True, True, True]
     assert [(event.outcome, event.exit) for event in events if isinstance(event, RunEnded)] == [("succeeded", 0)]
@@ -188,7 +188,7 @@ async def test_who_may_only_look_goes_on_with_the_next_owner(
 
 async def test_who_may_only_look_and_leaves_has_seen_no_fault(stored: StoredRun, cluster: Cluster) -> None:
     """What was asked for is exit 0, also while nobody follows the run."""
-    other = Beside(cluster.plan(), None, reader=StoredReader(stored), patience=60.0)
+    other = Beside(cluster.plan(), None, reader=StoredReader(stored), timeout=60.0)
     other.request_detach()
     events = [event async for batch in other.batches() for event in batch]
     assert [(event.outcome, event.exit) for event in events if isinstance(event, RunEnded)] == [("detached", 0)]

@@ -278,7 +278,7 @@ async def test_a_host_that_is_lost_keeps_nobody_from_a_verdict(cluster: Cluster)
         cluster.hosts[0].fails["rm"] = SessionLost("h1", "h1: closed")
         cluster.connector.down["h1"] = SessionLost("h1", "h1: away")  # type: ignore[assignment]
 
-    controller.hosts["h1"].patience = 0.0
+    controller.hosts["h1"].reconnect_timeout = 0.0
     ended = await cluster.drive(controller, lose())
     assert (ended.outcome, bool(ended.leftovers)) == ("succeeded", True)
     record = end_here(controller.stored)

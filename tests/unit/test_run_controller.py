@@ -370,7 +370,7 @@ async def test_a_lost_host_comes_back(cluster: Cluster) -> None:
 
 async def test_a_host_that_stays_lost_leaves_the_run_unknown(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit 6, with the host named in what may be left; the others are cleaned up."""
-    monkeypatch.setattr("distui.runs.task.host_access.GIVE_UP", 0.0)
+    monkeypatch.setattr("distui.runs.task.host_access.RECONNECT_TIMEOUT", 0.0)
     host = cluster.hosts[1]
 
     async def cut() -> None:
@@ -390,7 +390,7 @@ async def test_ranks_elsewhere_are_stopped_before_a_host_is_given_up(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With their grace, and their last words read; who stops the run once the host is back finds no end unseen."""
-    monkeypatch.setattr("distui.runs.task.host_access.GIVE_UP", 0.0)
+    monkeypatch.setattr("distui.runs.task.host_access.RECONNECT_TIMEOUT", 0.0)
     host = cluster.hosts[1]
     gone = dict.fromkeys(("ps", "cat", "stop"), HostUnreachable("h2", "h2 does not answer"))
 
@@ -695,7 +695,7 @@ async def test_a_run_found_in_part_is_not_called_a_success(cluster: Cluster) -> 
 
 async def test_adopting_gives_a_dead_host_up(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that never answers is given up after the same time as one that is lost later."""
-    monkeypatch.setattr("distui.runs.task.host_access.GIVE_UP", 0.0)
+    monkeypatch.setattr("distui.runs.task.host_access.RECONNECT_TIMEOUT", 0.0)
     plan = cluster.plan()
     await cluster.run(plan, detach=True)
     cluster.events.clear()

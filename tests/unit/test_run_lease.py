@@ -25,7 +25,7 @@ from distui.plan.tf import own_ports
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.hosts.discover import FoundTask, Runner, find_runs
 from distui.runs.hosts.folder import Claim
-from distui.runs.hosts.lease import Lease, Share, Thing, free, lease, sharers, things_on, words_of
+from distui.runs.hosts.lease import Conflict, Lease, Resource, free, lease, resource_text, resources_on, sharers
 from distui.runs.launch.gpu_users import gpu_users, launches, user_lines
 from distui.runs.launch.port_users import with_holders
 from distui.runs.launch.preflight import shared_row
@@ -45,9 +45,9 @@ async def here(argv: Sequence[str]) -> Completed:
     return Completed(tuple(argv), process.returncode or 0, out, err)
 
 
-def gpus(*indices: int) -> frozenset[Thing]:
+def gpus(*indices: int) -> frozenset[Resource]:
     """GPUs as what is leased."""
-    return frozenset(Thing("gpu", index) for index in indices)
+    return frozenset(Resource("gpu", index) for index in indices)
 
 
 def held(place: Path) -> list[str]:
@@ -76,9 +76,14 @@ async def test_one_of_many_gets_it(tmp_path: Path) -> None:
     claims = [Claim(f"u{n}@desk", 0.0) for n in range(10)]
     wanted = [gpus(n % 3, n % 3 + 1) for n in range(10)]
     user_lines = await asyncio.gather(
-        *(lease(here, claim, things, place=str(tmp_path)) for claim, things in zip(claims, wanted, strict=True))
+        *(lease(here, claim, resources, place=str(tmp_path)) for claim, resources in zip(claims, wanted, strict=True))
     )
-    got = [thing for took, things in zip(user_lines, wanted, strict=True) for thing in things if took.state == "leased"]
+    got = [
+        resource
+        for took, resources in zip(user_lines, wanted, strict=True)
+        for resource in resources
+        if took.state == "leased"
+    ]
     assert got
     assert len(got) == len(set(got))
 
@@ -111,7 +116,7 @@ def stubborn(place: Path) -> Runner:
 
 async def test_a_stale_lease_of_another_login_is_passed_over(tmp_path: Path) -> None:
     """Who left it and what to remove is said, the rest is leased; one that is not stale holds as any other."""
-    place, run, port = tmp_path / "tmp", stubborn(tmp_path / "bin"), Thing("port", 29500)
+    place, run, port = tmp_path / "tmp", stubborn(tmp_path / "bin"), Resource("port", 29500)
     place.mkdir()
     await lease(here, ANN, {port}, place=str(place))
     assert (await lease(run, BOB, gpus(0) | {port}, place=str(place))).state == "held"
@@ -166,11 +171,11 @@ async def test_where_nothing_can_be_made(tmp_path: Path) -> None:
 
 async def test_gpus_and_ports_are_leased_alike(tmp_path: Path) -> None:
     """All or none of both kinds; a port that is held is named as a port."""
-    port = Thing("port", 29500)
+    port = Resource("port", 29500)
     assert (await lease(here, ANN, gpus(0) | {port}, place=str(tmp_path))).state == "leased"
     assert held(tmp_path) == ["distui-gpu-0", "distui-port-29500"]
-    user_lines = await lease(here, BOB, {Thing("gpu", 1), port}, place=str(tmp_path))
-    assert (user_lines.state, user_lines.things) == ("held", {port})
+    user_lines = await lease(here, BOB, {Resource("gpu", 1), port}, place=str(tmp_path))
+    assert (user_lines.state, user_lines.resources) == ("held", {port})
     assert user_lines.why == "port 29500 is being taken by a launch of ann@desk since 1970-01-01 00:00:00 UTC"
 
     await free(here, ANN.token, place=str(tmp_path))
@@ -179,17 +184,17 @@ async def test_gpus_and_ports_are_leased_alike(tmp_path: Path) -> None:
 
 def test_things_in_words() -> None:
     """In one order, each kind once."""
-    assert words_of([Thing("port", 7), Thing("gpu", 2), Thing("gpu", 0)]) == "GPUs 0, 2 and port 7"
-    assert words_of(gpus(3)) == "GPU 3"
+    assert resource_text([Resource("port", 7), Resource("gpu", 2), Resource("gpu", 0)]) == "GPUs 0, 2 and port 7"
+    assert resource_text(gpus(3)) == "GPU 3"
 
 
 def test_who_has_it() -> None:
     """Live tasks of other launches, a run at a time; one of the same name by another login is another launch."""
     plan = plan_for("h1", run_id="r", facts={"h1": facts_of("h1", gpu=GPU)}, gpus_per_host=1, master_port=29500)
-    port = Thing("port", 29500)
+    port = Resource("port", 29500)
     ours = task_from_labels(plan.tasks[0].labels)
     assert ours is not None
-    assert things_on(plan, "h1") == gpus(0) | {port}
+    assert resources_on(plan, "h1") == gpus(0) | {port}
     others = [
         replace(ours, run="x", owner="bob@desk", ports=()),
         replace(ours, run="x", owner="bob@desk", gpus=(1,)),
@@ -200,9 +205,9 @@ def test_who_has_it() -> None:
     tasks = [FoundTask("h1", "", labels, {}, running=True, status="running") for labels in others]
     tasks.append(replace(tasks[0], labels=replace(ours, run="z"), running=False))
 
-    assert sharers(tasks, plan, things_on(plan, "h1")) == (
-        Share("GPU 0 and port 29500 are used by run x of bob@desk (job j)", gpus(0) | {port}, marked=True),
-        Share("port 29500 is used by run r of eve@desk (job j since now)", frozenset({port}), marked=True),
+    assert sharers(tasks, plan, resources_on(plan, "h1")) == (
+        Conflict("GPU 0 and port 29500 are used by run x of bob@desk (job j)", gpus(0) | {port}, marked=True),
+        Conflict("port 29500 is used by run r of eve@desk (job j since now)", frozenset({port}), marked=True),
     )
     assert sharers(tasks, plan, gpus(2)) == ()
 

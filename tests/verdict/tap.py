@@ -19,7 +19,7 @@ from distui.facts.host import HostFacts
 from distui.runs.follow.followed import Back, Exited, FollowEvent, Lost, Removed
 from distui.runs.follow.follower import HostFollower
 
-TOLD = (Exited, Removed, Lost, Back)
+REPORTED = (Exited, Removed, Lost, Back)
 
 
 def tap(path: Path) -> None:
@@ -33,7 +33,7 @@ def tap(path: Path) -> None:
 
     def following(self: HostFollower, link: Any, engine: Any, emit: Any, **options: Any) -> None:
         async def on_event(event: FollowEvent) -> None:
-            if isinstance(event, TOLD):
+            if isinstance(event, REPORTED):
                 write(type(event).__name__, host=link.host, **dataclasses.asdict(event))
             await emit(event)
 

@@ -14,31 +14,33 @@ class QuitScreen(Dialog):
     """Dismisses with `detach`, `now`, `stop` or "". `leaving` is what was answered before, and is waited for."""
 
     def __init__(
-        self, living: Mapping[str, LiveRun], *, readonly: bool, leash: bool, leaving: Leaving | None = None
+        self, living: Mapping[str, LiveRun], *, readonly: bool, stop_on_exit: bool, leaving: Leaving | None = None
     ) -> None:
         lines = [f"{name}  {live.state.summary}  on {fold(live.plan.hosts)}" for name, live in living.items()]
-        lines += ["", *_words(living, readonly=readonly, leash=leash, leaving=leaving)]
+        lines += ["", *_words(living, readonly=readonly, stop_on_exit=stop_on_exit, leaving=leaving)]
         buttons = [("cancel", "Stay")]
         if leaving is not None:
             buttons.append(("now", "Leave now"))
-        elif not leash:
+        elif not stop_on_exit:
             buttons.append(("detach", "Detach"))
-        if (leash or not readonly) and (leaving is None or not leaving.stop):
+        if (stop_on_exit or not readonly) and (leaving is None or not leaving.stop):
             buttons.append(("stop", "Stop them"))
         count = f"{len(living)} run{'s' * (len(living) != 1)}"
         title = f"Quit while {count} go{'es' * (len(living) == 1)} on?"
         super().__init__(leaving.words() if leaving is not None else title, tuple(lines), tuple(buttons))
 
 
-def _words(living: Mapping[str, LiveRun], *, readonly: bool, leash: bool, leaving: Leaving | None) -> Iterator[str]:
+def _words(
+    living: Mapping[str, LiveRun], *, readonly: bool, stop_on_exit: bool, leaving: Leaving | None
+) -> Iterator[str]:
     starting = any(live.state.summary == "launching" for live in living.values())
     if leaving is not None:
         yield "Leave now: a start that has not begun is given up, one under way is finished first."
-    elif not leash:
+    elif not stop_on_exit:
         yield "Detach: they go on; `distui attach RUN` follows one again."
         if any(live.plan.attempt < live.plan.attempts for live in living.values()):
             yield "No further attempt is begun then: retries need a distui that stays."
         if starting:
             yield "What is being started is waited for; q asks again meanwhile."
-    if (leash or not readonly) and (leaving is None or not leaving.stop):
+    if (stop_on_exit or not readonly) and (leaving is None or not leaving.stop):
         yield "Stop: SIGTERM on all their hosts, then clean up, then quit."

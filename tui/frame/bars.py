@@ -69,7 +69,7 @@ class TopBar(Bar):
         if leaving is not None:
             return Line().put(leaving.words(), look.watch).cut(max(0, room - 1)).gap(1)
         words = desk_of(self).title
-        if desk_of(self).following and not desk_of(self).leash:
+        if desk_of(self).following and not desk_of(self).stop_on_exit:
             words = "quit detaches, runs go on"
         if desk_of(self).readonly:
             words = f"read-only  {words}"

@@ -97,7 +97,7 @@ class Desk(Protocol):
     """The inventory's path, or how the hosts were named."""
     owner: str
     readonly: bool
-    leash: bool
+    stop_on_exit: bool
     """Whether runs end with the app, since their hosts do (the demo): quitting can't detach."""
     hosts: tuple[Host, ...]
     history: Path | None

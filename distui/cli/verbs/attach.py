@@ -115,11 +115,11 @@ async def _attach(
             plan = live.plan
             refuse_unknown(view.ranks, range(plan.world_size))
             with contextlib.suppress(AlreadyFollowed):
-                ended = await follow(adopt(settings.cluster, connector, place, live), sink, out, leash=False)
+                ended = await follow(adopt(settings.cluster, connector, place, live), sink, out, stop_on_exit=False)
                 return exit_code(ended, exit_first=exit_first)
         refuse_unknown(view.ranks, range(plan.world_size))
         other = beside(settings.cluster, place, plan, reader, partial(wiring.connected, settings))
-        return exit_code(await follow(other, sink, out, leash=False), exit_first=exit_first)
+        return exit_code(await follow(other, sink, out, stop_on_exit=False), exit_first=exit_first)
 
 
 async def going_on(

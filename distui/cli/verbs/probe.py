@@ -71,34 +71,36 @@ async def _probe(settings: Settings, out: Console, hosts: Sequence[Host], watch:
 
     async with wiring.connected(settings, hosts) as connector:
         while True:
-            results = await _once(connector, settings, out, hosts, again=watch is not None)
+            results = await _once(connector, settings, out, hosts, repeated=watch is not None)
             if watch is None:
                 return results
             await sleep(watch)
 
 
 async def _once(
-    connector: Connector, settings: Settings, out: Console, hosts: Sequence[Host], *, again: bool
+    connector: Connector, settings: Settings, out: Console, hosts: Sequence[Host], *, repeated: bool
 ) -> Results:
     """One round over all hosts, shown as asked."""
     from distui.facts.probe import probe_all
 
     limit = settings["connect_timeout"]
     asked = [replace(h, connect_timeout=limit) if limit is not None else h for h in hosts]
-    show = _shower(settings, out, hosts, again=again)
+    show = _shower(settings, out, hosts, repeated=repeated)
     results = await probe_all(connector, asked, parallel=settings["parallel"], on_result=show)
-    _finish(settings, out, results, again=again)
+    _finish(settings, out, results, repeated=repeated)
     return results
 
 
-def _shower(settings: Settings, out: Console, hosts: Sequence[Host], *, again: bool) -> Callable[[ProbeResult], None]:
+def _shower(
+    settings: Settings, out: Console, hosts: Sequence[Host], *, repeated: bool
+) -> Callable[[ProbeResult], None]:
     """What to do with each result as it comes."""
     match settings.output:
         case "ndjson":
             return lambda result: _print_json(out, result)
         case "name":
             return lambda result: _print_name(out, result)
-        case "table" | "wide" if not (again and out.redraws):
+        case "table" | "wide" if not (repeated and out.redraws):
             return _LiveRows(out, [h.name for h in hosts], wide=settings.output == "wide").show
         case _:
             return lambda result: None
@@ -161,13 +163,13 @@ def paint(out: Console, lines: Sequence[str]) -> list[str]:
     return [out.styled(head, "red" if down else ""), *(out.styled(m, "dim" if down else "yellow") for m in more)]
 
 
-def _finish(settings: Settings, out: Console, results: Results, *, again: bool) -> None:
+def _finish(settings: Settings, out: Console, results: Results, *, repeated: bool) -> None:
     """What is shown once all hosts have answered."""
     if settings.output == "json":
         from distui.facts.render_json import probe_json
 
         out.json(probe_json(results))
-    elif settings.output in ("table", "wide") and again and out.redraws:
+    elif settings.output in ("table", "wide") and repeated and out.redraws:
         _redraw(settings, out, results)
     if settings.output in ("table", "wide"):
         out.say(_summary(results), "dim")

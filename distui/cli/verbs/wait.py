@@ -85,7 +85,9 @@ async def _wait(settings: Settings, out: Console, place: places.RunLocation, goa
                 return await _watch(settings, connector, out, place, live, goal)
             sink = printer(out, settings.output, LogView(stdout=False), verbose=settings.verbose)
             with contextlib.suppress(AlreadyFollowed):  # another was faster: its end is ours
-                return (await follow(adopt(settings.cluster, connector, place, live), sink, out, leash=False)).exit
+                return (
+                    await follow(adopt(settings.cluster, connector, place, live), sink, out, stop_on_exit=False)
+                ).exit
         find = places.find_again
 
 

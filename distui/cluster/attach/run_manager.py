@@ -83,10 +83,10 @@ class RecordedRun:
 
 class RunManager:
     """Owns the controllers of the runs that are followed; leaving it detaches from those that live,
-    or stops them first (`leash`) when their hosts go away with it."""
+    or stops them first (`stop_on_exit`) when their hosts go away with it."""
 
-    def __init__(self, *, leash: bool = False, say: Callable[[str], None] = lambda words: None) -> None:
-        self.leash = leash
+    def __init__(self, *, stop_on_exit: bool = False, say: Callable[[str], None] = lambda words: None) -> None:
+        self.stop_on_exit = stop_on_exit
         self.say = say
         """Tells what leaving waits for, when that is not done in a moment."""
         self.runs: dict[str, FollowedRun] = {}
@@ -100,9 +100,9 @@ class RunManager:
     async def __aexit__(self, *exc: object) -> None:
         for run in self.runs.values():
             if run.state.ended is None:
-                if self.leash or run.state.summary == "launching":
-                    self.say(_waited_for(run, leash=self.leash))
-                run.request_stop("user") if self.leash else run.request_detach()
+                if self.stop_on_exit or run.state.summary == "launching":
+                    self.say(_waited_for(run, stop_on_exit=self.stop_on_exit))
+                run.request_stop("user") if self.stop_on_exit else run.request_detach()
         await asyncio.gather(*self._pumps, return_exceptions=True)
         await self._stack.aclose()
 
@@ -148,9 +148,9 @@ class RunManager:
         return {name: run for name, run in self.runs.items() if run.state.ended is None}
 
 
-def _waited_for(run: FollowedRun, *, leash: bool) -> str:
+def _waited_for(run: FollowedRun, *, stop_on_exit: bool) -> str:
     name, count = run.plan.run_id, len(run.plan.hosts)
     hosts = f"{count} host{'s' * (count != 1)}"
-    if leash:
+    if stop_on_exit:
         return f"distui: stopping {name} on {hosts}, which go away with distui"
     return f"distui: {name} is being started on {hosts}: leaving when that is done; Ctrl-C undoes it"

@@ -26,7 +26,7 @@ class Onlooker:
         self._token = token_of(task_from_labels(plan.tasks[0].labels))
         self._reader = f"{reader_id(stored)}-wait"
         for host in self._hosts:
-            host.patience = 0.0
+            host.reconnect_timeout = 0.0
 
     async def look(self) -> EndRecord | None:
         """The verdict, once somebody has written it; until then a mark says that it is waited for."""

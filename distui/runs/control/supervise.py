@@ -51,9 +51,9 @@ async def _until_over(attempt: Attempt, stops: list[asyncio.Task[None]]) -> None
     """Wait, and begin the stops that are asked for; they go on in `stops`. Raises what made one fail."""
     tracker, requests, turns, begun = attempt.tracker, attempt.run.requests, Turns(), attempt.stops_before
     while not (tracker.settled or attempt.watch.broken or requests.detach):
-        if tracker.lost_longer_than(_patience(attempt)) and not _others_end(attempt):
+        if tracker.lost_longer_than(_timeout(attempt)) and not _others_end(attempt):
             for host in tracker.lost_hosts:
-                attempt.hosts[host].patience = 0.0
+                attempt.hosts[host].reconnect_timeout = 0.0
             break
         if attempt.run.deadline is not None and attempt.clock() >= attempt.run.deadline and tracker.stop_began is None:
             attempt.run.requests.ask_stop("timeout", exit=ExitCode.TIMEOUT)
@@ -101,7 +101,7 @@ def _stop_by_itself(attempt: Attempt) -> None:
         attempt.run.requests.ask_stop("done", exit=ExitCode.OK)
 
 
-def _patience(attempt: Attempt) -> float:
+def _timeout(attempt: Attempt) -> float:
     """How long a lost host is waited for: less once the run is being stopped anyway."""
     if attempt.recorded is not None:
         return min(attempt.run.limits.lost, NEVER_MET)

@@ -69,7 +69,7 @@ async def _ask_again(
     """
     if host.host not in unasked:
         return frozenset(), ()
-    await host.link.session(give_up=host.patience)
+    await host.link.session(give_up=host.reconnect_timeout)
     seen, here = await last_look(attempt, host), frozenset(task.index for task in host.tasks)
     here -= keep | {index for index in here if attempt.tracker.tracks[index].phase == "removed"}
     spared = here & seen.unread if seen.known and not seen.others else here

@@ -22,7 +22,7 @@ from distui.runs.lines.text import safe
 PLACE = "/tmp"
 """The one place where every user of a host may make a directory."""
 
-# $1 place, $2 the claim, $3 minutes, $4 "force" to pass over what another login holds, then things in one order for
+# $1 place, $2 the claim, $3 minutes, $4 "force" to pass over what another login holds, then resources in one order for
 # all: all of them or none. A stale directory is moved away before it is removed, and put back when it was not the
 # stale one after all (another launch was faster). One that can't be moved is another login's, since /tmp is sticky: it
 # is passed over and told, with who had it.
@@ -32,27 +32,27 @@ _LEASE = (
 place=$1 claim=$2 minutes=$3 force=$4 mine= passed=; shift 4
 umask 022
 own=$(printf '%s\n' "$claim" | line 3)
-undo() { for thing in $mine; do rm -rf -- "$place/distui-$thing"; done; }
+undo() { for resource in $mine; do rm -rf -- "$place/distui-$resource"; done; }
 end() { undo; printf '%s\n' "$@"; exit 0; }
-for thing do
-  d=$place/distui-$thing
+for resource do
+  d=$place/distui-$resource
   for try in 1 2; do
     if said=$(mkdir -- "$d" 2>&1); then
-      mine="$mine $thing"
-      said=$({ printf '%s\n' "$claim" | cat >"$d/launch"; } 2>&1) || end failed "$thing" "$said"
+      mine="$mine $resource"
+      said=$({ printf '%s\n' "$claim" | cat >"$d/launch"; } 2>&1) || end failed "$resource" "$said"
       continue 2
     fi
-    [ -d "$d" ] || end failed "$thing" "$said"
+    [ -d "$d" ] || end failed "$resource" "$said"
     had=$(claim "$d/launch")
     if [ "$(claim_line "$d/launch" 3)" = "$own" ]; then touch -- "$d" 2>/dev/null; continue 2; fi
     if ! aged "$d" "$minutes"; then
-      [ -n "$force" ] && [ ! -O "$d" ] || end held "$thing" "$had"
-      passed="$passed $thing"
+      [ -n "$force" ] && [ ! -O "$d" ] || end held "$resource" "$had"
+      passed="$passed $resource"
       continue 2
     fi
     if ! mv -- "$d" "$d.old-$$" 2>/dev/null; then
       aged "$d" "$minutes" || continue
-      passed="$passed $thing"
+      passed="$passed $resource"
       continue 2
     fi
     if [ "$(claim "$d.old-$$/launch")" = "$had" ]; then
@@ -61,13 +61,13 @@ for thing do
       mv -- "$d.old-$$" "$d"
     fi
   done
-  end held "$thing" "$(claim "$d/launch")"
+  end held "$resource" "$(claim "$d/launch")"
 done
 echo leased
-for thing in $passed; do
-  d=$place/distui-$thing
+for resource in $passed; do
+  d=$place/distui-$resource
   aged "$d" "$minutes" && state=left || state=held
-  printf '%s\t%s\t%s\t%s\n' "$thing" "$state" "$(claim_line "$d/launch" 1)" "$(claim_line "$d/launch" 2)"
+  printf '%s\t%s\t%s\t%s\n' "$resource" "$state" "$(claim_line "$d/launch" 1)" "$(claim_line "$d/launch" 2)"
 done
 """
 ).strip()
@@ -87,7 +87,7 @@ done
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Thing:
+class Resource:
     """Something of a host that only one run may have."""
 
     kind: Literal["gpu", "port"]
@@ -99,50 +99,52 @@ class Thing:
         return f"{self.kind}-{self.number}"
 
 
-def things_of(labels: TaskLabels) -> frozenset[Thing]:
+def resources_of(labels: TaskLabels) -> frozenset[Resource]:
     """What a task has of its host."""
-    return frozenset([*(Thing("gpu", gpu) for gpu in labels.gpus), *(Thing("port", port) for port in labels.ports)])
+    return frozenset(
+        [*(Resource("gpu", gpu) for gpu in labels.gpus), *(Resource("port", port) for port in labels.ports)]
+    )
 
 
-def words_of(things: Iterable[Thing]) -> str:
+def resource_text(resources: Iterable[Resource]) -> str:
     """`GPU 0`, `GPUs 0, 2 and port 29500`."""
     listed: dict[str, list[int]] = {}
-    for thing in sorted(things):
-        listed.setdefault("GPU" if thing.kind == "gpu" else "port", []).append(thing.number)
+    for resource in sorted(resources):
+        listed.setdefault("GPU" if resource.kind == "gpu" else "port", []).append(resource.number)
     parts = (f"{kind}{'s' * (len(n) != 1)} {', '.join(map(str, n))}" for kind, n in listed.items())
     return " and ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What came of it. `why` is empty when all is leased, else who has `things`, in words, or why it can't be.
+    """What came of it. `why` is empty when all is leased, else who has `resources`, in words, or why it can't be.
 
     `failed`: no directory can be made there (a full or read-only /tmp), so nothing is known of launches under way; or,
-    where it names `things`, only for these, which another login's killed launch has left: the others are leased.
+    where it names `resources`, only for these, which another login's killed launch has left: the others are leased.
     """
 
     state: Literal["leased", "held", "failed"]
     why: str = ""
-    things: frozenset[Thing] = frozenset()
+    resources: frozenset[Resource] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """A run that has `things` which another wants, in words."""
+class Conflict:
+    """A run that has `resources` which another wants, in words."""
 
     words: str
-    things: frozenset[Thing]
+    resources: frozenset[Resource]
     marked: bool = False
     """Whether only marks say so, which other logins leave, and no engine that was asked."""
 
 
 async def lease(
-    run_argv: Runner, claim: Claim, things: Iterable[Thing], *, force: bool = False, place: str = PLACE
+    run_argv: Runner, claim: Claim, resources: Iterable[Resource], *, force: bool = False, place: str = PLACE
 ) -> Lease:
     """Lease all of these or none. Safe to repeat, which makes the lease fresh again. With `force` what another login's
     launch holds is passed over: nobody but that login and root can remove it.
     """
-    by_name = {thing.name: thing for thing in sorted(things)}
+    by_name = {resource.name: resource for resource in sorted(resources)}
     done = await run_argv(
         ("sh", "-c", _LEASE, "distui-lease", place, claim.text, str(STALE_MINUTES), "force" if force else "", *by_name)
     )
@@ -152,10 +154,10 @@ async def lease(
         return Lease("failed", safe((words or done.error_text).strip()[:300]) or f"exit {done.status}")
     if state == "leased":
         passed = [(by_name[n], who) for n, *who in (line.split("\t") for line in details.splitlines()) if n in by_name]
-        why = "; ".join(_left_words(f"{place}/distui-{thing.name}", who) for thing, who in passed)
-        return Lease("failed" if passed else "leased", why, frozenset(thing for thing, _ in passed))
+        why = "; ".join(_left_words(f"{place}/distui-{resource.name}", who) for resource, who in passed)
+        return Lease("failed" if passed else "leased", why, frozenset(resource for resource, _ in passed))
     held = frozenset(by_name[n] for n in (name,) if n in by_name)
-    return Lease("held", f"{words_of(held)} is being taken by a launch {who_claims(words)}", held)
+    return Lease("held", f"{resource_text(held)} is being taken by a launch {who_claims(words)}", held)
 
 
 def _left_words(directory: str, fields: Sequence[str]) -> str:
@@ -171,32 +173,34 @@ async def free(run_argv: Runner, token: str, *, place: str = PLACE) -> None:
     await run_argv(("sh", "-c", _FREE, "distui-free", place, token))
 
 
-def things_on(plan: RunPlan, host: str) -> frozenset[Thing]:
+def resources_on(plan: RunPlan, host: str) -> frozenset[Resource]:
     """What a run has of one host."""
     labels = (task_from_labels(task.labels) for task in plan.tasks_on(host))
-    return frozenset[Thing]().union(*(things_of(task_labels) for task_labels in labels if task_labels is not None))
+    return frozenset[Resource]().union(
+        *(resources_of(task_labels) for task_labels in labels if task_labels is not None)
+    )
 
 
-def sharers(tasks: Sequence[FoundTask], plan: RunPlan, wanted: Iterable[Thing]) -> tuple[Share, ...]:
-    """Other launches than the plan's whose live tasks have one of these things, each in words."""
+def sharers(tasks: Sequence[FoundTask], plan: RunPlan, wanted: Iterable[Resource]) -> tuple[Conflict, ...]:
+    """Other launches than the plan's whose live tasks have one of these resources, each in words."""
     ours = _launch_of(task_from_labels(plan.tasks[0].labels))
     return holders([task for task in tasks if _launch_of(task.labels) != ours], wanted)
 
 
-def holders(tasks: Sequence[FoundTask], wanted: Iterable[Thing]) -> tuple[Share, ...]:
-    """Launches whose live tasks have one of these things, each in words."""
+def holders(tasks: Sequence[FoundTask], wanted: Iterable[Resource]) -> tuple[Conflict, ...]:
+    """Launches whose live tasks have one of these resources, each in words."""
     asked = frozenset(wanted)
     runs: dict[tuple[str, ...], list[FoundTask]] = {}
     for task in tasks:
-        if task.running and asked & things_of(task.labels):
+        if task.running and asked & resources_of(task.labels):
             runs.setdefault(_launch_of(task.labels), []).append(task)
-    return tuple(_share(found, asked) for found in runs.values())
+    return tuple(_conflict(found, asked) for found in runs.values())
 
 
-def _share(tasks: Sequence[FoundTask], asked: frozenset[Thing]) -> Share:
+def _conflict(tasks: Sequence[FoundTask], asked: frozenset[Resource]) -> Conflict:
     """What these tasks of one launch have of what is asked for. A task that only a mark tells of has no id."""
-    shared = asked & frozenset[Thing]().union(*(things_of(task.labels) for task in tasks))
-    return Share(_words(tasks[-1].labels, shared), shared, marked=all(not task.id for task in tasks))
+    shared = asked & frozenset[Resource]().union(*(resources_of(task.labels) for task in tasks))
+    return Conflict(_words(tasks[-1].labels, shared), shared, marked=all(not task.id for task in tasks))
 
 
 def _launch_of(labels: TaskLabels | None) -> tuple[str, ...]:
@@ -204,8 +208,8 @@ def _launch_of(labels: TaskLabels | None) -> tuple[str, ...]:
     return (labels.run, labels.launch) if labels is not None else ()
 
 
-def _words(labels: TaskLabels, things: frozenset[Thing]) -> str:
-    verb = "are" if len(things) != 1 else "is"
+def _words(labels: TaskLabels, resources: frozenset[Resource]) -> str:
+    verb = "are" if len(resources) != 1 else "is"
     since = f" since {safe(labels.started)}" if labels.started else ""
     who = f"run {safe(labels.run)} of {safe(labels.owner) or '?'} (job {safe(labels.job)}{since})"
-    return f"{words_of(things)} {verb} used by {who}"
+    return f"{resource_text(resources)} {verb} used by {who}"

@@ -26,7 +26,7 @@ from distui.runs.hosts.discover import FoundTask, Runner, list_tasks
 from distui.runs.hosts.lease import PLACE
 from distui.spec.inventory import Host
 
-TOLD = (
+MARK_LABELS = (
     "run",
     "task",
     "rank",
@@ -154,7 +154,7 @@ async def leave(
     known = task_from_labels(labels)
     if known is None or not _TOKEN.fullmatch(token):
         return
-    record = json.dumps({PREFIX + key: labels[PREFIX + key] for key in TOLD if PREFIX + key in labels})
+    record = json.dumps({PREFIX + key: labels[PREFIX + key] for key in MARK_LABELS if PREFIX + key in labels})
     file = f"{place}/distui-task-{token}.{known.task}"
     await run_argv(("sh", "-c", _LEAVE, "distui-mark", file, record, ref, *pid_argv))
 

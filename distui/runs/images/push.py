@@ -174,7 +174,7 @@ class _Lane:
         self._tell = tell
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue(BUFFERED)
         self._task: asyncio.Task[None] | None = None
-        self._patience = PATIENCE
+        self._timeout = PATIENCE
         self._said = ""
         """What the engine answered to the last load."""
 
@@ -212,7 +212,7 @@ class _Lane:
     def begin(self, image: str) -> None:
         """Start loading."""
         self._queue = asyncio.Queue(BUFFERED)
-        self._patience = PATIENCE
+        self._timeout = PATIENCE
         self.say("sending", sent=0)
         self._task = asyncio.create_task(self._load(image))
 
@@ -233,11 +233,11 @@ class _Lane:
             if not putting.done() and waited > STALLED:
                 self.fail(f"{self.engine.name} took nothing for {STALLED:g} s")
                 break
-            if starved and not alone and waited >= self._patience:
+            if starved and not alone and waited >= self._timeout:
                 self.say("aside", f"slower than the others: sent again afterwards, after {self.pushed.sent} bytes")
                 break
             if putting.done() and starved:
-                self._patience -= waited
+                self._timeout -= waited
         putting.cancel()
         if not self.open:
             await self.abort()

@@ -15,7 +15,7 @@ CODE_SECONDS = 2.0
 """How often a long transfer says how far it is."""
 
 
-async def give_code(attempt: Attempt, source: CodeSource) -> None:
+async def ensure_code(attempt: Attempt, source: CodeSource) -> None:
     """Every host has the plan's code, before anything starts."""
     hosts = list(attempt.hosts.values())
     await phase(attempt, "code", _files(source.plan.files, source.plan.bytes))

@@ -14,7 +14,7 @@ from distui.runs.hosts import marks
 from distui.runs.hosts.claim_file import CLAIM
 from distui.runs.hosts.discover import Runner
 from distui.runs.hosts.folder import STALE_MINUTES, who_claims
-from distui.runs.hosts.lease import PLACE, Thing, sharers
+from distui.runs.hosts.lease import PLACE, Resource, sharers
 from distui.session import Connector
 from distui.spec.inventory import Host
 from distui.spec.names import fold
@@ -64,8 +64,8 @@ async def _ask(connector: Connector, plan: RunPlan, host: str) -> tuple[GpuUser,
         session = await connector.connect(host)
         try:
             tasks = await marks.tasks_on(session.run, host, first)
-            runs = sharers(tasks, plan, [Thing("gpu", gpu) for gpu in gpus])
-            messages = (*(share.words for share in runs), *await launches(session.run, gpus))
+            runs = sharers(tasks, plan, [Resource("gpu", gpu) for gpu in gpus])
+            messages = (*(conflict.words for conflict in runs), *await launches(session.run, gpus))
         finally:
             await session.close()
     except HostError:

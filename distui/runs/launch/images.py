@@ -20,7 +20,7 @@ from distui.runs.lines.text import safe
 from distui.runs.task.host_run import HostRun
 
 
-async def give_images(attempt: Attempt, source: BuildSource | None) -> None:
+async def ensure_images(attempt: Attempt, source: BuildSource | None) -> None:
     """The image is on every host, by the job's pull policy, before anything starts."""
     hosts = [h for h in attempt.hosts.values() if h.first.engine != "process"]
     if not hosts or attempt.plan.image is None:
@@ -74,7 +74,7 @@ async def _build(attempt: Attempt, hosts: Sequence[HostRun], build: BuildPlan, s
     builders = lacking if build.where == "hosts" else [] if having else lacking[:1]
     await _build_on(attempt, builders, source)
     if build.where == "first" and (rest := [h for h in lacking if h not in builders]):
-        await _give_image(attempt, having[0] if having else builders[0], rest)
+        await _ensure_image(attempt, having[0] if having else builders[0], rest)
     found = await each(lacking, _facts)
     raise_errors(found, ExitCode.CHECK_FAILED)
     wrong = [n for n, f in found.items() if not (isinstance(f, ImageFacts) and f.identity == build.identity)]
@@ -128,7 +128,7 @@ async def _build_one(attempt: Attempt, host: HostRun, context: IO[bytes]) -> Non
         raise
 
 
-async def _give_image(attempt: Attempt, giver: HostRun, hosts: Sequence[HostRun]) -> None:
+async def _ensure_image(attempt: Attempt, giver: HostRun, hosts: Sequence[HostRun]) -> None:
     """Copy the image from one host to others, so that it has one id on all of them."""
     assert attempt.plan.image is not None
     await phase(

@@ -20,9 +20,9 @@ from distui.runs.ending.cleanup import roll_back
 from distui.runs.ending.conclude import conclude
 from distui.runs.ending.finish import refused
 from distui.runs.hosts.folder import STALE_MINUTES, Claim, claim_of
-from distui.runs.launch.code import give_code
+from distui.runs.launch.code import ensure_code
 from distui.runs.launch.data import check_mounts, fetch_data
-from distui.runs.launch.images import give_images
+from distui.runs.launch.images import ensure_images
 from distui.runs.launch.leases import PortsTaken, hold, hold_still, refuse_taken, with_other_ports
 from distui.runs.lines.events import HostChanged, RankChanged, TaskStarted
 from distui.runs.task.host_run import HostRun
@@ -53,14 +53,14 @@ async def launch(attempt: Attempt, options: LaunchOptions) -> None:
         await _unless_stopped(attempt, _prepare(attempt, claim, options))
         await _take(attempt, claim)
         if options.code is not None:
-            await _unless_stopped(attempt, give_code(attempt, options.code))
+            await _unless_stopped(attempt, ensure_code(attempt, options.code))
         await hold_still(attempt, claim, force=options.force)
         await _push(attempt)
         await _start(attempt)
         await _hand_over(attempt)
     except LaunchRefused as refusal:
         for host in refusal.lost:  # they were waited for: that is enough for the way back, too
-            attempt.hosts[host].patience = 0.0
+            attempt.hosts[host].reconnect_timeout = 0.0
         error = _stopped_elsewhere() if await _taken_away(attempt) else refusal
         if any(host.claim.taken for host in attempt.hosts.values()):
             await conclude(attempt, refused(attempt, error))
@@ -113,7 +113,7 @@ async def _prepare(attempt: Attempt, claim: Claim, options: LaunchOptions) -> No
     if options.preflight:
         await _check_reach(attempt, force=options.force)
         await check_mounts(attempt)
-    await give_images(attempt, options.build)
+    await ensure_images(attempt, options.build)
     await fetch_data(attempt)
 
 

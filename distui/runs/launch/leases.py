@@ -18,7 +18,7 @@ from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.attempt.steps import LaunchRefused, each, finished, raise_errors
 from distui.runs.hosts.folder import Claim
-from distui.runs.hosts.lease import Lease, Share, Thing
+from distui.runs.hosts.lease import Conflict, Lease, Resource
 from distui.runs.task.host_run import HostRun
 
 PLANS = 5
@@ -27,7 +27,7 @@ PLANS = 5
 SHARE_HINT = "wait, take other GPUs (`-H host:1`) or other hosts, or share them: `distui run --force`, in the app `R`"
 PORT_HINT = "wait, or name another port, or none and let the plan choose: two programs can't share one, --force or not"
 
-Held = tuple[str, Share]
+Held = tuple[str, Conflict]
 """A host, and who has what there."""
 
 
@@ -35,7 +35,7 @@ class PortsTaken(LaunchRefused):
     """Others have ports that the plan chose itself, and nothing else is in the way."""
 
     def __init__(self, held: Sequence[Held]) -> None:
-        words = [f"{host}: {share.words}" for host, share in held]
+        words = [f"{host}: {conflict.words}" for host, conflict in held]
         super().__init__([*words, "start it again: the plan takes other ports then"], ExitCode.CHECK_FAILED)
         self.held = tuple(held)
 
@@ -43,27 +43,27 @@ class PortsTaken(LaunchRefused):
 async def hold(attempt: Attempt, claim: Claim, *, force: bool) -> None:
     """Lease the GPUs and ports of the run on all hosts, before anything is tried on them."""
     for host, lease in (await _lease(attempt, claim, force=force)).items():
-        kinds = _kinds(lease.things or _exclusive(attempt.hosts[host].claim.things, force=force))
+        kinds = _kinds(lease.resources or _exclusive(attempt.hosts[host].claim.resources, force=force))
         text = f"can't hold {kinds} while starting ({lease.why})"
         await attempt.notice("warning", f"{text}: a launch at this moment would go unseen", host)
 
 
 async def hold_still(attempt: Attempt, claim: Claim, *, force: bool) -> None:
     """See that the leases are still the run's, before it starts: images and data may have taken long to come. And that
-    no run that lives has any of these things."""
+    no run that lives has any of these resources."""
     await _lease(attempt, claim, force=force)
     unread: list[tuple[str, str]] = []
     found = await each(
-        _with_things(attempt), lambda host: host.claim.sharers(lambda why: unread.append((host.host, why)))
+        _with_resources(attempt), lambda host: host.claim.sharers(lambda why: unread.append((host.host, why)))
     )
     for name, why in unread:
         text = f"can't read what all tasks have ({why}): one of another login may go unseen"
         await attempt.notice("warning", text, name)
     raise_errors(found, ExitCode.CHECK_FAILED)
-    shared = [(host, share) for host, answer in found.items() if isinstance(answer, tuple) for share in answer]
+    shared = [(host, conflict) for host, answer in found.items() if isinstance(answer, tuple) for conflict in answer]
     _refuse(attempt, shared, force=force)
-    for host, share in shared:
-        await attempt.notice("warning", f"{share.words}, and by this run too (--force)", host)
+    for host, conflict in shared:
+        await attempt.notice("warning", f"{conflict.words}, and by this run too (--force)", host)
 
 
 async def refuse_taken(attempt: Attempt, problems: Sequence[ReachProblem], *, force: bool) -> None:
@@ -72,15 +72,19 @@ async def refuse_taken(attempt: Attempt, problems: Sequence[ReachProblem], *, fo
     """
     if not all(problem.port for problem in problems):
         return
-    held = [(p.host, Share(p.message, frozenset([Thing("port", p.port)]))) for p in problems]
+    held = [(p.host, Conflict(p.message, frozenset([Resource("port", p.port)]))) for p in problems]
     holders = await each((attempt.hosts[host] for host, _ in held), lambda host: host.claim.sharers())
-    known = [(host, share) for host, share in held for share in _who_has(share.things, holders[host])]
+    known = [(host, conflict) for host, conflict in held for conflict in _who_has(conflict.resources, holders[host])]
     _refuse(attempt, known if len(known) == len(held) else held if _chosen(attempt, held) else [], force=force)
 
 
-def _who_has(things: frozenset[Thing], shares: tuple[Share, ...] | DistuiError) -> list[Share]:
-    """The first of these holders that has one of the things."""
-    return [Share(s.words, things) for s in shares if s.things & things][:1] if isinstance(shares, tuple) else []
+def _who_has(resources: frozenset[Resource], conflicts: tuple[Conflict, ...] | DistuiError) -> list[Conflict]:
+    """The first of these holders that has one of the resources."""
+    return (
+        [Conflict(s.words, resources) for s in conflicts if s.resources & resources][:1]
+        if isinstance(conflicts, tuple)
+        else []
+    )
 
 
 async def _lease(attempt: Attempt, claim: Claim, *, force: bool) -> dict[str, Lease]:
@@ -91,51 +95,58 @@ async def _lease(attempt: Attempt, claim: Claim, *, force: bool) -> dict[str, Le
     failed: dict[str, Lease] = {}
 
     async def lease(host: HostRun) -> Lease:
-        return await host.claim.lease(claim, _exclusive(host.claim.things, force=force), force=force)
+        return await host.claim.lease(claim, _exclusive(host.claim.resources, force=force), force=force)
 
-    hosts = [h for h in _with_things(attempt) if _exclusive(h.claim.things, force=force)]
+    hosts = [h for h in _with_resources(attempt) if _exclusive(h.claim.resources, force=force)]
     for some in (hosts[:1], hosts[1:]):
         leases = await finished(each(some, lease))
         raise_errors(leases, ExitCode.LAUNCH_FAILED)
         answers = [(host, lease) for host, lease in leases.items() if isinstance(lease, Lease)]
         failed |= {host: answer for host, answer in answers if answer.state == "failed"}
-        held = [(host, Share(answer.why, answer.things)) for host, answer in answers if answer.state == "held"]
+        held = [(host, Conflict(answer.why, answer.resources)) for host, answer in answers if answer.state == "held"]
         _refuse(attempt, held, force=force)
     return failed
 
 
-def _with_things(attempt: Attempt) -> list[HostRun]:
-    return sorted((h for h in attempt.hosts.values() if h.claim.things), key=lambda h: h.host)
+def _with_resources(attempt: Attempt) -> list[HostRun]:
+    return sorted((h for h in attempt.hosts.values() if h.claim.resources), key=lambda h: h.host)
 
 
-def _exclusive(things: frozenset[Thing], *, force: bool) -> frozenset[Thing]:
+def _exclusive(resources: frozenset[Resource], *, force: bool) -> frozenset[Resource]:
     """What nobody else may have: with `force` GPUs may be shared."""
-    return frozenset(t for t in things if t.kind == "port" or not force)
+    return frozenset(t for t in resources if t.kind == "port" or not force)
 
 
-def _kinds(things: Iterable[Thing]) -> str:
-    kinds = {thing.kind for thing in things}
+def _kinds(resources: Iterable[Resource]) -> str:
+    kinds = {resource.kind for resource in resources}
     return "the GPUs" if kinds == {"gpu"} else "the ports" if kinds == {"port"} else "the GPUs and ports"
 
 
 def _refuse(attempt: Attempt, held: Sequence[Held], *, force: bool) -> None:
     """Raise what these holders are a reason for. With `force` GPUs are none, nor is what only a mark claims."""
     bad = [
-        (host, share) for host, share in held if _exclusive(share.things, force=force) and not (force and share.marked)
+        (host, conflict)
+        for host, conflict in held
+        if _exclusive(conflict.resources, force=force) and not (force and conflict.marked)
     ]
-    kinds = {thing.kind for _, share in bad for thing in _exclusive(share.things, force=force)}
+    kinds = {resource.kind for _, conflict in bad for resource in _exclusive(conflict.resources, force=force)}
     if not bad:
         return
     if kinds == {"port"} and _chosen(attempt, bad):
         raise PortsTaken(bad)
     hints = [hint for kind, hint in (("gpu", SHARE_HINT), ("port", PORT_HINT)) if kind in kinds]
-    raise LaunchRefused([*(f"{host}: {share.words}" for host, share in bad), *hints], ExitCode.CHECK_FAILED)
+    raise LaunchRefused([*(f"{host}: {conflict.words}" for host, conflict in bad), *hints], ExitCode.CHECK_FAILED)
 
 
 def _chosen(attempt: Attempt, held: Sequence[Held]) -> bool:
     """Whether the plan chose all ports of these by itself."""
     chosen = own_ports(attempt.plan.reasons)
-    return all((host, thing.number) in chosen for host, share in held for thing in share.things if thing.kind == "port")
+    return all(
+        (host, resource.number) in chosen
+        for host, conflict in held
+        for resource in conflict.resources
+        if resource.kind == "port"
+    )
 
 
 async def with_other_ports(
@@ -145,14 +156,14 @@ async def with_other_ports(
 
     Raises LaunchRefused where there is no such plan.
     """
-    for host, share in refusal.held:
-        taken.setdefault(host, set()).update(t.number for t in share.things if t.kind == "port")
+    for host, conflict in refusal.held:
+        taken.setdefault(host, set()).update(t.number for t in conflict.resources if t.kind == "port")
     spent = attempt.clock() - attempt.run.began if attempt.plan.attempt > 1 else 0.0
     found = await planner(attempt.plan.attempt, spent, taken)
     if isinstance(found, NoPlan):
         raise LaunchRefused([*map(str, found.problems)], ExitCode.CHECK_FAILED) from refusal
-    for host, share in refusal.held:
-        await attempt.notice("info", f"{share.words}: the plan takes another", host)
+    for host, conflict in refusal.held:
+        await attempt.notice("info", f"{conflict.words}: the plan takes another", host)
     try:
         attempt.run.stored.write_plan(to_json(found.plan))
     except OSError as exc:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from distui.errors import HostError
 from distui.plan.model import NoPlan, PlanProblem
-from distui.runs.hosts.lease import Thing, holders
+from distui.runs.hosts.lease import Resource, holders
 from distui.runs.hosts.marks import tasks_on
 from distui.session import Connector
 from distui.spec.inventory import Host
@@ -34,5 +34,5 @@ async def _named(connector: Connector, problem: PlanProblem, host: Host) -> Plan
             await session.close()
     except HostError:
         return problem
-    shares = holders(tasks, [Thing("port", problem.port)])
-    return replace(problem, message=shares[0].words) if shares else problem
+    conflicts = holders(tasks, [Resource("port", problem.port)])
+    return replace(problem, message=conflicts[0].words) if conflicts else problem

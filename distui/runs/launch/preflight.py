@@ -26,7 +26,7 @@ from distui.plan.model import Mount, RunPlan
 from distui.plan.tf import own_ports
 from distui.runs.hosts import marks
 from distui.runs.hosts.discover import FoundRuns, FoundTask, find_runs
-from distui.runs.hosts.lease import Thing, sharers, things_on
+from distui.runs.hosts.lease import Resource, resources_on, sharers
 from distui.runs.launch.leases import PORT_HINT, SHARE_HINT
 from distui.runs.task.fetch import look, without_client
 from distui.session import Connector, Session
@@ -148,9 +148,9 @@ def shared_row(plan: RunPlan, hosts: Sequence[str], found: FoundRuns, marked: Se
     for host in hosts:
         tasks_found = [task for run in found.runs for task in run.tasks if task.host == host]
         tasks = marks.added(tasks_found, [task for task in marked if task.host == host])
-        chosen = {Thing("port", port) for at, port in own_ports(plan.reasons) if at == host}
-        if shares := sharers(tasks, plan, things_on(plan, host) - chosen):
-            gpus = any(thing.kind == "gpu" for share in shares for thing in share.things)
+        chosen = {Resource("port", port) for at, port in own_ports(plan.reasons) if at == host}
+        if shares := sharers(tasks, plan, resources_on(plan, host) - chosen):
+            gpus = any(resource.kind == "gpu" for share in shares for resource in share.resources)
             saw = "; ".join(share.words for share in shares)
             do = SHARE_HINT if gpus else PORT_HINT
             findings.append(Finding(SHARED.id, host, "fail", saw, "the start is refused", do))

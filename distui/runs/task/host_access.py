@@ -14,7 +14,7 @@ from distui.runs.hosts.link import HostLink
 from distui.runs.lines.text import safe
 from distui.session import Completed, Connector
 
-GIVE_UP = 20.0
+RECONNECT_TIMEOUT = 20.0
 """Seconds a command waits for a lost connection before its host counts as out of reach."""
 
 LAST_LOOK = 5.0
@@ -32,7 +32,7 @@ class HostAccess:
         self.plan = plan
         self.link = HostLink(connector, host)
         self.tasks = plan.tasks_on(host)
-        self.patience = GIVE_UP
+        self.reconnect_timeout = RECONNECT_TIMEOUT
         """Seconds a command waits for a lost connection; 0 once the host was waited for long enough."""
         self._connector = connector
         self._run_dir: str | None = None
@@ -52,14 +52,14 @@ class HostAccess:
         session = await self._connector.connect(self.host)
         self.link = HostLink(self._connector, self.host, session=session)
 
-    async def again(self, argv: Sequence[str]) -> Completed:
+    async def run_repeatable(self, argv: Sequence[str]) -> Completed:
         """Run something that may be repeated when the connection breaks under it."""
-        return await self.link.run(argv, idempotent=True, give_up=self.patience)
+        return await self.link.run(argv, idempotent=True, give_up=self.reconnect_timeout)
 
     async def listed(self, argv: Sequence[str]) -> Completed:
         """Ask what there is. A host that was waited for long enough is asked once more, but not waited for."""
-        limit = LIST_SECONDS if self.patience else LAST_LOOK
-        return await self.link.run(argv, timeout=limit, idempotent=True, give_up=self.patience)
+        limit = LIST_SECONDS if self.reconnect_timeout else LAST_LOOK
+        return await self.link.run(argv, timeout=limit, idempotent=True, give_up=self.reconnect_timeout)
 
     async def all_tasks(self) -> tuple[FoundTask, ...]:
         """Every task of this run that the host's engine knows of."""
@@ -69,7 +69,7 @@ class HostAccess:
     async def put(self, path: str, data: bytes) -> None:
         """Write a file; sent again when the connection breaks, since it appears whole or not at all."""
         for left in reversed(range(PUTS)):
-            session = await self.link.session(give_up=self.patience)
+            session = await self.link.session(give_up=self.reconnect_timeout)
             try:
                 await session.put(path, data)
             except SessionLost as exc:
@@ -83,7 +83,7 @@ class HostAccess:
         """The run's private folder on the host; for an adopted run it follows from its labels."""
         if self._run_dir is None:
             assert self.labels is not None
-            self._run_dir = self.first.run_dir or run_folder(await home_of(self.again, self.host), self.labels)
+            self._run_dir = self.first.run_dir or run_folder(await home_of(self.run_repeatable, self.host), self.labels)
         return self._run_dir
 
     def refused(self, what: str, done: Completed) -> HostCommandError:

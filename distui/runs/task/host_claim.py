@@ -10,7 +10,7 @@ from distui.plan import docker
 from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import Task
 from distui.runs.hosts import folder, lease, marks
-from distui.runs.hosts.lease import Lease, Share, Thing, things_of, things_on
+from distui.runs.hosts.lease import Conflict, Lease, Resource, resources_of, resources_on
 from distui.runs.lines.text import safe
 from distui.runs.task.host_access import HostAccess
 
@@ -28,9 +28,9 @@ class HostClaim:
         """The token of the launch that this is, once it has taken or leased something here."""
 
     @property
-    def things(self) -> frozenset[Thing]:
+    def resources(self) -> frozenset[Resource]:
         """The GPUs and ports that the run has here."""
-        return things_on(self._at.plan, self._at.host)
+        return resources_on(self._at.plan, self._at.host)
 
     @property
     def token(self) -> str:
@@ -53,9 +53,9 @@ class HostClaim:
         """
         path = self._at.first.run_dir
         self._claimed = claim.token
-        folder_claim = await folder.take(self._at.again, self._at.host, path, claim)
+        folder_claim = await folder.take(self._at.run_repeatable, self._at.host, path, claim)
         if folder_claim.state == "stale" and not await self._at.all_tasks():
-            folder_claim = await folder.take(self._at.again, self._at.host, path, claim, over=True)
+            folder_claim = await folder.take(self._at.run_repeatable, self._at.host, path, claim, over=True)
         self.taken = folder_claim.state == "taken"
         return folder_claim.who
 
@@ -64,37 +64,39 @@ class HostClaim:
 
         With `over` all tasks have started: from now on they hold the run's name, not the launch.
         """
-        return await folder.holds(self._at.again, self._at.host, await self._at.run_dir(), self._claimed, over=over)
+        return await folder.holds(
+            self._at.run_repeatable, self._at.host, await self._at.run_dir(), self._claimed, over=over
+        )
 
-    async def lease(self, claim: folder.Claim, things: Iterable[Thing], *, force: bool = False) -> Lease:
-        """Hold these things of the host while the run is launched."""
+    async def lease(self, claim: folder.Claim, resources: Iterable[Resource], *, force: bool = False) -> Lease:
+        """Hold these resources of the host while the run is launched."""
         self._claimed, self.leased = claim.token, True
-        return await lease.lease(self._at.again, claim, things, force=force)
+        return await lease.lease(self._at.run_repeatable, claim, resources, force=force)
 
-    async def sharers(self, tell: marks.Tell = str) -> tuple[Share, ...]:
+    async def sharers(self, tell: marks.Tell = str) -> tuple[Conflict, ...]:
         """Who has the run's GPUs and ports here already: tasks that the engine knows of, or that left a mark.
 
         `tell` is told why not all marks could be read.
         """
         tasks = await marks.tasks_on(self._at.listed, self._at.host, self._at.first, sweep=True, tell=tell)
-        return lease.sharers(tasks, self._at.plan, self.things)
+        return lease.sharers(tasks, self._at.plan, self.resources)
 
     async def free(self) -> None:
         """Give the lease back: by its launch's token, so also that of a launch that was killed."""
-        if self.things and self.token:
-            await lease.free(self._at.again, self.token)
+        if self.resources and self.token:
+            await lease.free(self._at.run_repeatable, self.token)
             self.leased = False
 
     async def mark(self, task: Task, ref: str) -> None:
         """Tell everybody on the host what a task has of it, whose id is `ref`. Not worth a launch that fails."""
         labels = task_from_labels(task.labels)
-        if labels is None or not things_of(labels) or not self.token:
+        if labels is None or not resources_of(labels) or not self.token:
             return
         pid = docker.pid_of(task.engine_command, ref) if task.engine != "process" else ()
         with contextlib.suppress(HostError):
-            await marks.leave(self._at.again, self.token, task.labels, ref, pid)
+            await marks.leave(self._at.run_repeatable, self.token, task.labels, ref, pid)
 
     async def unmark(self) -> None:
         """Take back what the run's tasks told."""
-        if self.things:
-            await marks.remove(self._at.again, self.token)
+        if self.resources:
+            await marks.remove(self._at.run_repeatable, self.token)

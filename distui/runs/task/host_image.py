@@ -12,7 +12,7 @@ from distui.runs.hosts.asking import run_with_retries
 from distui.runs.images.build import BuildProgress, build_image
 from distui.runs.images.find import find_image
 from distui.runs.images.push import Engine
-from distui.runs.task.host_access import GIVE_UP, HostAccess
+from distui.runs.task.host_access import RECONNECT_TIMEOUT, HostAccess
 
 PULL_TIMEOUT = 3600.0
 
@@ -27,13 +27,13 @@ class HostImage:
     async def facts(self) -> ImageFacts | None:
         """The image on this host, None when it is not there."""
         assert self._at.plan.image is not None
-        return await find_image(self._at.again, self.host, self._at.first.engine_command, self._at.plan.image)
+        return await find_image(self._at.run_repeatable, self.host, self._at.first.engine_command, self._at.plan.image)
 
     async def entrypoint(self) -> str:
         """The image's own entry point in one line, empty when it has none or is not there."""
         assert self._at.plan.image is not None
         done = await run_with_retries(
-            self._at.again, docker.image_id(self._at.first.engine_command, self._at.plan.image)
+            self._at.run_repeatable, docker.image_id(self._at.first.engine_command, self._at.plan.image)
         )
         try:
             return docker.read_entrypoint(done.text) if done.ok else ""
@@ -53,7 +53,7 @@ class HostImage:
         """Build the image. Raises BuildFailed, SessionLost."""
         assert self._at.plan.image is not None and self._at.plan.build is not None
         argv = build_argv(self._at.first.engine_command, self._at.plan.image, self._at.plan.build, self._at.plan.pull)
-        session = await self._at.link.session(give_up=GIVE_UP)
+        session = await self._at.link.session(give_up=RECONNECT_TIMEOUT)
         try:
             await build_image(session, argv, context, progress)
         except SessionLost as exc:
@@ -62,4 +62,4 @@ class HostImage:
 
     async def engine(self) -> Engine:
         """The host's engine, for copying images."""
-        return Engine(self.host, self._at.first.engine_command, await self._at.link.session(give_up=GIVE_UP))
+        return Engine(self.host, self._at.first.engine_command, await self._at.link.session(give_up=RECONNECT_TIMEOUT))

@@ -29,7 +29,7 @@ class HostNotes:
         if not self._claim.token:
             return readers.Visit(ours=False)
         return await readers.visit(
-            self._at.again, self._at.host, await self._at.run_dir(), self._claim.token, reader, act, tasks
+            self._at.run_repeatable, self._at.host, await self._at.run_dir(), self._claim.token, reader, act, tasks
         )
 
     async def record(self, reader: str, verdict: str) -> str:
@@ -57,7 +57,9 @@ class HostNotes:
     async def _say(self, word: StopWord, task: int | None) -> None:
         path = f"{await self._at.run_dir()}/{stop_word.file_of(task)}"
         beside = f"{path}-{token_hex(4)}"
-        await self._at.again(("sh", "-c", stop_word.SAY, "distui-say", path, word.text(), beside, str(word.minutes)))
+        await self._at.run_repeatable(
+            ("sh", "-c", stop_word.SAY, "distui-say", path, word.text(), beside, str(word.minutes))
+        )
 
     async def stopped_by(self, offset_ms: float | None, task: int | None = None) -> StopWord | None:
         """Who else stopped the run, or this task alone, when and why; None when nobody said so, or only we did.
@@ -65,6 +67,6 @@ class HostNotes:
         `offset_ms` is of the host's clock.
         """
         path = f"{await self._at.run_dir()}/{stop_word.file_of(task)}"
-        done = await self._at.again(("sh", "-c", stop_word.ASK, "distui-stopped", path))
+        done = await self._at.run_repeatable(("sh", "-c", stop_word.ASK, "distui-stopped", path))
         word = stop_word.read_word(done.text, offset_ms) if done.ok else None
         return None if word is not None and word.mark == self._sign else word

@@ -105,23 +105,23 @@ class HostRun(HostAccess):
         for _ in range(STARTS - 1):
             if identity is not None:
                 break
-            identity = await self._identity(task) or await self._start_once(task, again=True)
+            identity = await self._identity(task) or await self._start_once(task, repeated=True)
         if identity is None and (identity := await self._identity(task)) is None:
             raise SessionLost(self.host, f"{self.host}: the connection broke {STARTS} times while {task.name} started")
         self.ids[task.index] = identity
         await asyncio.gather(self.forget(task), self.claim.mark(task, identity))
         return identity
 
-    async def _start_once(self, task: Task, *, again: bool = False) -> str | None:
+    async def _start_once(self, task: Task, *, repeated: bool = False) -> str | None:
         """The engine's id of the started task; None when the connection broke, and nobody knows."""
         try:
-            done = await self.link.run(task.start, timeout=START_TIMEOUT, give_up=self.patience)
+            done = await self.link.run(task.start, timeout=START_TIMEOUT, give_up=self.reconnect_timeout)
         except SessionLost:
             return None
         if done.ok:
             words = done.text.split()
             return words[-1] if words else task.name
-        if again and (identity := await self._identity(task)) is not None:
+        if repeated and (identity := await self._identity(task)) is not None:
             return identity
         raise self.refused(f"can't start {task.name}", done)
 
@@ -131,7 +131,7 @@ class HostRun(HostAccess):
 
     async def forget(self, task: Task) -> None:
         """Remove the task's env file."""
-        await self.again(("rm", "-f", "--", task.env_file))
+        await self.run_repeatable(("rm", "-f", "--", task.env_file))
 
     async def find(self) -> frozenset[int]:
         """Learn the engine's ids of an adopted run's tasks; returns the tasks that run now."""
@@ -180,7 +180,7 @@ class HostRun(HostAccess):
         asked = {task.index for task in tasks}
         made = [t.id for t in await self.found() if t.status == "created" and t.labels.task in asked]
         if made:
-            await self.again(docker.remove(self.first.engine_command, made))
+            await self.run_repeatable(docker.remove(self.first.engine_command, made))
 
     async def _stop_process(self, run_dir: str, index: int, grace: float) -> None:
         argv = process.stop(run_dir, index, grace) if grace > 0 else process.kill(run_dir, index)
@@ -219,10 +219,10 @@ class HostRun(HostAccess):
         if not self.claim.taken and await self._others():
             return True
         argv = ("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir(), self.claim.token)
-        done = await self.again(argv)
+        done = await self.run_repeatable(argv)
         if done.text.strip() == "left" and self._image is not None:
-            await self.again(docker.sweep(self.first.engine_command, self._image, await self.run_dir(), COPY))
-            done = await self.again(argv)
+            await self.run_repeatable(docker.sweep(self.first.engine_command, self._image, await self.run_dir(), COPY))
+            done = await self.run_repeatable(argv)
         if (
             self.claim.leased or not self.claim.taken
         ):  # the host was lost when it was to be given back, or the launch was killed
@@ -233,18 +233,18 @@ class HostRun(HostAccess):
         if self.first.engine == "process":
             run_dir = await self.run_dir()
             await asyncio.gather(
-                *(self.again(process.remove(run_dir, task.labels.task, force=True)) for task in doomed)
+                *(self.run_repeatable(process.remove(run_dir, task.labels.task, force=True)) for task in doomed)
             )
         else:
             ids = [task.id for task in doomed]
             if self._image is None:
-                answer = await run_with_retries(self.again, docker.image_of(self.first.engine_command, ids[0]))
+                answer = await run_with_retries(self.run_repeatable, docker.image_of(self.first.engine_command, ids[0]))
                 self._image = answer.text.strip() or None
-            await run_with_retries(self.again, docker.remove(self.first.engine_command, ids, force=True))
+            await run_with_retries(self.run_repeatable, docker.remove(self.first.engine_command, ids, force=True))
 
     async def remove_file(self, path: str) -> None:
         """Remove one file that the run made (the `file` rendezvous)."""
-        await self.again(("rm", "-f", "--", path))
+        await self.run_repeatable(("rm", "-f", "--", path))
 
     async def restarted(self) -> bool:
         """Whether the host was restarted since the run was planned, as far as known.
@@ -265,7 +265,7 @@ class HostRun(HostAccess):
             home=home_of_folder(run_dir),
             run_dir=run_dir,
             contained=self.first.engine != "process",
-            give_up=self.patience,
+            give_up=self.reconnect_timeout,
             progress=progress,
         )
 

@@ -174,7 +174,7 @@ def _first_error(texts: Sequence[str], lines: Sequence[Line], end: int) -> int:
     start, spare = end, 0
     for i in range(end - 1, -1, -1):
         if _HEAD.search(texts[i]) or _names_error(texts, i):
-            if _apart(lines[i].at, lines[start].at) > _patience(texts[i]):
+            if _apart(lines[i].at, lines[start].at) > _timeout(texts[i]):
                 break
             start, spare = i, 0
         elif _CHAINED.match(texts[i]):
@@ -201,7 +201,7 @@ def _pointed_at(texts: Sequence[str], lines: Sequence[Line], start: int, end: in
     return start
 
 
-def _patience(text: str) -> float:
+def _timeout(text: str) -> float:
     return LONG_PAUSE if _WATCHDOG.search(text) else PAUSE
 
 

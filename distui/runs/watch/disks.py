@@ -34,7 +34,7 @@ class DiskWatch:
 
     def __init__(self) -> None:
         self._seen: dict[str, deque[tuple[float, int]]] = {}
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
 
     def news(self, at: float, disks: Mapping[str, tuple[int, int]]) -> Iterator[str]:
         """What to say now, in words. `disks`: path -> (free, total) bytes; one file system is told once."""
@@ -45,12 +45,12 @@ class DiskWatch:
             while seen[0][0] < at - WINDOW_S:
                 seen.popleft()
             state, words = _state(path, free, total, seen)
-            before = self._told.get(path, "")
+            before = self._reported.get(path, "")
             if state and state != before != "full":
-                self._told[path] = state
+                self._reported[path] = state
                 yield words
             elif free > CALM_PART * total and free >= seen[0][1]:
-                self._told.pop(path, None)
+                self._reported.pop(path, None)
 
 
 def _state(path: str, free: int, total: int, seen: deque[tuple[float, int]]) -> tuple[str, str]:

@@ -66,9 +66,9 @@ class WatchedEnds:
         self._hosts = hosts
         self._emit = emit
         self._announced: Failure | None = None
-        self._told: dict[int, tuple[object, ...]] = {}
+        self._reported: dict[int, tuple[object, ...]] = {}
         """Rank -> what was said of its end."""
-        self._limit_told = False
+        self._limit_reported = False
 
     async def announce(self, failure: Failure | None) -> None:
         """Say which failure came first, when that is new."""
@@ -166,8 +166,8 @@ class WatchedEnds:
     async def _say(self, end: RankEnd, relation: str) -> None:
         of = end.of if relation else ""
         said = (end.state, end.exit, end.oom, end.words, relation, of, end.at)
-        if self._told.get(end.rank) != said:
-            self._told[end.rank] = said
+        if self._reported.get(end.rank) != said:
+            self._reported[end.rank] = said
             await self._emit(
                 RankChanged(
                     self._tracker.clock(), end.rank, end.host, end.state, end.exit, end.oom, end.words,
@@ -178,10 +178,10 @@ class WatchedEnds:
     async def _say_limit(self, track: TaskTrack) -> None:
         """The job's `max_duration` has ended the run."""
         known = self._tracker
-        if self._limit_told or known.plan.max_duration is None or not known.judged_alone(track).over_limit:
+        if self._limit_reported or known.plan.max_duration is None or not known.judged_alone(track).over_limit:
             return
         if known.verdict().over_limit:
-            self._limit_told = True
+            self._limit_reported = True
             text = f"the job's max_duration is over: tasks end {duration(known.plan.max_duration)} after their start"
             await self._emit(Notice(known.clock(), "warning", text))
 
@@ -190,8 +190,8 @@ class WatchedEnds:
 
         Returns the end, with who stopped this task alone.
         """
-        untold = track.task.engine == "process"  # there is no engine that tells of signals
-        if not (untold or looks_stopped(end)):
+        without_signals = track.task.engine == "process"  # there is no engine that tells of signals
+        if not (without_signals or looks_stopped(end)):
             return end
         ours = self._tracker.stop_began
         if ours is not None and (end.at is None or end.at >= ours):

@@ -26,9 +26,9 @@ class WatchedHosts:
         """Whether it is recorded how all ranks ended: that a host is out of reach changes none of them."""
         self._tracker = tracker
         self._emit = emit
-        self._boot_untold: set[str] = set()
+        self._boot_unreported: set[str] = set()
         self._missing: dict[str, set[str]] = {}
-        self._stop_told = False
+        self._stop_reported = False
 
     async def unmet(self, host: str, reason: str, *, engine: bool = False) -> None:
         """A host of an adopted run, or only its engine, is out of reach from the start.
@@ -75,14 +75,14 @@ class WatchedHosts:
         missing.discard(event.what)
         if event.rebooted:  # its engine may not be back yet
             known.rebooted.add(host)
-            self._boot_untold.add(host)
+            self._boot_unreported.add(host)
         lost = host in known.lost_since
         if event.rebooted and lost:
             known.away_at.setdefault(host, known.lost_since[host])
-        if missing or not (lost or host in self._boot_untold):
+        if missing or not (lost or host in self._boot_unreported):
             return
-        reason = "it was restarted" if host in self._boot_untold else ""
-        self._boot_untold.discard(host)
+        reason = "it was restarted" if host in self._boot_unreported else ""
+        self._boot_unreported.discard(host)
         await self._emit(HostChanged(known.clock(), host, "back", reason))
         if lost:
             del known.lost_since[host]
@@ -120,8 +120,8 @@ class WatchedHosts:
 
     async def say_who_stopped(self, word: StopWord, host: str) -> None:
         """Say once that the run was stopped from elsewhere, and by whom."""
-        if not self._stop_told:
-            self._stop_told = True
+        if not self._stop_reported:
+            self._stop_reported = True
             await self._emit(Notice(self._tracker.clock(), "info", f"stopped by {word.who}", host))
 
     async def _say_lost(self, host: str) -> None:

@@ -21,7 +21,7 @@ def restart_events(plan: RunPlan, track: TaskTrack, written: Sequence[Written], 
         if group.rank is None and plan.max_restarts:
             for piece in group.lines.pieces:
                 yield from _failed(plan, track, text_of(piece), at)
-    if track.numbers != track.told_numbers:
+    if track.numbers != track.reported_numbers:
         yield from _numbered(track, at)
 
 
@@ -39,8 +39,8 @@ def _failed(plan: RunPlan, track: TaskTrack, line: str, at: float) -> Iterator[E
 
 def _numbered(track: TaskTrack, at: float) -> Iterator[Event]:
     """Which RANK torchrun gives ranks of this node now, where that is news."""
-    news = {r: n for r, n in track.numbers.items() if track.told_numbers.get(r, r) != n}
-    track.told_numbers = dict(track.numbers)
+    news = {r: n for r, n in track.numbers.items() if track.reported_numbers.get(r, r) != n}
+    track.reported_numbers = dict(track.numbers)
     if news:
         ranks = sorted(news)
         many = "s" * (len(ranks) != 1)

@@ -50,7 +50,7 @@ class TaskTrack:
     """Not set while its log can't be written here, and so is not read (`room.py`)."""
     numbers: dict[int, int] = field(default_factory=dict)
     """Rank -> the number that torchrun gives it now; with c10d another one after each rendezvous."""
-    told_numbers: dict[int, int] = field(default_factory=dict)
+    reported_numbers: dict[int, int] = field(default_factory=dict)
     failures: int = 0
     """How often torchrun said that a rank of this node failed."""
     _tails: dict[int | None, deque[tuple[float | None, bytes]]] = field(default_factory=dict)
