@@ -25,11 +25,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from bench.measure import Failed
+from distui.cluster.backend.values import HostNews
 from distui.facts.host import Address, Engine, Gpu, Gpus, HostFacts, IbPort, Nic, ProbeResult
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.lines.events import GpuReading, HostSampled
 from distui.spec.inventory import Host
-from distui.tui.frame.desk import Desk, HostNews
+from distui.tui.frame.backend import Backend
 
 GPUS = 8
 TICK = 0.005
@@ -63,7 +64,7 @@ def sample(name: str, rnd: random.Random) -> HostSampled:
 
 
 class Hosts:
-    """A desk of invented hosts, as far as the Hosts screen asks."""
+    """A backend of invented hosts, as far as the Hosts screen asks."""
 
     title = "bench/hosts.yaml"
     owner = "bench"
@@ -117,7 +118,7 @@ def app(report: Path, count: int, seconds: float, started: float) -> None:
     """The child's side of the pty: run the app, measure, write the report."""
     from distui.tui.app import DistuiApp
 
-    made = DistuiApp(cast(Desk, Hosts(count)))
+    made = DistuiApp(cast(Backend, Hosts(count)))
     reply: dict[str, Any] = {}
 
     async def measure() -> None:

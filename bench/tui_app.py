@@ -200,19 +200,19 @@ def _shown(screen: RunScreen) -> dict[str, int]:
 
 def _followed(folder: Path, ranks: int) -> Any:
     sys.path[:0] = [str(REPO / "tests" / "screens")]
-    from fakes import FakeDesk, launching  # type: ignore[import-not-found,unused-ignore]
+    from fakes import FakeBackend, launching  # type: ignore[import-not-found,unused-ignore]
 
     hosts = tuple(f"n{i:02d}" for i in range(-(-ranks // 8)))
-    desk = FakeDesk(folder, hosts=())
-    desk.hosts, desk.answers = (), {}
-    base = FakeDesk(folder / "plan").plan(hosts=("node01",))
+    backend = FakeBackend(folder, hosts=())
+    backend.hosts, backend.answers = (), {}
+    base = FakeBackend(folder / "plan").plan(hosts=("node01",))
     tasks = [
         dataclasses.replace(base.tasks[rank % len(base.tasks)], index=rank, ranks=(rank,), host=hosts[rank // 8])
         for rank in range(ranks)
     ]
-    live = desk.follow(dataclasses.replace(base, tasks=tuple(tasks), networks=()))
+    live = backend.follow(dataclasses.replace(base, tasks=tuple(tasks), networks=()))
     live.fan.put(launching(live.plan, time.time()))
-    live.desk = desk
+    live.backend = backend
     return live
 
 
@@ -228,7 +228,7 @@ def _app(session: Session) -> DistuiApp:
             if event.key == "y":
                 session.keys.append(time.monotonic())
 
-    return Measured(session.live.desk, start=session.live)
+    return Measured(session.live.backend, start=session.live)
 
 
 def _long(folder: Path, ranks: int) -> LongSession:

@@ -173,15 +173,15 @@ async def inside() -> None:
 @contextlib.asynccontextmanager
 async def _session(look: _Look) -> AsyncIterator[_Camera]:
     from distui import config
-    from distui.cli.desk import CliDesk
     from distui.cli.settings import Settings
+    from distui.cluster.backend.backend import ClusterBackend
     from distui.tui.app import DistuiApp
 
     environ = dict(os.environ)
     settings = Settings(environ, Path.cwd(), config.load({}, environ, Path.cwd(), None))
     found = settings.selection.inventory()
-    async with CliDesk(settings, found, found.chosen(settings.selection.picks(found))) as desk:
-        app = DistuiApp(desk, theme=look.theme, ascii=look.ascii)
+    async with ClusterBackend(settings.places, found, found.chosen(settings.selection.picks(found))) as backend:
+        app = DistuiApp(backend, theme=look.theme, ascii=look.ascii)
         async with app.run_test(size=look.size) as pilot:
             yield _Camera(app, pilot, look)
 
@@ -189,7 +189,7 @@ async def _session(look: _Look) -> AsyncIterator[_Camera]:
 async def _many() -> None:
     """64 hosts: made-up values, because no such cluster is here; the picture's title says so."""
     sys.path.insert(0, str(ROOT / "tests" / "screens"))
-    from fakes import FakeDesk, facts, gpu  # type: ignore[import-not-found]  # beside the tests
+    from fakes import FakeBackend, facts, gpu  # type: ignore[import-not-found]  # beside the tests
 
     from distui.facts.host import Gpus, HostDown, Trouble
     from distui.spec.inventory import Host
@@ -197,15 +197,15 @@ async def _many() -> None:
 
     names = tuple(f"node{number:02}" for number in range(1, 65))
     with tempfile.TemporaryDirectory() as folder:
-        desk = FakeDesk(Path(folder))
-        desk.hosts = tuple(Host(name) for name in names)
-        desk.groups = {"rack1": names[:32], "rack2": names[32:]}
+        backend = FakeBackend(Path(folder))
+        backend.hosts = tuple(Host(name) for name in names)
+        backend.groups = {"rack1": names[:32], "rack2": names[32:]}
         for number, name in enumerate(names, 1):
             cards = tuple(gpu(i, busy=(number * 37 + i * 11) % 100 if number % 3 else 0.0) for i in range(8))
-            desk.answers[name] = facts(name, number, gpu=Gpus(cards))
-        desk.answers["node40"] = HostDown("node40", Trouble("timeout", "no answer in 10 s"))
-        desk.title = "64 made-up hosts"
-        app = DistuiApp(desk)
+            backend.answers[name] = facts(name, number, gpu=Gpus(cards))
+        backend.answers["node40"] = HostDown("node40", Trouble("timeout", "no answer in 10 s"))
+        backend.title = "64 made-up hosts"
+        app = DistuiApp(backend)
         async with app.run_test(size=(200, 50)) as pilot:
             camera = _Camera(app, pilot, PLAIN)
             await camera.rest(3)

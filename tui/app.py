@@ -1,6 +1,6 @@
-"""The app: four views over one desk. It shows and asks; runs are owned by the desk, outside of it.
+"""The app: four views over one backend. It shows and asks; runs are owned by the backend, outside of it.
 
-Start it with the desk open around it: `async with desk: await DistuiApp(desk).run_async()`.
+Start it with the backend open around it: `async with backend: await DistuiApp(backend).run_async()`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from textual.filter import LineFilter, NoColor
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
+from distui.cluster.backend.values import HostNews, LiveRun
 from distui.errors import DistuiError
 from distui.monitor.board import Board
 from distui.runs.report.history import RunRow
 from distui.tui.frame import history
 from distui.tui.frame.actions import Action, bindings
+from distui.tui.frame.backend import Backend
 from distui.tui.frame.bars import TopBar
 from distui.tui.frame.base import View
 from distui.tui.frame.context import ViewName, work
-from distui.tui.frame.desk import Desk, HostNews, LiveRun
 from distui.tui.frame.keys import actions_here
 from distui.tui.frame.leaving import Leaving
 from distui.tui.paint import theme as themes
@@ -82,7 +83,7 @@ class DistuiApp(Places):
 
     def __init__(
         self,
-        desk: Desk,
+        backend: Backend,
         *,
         start: ViewName | LiveRun = "hosts",
         theme: str = "",
@@ -91,8 +92,8 @@ class DistuiApp(Places):
     ) -> None:
         self.DEFAULT_MODE = start if isinstance(start, str) else "runs"  # type: ignore[misc]  # read by __init__
         super().__init__()
-        self.desk = desk
-        self.board = Board(desk.hosts, desk.groups)
+        self.backend = backend
+        self.board = Board(backend.hosts, backend.groups)
         self.rows: tuple[RunRow, ...] = ()
         self._found: FoundRuns | None = None
         self.runs_known = False
@@ -102,7 +103,7 @@ class DistuiApp(Places):
         self.bug: Exception | None = None
         self.leaving: Leaving | None = None
         """What is waited for before the app quits."""
-        self.command_history: list[str] = history.load(desk.history)
+        self.command_history: list[str] = history.load(backend.history)
         self.drafts: dict[str, str] = {}
         self._changed: set[str] = set()
         self._runs_changed = False
@@ -159,7 +160,7 @@ class DistuiApp(Places):
             gc.set_threshold(50_000, 20, 100)  # full collections are the tail of the latency (docs/benchmarks.md)
         if not isinstance(self.opening, str):
             self.open_run(self.opening)
-        self.probe([host.name for host in self.desk.hosts])
+        self.probe([host.name for host in self.backend.hosts])
         work(self, self._listen(), name="news")
         self.ask_runs()
 
@@ -183,7 +184,7 @@ class DistuiApp(Places):
         """See textual. The one place where read-only refuses, and where errors of actions become words."""
         name = action if isinstance(action, str) else action[1]
         known = next((a for a in actions_here(self.screen) if a.id == name), None)
-        if known is not None and known.changes and self.desk.readonly:
+        if known is not None and known.changes and self.backend.readonly:
             self.tell(f"{known.title} is refused: distui was started read-only", level="warning")
             return True
         try:
@@ -218,11 +219,10 @@ class DistuiApp(Places):
         words = "copied" if text.count("\n") < 1 else f"copied {text.count(chr(10)) + 1} lines"
         if len(text.encode("utf-8", "replace")) <= clipboard.MOST:
             self.copy_to_clipboard(text)
-        elif not taken and self.desk.history is not None:
+        elif not taken and self.backend.history is not None:
             try:
-                words = (
-                    f"too long for the terminal's clipboard: saved to {clipboard.keep(self.desk.history.parent, text)}"
-                )
+                kept = clipboard.keep(self.backend.history.parent, text)
+                words = f"too long for the terminal's clipboard: saved to {kept}"
             except DistuiError as error:
                 self.tell_error(error)
                 return
@@ -239,10 +239,10 @@ class DistuiApp(Places):
 
         self.board.probing(names)
         self._changed.update(names)
-        work(self, self.desk.probe(names, answered), name="probe", alone=False)
+        work(self, self.backend.probe(names, answered), name="probe", alone=False)
 
     async def _listen(self) -> None:
-        async for news in self.desk.news():
+        async for news in self.backend.news():
             self.take_news(news)
 
     def take_news(self, news: HostNews) -> None:
@@ -262,7 +262,7 @@ class DistuiApp(Places):
             self.ask_runs()
 
     async def _take_runs(self) -> None:
-        self.rows, self._found = await self.desk.runs()
+        self.rows, self._found = await self.backend.runs()
         self.runs_known = True
         self.take_uses()
         self._show_news()
@@ -280,7 +280,7 @@ class DistuiApp(Places):
         """Which GPU which run uses, from the runs followed here and those found on the hosts."""
         from distui.runs.hosts.uses import uses_of
 
-        living = [live for live in self.desk.following.values() if live.state.ended is None]
+        living = [live for live in self.backend.following.values() if live.state.ended is None]
         followed = [(live.plan, live.state.containers, live.state.started) for live in living]
         self.board.used(uses_of(followed, self.found), time.time(), unasked=self.found.unreachable)
         self._runs_changed = True
@@ -368,7 +368,7 @@ class DistuiApp(Places):
 
     async def action_leave_now(self) -> None:
         """Quit: at once when no run is followed and nothing is unsaved, else after a question."""
-        if not self.drafts and not any(live.state.ended is None for live in self.desk.following.values()):
+        if not self.drafts and not any(live.state.ended is None for live in self.backend.following.values()):
             self.exit(0)
             return
         self.run_worker(self._ask_and_leave(), name="quit", group="quit", exclusive=True)
@@ -378,12 +378,14 @@ class DistuiApp(Places):
 
         if self.drafts and not await self.confirm("Quit without saving?", _unsaved(self.drafts), "Throw away"):
             return
-        living = {name: live for name, live in self.desk.following.items() if live.state.ended is None}
+        living = {name: live for name, live in self.backend.following.items() if live.state.ended is None}
         if not living and self.leaving is None:
             self.exit(0)
             return
         answer = await self.push_screen_wait(
-            QuitScreen(living, readonly=self.desk.readonly, stop_on_exit=self.desk.stop_on_exit, leaving=self.leaving)
+            QuitScreen(
+                living, readonly=self.backend.readonly, stop_on_exit=self.backend.stop_on_exit, leaving=self.leaving
+            )
         )
         match answer:
             case "now":

@@ -17,15 +17,17 @@ from distui.tui.terminal.slow_terminal import PacedApp
 from distui.tui.terminal.typed import Typed
 
 if TYPE_CHECKING:
+    from distui.cluster.backend.values import LiveRun
+    from distui.cluster.job_files import JobFile
     from distui.monitor.board import Board
     from distui.runs.report.history import RunRow
-    from distui.tui.frame.desk import Desk, JobFile, LiveRun
+    from distui.tui.frame.backend import Backend
 
 
 class Places(PacedApp, Typed):
     """The part of the app that opens screens."""
 
-    desk: Desk
+    backend: Backend
     rows: tuple[RunRow, ...]
     board: Board
 
@@ -78,13 +80,13 @@ class Places(PacedApp, Typed):
 
     async def _follow_run(self, run: str) -> None:
         row = next((row for row in self.rows if row.run == run), None)
-        lives = run in self.desk.following or (row.live if row is not None else True)
+        lives = run in self.backend.following or (row.live if row is not None else True)
         if lives or (row is not None and not row.recorded):
-            if run not in self.desk.following:
+            if run not in self.backend.following:
                 self.tell(f"attaching to {run}…")
-            self.open_run(await self.desk.attach(run))
+            self.open_run(await self.backend.attach(run))
         else:
-            self.open_run(self.desk.replay(run))
+            self.open_run(self.backend.replay(run))
 
     def open_text(self, title: str, text: str) -> None:
         """A text to read: a plan, a diff, raw JSON."""
@@ -151,7 +153,7 @@ class Places(PacedApp, Typed):
             self.open_host(argument)
         else:
             near = did_you_mean(argument, self.board.hosts)
-            self.tell(f"there is no host {argument!r} in {self.desk.title}{near}", level="warning")
+            self.tell(f"there is no host {argument!r} in {self.backend.title}{near}", level="warning")
 
     def complete_host(self) -> tuple[str, ...]:
         """Names of hosts."""
@@ -163,7 +165,7 @@ class Places(PacedApp, Typed):
 
     def command_job(self, argument: str) -> None:
         """`:job NAME` opens the launch form."""
-        jobs = {job.name: job for job in self.desk.jobs()} if argument else {}
+        jobs = {job.name: job for job in self.backend.jobs()} if argument else {}
         if not argument:
             self.show_view("jobs")
         elif argument in jobs:
@@ -173,4 +175,4 @@ class Places(PacedApp, Typed):
 
     def complete_job(self) -> tuple[str, ...]:
         """Names of jobs."""
-        return tuple(job.name for job in self.desk.jobs())
+        return tuple(job.name for job in self.backend.jobs())

@@ -1,4 +1,4 @@
-"""Runs the app in the loop of its caller, who owns the desk around it."""
+"""Runs the app in the loop of its caller, who owns the backend around it."""
 
 from __future__ import annotations
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from distui.cli import opening
 from distui.cli.demo_job import demo_inventory, digits
-from distui.cli.jobfiles import read_draft
 from distui.cli.settings import Settings
+from distui.cluster.job_files import read_draft
 from distui.runs.hosts.reuse import reusing
 
 if TYPE_CHECKING:
+    from distui.cluster.job_files import JobFile
     from distui.session import Connector
     from distui.spec.inventory import Host
-    from distui.tui.frame.desk import JobFile
 
 COUNTING = '''\
 """Prints what a training prints: a step, its loss, now and then a checkpoint. Rank 1 may be told to fail."""
@@ -42,7 +42,7 @@ for step in range(1, steps + 1):
 
 async def open_demo(settings: Settings, count: int, *, docker: bool, image: str, epochs: int) -> int:
     """The app over hosts that live as long as it does; its runs are recorded in a folder that goes with them."""
-    from distui.cli.desk import CliDesk
+    from distui.cluster.backend.backend import ClusterBackend
     from distui.remote.demo import DemoHosts
 
     with TemporaryDirectory(prefix="distui-demo-", ignore_cleanup_errors=True) as name:
@@ -55,17 +55,23 @@ async def open_demo(settings: Settings, count: int, *, docker: bool, image: str,
                 return reusing(demo.connector())
 
             jobs = _jobs(folder, [h.name for h in found.hosts], image=image if docker else None, epochs=epochs)
-            desk = CliDesk(
-                own, found, found.hosts, title=f"demo: {count} hosts on this machine", connect=connected,
-                more_jobs=jobs, stop_on_exit=True, login=demo.shell_argv,
-            )  # fmt: skip
-            async with desk:
-                return await opening.show(own, desk)
+            backend = ClusterBackend(
+                own.places,
+                found,
+                found.hosts,
+                title=f"demo: {count} hosts on this machine",
+                connect=connected,
+                more_jobs=jobs,
+                stop_on_exit=True,
+                login=demo.shell_argv,
+            )
+            async with backend:
+                return await opening.show(own, backend)
 
 
 def _jobs(folder: Path, hosts: Sequence[str], *, image: str | None, epochs: int) -> tuple[JobFile, ...]:
     """Job files to try, written into the demo's folder."""
-    from distui.tui.frame.desk import JobFile
+    from distui.cluster.job_files import JobFile
 
     (folder / "counting.py").write_text(COUNTING)
     made: dict[str, dict[str, Any]] = {}

@@ -18,7 +18,6 @@ from distui.runs.lines.events import RunEnded
 if TYPE_CHECKING:
     from distui.cluster.planning import PlannedRun
     from distui.cluster.request import RunRequest
-    from distui.runs.code.source import CodeReader
     from distui.session import Connector
     from distui.spec.inventory import Host
 
@@ -35,13 +34,6 @@ class How:
     exit_first: bool = False
 
 
-def code_reader(settings: Settings) -> CodeReader:
-    """What reads the code of jobs on this machine."""
-    from distui.runs.code.source import CodeReader
-
-    return CodeReader(settings.paths.cache, settings.environ)
-
-
 async def prepare(
     connector: Connector, settings: Settings, out: Console, request: RunRequest, *, keep: bool = False
 ) -> PlannedRun:
@@ -52,7 +44,7 @@ async def prepare(
     def say(hosts: tuple[Host, ...]) -> None:
         out.say(f"distui: asking {counted(len(hosts), 'host')}: {fold(h.name for h in hosts)}", "dim")
 
-    reader = code_reader(settings)
+    reader = settings.cluster.code_reader()
     return await plan_run(connector, request, reader, parallel=settings["parallel"], keep=keep, on_asking=say)
 
 

@@ -12,12 +12,12 @@ from distui.cli.settings import Settings
 from distui.errors import ContactLost, ExitCode, NotFound
 
 if TYPE_CHECKING:
-    from distui.cli.desk import CliDesk
-    from distui.cli.desk_runs import Looked
     from distui.cli.launching import How
     from distui.cluster.attach.places import RunLocation
+    from distui.cluster.backend.backend import ClusterBackend
+    from distui.cluster.backend.backend_runs import Looked
+    from distui.cluster.backend.values import LiveRun
     from distui.cluster.request import RunRequest
-    from distui.tui.frame.desk import LiveRun
 
 View = Literal["hosts", "jobs", "runs", "doctor"]
 
@@ -33,27 +33,29 @@ def wanted(settings: Settings, *, headless: bool = False) -> bool:
     return plain and on_terminal()
 
 
-async def show(settings: Settings, desk: CliDesk, start: View | LiveRun = "hosts") -> int:
-    """The app over an open desk, until it is left."""
+async def show(settings: Settings, backend: ClusterBackend, start: View | LiveRun = "hosts") -> int:
+    """The app over an open backend, until it is left."""
     from distui.tui.app import DistuiApp
     from distui.tui.registry import keymap_of
     from distui.tui.run_app import run_app
 
     keymap = keymap_of(settings["keymap"])
-    return await run_app(DistuiApp(desk, start=start, theme=settings["theme"], ascii=settings["ascii"], keymap=keymap))
+    return await run_app(
+        DistuiApp(backend, start=start, theme=settings["theme"], ascii=settings["ascii"], keymap=keymap)
+    )
 
 
 def open_views(settings: Settings, out: Console, start: View = "hosts", run: str = "") -> int:
     """The app over the inventory; with `run` it opens on that run. Raises UsageError without an inventory."""
-    from distui.cli.desk import CliDesk
+    from distui.cluster.backend.backend import ClusterBackend
 
     found = settings.selection.inventory()
-    desk = CliDesk(settings, found, found.chosen(settings.selection.picks(found)), say=out.say)
+    backend = ClusterBackend(settings.places, found, found.chosen(settings.selection.picks(found)), say=out.say)
 
     async def opened() -> int:
-        async with desk:
-            code = await show(settings, desk, await desk.attach(run) if run else start)
-            left = tuple(desk.following)
+        async with backend:
+            code = await show(settings, backend, await backend.attach(run) if run else start)
+            left = tuple(backend.following)
         for name in left:
             out.say(_goes_on(name))
         return code
@@ -66,24 +68,24 @@ def attach(settings: Settings, out: Console, place: RunLocation, *, exit_first: 
 
     Where the hosts have nothing of it that the app could show: what they said.
     """
-    from distui.cli.desk import CliDesk
+    from distui.cluster.backend.backend import ClusterBackend
     from distui.spec.inventory import Inventory
 
     inventory = settings.selection.maybe_inventory() or Inventory(place.hosts)
     hosts = inventory.chosen(settings.selection.picks(inventory)) or place.hosts
-    desk = CliDesk(settings, inventory, hosts, say=out.say)
+    backend = ClusterBackend(settings.places, inventory, hosts, say=out.say)
 
     async def opened() -> int | Looked:
-        async with desk:
+        async with backend:
             try:
-                live = await desk.attach_at(place)
+                live = await backend.attach_at(place)
             except (NotFound, ContactLost):
-                if desk.looked is None or desk.looked[1][0] is not None:
+                if backend.looked is None or backend.looked[1][0] is not None:
                     raise
-                return desk.looked
-            code = await show(settings, desk, live)
-            live = desk.newest(live)
-            others = [name for name in desk.following if name != live.plan.run_id]
+                return backend.looked
+            code = await show(settings, backend, live)
+            live = backend.newest(live)
+            others = [name for name in backend.following if name != live.plan.run_id]
         return _told(out, live, code, others, exit_first=exit_first)
 
     return wiring.run_async(opened())
@@ -94,23 +96,23 @@ async def launch(settings: Settings, out: Console, request: RunRequest, how: How
 
     Exits as the run did; when it was run again from its view, as the last run that was started so.
     """
-    from distui.cli.desk import CliDesk
     from distui.cli.launching import prepare
     from distui.cli.planview import confirm_plan
+    from distui.cluster.backend.backend import ClusterBackend
 
-    desk = CliDesk(settings, request.inventory, request.hosts, say=out.say)
-    async with desk:
-        connector = await desk.connector()
+    backend = ClusterBackend(settings.places, request.inventory, request.hosts, say=out.say)
+    async with backend:
+        connector = await backend.connector()
         planned = await prepare(connector, settings, out, request, keep=how.keep)
         answer = await confirm_plan(connector, out, settings, planned.plan, request.hosts, force=how.force)
         if answer == "no":
             out.say("distui: not started")
             return ExitCode.INTERRUPTED
-        desk.know(planned.facts)
-        live: LiveRun = await desk.start(planned, preflight=how.preflight, force=answer == "share")
-        code = await show(settings, desk, live)
-        live = desk.newest(live)
-        others = [name for name in desk.following if name != live.plan.run_id]
+        backend.know(planned.facts)
+        live: LiveRun = await backend.start(planned, preflight=how.preflight, force=answer == "share")
+        code = await show(settings, backend, live)
+        live = backend.newest(live)
+        others = [name for name in backend.following if name != live.plan.run_id]
     return _told(out, live, code, others, exit_first=how.exit_first)
 
 

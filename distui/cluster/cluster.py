@@ -22,7 +22,6 @@ from distui.errors import UsageError
 from distui.facts.host import ProbeResult
 from distui.facts.probe import probe_all
 from distui.plan.model import NoPlan
-from distui.runs.code.source import CodeReader
 from distui.session import Connector
 from distui.spec.choose import choose_hosts, hosts_of_job
 from distui.spec.inventory import Host, HostPick, Inventory
@@ -41,7 +40,7 @@ class Cluster:
         self.inventory = inventory
         self.settings = settings or ClusterSettings.load()
         self._connect = connect or partial(connected, self.settings)
-        self._code = CodeReader(self.settings.paths.cache, self.settings.environ)
+        self._code = self.settings.code_reader()
         self._stack = AsyncExitStack()
         self._connector: Connector | None = None
         self._connecting = asyncio.Lock()

@@ -14,6 +14,7 @@ from distui.errors import UsageError
 
 if TYPE_CHECKING:
     from distui.runs.attempt.attempt import Limits
+    from distui.runs.code.source import CodeReader
     from distui.runs.store.runs import RunStore
 
 
@@ -67,6 +68,12 @@ class ClusterSettings:
         from distui.runs.store.runs import RunStore
 
         return RunStore(self.paths.state)
+
+    def code_reader(self) -> CodeReader:
+        """What reads the code of jobs on this machine."""
+        from distui.runs.code.source import CodeReader
+
+        return CodeReader(self.paths.cache, self.environ)
 
     def limits(self, *, adopted: bool = False) -> Limits:
         """How long a run may take and waits for lost hosts; who takes up another's run does not end it by a limit."""

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from every_key import Case, a_run
-from fakes import FakeDesk, failing, launching, sample, settle
+from fakes import FakeBackend, failing, launching, sample, settle
 
+from distui.cluster.backend.values import HostNews
 from distui.monitor.containers import HostContainer
 from distui.plan.labels import TaskLabels
-from distui.tui.frame.desk import HostNews
 from distui.tui.hosts.container_log import ContainerLogScreen
 from distui.tui.widgets.rows import RowList
 
@@ -22,27 +22,27 @@ OF_FAILURES = {"jump", "pin", "evidence", "copy_report", "rerun", "prune"}
 
 
 @contextlib.asynccontextmanager
-async def opened(open_app: Any, desk: FakeDesk, lent: list[tuple[str, ...]], **more: Any) -> AsyncIterator[Case]:
+async def opened(open_app: Any, backend: FakeBackend, lent: list[tuple[str, ...]], **more: Any) -> AsyncIterator[Case]:
     """The app with groups, containers, and an ended run."""
-    before = desk.plan("llm-7f2")
-    desk.record(before, [*launching(before, 1.0), *failing(before, 5.0)])
-    live = await a_run(desk, fails=False)
-    desk.groups = {"first": ("node01", "node02"), "second": ("node03", "node04")}
+    before = backend.plan("llm-7f2")
+    backend.record(before, [*launching(before, 1.0), *failing(before, 5.0)])
+    live = await a_run(backend, fails=False)
+    backend.groups = {"first": ("node01", "node02"), "second": ("node03", "node04")}
     labels = TaskLabels("llm-7f3", 0, tuple(range(8)), "node01", "llm-pretrain", owner="alice@laptop")
     box = HostContainer("node01", "a" * 64, "distui-llm-7f3-0", "image", "running", True, since=1.0, task=labels)
-    desk.known_containers = {"node01": (box,)}
+    backend.known_containers = {"node01": (box,)}
     async with open_app(**more) as (app, pilot):
-        yield Case(app, pilot, desk, live, desk.folder, lent)
+        yield Case(app, pilot, backend, live, backend.folder, lent)
 
 
 async def arrive(case: Case, place: str, action: str = "") -> None:
     """Go to a place, as if for the first time, to do an action there."""
-    app, desk = case.app, case.desk
+    app, backend = case.app, case.backend
     while len(app.screen_stack) > 1:
         app.pop_screen()
     app.clear_notifications()
     app._clipboard = ""
-    desk.calls.clear()
+    backend.calls.clear()
     case.lent.clear()
     case.action = action
     match place:
@@ -51,21 +51,21 @@ async def arrive(case: Case, place: str, action: str = "") -> None:
         case "Everywhere":
             app.show_view("jobs")
         case "One host":
-            await desk.say(HostNews("node01", "sample", sample=sample("node01", time.time())))
+            await backend.say(HostNews("node01", "sample", sample=sample("node01", time.time())))
             app.open_host("node01")
         case "Launch":
-            app.open_launch(desk.jobs()[0], ())
+            app.open_launch(backend.jobs()[0], ())
         case "One run":
-            case.live = await a_run(desk, fails=action in OF_FAILURES)
+            case.live = await a_run(backend, fails=action in OF_FAILURES)
             app.open_run(case.live)
         case "A text" | "Lists":
             app.open_text("a text", "\n".join(f"line {number} " + "x" * 300 for number in range(200)))
         case "A container's log":
             lines = [f"line {number} " + "x" * 200 for number in range(100)]
             lines[50] = "ValueError: odd"
-            desk.log_parts = asyncio.Queue()
-            desk.log_parts.put_nowait("".join(f"{line}\n" for line in lines).encode())
-            app.push_screen(ContainerLogScreen(desk.known_containers["node01"][0]))
+            backend.log_parts = asyncio.Queue()
+            backend.log_parts.put_nowait("".join(f"{line}\n" for line in lines).encode())
+            app.push_screen(ContainerLogScreen(backend.known_containers["node01"][0]))
     await case.pilot.pause()
     await settle(case.pilot)
     await filled(case, place)

@@ -1,4 +1,4 @@
-"""Fixtures of the screens' tests: a desk of values (`fakes.py`), a followed run, the app over them."""
+"""Fixtures of the screens' tests: a backend of values (`fakes.py`), a followed run, the app over them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from fakes import FakeDesk, FakeLive, history, settle
+from fakes import FakeBackend, FakeLive, history, settle
 from training import PATTERN
 
 from distui.tui.app import DistuiApp
@@ -21,27 +21,27 @@ from distui.tui.registry import keymap_of
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeDesk:
-    """A desk with six hosts and some history."""
+def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBackend:
+    """A backend with six hosts and some history."""
     for name in ("NO_COLOR", "TEXTUAL_THEME"):
         monkeypatch.delenv(name, raising=False)
-    made = FakeDesk(tmp_path)
+    made = FakeBackend(tmp_path)
     made.rows = history(made)
     return made
 
 
 @pytest.fixture
-def live(desk: FakeDesk) -> FakeLive:
+def live(backend: FakeBackend) -> FakeLive:
     """The run llm-7f3 of 2 hosts x 8 ranks with a pattern for its progress, followed, nothing has happened yet."""
-    return desk.follow(dataclasses.replace(desk.plan(), progress=PATTERN))
+    return backend.follow(dataclasses.replace(backend.plan(), progress=PATTERN))
 
 
 Open = Callable[..., contextlib.AbstractAsyncContextManager[tuple[DistuiApp, Any]]]
 
 
 @pytest.fixture
-def open_app(desk: FakeDesk) -> Open:
-    """Opens the app over `desk`: `async with open_app((80, 24), start="runs") as (app, pilot)`."""
+def open_app(backend: FakeBackend) -> Open:
+    """Opens the app over `backend`: `async with open_app((80, 24), start="runs") as (app, pilot)`."""
 
     @contextlib.asynccontextmanager
     async def opened_app(
@@ -51,7 +51,7 @@ def open_app(desk: FakeDesk) -> Open:
         keymap: Mapping[str, str] | None = None,
         **more: Any,
     ) -> AsyncIterator[tuple[DistuiApp, Any]]:
-        app = DistuiApp(desk, start=start, keymap=keymap_of(keymap or {}), **more)
+        app = DistuiApp(backend, start=start, keymap=keymap_of(keymap or {}), **more)
         async with app.run_test(size=size, notifications=True) as pilot:
             await settle(pilot)
             yield app, pilot

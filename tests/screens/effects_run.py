@@ -247,7 +247,7 @@ async def copy_report(case: Case) -> Steps:
 @effect("One run", "rerun")
 async def rerun(case: Case) -> Steps:
     yield
-    await case.until(lambda: any(call[0] == "launch" for call in case.desk.calls))
+    await case.until(lambda: any(call[0] == "launch" for call in case.backend.calls))
 
 
 @effect("One run", "prune")

@@ -81,10 +81,10 @@ async def raw(case: Case) -> Steps:
 
 @effect("Hosts", "edit_hosts")
 async def edit_hosts(case: Case) -> Steps:
-    case.desk.title = str(case.folder / "hosts.yaml")
+    case.backend.title = str(case.folder / "hosts.yaml")
     (case.folder / "hosts.yaml").write_text("version: 1\nhosts: {node01: {}}\n")
     yield
-    await case.until(lambda: case.lent == [("my-editor", case.desk.title)])
+    await case.until(lambda: case.lent == [("my-editor", case.backend.title)])
 
 
 @effect("Hosts", "fold")
@@ -207,7 +207,7 @@ async def show_text(case: Case) -> Steps:
 
 @effect("Jobs", "reread")
 async def reread(case: Case) -> Steps:
-    case.desk.job_texts["second"] = "version: 1\nname: second\ncommand: [true]\n"
+    case.backend.job_texts["second"] = "version: 1\nname: second\ncommand: [true]\n"
     assert "second" not in case.text
     yield
     await case.until(lambda: "second.yaml" in case.text)
@@ -223,7 +223,7 @@ async def yaml_tab(case: Case) -> Steps:
 @effect("Launch", "preflight")
 async def preflight(case: Case) -> Steps:
     yield
-    await case.until(lambda: ("preflight", case.screen.run_id) in case.desk.calls)
+    await case.until(lambda: ("preflight", case.screen.run_id) in case.backend.calls)
 
 
 @effect("Launch", "dry_run")
@@ -268,7 +268,7 @@ async def back_to_jobs(case: Case) -> Steps:
 @effect("Launch", "launch")
 async def launch(case: Case) -> Steps:
     yield
-    await case.until(lambda: any(call[0] == "launch" for call in case.desk.calls))
+    await case.until(lambda: any(call[0] == "launch" for call in case.backend.calls))
     await case.until(lambda: isinstance(case.screen, RunScreen))
 
 
@@ -301,9 +301,9 @@ async def mark_run(case: Case) -> Steps:
 
 @effect("Runs", "again")
 async def again(case: Case) -> Steps:
-    asked = case.desk.calls.count(("runs",))
+    asked = case.backend.calls.count(("runs",))
     yield
-    await case.until(lambda: case.desk.calls.count(("runs",)) > asked)
+    await case.until(lambda: case.backend.calls.count(("runs",)) > asked)
 
 
 @effect("Runs", "rerun")
@@ -311,7 +311,7 @@ async def rerun_ended(case: Case) -> Steps:
     await case.press("j", "j")
     assert case.screen.chosen.run == "llm-7f2"
     yield
-    await case.until(lambda: any(call[0] == "launch" for call in case.desk.calls))
+    await case.until(lambda: any(call[0] == "launch" for call in case.backend.calls))
 
 
 @effect("Runs", "stop")
@@ -370,9 +370,9 @@ async def prev_host(case: Case) -> Steps:
 
 @effect("Doctor", "probe")
 async def probe_all(case: Case) -> Steps:
-    case.desk.calls.clear()
+    case.backend.calls.clear()
     yield
-    await case.until(lambda: case.did("probe", *(host.name for host in case.desk.hosts)))
+    await case.until(lambda: case.did("probe", *(host.name for host in case.backend.hosts)))
 
 
 @effect("Doctor", "smoke")
@@ -515,6 +515,6 @@ async def copy_or_hint(case: Case) -> Steps:
 
 @effect("Everywhere", "leave_now")
 async def leave_now(case: Case) -> Steps:
-    case.desk.live.clear()
+    case.backend.live.clear()
     yield
     await case.until(lambda: case.app._exit)

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from fakes import FakeDesk, FakeLive, failing, launching, screen_text, settle
+from fakes import FakeBackend, FakeLive, failing, launching, screen_text, settle
 from textual.widgets import Button
 
 from distui.runs.lines.times import pack, times_of
@@ -47,7 +47,7 @@ class Case:
 
     app: DistuiApp
     pilot: Any
-    desk: FakeDesk
+    backend: FakeBackend
     live: FakeLive
     folder: Path
     lent: list[tuple[str, ...]]
@@ -76,8 +76,8 @@ class Case:
         return bool(self.screen.query_one(FilterBar).has_class("-open"))
 
     def did(self, *call: Any) -> bool:
-        """Whether the desk was asked to do this."""
-        return call in self.desk.calls
+        """Whether the backend was asked to do this."""
+        return call in self.backend.calls
 
     async def press(self, *keys: str) -> None:
         """Keys, and what follows from them."""
@@ -124,10 +124,10 @@ def write_log(live: FakeLive, rank: int, texts: list[str], began: float) -> None
     times_of(log).write_bytes(pack([began + i for i in range(len(texts))]))
 
 
-async def a_run(desk: FakeDesk, *, fails: bool) -> FakeLive:
+async def a_run(backend: FakeBackend, *, fails: bool) -> FakeLive:
     """The run llm-7f3 with a log for each rank; rank 13 has failed, if asked."""
-    made = dataclasses.replace(desk.plan(), progress=PATTERN)
-    live = desk.follow(made)
+    made = dataclasses.replace(backend.plan(), progress=PATTERN)
+    live = backend.follow(made)
     now = time.time()
     for rank in range(16):
         lines = [f"step {step}  loss {3 - step / 100:.3f}" for step in range(40)]
@@ -146,10 +146,10 @@ async def do(case: Case, check: Check, press: Callable[[], Any], *, asks: bool) 
     running = check(case)
     await anext(running)
     if asks:
-        quiet, stops = list(case.desk.calls), list(case.live.asked)
+        quiet, stops = list(case.backend.calls), list(case.live.asked)
         await press()
         await case.answer(yes=False)
-        changing = [call for call in case.desk.calls[len(quiet) :] if call[0] in CHANGING]
+        changing = [call for call in case.backend.calls[len(quiet) :] if call[0] in CHANGING]
         assert not changing, f"{case.action} did {changing} though Cancel was chosen"
         assert case.live.asked == stops
     await press()
@@ -162,4 +162,4 @@ async def do(case: Case, check: Check, press: Callable[[], Any], *, asks: bool) 
 
 
 CHANGING = {"launch", "stop", "prune", "signal", "smoke"}
-"""What the desk can be asked that changes a host or a run."""
+"""What the backend can be asked that changes a host or a run."""

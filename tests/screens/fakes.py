@@ -1,4 +1,4 @@
-"""A desk made of values for the tests of screens: six hosts, four runs, two job files, nothing over ssh."""
+"""A backend made of values for the tests of screens: six hosts, four runs, two job files, nothing over ssh."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from pathlib import Path
 from typing import Any
 
+from distui.cluster.backend.values import HostNews
+from distui.cluster.job_files import Draft, JobFile
 from distui.doctor.checks import check_hosts
 from distui.doctor.images import Images
 from distui.doctor.reach import Reached, ReachProblem, ReachReport
@@ -66,7 +68,6 @@ from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job
 from distui.spec.read_job import read_job
 from distui.tui.app import DistuiApp
-from distui.tui.frame.desk import Draft, HostNews, JobFile
 
 NODES = ("node01", "node02", "node03", "node04", "node05", "gw1")
 JOB = """\
@@ -212,8 +213,8 @@ class FakeLive:
         await asyncio.sleep(0)
 
 
-class FakeDesk:
-    """The desk of the app's tests. `calls` records what it was asked to do, in order."""
+class FakeBackend:
+    """The backend of the app's tests. `calls` records what it was asked to do, in order."""
 
     def __init__(self, folder: Path, *, readonly: bool = False, hosts: Sequence[str] = NODES) -> None:
         self.title = "lab/hosts.yaml"
@@ -451,7 +452,7 @@ class FakeDesk:
         await self.stream.join()
 
 
-def history(desk: FakeDesk) -> list[RunRow]:
+def history(backend: FakeBackend) -> list[RunRow]:
     """Four rows of history, one of them alive."""
     failure = Failure(13, "node02", 1, "exit 1", "CUDA error: an illegal memory access was encountered")
     nodes = ("node01", "node02")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeDesk, screen_text, settle
+from fakes import FakeBackend, screen_text, settle
 
 from distui.tui.dialogs.menu import MenuScreen
 from distui.tui.dialogs.text import TextScreen
@@ -62,7 +62,7 @@ async def test_every_action_at_hand_can_be_done(open_app: Any, view: str) -> Non
             assert any(hasattr(node, f"action_{action.id}") for node in start.ancestors_with_self), action.id
 
 
-async def test_footer_and_help_follow_the_keymap(open_app: Any, desk: FakeDesk) -> None:
+async def test_footer_and_help_follow_the_keymap(open_app: Any, backend: FakeBackend) -> None:
     """A moved key is shown and works, and the old one does not."""
     async with open_app(start="jobs", keymap={"show_text": "w"}) as (app, pilot):
         action = next(a for a in actions_here(app.screen) if a.id == "show_text")
@@ -119,9 +119,9 @@ async def test_the_menu_of_actions(open_app: Any) -> None:
         assert app.screen.reverse
 
 
-async def test_the_menu_changes_nothing_read_only(open_app: Any, desk: FakeDesk) -> None:
+async def test_the_menu_changes_nothing_read_only(open_app: Any, backend: FakeBackend) -> None:
     """It is refused as the key is."""
-    desk.readonly = True
+    backend.readonly = True
     async with open_app((120, 36)) as (app, pilot):
         await pilot.press("x", "R")
         await settle(pilot)

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeDesk, FakeLive, failing, launching, screen_text, settle, shot
+from fakes import FakeBackend, FakeLive, failing, launching, screen_text, settle, shot
 from textual.widgets import Input
 from training import until
 
+from distui.cluster.backend.values import HostNews
 from distui.errors import HostUnreachable
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.dialogs.quit import QuitScreen
 from distui.tui.frame.context import work
-from distui.tui.frame.desk import HostNews
 from distui.tui.terminal import clipboard
 
 
@@ -70,16 +70,16 @@ async def test_commands_are_typed_completed_and_remembered(open_app: Any) -> Non
         assert app.theme == "distui-light"
 
 
-async def test_commands_are_kept_for_the_next_session(open_app: Any, desk: FakeDesk) -> None:
+async def test_commands_are_kept_for_the_next_session(open_app: Any, backend: FakeBackend) -> None:
     """In a private file, each once, at most two hundred; up brings back what another session typed."""
-    assert desk.history is not None
-    desk.history.parent.mkdir(parents=True)
-    desk.history.write_text("".join(f"hosts /n{i}\n" for i in range(300)) + "x" * 5000 + "\n")
+    assert backend.history is not None
+    backend.history.parent.mkdir(parents=True)
+    backend.history.write_text("".join(f"hosts /n{i}\n" for i in range(300)) + "x" * 5000 + "\n")
     async with open_app() as (_, pilot):
         await press(pilot, "colon", *"jobs", "enter")
         await press(pilot, "colon", *"hosts /n299", "enter")
-    assert desk.history.stat().st_mode & 0o777 == 0o600
-    kept = desk.history.read_text().splitlines()
+    assert backend.history.stat().st_mode & 0o777 == 0o600
+    kept = backend.history.read_text().splitlines()
     assert (len(kept), kept[-3:]) == (200, ["hosts /n298", "jobs", "hosts /n299"])
     async with open_app() as (app, pilot):
         await press(pilot, "colon", "up", "up", "enter")
@@ -118,7 +118,7 @@ async def test_help_shows_the_keys_of_this_place_and_filters(open_app: Any) -> N
         assert "FIRST FAILURE" in screen_text(app)
 
 
-async def test_a_question_names_targets_and_cancel_has_the_focus(open_app: Any, desk: FakeDesk) -> None:
+async def test_a_question_names_targets_and_cancel_has_the_focus(open_app: Any, backend: FakeBackend) -> None:
     """Enter on a fresh question changes nothing; the way to yes is one step to the side."""
     async with open_app(start="runs") as (app, pilot):
         await press(pilot, "j", "S")
@@ -128,15 +128,15 @@ async def test_a_question_names_targets_and_cancel_has_the_focus(open_app: Any, 
         assert "vit-2b1" in text
         assert "belongs to bob@desk" in text
         await press(pilot, "enter")
-        assert not [c for c in desk.calls if c[0] == "stop"]
+        assert not [c for c in backend.calls if c[0] == "stop"]
         await press(pilot, "S")
         await press(pilot, "right", "enter")
-        assert ("stop", "vit-2b1", None) in desk.calls
+        assert ("stop", "vit-2b1", None) in backend.calls
 
 
-async def test_readonly_refuses_what_changes_and_says_so(open_app: Any, desk: FakeDesk) -> None:
+async def test_readonly_refuses_what_changes_and_says_so(open_app: Any, backend: FakeBackend) -> None:
     """With --readonly no question even comes up; chips are gone, the bar says why."""
-    desk.readonly = True
+    backend.readonly = True
     async with open_app(start="runs") as (app, pilot):
         await press(pilot, "S")
         assert not isinstance(app.screen, Confirm)
@@ -146,7 +146,7 @@ async def test_readonly_refuses_what_changes_and_says_so(open_app: Any, desk: Fa
 
 
 async def test_what_is_copied_reaches_a_clipboard_or_a_file(
-    open_app: Any, desk: FakeDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_app: Any, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The terminal's; the screen's, too, where one sits at it; a private file when the text is too long for both."""
     monkeypatch.setattr(clipboard, "program", lambda environ: None)
@@ -155,7 +155,7 @@ async def test_what_is_copied_reaches_a_clipboard_or_a_file(
         assert app.clipboard == "short"
         app.copy("x" * (clipboard.MOST + 1))
         assert app.clipboard == "short"
-        assert (desk.history.parent / "copied.txt").stat().st_size == clipboard.MOST + 1
+        assert (backend.history.parent / "copied.txt").stat().st_size == clipboard.MOST + 1
         into = tmp_path / "taken"
         monkeypatch.setattr(clipboard, "program", lambda environ: ("tee", str(into)))
         app.copy("to the screen")
@@ -163,10 +163,10 @@ async def test_what_is_copied_reaches_a_clipboard_or_a_file(
         assert into.read_text() == "to the screen"
 
 
-async def test_errors_of_the_desk_are_words(open_app: Any, desk: FakeDesk) -> None:
-    """What the desk raises on purpose is shown as a sentence with what to do, never as a traceback."""
+async def test_errors_of_the_backend_are_words(open_app: Any, backend: FakeBackend) -> None:
+    """What the backend raises on purpose is shown as a sentence with what to do, never as a traceback."""
     async with open_app(start="runs") as (app, pilot):
-        desk.error = HostUnreachable("node04", "node04 does not answer", hint="ssh -v node04", code="timeout")
+        backend.error = HostUnreachable("node04", "node04 does not answer", hint="ssh -v node04", code="timeout")
         await press(pilot, "r")
         assert app._notifications
         await pilot.pause(0.5)
@@ -247,7 +247,7 @@ async def test_leaving_stays_when_asked(open_app: Any, live: FakeLive) -> None:
 
 
 @pytest.mark.parametrize("view", ["hosts", "jobs", "runs", "doctor"])
-async def test_any_size_is_drawn(open_app: Any, desk: FakeDesk, view: str) -> None:
+async def test_any_size_is_drawn(open_app: Any, backend: FakeBackend, view: str) -> None:
     """From 200x50 to 20x5 and back nothing fails, and no row is wider than the terminal."""
     async with open_app((120, 36), start=view) as (app, pilot):
         for size in ((200, 50), (80, 24), (20, 5), (1, 1), (120, 36)):
@@ -273,7 +273,7 @@ async def test_every_theme_has_all_styles(open_app: Any, theme: str) -> None:
         assert "distui" in screen_text(app)
 
 
-async def test_no_color_leaves_no_colour(open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_color_leaves_no_colour(open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """With NO_COLOR not one cell has a colour; the cursor and states are still there."""
     monkeypatch.setenv("NO_COLOR", "1")
     async with open_app(start="runs") as (app, _):
@@ -294,10 +294,10 @@ async def test_ascii_shows_nothing_but_ascii(open_app: Any) -> None:
             assert not odd, (key, odd)
 
 
-async def test_news_reach_the_view_that_is_shown(open_app: Any, desk: FakeDesk) -> None:
+async def test_news_reach_the_view_that_is_shown(open_app: Any, backend: FakeBackend) -> None:
     """A host that is lost says so in its row, in words."""
     async with open_app() as (app, pilot):
-        await desk.say(HostNews("node03", "lost", "node03: connection reset by peer"))
+        await backend.say(HostNews("node03", "lost", "node03: connection reset by peer"))
         await settle(pilot)
         assert "connection reset" in screen_text(app)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeDesk, screen_text, settle, shot
+from fakes import FakeBackend, screen_text, settle, shot
 
 from distui.tui.widgets.rows import RowList
 
@@ -18,7 +18,7 @@ def written(folder: Path) -> list[str]:
     return [path.read_text() for path in folder.glob("distui-doctor-*.txt")]
 
 
-async def test_findings_are_told_with_what_to_do(open_app: Any, desk: FakeDesk) -> None:
+async def test_findings_are_told_with_what_to_do(open_app: Any, backend: FakeBackend) -> None:
     """n walks the findings, the grave ones with a filled cell; the panel explains the one under the cursor."""
     async with open_app(start="doctor") as (app, pilot):
         shot(app, "doctor")
@@ -41,21 +41,21 @@ async def test_images_of_jobs_are_asked_for(open_app: Any) -> None:
         assert "1 to pull" in screen_text(app)
 
 
-async def test_probe_again_and_report(open_app: Any, desk: FakeDesk) -> None:
+async def test_probe_again_and_report(open_app: Any, backend: FakeBackend) -> None:
     """p asks all hosts again; y is every finding as text."""
     async with open_app(start="doctor") as (app, pilot):
-        before = sum(c[0] == "probe" for c in desk.calls)
+        before = sum(c[0] == "probe" for c in backend.calls)
         await pilot.press("p")
         await settle(pilot)
-        assert sum(c[0] == "probe" for c in desk.calls) == before + 1
+        assert sum(c[0] == "probe" for c in backend.calls) == before + 1
         await pilot.press("y")
         await settle(pilot)
         assert "FAIL  node05  ssh login: publickey refused" in screen_text(app)
 
 
-async def test_who_reaches_whom(open_app: Any, desk: FakeDesk) -> None:
+async def test_who_reaches_whom(open_app: Any, backend: FakeBackend) -> None:
     """A wall between two hosts is a failure of the one that meets it; enter on the row shows every pair."""
-    desk.walls = [("node01", "node04")]
+    backend.walls = [("node01", "node04")]
     async with open_app(start="doctor") as (app, pilot):
         await settle(pilot)
         row = app.screen.by_key["reach"]
@@ -95,9 +95,9 @@ async def test_the_report_is_saved_to_a_file(open_app: Any, tmp_path: Path, monk
     assert "from row to column" in text
 
 
-async def test_the_smoke_asks_and_tells_every_pair(open_app: Any, desk: FakeDesk) -> None:
+async def test_the_smoke_asks_and_tells_every_pair(open_app: Any, backend: FakeBackend) -> None:
     """N names image and hosts, Cancel has the focus; results are a row, what failed a finding."""
-    desk.walls = [("node01", "node02")]
+    backend.walls = [("node01", "node02")]
     async with open_app(start="doctor") as (app, pilot):
         await settle(pilot)
         assert "not tried yet: N starts" in app.screen.by_key["smoke"].findings[0].saw
@@ -109,28 +109,28 @@ async def test_the_smoke_asks_and_tells_every_pair(open_app: Any, desk: FakeDesk
         assert "nvcr.io/nvidia/pytorch:25.01-py3, as job llm-pretrain" in text
         await pilot.press("enter")
         await settle(pilot)
-        assert not [call for call in desk.calls if call[0] == "smoke"]
+        assert not [call for call in backend.calls if call[0] == "smoke"]
         await pilot.press("N")
         await settle(pilot)
         await pilot.press("right", "enter")
         await settle(pilot)
         shot(app, "doctor-smoke")
-        assert ("smoke", "llm-pretrain") in desk.calls
+        assert ("smoke", "llm-pretrain") in backend.calls
         found = {f.host: f for f in app.screen.by_key["smoke"].findings}
         assert {host for host, f in found.items() if f.verdict == "fail"} == {"node01", "node02"}
         assert "with node04: 8 MB in 3.0 ms, 2.7 GB/s by gloo over eno1 tcp" in found["node03"].saw
 
 
-async def test_readonly_has_no_smoke(open_app: Any, desk: FakeDesk) -> None:
+async def test_readonly_has_no_smoke(open_app: Any, backend: FakeBackend) -> None:
     """It starts containers."""
-    desk.readonly = True
+    backend.readonly = True
     async with open_app(start="doctor") as (app, pilot):
         await pilot.press("N")
         await settle(pilot)
         assert "all-reduce?" not in screen_text(app)
 
 
-async def test_many_hosts_keep_only_columns_with_findings(open_app: Any, desk: FakeDesk) -> None:
+async def test_many_hosts_keep_only_columns_with_findings(open_app: Any, backend: FakeBackend) -> None:
     """Above eight hosts a column stays only when something is found there; the others are counted."""
     import dataclasses
 
@@ -139,9 +139,9 @@ async def test_many_hosts_keep_only_columns_with_findings(open_app: Any, desk: F
     from distui.spec.inventory import Host
 
     names = [f"n{i:02d}" for i in range(40)]
-    desk.hosts = tuple(Host(name) for name in names)
-    desk.answers = {name: facts(name, i % 250 + 1) for i, name in enumerate(names)}
-    desk.answers["n07"] = dataclasses.replace(desk.answers["n07"], clock_offset_ms=900.0)
+    backend.hosts = tuple(Host(name) for name in names)
+    backend.answers = {name: facts(name, i % 250 + 1) for i, name in enumerate(names)}
+    backend.answers["n07"] = dataclasses.replace(backend.answers["n07"], clock_offset_ms=900.0)
     async with open_app(start="doctor") as (app, pilot):
         await settle(pilot)
         assert app.screen.columns[:1] == ("n07",) or "n07" in app.screen.columns
@@ -149,7 +149,7 @@ async def test_many_hosts_keep_only_columns_with_findings(open_app: Any, desk: F
 
 
 async def test_findings_have_a_date_and_old_ones_are_asked_for_anew(
-    open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When and how long ago they were taken; opening the screen again asks the hosts where that was long ago."""
     start = time.time()
@@ -157,7 +157,7 @@ async def test_findings_have_a_date_and_old_ones_are_asked_for_anew(
     monkeypatch.setattr(time, "time", lambda: clock[0])
 
     def probes() -> int:
-        return sum(call[0] == "probe" for call in desk.calls)
+        return sum(call[0] == "probe" for call in backend.calls)
 
     async with open_app((80, 24), start="doctor") as (app, pilot):
         asked = probes()

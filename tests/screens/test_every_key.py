@@ -14,7 +14,7 @@ import effects_views  # noqa: F401
 import pytest
 from arriving import arrive, opened
 from every_key import CHANGING, EFFECTS, Case, do
-from fakes import FakeDesk, settle
+from fakes import FakeBackend, settle
 
 from distui import tui
 from distui.tui.frame.actions import Action
@@ -31,8 +31,8 @@ QUIET = {("Hosts", "launch")}
 
 
 @pytest.fixture
-def lent(desk: FakeDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """Programs that had the terminal; the working folder is the desk's."""
+def lent(backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Programs that had the terminal; the working folder is the backend's."""
     found: list[tuple[str, ...]] = []
 
     async def outside(app: Any, argv: tuple[str, ...]) -> int:
@@ -66,10 +66,10 @@ OWN_APP = ("Hosts", "Jobs", "Runs", "Doctor", "Everywhere")
 @pytest.mark.parametrize(
     ("place", "action"), [pytest.param(p, a, id=f"{p}: {a.id}") for p in OWN_APP for a in PLACES[p]]
 )
-async def test_every_key_of_a_view(place: str, action: Action, open_app: Any, desk: FakeDesk, lent: Any) -> None:
+async def test_every_key_of_a_view(place: str, action: Action, open_app: Any, backend: FakeBackend, lent: Any) -> None:
     """It does what the help says; what changes something asks first, and Cancel is no."""
     checked(place, action)
-    async with opened(open_app, desk, lent) as case:
+    async with opened(open_app, backend, lent) as case:
         await tried(case, place, action)
 
 
@@ -90,11 +90,11 @@ def batched(actions: Sequence[Action], size: int) -> list[Sequence[Action]]:
 
 @pytest.mark.parametrize(("place", "actions"), list(in_parts()))
 async def test_every_key_of_a_screen(
-    place: str, actions: Sequence[Action], open_app: Any, desk: FakeDesk, lent: Any
+    place: str, actions: Sequence[Action], open_app: Any, backend: FakeBackend, lent: Any
 ) -> None:
     """The same for screens that are opened anew each time, some actions in one app."""
     wrong = []
-    async with opened(open_app, desk, lent) as case:
+    async with opened(open_app, backend, lent) as case:
         for action in actions:
             checked(place, action)
             try:
@@ -115,10 +115,10 @@ def spied(case: Case, place: str, action: Action, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("place", list(PLACES))
 async def test_other_keys_commands_and_the_palette_do_the_same(
-    place: str, open_app: Any, desk: FakeDesk, lent: Any, monkeypatch: pytest.MonkeyPatch
+    place: str, open_app: Any, backend: FakeBackend, lent: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second key of an action, its word after `:` and its line in the palette come to the same method."""
-    async with opened(open_app, desk, lent) as case:
+    async with opened(open_app, backend, lent) as case:
         await arrive(case, place)
         for action in PLACES[place]:
             ways: dict[str, Callable[[], Any]] = {key: lambda key=key: case.press(key) for key in action.keys[1:]}
@@ -155,11 +155,11 @@ async def picked(case: Case, action: Action) -> None:
 
 
 async def test_read_only_refuses_what_changes_something(
-    open_app: Any, desk: FakeDesk, lent: Any, monkeypatch: pytest.MonkeyPatch
+    open_app: Any, backend: FakeBackend, lent: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On every screen, by key, by command and by the palette: words, no question, and the desk is not asked."""
-    async with opened(open_app, desk, lent) as case:
-        desk.readonly = True
+    """On every screen, by key, by command and by the palette: words, no question, and the backend is not asked."""
+    async with opened(open_app, backend, lent) as case:
+        backend.readonly = True
         for place, actions in PLACES.items():
             for action in (a for a in actions if a.changes):
                 await arrive(case, place, action.id)
@@ -173,7 +173,7 @@ async def test_read_only_refuses_what_changes_something(
                     await go()
                     await case.until(lambda: "refused: distui was started read-only" in case.notified)
                     assert case.screen is here, (place, action.id)
-        assert not [call for call in desk.calls if call[0] in CHANGING]
+        assert not [call for call in backend.calls if call[0] in CHANGING]
         assert not case.live.asked
 
 

@@ -8,23 +8,25 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fakes import FakeDesk, facts, gpu, sample, screen_text, settle, shot
+from fakes import FakeBackend, facts, gpu, sample, screen_text, settle, shot
 
+from distui.cluster.backend.values import HostNews
 from distui.errors import HostCommandError
 from distui.facts.host import Gpus
 from distui.monitor.containers import HostContainer
 from distui.plan.labels import TaskLabels
 from distui.tui.dialogs.text import TextScreen
-from distui.tui.frame.desk import HostNews
 from distui.tui.hosts import detail as host_detail
 from distui.tui.hosts.container_log import KEPT
 from distui.tui.hosts.detail import HostDetailScreen
 
 
-async def opened(app: Any, pilot: Any, desk: FakeDesk, name: str = "node02", seconds: int = 3) -> HostDetailScreen:
+async def opened(
+    app: Any, pilot: Any, backend: FakeBackend, name: str = "node02", seconds: int = 3
+) -> HostDetailScreen:
     """The screen of a host that has sent some seconds."""
     now = time.time()
-    await desk.say(*(HostNews(name, "sample", sample=sample(name, now - seconds + i)) for i in range(seconds)))
+    await backend.say(*(HostNews(name, "sample", sample=sample(name, now - seconds + i)) for i in range(seconds)))
     app.open_host(name)
     await pilot.pause()
     await settle(pilot)
@@ -35,10 +37,10 @@ async def opened(app: Any, pilot: Any, desk: FakeDesk, name: str = "node02", sec
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
-async def test_gpus_with_history(open_app: Any, desk: FakeDesk, size: tuple[int, int]) -> None:
+async def test_gpus_with_history(open_app: Any, backend: FakeBackend, size: tuple[int, int]) -> None:
     """Each GPU a row; below it the last five minutes of the one under the cursor."""
     async with open_app(size) as (app, pilot):
-        screen = await opened(app, pilot, desk)
+        screen = await opened(app, pilot, backend)
         await pilot.press("j", "j")
         await pilot.pause()
         text = screen_text(app)
@@ -51,10 +53,10 @@ async def test_gpus_with_history(open_app: Any, desk: FakeDesk, size: tuple[int,
         assert size[0] < 100 or "ib[0-7]  traffic" in text
 
 
-async def test_links_with_errors_and_addresses(open_app: Any, desk: FakeDesk) -> None:
+async def test_links_with_errors_and_addresses(open_app: Any, backend: FakeBackend) -> None:
     """Ports and interfaces, a dead one in its own word."""
     async with open_app((120, 40)) as (app, pilot):
-        screen = await opened(app, pilot, desk, "node03")
+        screen = await opened(app, pilot, backend, "node03")
         await pilot.press("]")
         await pilot.pause()
         text = screen_text(app)
@@ -65,10 +67,10 @@ async def test_links_with_errors_and_addresses(open_app: Any, desk: FakeDesk) ->
         assert "10.0.0.3/24" in text
 
 
-async def test_processes_know_their_run(open_app: Any, desk: FakeDesk) -> None:
+async def test_processes_know_their_run(open_app: Any, backend: FakeBackend) -> None:
     """Those of no run are remarked."""
     async with open_app((120, 40)) as (app, pilot):
-        screen = await opened(app, pilot, desk)
+        screen = await opened(app, pilot, backend)
         await pilot.press("]", "]")
         await pilot.pause()
         assert screen.tab == "procs"
@@ -76,22 +78,22 @@ async def test_processes_know_their_run(open_app: Any, desk: FakeDesk) -> None:
         assert "of no run !" in screen_text(app)
 
 
-async def test_processes_are_asked_for_while_they_are_looked_at(open_app: Any, desk: FakeDesk) -> None:
+async def test_processes_are_asked_for_while_they_are_looked_at(open_app: Any, backend: FakeBackend) -> None:
     """When the tab is opened and again and again there; the cursor stays on its process when others come and go."""
     asked = ("gpu_processes", "node02")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host_detail, "LOOKED_EVERY", 0.05)
         async with open_app((120, 40)) as (app, pilot):
-            screen = await opened(app, pilot, desk)
-            assert asked not in desk.calls
+            screen = await opened(app, pilot, backend)
+            assert asked not in backend.calls
             await on_tab(pilot, screen, "procs")
-            await until(pilot, lambda: asked in desk.calls)
+            await until(pilot, lambda: asked in backend.calls)
             await pilot.press("j", "j")
             await settle(pilot)
             assert screen.process.process.pid == 4002
 
             cards = [gpu(i, owner="python" if i > 1 else "") for i in range(8)]
-            desk.answers["node02"] = facts("node02", 2, gpu=Gpus(tuple(cards)))
+            backend.answers["node02"] = facts("node02", 2, gpu=Gpus(tuple(cards)))
             await until(pilot, lambda: "4000" not in screen_text(app))
             assert screen.process.process.pid == 4002
             assert "as of " in screen_text(app)
@@ -102,7 +104,7 @@ async def test_processes_are_asked_for_while_they_are_looked_at(open_app: Any, d
                 refused.append(host)
                 raise HostCommandError(host, f"{host}: nvidia-smi does not tell its processes: no driver")
 
-            patch.setattr(desk, "gpu_processes", refuse)
+            patch.setattr(backend, "gpu_processes", refuse)
             await until(pilot, lambda: "no driver" in screen_text(app))
             assert "4002" in screen_text(app), "what was known stays"
             await on_tab(pilot, screen, "facts")
@@ -139,13 +141,13 @@ async def on_tab(pilot: Any, screen: HostDetailScreen, tab: str) -> None:
     await settle(pilot)
 
 
-async def test_all_containers_of_the_host(open_app: Any, desk: FakeDesk, live: Any) -> None:
+async def test_all_containers_of_the_host(open_app: Any, backend: FakeBackend, live: Any) -> None:
     """Those of runs with rank and owner, others plainly; enter opens the run of one."""
-    desk.known_containers["node02"] = containers(time.time())
+    backend.known_containers["node02"] = containers(time.time())
     async with open_app((120, 40)) as (app, pilot):
         followed: list[str] = []
         app.follow_run = followed.append
-        screen = await opened(app, pilot, desk)
+        screen = await opened(app, pilot, backend)
         await on_tab(pilot, screen, "containers")
         await said(pilot, "alice@laptop")
         text = screen_text(app)
@@ -163,42 +165,42 @@ async def test_all_containers_of_the_host(open_app: Any, desk: FakeDesk, live: A
 
 
 async def test_an_engine_that_does_not_answer_says_why(
-    open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
+    open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the place of the rows."""
 
     async def silent(host: str) -> Any:
         raise HostCommandError(host, "the docker daemon is not running")
 
-    monkeypatch.setattr(desk, "containers", silent)  # however often it is asked meanwhile
+    monkeypatch.setattr(backend, "containers", silent)  # however often it is asked meanwhile
     async with open_app((120, 40)) as (app, pilot):
-        screen = await opened(app, pilot, desk)
+        screen = await opened(app, pilot, backend)
         await on_tab(pilot, screen, "containers")
         assert "the docker daemon is not running" in screen_text(app)
 
 
-async def test_the_log_of_a_container(open_app: Any, desk: FakeDesk) -> None:
+async def test_the_log_of_a_container(open_app: Any, backend: FakeBackend) -> None:
     """Its lines as they come, safe to show; moving up pauses, F follows, and its end is said."""
-    desk.known_containers["node02"] = containers(time.time())
+    backend.known_containers["node02"] = containers(time.time())
     async with open_app((120, 24)) as (app, pilot):
-        screen = await opened(app, pilot, desk)
+        screen = await opened(app, pilot, backend)
         await on_tab(pilot, screen, "containers")
         await pilot.press("j", "l")
         await pilot.pause()
-        assert desk.calls[-1] == ("container_log", "b" * 64)
-        desk.log_parts.put_nowait(b"".join(b"line %d\n" % i for i in range(50)) + b"\x1b[2J\x1b]0;x\x07evil\nha")
+        assert backend.calls[-1] == ("container_log", "b" * 64)
+        backend.log_parts.put_nowait(b"".join(b"line %d\n" % i for i in range(50)) + b"\x1b[2J\x1b]0;x\x07evil\nha")
         await said(pilot, "evil")
         assert "\x1b" not in screen_text(app)
         assert "line 49" in screen_text(app)
         assert "follow" in screen_text(app)
         await pilot.press("g")
-        desk.log_parts.put_nowait(b"lf\nERROR: broken\n")
+        backend.log_parts.put_nowait(b"lf\nERROR: broken\n")
         await said(pilot, "paused, 2 new")
         assert "line 0" in screen_text(app)
         await pilot.press("e")
         assert app.screen.rows.key == "52"
         await pilot.press("F")
-        desk.log_parts.put_nowait(b"")
+        backend.log_parts.put_nowait(b"")
         await said(pilot, "end of log")
         assert "half" in screen_text(app)
         await pilot.press("slash", *"broken", "enter")
@@ -209,11 +211,11 @@ async def test_the_log_of_a_container(open_app: Any, desk: FakeDesk) -> None:
         assert app.screen is screen
 
 
-async def test_a_cursor_that_is_moved_before_the_list_is_laid_out_is_seen(open_app: Any, desk: FakeDesk) -> None:
+async def test_a_cursor_that_is_moved_before_the_list_is_laid_out_is_seen(open_app: Any, backend: FakeBackend) -> None:
     """The list has no scrollbar yet: it is scrolled all the same."""
-    desk.known_containers["node02"] = containers(time.time())
+    backend.known_containers["node02"] = containers(time.time())
     async with open_app((120, 24)) as (app, pilot):
-        screen = await opened(app, pilot, desk)
+        screen = await opened(app, pilot, backend)
         await on_tab(pilot, screen, "containers")
         await pilot.press("j", "l")
         await settle(pilot)
@@ -225,15 +227,15 @@ async def test_a_cursor_that_is_moved_before_the_list_is_laid_out_is_seen(open_a
 
 
 @pytest.mark.parametrize("more", [100, KEPT + 100])
-async def test_the_log_of_a_container_is_followed_under_load(open_app: Any, desk: FakeDesk, more: int) -> None:
+async def test_the_log_of_a_container_is_followed_under_load(open_app: Any, backend: FakeBackend, more: int) -> None:
     """Lines that come twice before one refresh, so that the oldest go, pause nothing; a key does."""
-    desk.known_containers["node02"] = containers(time.time())
+    backend.known_containers["node02"] = containers(time.time())
     async with open_app((120, 24)) as (app, pilot):
-        screen = await opened(app, pilot, desk)
+        screen = await opened(app, pilot, backend)
         await on_tab(pilot, screen, "containers")
         await pilot.press("j", "l")
         await pilot.pause()
-        desk.log_parts.put_nowait(b"".join(b"line %d\n" % i for i in range(KEPT)))
+        backend.log_parts.put_nowait(b"".join(b"line %d\n" % i for i in range(KEPT)))
         await said(pilot, f"line {KEPT - 1}")
         log = app.screen
         for part in "ab":
@@ -265,7 +267,7 @@ async def said(pilot: Any, words: str) -> None:
         await pilot.pause(0.02)
 
 
-async def test_a_shell_in_a_container(open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_shell_in_a_container(open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """s on its row; elsewhere s is a shell on the host; one that has ended has none."""
     ran: list[Any] = []
 
@@ -274,9 +276,9 @@ async def test_a_shell_in_a_container(open_app: Any, desk: FakeDesk, monkeypatch
         return 0
 
     monkeypatch.setattr("distui.tui.terminal.shell.outside", outside)
-    desk.known_containers["node02"] = containers(time.time())
+    backend.known_containers["node02"] = containers(time.time())
     async with open_app((120, 40)) as (app, pilot):
-        screen = await opened(app, pilot, desk)
+        screen = await opened(app, pilot, backend)
         await pilot.press("s")
         await on_tab(pilot, screen, "containers")
         await pilot.press("j", "s")
@@ -286,10 +288,10 @@ async def test_a_shell_in_a_container(open_app: Any, desk: FakeDesk, monkeypatch
         assert "old does not run" in screen_text(app)
 
 
-async def test_a_process_is_ended_after_a_question(open_app: Any, desk: FakeDesk) -> None:
+async def test_a_process_is_ended_after_a_question(open_app: Any, backend: FakeBackend) -> None:
     """It shows pid, command, user and host; Cancel has the focus; what became of it is said."""
     async with open_app((120, 40)) as (app, pilot):
-        screen = await opened(app, pilot, desk)
+        screen = await opened(app, pilot, backend)
         await pilot.press("K")
         assert "processes are in the tab Procs" in screen_text(app)
         await on_tab(pilot, screen, "procs")
@@ -303,26 +305,26 @@ async def test_a_process_is_ended_after_a_question(open_app: Any, desk: FakeDesk
         assert "bob (we are ubuntu)" in text
         await pilot.press("enter")
         await pilot.pause()
-        assert not [call for call in desk.calls if call[0] == "signal"]
+        assert not [call for call in backend.calls if call[0] == "signal"]
         for outcome, keys, words in (
             ("lives", ("right", "enter"), "still lives 3 s after SIGTERM"),
             ("refused", ("right", "right", "enter"), "ubuntu may not signal process 4001"),
         ):
-            desk.outcome = outcome  # type: ignore[assignment]
+            backend.outcome = outcome  # type: ignore[assignment]
             await pilot.press("K")
             await pilot.pause()
             await pilot.press(*keys)
             await settle(pilot)
             await said(pilot, words)
-        signals = [call for call in desk.calls if call[0] == "signal"]
+        signals = [call for call in backend.calls if call[0] == "signal"]
         assert signals == [("signal", "node02", 4001, "4711", "TERM"), ("signal", "node02", 4001, "4711", "KILL")]
 
 
-async def test_read_only_ends_no_process(open_app: Any, desk: FakeDesk) -> None:
+async def test_read_only_ends_no_process(open_app: Any, backend: FakeBackend) -> None:
     """Without a question."""
-    desk.readonly = True
+    backend.readonly = True
     async with open_app((120, 40)) as (app, pilot):
-        screen = await opened(app, pilot, desk)
+        screen = await opened(app, pilot, backend)
         await on_tab(pilot, screen, "procs")
         await pilot.press("K")
         await pilot.pause()
@@ -330,11 +332,11 @@ async def test_read_only_ends_no_process(open_app: Any, desk: FakeDesk) -> None:
         assert app.screen is screen
 
 
-async def test_what_happened_while_we_looked(open_app: Any, desk: FakeDesk) -> None:
+async def test_what_happened_while_we_looked(open_app: Any, backend: FakeBackend) -> None:
     """The newest first."""
     async with open_app((120, 40)) as (app, pilot):
-        screen = await opened(app, pilot, desk)
-        await desk.say(HostNews("node02", "lost", "no answer for 15 s"), HostNews("node02", "back"))
+        screen = await opened(app, pilot, backend)
+        await backend.say(HostNews("node02", "lost", "no answer for 15 s"), HostNews("node02", "back"))
         await on_tab(pilot, screen, "log")
         lines = [line for line in screen_text(app).splitlines() if " ago  " in line]
         shot(app, "host-log")
@@ -342,10 +344,10 @@ async def test_what_happened_while_we_looked(open_app: Any, desk: FakeDesk) -> N
         assert "answers a probe: Ubuntu 24.04, 8 GPUs" in lines[-1]
 
 
-async def test_facts_can_be_filtered(open_app: Any, desk: FakeDesk) -> None:
+async def test_facts_can_be_filtered(open_app: Any, backend: FakeBackend) -> None:
     """Everything in words, and only what is looked for; esc undoes the filter first."""
     async with open_app((120, 40)) as (app, pilot):
-        screen = await opened(app, pilot, desk)
+        screen = await opened(app, pilot, backend)
         await pilot.press("[", "[")
         await pilot.pause()
         assert screen.tab == "facts"
@@ -360,17 +362,17 @@ async def test_facts_can_be_filtered(open_app: Any, desk: FakeDesk) -> None:
         assert "EPYC 9654" in screen_text(app)
 
 
-async def test_raw_json(open_app: Any, desk: FakeDesk) -> None:
+async def test_raw_json(open_app: Any, backend: FakeBackend) -> None:
     """y shows the document that `probe --json` prints for the host."""
     async with open_app((120, 40)) as (app, pilot):
-        await opened(app, pilot, desk)
+        await opened(app, pilot, backend)
         await pilot.press("y")
         await pilot.pause()
         assert isinstance(app.screen, TextScreen)
         assert '"state": "up"' in screen_text(app)
 
 
-async def test_a_dead_host_says_why(open_app: Any, desk: FakeDesk) -> None:
+async def test_a_dead_host_says_why(open_app: Any, backend: FakeBackend) -> None:
     """On every tab; its raw JSON has the error."""
     async with open_app((120, 40)) as (app, pilot):
         app.open_host("node05")
@@ -381,7 +383,7 @@ async def test_a_dead_host_says_why(open_app: Any, desk: FakeDesk) -> None:
         assert '"code": "auth"' in screen_text(app)
 
 
-async def test_a_host_without_gpus_opens_on_its_links(open_app: Any, desk: FakeDesk) -> None:
+async def test_a_host_without_gpus_opens_on_its_links(open_app: Any, backend: FakeBackend) -> None:
     """There is nothing to see on the first tab."""
     async with open_app((120, 40)) as (app, pilot):
         app.open_host("gw1")
@@ -390,10 +392,10 @@ async def test_a_host_without_gpus_opens_on_its_links(open_app: Any, desk: FakeD
         assert "eno1" in screen_text(app)
 
 
-async def test_a_tiny_window(open_app: Any, desk: FakeDesk) -> None:
+async def test_a_tiny_window(open_app: Any, backend: FakeBackend) -> None:
     """20x5 and back breaks nothing."""
     async with open_app((120, 40)) as (app, pilot):
-        await opened(app, pilot, desk)
+        await opened(app, pilot, backend)
         for size in ((20, 5), (200, 50), (80, 24)):
             await pilot.resize_terminal(*size)
             for _ in range(5):
@@ -402,19 +404,19 @@ async def test_a_tiny_window(open_app: Any, desk: FakeDesk) -> None:
         assert "node02" in screen_text(app)
 
 
-async def test_probe_again(open_app: Any, desk: FakeDesk) -> None:
+async def test_probe_again(open_app: Any, backend: FakeBackend) -> None:
     """p asks this host."""
     async with open_app((120, 40)) as (app, pilot):
-        await opened(app, pilot, desk)
+        await opened(app, pilot, backend)
         await pilot.press("p")
         await pilot.pause()
-        assert ("probe", "node02") in desk.calls
+        assert ("probe", "node02") in backend.calls
 
 
-async def test_rows_in_another_order(open_app: Any, desk: FakeDesk) -> None:
+async def test_rows_in_another_order(open_app: Any, backend: FakeBackend) -> None:
     """o goes through the orders of the tab, O turns them round; each tab keeps its own."""
     async with open_app((120, 40)) as (app, pilot):
-        screen = await opened(app, pilot, desk)
+        screen = await opened(app, pilot, backend)
         await pilot.press("o", "o", "o")
         assert [row.key for row in screen.rows.rows] == list("76543210")
         assert "by heat" in screen_text(app)
@@ -424,10 +426,10 @@ async def test_rows_in_another_order(open_app: Any, desk: FakeDesk) -> None:
         assert [row.key for row in screen.rows.rows] == list("012345678")
 
 
-async def test_graphs_large_and_none(open_app: Any, desk: FakeDesk) -> None:
+async def test_graphs_large_and_none(open_app: Any, backend: FakeBackend) -> None:
     """Large ones take the network's room; without them it is told alone."""
     async with open_app((120, 40)) as (app, pilot):
-        await opened(app, pilot, desk)
+        await opened(app, pilot, backend)
         shown = []
         for _ in range(3):
             await pilot.press("v")

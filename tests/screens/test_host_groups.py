@@ -6,10 +6,10 @@ import time
 from typing import Any
 
 import pytest
-from fakes import FakeDesk, sample, screen_text, settle, shot
+from fakes import FakeBackend, sample, screen_text, settle, shot
 
+from distui.cluster.backend.values import HostNews
 from distui.tui.dialogs.text import TextScreen
-from distui.tui.frame.desk import HostNews
 from distui.tui.launch.screen import LaunchScreen
 
 GROUPS = {
@@ -20,9 +20,9 @@ GROUPS = {
 
 
 @pytest.fixture(autouse=True)
-def groups(desk: FakeDesk) -> None:
+def groups(backend: FakeBackend) -> None:
     """Hosts in several groups, one of a group that is down."""
-    desk.groups = dict(GROUPS)
+    backend.groups = dict(GROUPS)
 
 
 def keys(app: Any) -> list[str]:
@@ -56,13 +56,13 @@ async def test_a_group_folds_to_one_row_where_its_first_host_stands(open_app: An
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50)])
 async def test_its_row_has_one_tank_per_host_and_its_trouble(
-    open_app: Any, desk: FakeDesk, size: tuple[int, int]
+    open_app: Any, backend: FakeBackend, size: tuple[int, int]
 ) -> None:
     """Sums and the highest heat of those that answer; who is down, how many have remarks, which runs are there."""
-    desk.follow(desk.plan())
+    backend.follow(backend.plan())
     async with open_app(size) as (app, pilot):
         names = ("node01", "node02", "node03", "node04")
-        await desk.say(*(HostNews(n, "sample", sample=sample(n, time.time())) for n in names))
+        await backend.say(*(HostNews(n, "sample", sample=sample(n, time.time())) for n in names))
         app.take_uses()
         app.screen.command_fold("h100")
         await settle(pilot)
@@ -92,7 +92,7 @@ async def test_the_preview_says_what_is_not_well_in_it(open_app: Any) -> None:
         assert text.index("node03  mlx5_3") < text.index("● node04")
 
 
-async def test_marks_and_actions_are_of_all_its_hosts(open_app: Any, desk: FakeDesk) -> None:
+async def test_marks_and_actions_are_of_all_its_hosts(open_app: Any, backend: FakeBackend) -> None:
     """Folding keeps marks; a row that is marked in part says so and counts only what is marked."""
     async with open_app() as (app, pilot):
         screen = app.screen
@@ -107,10 +107,10 @@ async def test_marks_and_actions_are_of_all_its_hosts(open_app: Any, desk: FakeD
         await pilot.press("space")
         assert screen.table.marks == frozenset()
         screen.table.go("@pair")
-        desk.calls.clear()
+        backend.calls.clear()
         await pilot.press("p")
         await settle(pilot)
-        assert ("probe", "node03", "node04") in desk.calls
+        assert ("probe", "node03", "node04") in backend.calls
         await pilot.press("d")
         await pilot.pause()
         assert isinstance(app.screen, TextScreen)
@@ -139,16 +139,16 @@ async def test_a_filter_leaves_out_hosts_of_a_folded_group(open_app: Any) -> Non
             assert app.screen.table.targets == ("node03", "node04")
 
 
-async def test_without_groups_there_is_nothing_to_fold(open_app: Any, desk: FakeDesk) -> None:
+async def test_without_groups_there_is_nothing_to_fold(open_app: Any, backend: FakeBackend) -> None:
     """It says so, and how to get some."""
-    desk.groups = {}
+    backend.groups = {}
     async with open_app() as (app, pilot):
         await pilot.press("z")
         await pilot.pause()
         assert "hosts.yaml has no groups" in screen_text(app)
 
 
-async def test_64_hosts_in_one_row(open_app: Any, desk: FakeDesk) -> None:
+async def test_64_hosts_in_one_row(open_app: Any, backend: FakeBackend) -> None:
     """More hosts than cells share one; a single dead host is still seen."""
     from fakes import facts
 
@@ -156,10 +156,10 @@ async def test_64_hosts_in_one_row(open_app: Any, desk: FakeDesk) -> None:
     from distui.spec.inventory import Host
 
     names = [f"h{i:03}" for i in range(64)]
-    desk.hosts = tuple(Host(name) for name in names)
-    desk.groups = {"rack": tuple(names)}
-    desk.answers = {name: facts(name, i + 1) for i, name in enumerate(names)}
-    desk.answers["h040"] = HostDown("h040", Trouble("timeout", "no answer in 10 s"))
+    backend.hosts = tuple(Host(name) for name in names)
+    backend.groups = {"rack": tuple(names)}
+    backend.answers = {name: facts(name, i + 1) for i, name in enumerate(names)}
+    backend.answers["h040"] = HostDown("h040", Trouble("timeout", "no answer in 10 s"))
     async with open_app((120, 36)) as (app, pilot):
         await pilot.press("Z")
         await settle(pilot)

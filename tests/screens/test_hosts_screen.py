@@ -7,19 +7,19 @@ import time
 from typing import Any
 
 import pytest
-from fakes import FakeDesk, facts, sample, screen_text, settle, shot
+from fakes import FakeBackend, facts, sample, screen_text, settle, shot
 
+from distui.cluster.backend.values import HostNews
 from distui.facts.host import Engine, Gpus, HostDown, Trouble
 from distui.spec.inventory import Host
 from distui.tui.dialogs.text import TextScreen
-from distui.tui.frame.desk import HostNews
 from distui.tui.hosts.screen import HostsScreen
 from distui.tui.launch.screen import LaunchScreen
 
 
-async def say(desk: FakeDesk, pilot: Any, *hosts: str, busy: float = 96.0) -> None:
+async def say(backend: FakeBackend, pilot: Any, *hosts: str, busy: float = 96.0) -> None:
     """These hosts say one more second, and the screen shows it."""
-    await desk.say(*(HostNews(h, "sample", sample=sample(h, time.time(), busy=busy)) for h in hosts))
+    await backend.say(*(HostNews(h, "sample", sample=sample(h, time.time(), busy=busy)) for h in hosts))
     await pilot.pause()
     pilot.app.screen._tick()
     await pilot.pause()
@@ -55,11 +55,11 @@ NO_DOCKER = Trouble("engine_missing", "docker is not installed", "install it, or
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_a_host_without_docker_is_remarked_and_not_free(
-    open_app: Any, desk: FakeDesk, size: tuple[int, int]
+    open_app: Any, backend: FakeBackend, size: tuple[int, int]
 ) -> None:
     """In its row, the headline and on its page, with words; its group is remarked, too."""
-    desk.answers["node03"] = facts("node03", 3, engine=Engine("docker", problem=NO_DOCKER))
-    desk.groups = {"h100": ("node03", "node04")}
+    backend.answers["node03"] = facts("node03", 3, engine=Engine("docker", problem=NO_DOCKER))
+    backend.groups = {"h100": ("node03", "node04")}
     async with open_app(size) as (app, pilot):
         text = screen_text(app)
         shot(app, f"no-docker-{size[0]}")
@@ -82,10 +82,10 @@ async def test_a_host_without_docker_is_remarked_and_not_free(
         assert "free" not in group
 
 
-async def test_a_host_whose_tasks_are_processes_needs_no_docker(open_app: Any, desk: FakeDesk) -> None:
+async def test_a_host_whose_tasks_are_processes_needs_no_docker(open_app: Any, backend: FakeBackend) -> None:
     """Nothing is said of an engine that is never asked for."""
-    desk.answers["node03"] = facts("node03", 3, engine=Engine("docker", problem=NO_DOCKER))
-    desk.hosts = tuple(Host(h.name, engine="process", engine_command=()) for h in desk.hosts)
+    backend.answers["node03"] = facts("node03", 3, engine=Engine("docker", problem=NO_DOCKER))
+    backend.hosts = tuple(Host(h.name, engine="process", engine_command=()) for h in backend.hosts)
     async with open_app() as (app, _):
         assert "free" in row(app, "node03")
         assert row(app, "node03").split()[0] == "●"
@@ -93,37 +93,37 @@ async def test_a_host_whose_tasks_are_processes_needs_no_docker(open_app: Any, d
 
 
 @pytest.mark.parametrize("probed", ["not yet", "none found", "driver silent"])
-async def test_gpus_that_only_samples_name_are_gpus(open_app: Any, desk: FakeDesk, probed: str) -> None:
+async def test_gpus_that_only_samples_name_are_gpus(open_app: Any, backend: FakeBackend, probed: str) -> None:
     """Never `no GPU` beside their load: figures may come before the probe, or name GPUs that the probe did not find."""
     problem = Trouble("driver", "nvidia-smi does not answer")
     if probed != "not yet":
         found = Gpus(problem=problem) if probed == "driver silent" else Gpus()
-        desk.answers["node04"] = facts("node04", 4, gpu=found)
+        backend.answers["node04"] = facts("node04", 4, gpu=found)
     else:
-        del desk.answers["node04"]
+        del backend.answers["node04"]
 
         async def others(given: Any, on_result: Any) -> None:
-            for name, result in desk.answers.items():
+            for name, result in backend.answers.items():
                 on_result(name, result)
 
-        desk.probe = others  # type: ignore[method-assign]
+        backend.probe = others  # type: ignore[method-assign]
     async with open_app((120, 40)) as (app, pilot):
-        await say(desk, pilot, "node04")
+        await say(backend, pilot, "node04")
         assert "no GPU" not in row(app, "node04")
         assert "8 × GPU" in row(app, "node04")
         assert "96%" in row(app, "node04")
         assert "no GPU" in row(app, "gw1")
 
 
-async def test_before_it_answers_a_host_is_asked(open_app: Any, desk: FakeDesk) -> None:
+async def test_before_it_answers_a_host_is_asked(open_app: Any, backend: FakeBackend) -> None:
     """No blank rows, no zeros."""
-    desk.answers.clear()
-    desk.answers["node01"] = HostDown("node01", Trouble("timeout", "no answer in 10 s"))
+    backend.answers.clear()
+    backend.answers["node01"] = HostDown("node01", Trouble("timeout", "no answer in 10 s"))
 
     async def first_only(given: Any, on_result: Any) -> None:
-        on_result("node01", desk.answers["node01"])
+        on_result("node01", backend.answers["node01"])
 
-    desk.probe = first_only  # type: ignore[method-assign]
+    backend.probe = first_only  # type: ignore[method-assign]
     async with open_app() as (app, _):
         assert app.board["node02"].status == "unknown"
         assert "asking" in row(app, "node02")
@@ -131,10 +131,10 @@ async def test_before_it_answers_a_host_is_asked(open_app: Any, desk: FakeDesk) 
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
-async def test_live_figures_at_three_sizes(open_app: Any, desk: FakeDesk, size: tuple[int, int]) -> None:
+async def test_live_figures_at_three_sizes(open_app: Any, backend: FakeBackend, size: tuple[int, int]) -> None:
     """Utilisation, memory, heat and traffic; nothing is wider than the window."""
     async with open_app(size) as (app, pilot):
-        await say(desk, pilot, "node01", "node02")
+        await say(backend, pilot, "node01", "node02")
         text = screen_text(app)
         shot(app, f"hosts-{size[0]}")
         assert app.board["node01"].average() == 96.0
@@ -144,11 +144,11 @@ async def test_live_figures_at_three_sizes(open_app: Any, desk: FakeDesk, size: 
         assert ("10.0.0.1" in text) == (size[0] == 200)
 
 
-async def test_a_lost_host_keeps_its_row(open_app: Any, desk: FakeDesk) -> None:
+async def test_a_lost_host_keeps_its_row(open_app: Any, backend: FakeBackend) -> None:
     """With why, and since when it is silent; it counts as down."""
     async with open_app() as (app, pilot):
-        await say(desk, pilot, "node01")
-        await desk.say(HostNews("node01", "lost", "no answer for 15 s"))
+        await say(backend, pilot, "node01")
+        await backend.say(HostNews("node01", "lost", "no answer for 15 s"))
         await settle(pilot)
         app.screen._tick()
         await pilot.pause()
@@ -158,7 +158,7 @@ async def test_a_lost_host_keeps_its_row(open_app: Any, desk: FakeDesk) -> None:
         assert "2 down" in screen_text(app)
 
 
-async def test_the_run_that_uses_a_host_is_named(open_app: Any, desk: FakeDesk, live: Any) -> None:
+async def test_the_run_that_uses_a_host_is_named(open_app: Any, backend: FakeBackend, live: Any) -> None:
     """With the ranks it has there; its GPUs are busy."""
     async with open_app() as (app, pilot):
         await settle(pilot)
@@ -169,17 +169,17 @@ async def test_the_run_that_uses_a_host_is_named(open_app: Any, desk: FakeDesk, 
         assert "free" in row(app, "node03")
 
 
-async def test_strangers_on_gpus_are_remarked(open_app: Any, desk: FakeDesk) -> None:
+async def test_strangers_on_gpus_are_remarked(open_app: Any, backend: FakeBackend) -> None:
     """Processes that are of no run of distui."""
     async with open_app() as (app, _):
         assert "python !" in row(app, "node01")
         assert "of no run" in screen_text(app)
 
 
-async def test_the_preview_follows_the_cursor(open_app: Any, desk: FakeDesk) -> None:
+async def test_the_preview_follows_the_cursor(open_app: Any, backend: FakeBackend) -> None:
     """GPUs, links and remarks of the row; a dead host's reason and what to do."""
     async with open_app((120, 40)) as (app, pilot):
-        await say(desk, pilot, "node02")
+        await say(backend, pilot, "node02")
         await pilot.press("j")
         await pilot.pause()
         text = screen_text(app)
@@ -230,10 +230,10 @@ async def test_a_filter_without_matches_says_so(open_app: Any) -> None:
         assert "no host matches" in screen_text(app)
 
 
-async def test_order(open_app: Any, desk: FakeDesk) -> None:
+async def test_order(open_app: Any, backend: FakeBackend) -> None:
     """o goes through the orders, O reverses, `:sort` names one; the cursor stays on its host."""
     async with open_app() as (app, pilot):
-        await say(desk, pilot, "node04", busy=100.0)
+        await say(backend, pilot, "node04", busy=100.0)
         await pilot.press("j")
         app.screen.command_sort("util")
         await pilot.pause()
@@ -244,12 +244,12 @@ async def test_order(open_app: Any, desk: FakeDesk) -> None:
         assert "by util, reversed" in screen_text(app)
 
 
-async def test_probe_again(open_app: Any, desk: FakeDesk) -> None:
+async def test_probe_again(open_app: Any, backend: FakeBackend) -> None:
     """p asks the marked hosts, and only those."""
     async with open_app() as (_, pilot):
         await pilot.press("space", "space", "p")
         await pilot.pause()
-        assert desk.calls[-1] == ("probe", "node01", "node02")
+        assert backend.calls[-1] == ("probe", "node01", "node02")
 
 
 async def test_describe(open_app: Any) -> None:
@@ -280,7 +280,7 @@ def runs(ran: list[Any], status: int = 0) -> Any:
     return outside
 
 
-async def test_the_inventory_in_an_editor(open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_inventory_in_an_editor(open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """e opens the file, where there is one."""
     ran: list[Any] = []
     monkeypatch.setattr("distui.tui.terminal.shell.outside", runs(ran))
@@ -288,7 +288,7 @@ async def test_the_inventory_in_an_editor(open_app: Any, desk: FakeDesk, monkeyp
     async with open_app() as (_, pilot):
         await pilot.press("e")
         assert ran == []
-        desk.title = __file__
+        backend.title = __file__
         await pilot.press("e")
         await pilot.pause()
         assert ran == [("vim", __file__)]
@@ -327,13 +327,13 @@ async def test_a_shell_that_can_not_connect_says_so(open_app: Any, monkeypatch: 
 
 
 @pytest.mark.parametrize("size", [(120, 36), (200, 50), (80, 24), (20, 5)])
-async def test_many_hosts(open_app: Any, desk: FakeDesk, size: tuple[int, int]) -> None:
+async def test_many_hosts(open_app: Any, backend: FakeBackend, size: tuple[int, int]) -> None:
     """64 hosts fill the list; in a wide window the preview is beside it, else off; tiny windows do not break."""
     from distui.spec.inventory import Host
 
     many = [f"h{i:03d}" for i in range(64)]
-    desk.hosts = tuple(Host(name) for name in many)
-    desk.answers = {name: facts(name, i + 1) for i, name in enumerate(many)}
+    backend.hosts = tuple(Host(name) for name in many)
+    backend.answers = {name: facts(name, i + 1) for i, name in enumerate(many)}
     async with open_app(size) as (app, pilot):
         await pilot.press("G")
         await pilot.pause()
@@ -343,19 +343,19 @@ async def test_many_hosts(open_app: Any, desk: FakeDesk, size: tuple[int, int]) 
         assert size[0] < 80 or "h063" in screen_text(app)
 
 
-async def test_ascii(open_app: Any, desk: FakeDesk) -> None:
+async def test_ascii(open_app: Any, backend: FakeBackend) -> None:
     """With --ascii nothing else is drawn."""
     async with open_app((120, 40), ascii=True) as (app, pilot):
-        await say(desk, pilot, "node01")
+        await say(backend, pilot, "node01")
         text = screen_text(app)
         shot(app, "hosts-ascii")
         assert {c for c in text if not c.isascii()} == set()
 
 
 @pytest.mark.parametrize("theme", ["light", "ansi"])
-async def test_themes(open_app: Any, desk: FakeDesk, theme: str) -> None:
+async def test_themes(open_app: Any, backend: FakeBackend, theme: str) -> None:
     """The same words in every theme."""
     async with open_app((120, 36), theme=theme) as (app, pilot):
-        await say(desk, pilot, "node01")
+        await say(backend, pilot, "node01")
         shot(app, f"hosts-{theme}")
         assert "96%" in row(app, "node01")

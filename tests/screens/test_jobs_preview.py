@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fakes import NOW, FakeDesk, screen_text, settle
+from fakes import NOW, FakeBackend, screen_text, settle
 
 from distui.runs.lines.events import Failure
 from distui.runs.report.history import RunRow
@@ -22,13 +22,17 @@ command: [python, train.py]
 FAILURE = Failure(3, "node02", 1, "exit 1", "the GPU ran out of memory", "smaller batch")
 
 
-async def test_the_job_under_the_cursor_and_its_last_run(open_app: Any, desk: FakeDesk) -> None:
+async def test_the_job_under_the_cursor_and_its_last_run(open_app: Any, backend: FakeBackend) -> None:
     """The newest run of that name counts, with its failure and what to do next; a file that can't be read has none."""
-    desk.rows = [
+    backend.rows = [
         RunRow("llm-2", "llm-pretrain", "failed", ("node01",), 8, "me", NOW, 190.0, 1, FAILURE, recorded=True),
         RunRow("llm-1", "llm-pretrain", "succeeded", ("node01",), 8, "me", NOW - 86400, 5.0, 0, recorded=True),
     ]
-    desk.job_texts = {"llm-pretrain": desk.job_texts["llm-pretrain"], "tf": TF, "broken": desk.job_texts["broken"]}
+    backend.job_texts = {
+        "llm-pretrain": backend.job_texts["llm-pretrain"],
+        "tf": TF,
+        "broken": backend.job_texts["broken"],
+    }
     async with open_app(start="jobs") as (_, pilot):
         await settle(pilot)
         text = screen_text(pilot.app)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from arriving import arrive, opened
 from every_key import Case
-from fakes import FakeDesk, screen_text, settle
+from fakes import FakeBackend, screen_text, settle
 from rich.cells import cell_len
 from textual.geometry import Region
 from textual.widget import Widget
@@ -59,11 +59,11 @@ def outside(case: Case) -> list[str]:
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_nothing_is_cut_off_or_overlaps(
-    size: tuple[int, int], open_app: Any, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
+    size: tuple[int, int], open_app: Any, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On every screen, and with help, menu and the question for leaving over it."""
-    monkeypatch.chdir(desk.folder)
-    async with opened(open_app, desk, [], size=size) as case:
+    monkeypatch.chdir(backend.folder)
+    async with opened(open_app, backend, [], size=size) as case:
         for place, action in PLACES:
             await arrive(case, place, action)
             name = f"{place} {action}"

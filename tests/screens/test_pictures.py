@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from arriving import arrive, opened
 from every_key import Case
-from fakes import FakeDesk, history, sample, settle
+from fakes import FakeBackend, history, sample, settle
 from pictures import NOW, compare, picture, rows_of, stop_the_clock
 
-from distui.tui.frame.desk import HostNews
+from distui.cluster.backend.values import HostNews
 from distui.tui.run.screen import RunScreen
 
 SIZES = [(80, 24), (120, 40), (200, 50)]
@@ -56,24 +56,24 @@ async def still(case: Case) -> None:
 
 
 @pytest.fixture
-def clock(desk: FakeDesk) -> Iterator[None]:
+def clock(backend: FakeBackend) -> Iterator[None]:
     """It stands still, in UTC."""
     with pytest.MonkeyPatch.context() as patch:
         stop_the_clock(patch)
-        patch.chdir(desk.folder)
+        patch.chdir(backend.folder)
         yield
     time.tzset()
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_pictures(size: tuple[int, int], open_app: Any, desk: FakeDesk, clock: None) -> None:
+async def test_pictures(size: tuple[int, int], open_app: Any, backend: FakeBackend, clock: None) -> None:
     """Text row by row, and each row's colours."""
-    desk.rows, desk.folder = history(desk), Path()
+    backend.rows, backend.folder = history(backend), Path()
     wrong = []
-    async with opened(open_app, desk, [], size=size, theme="dark") as case:
+    async with opened(open_app, backend, [], size=size, theme="dark") as case:
         for host in ("node01", "node02", "node04"):
             seconds = [HostNews(host, "sample", sample=sample(host, NOW - 5 + i)) for i in range(5)]
-            await desk.say(*seconds)
+            await backend.say(*seconds)
         for name, (place, action, key) in SCREENS.items():
             await arrive(case, place, action)
             if key:

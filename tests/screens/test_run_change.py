@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from fakes import JOB, NOW, FakeDesk, FakeLive, launching, screen_text, settle, shot
+from fakes import JOB, NOW, FakeBackend, FakeLive, launching, screen_text, settle, shot
 from training import failing_loudly, opened, settled
 
 from distui.runs.launch.gpu_users import GpuUser
@@ -32,7 +32,7 @@ async def test_stop_and_kill_ask_first(open_app: Any, live: FakeLive) -> None:
         assert live.asked == [("stop", 0)]
 
 
-async def test_prune_asks_and_goes_back(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
+async def test_prune_asks_and_goes_back(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:
     """X removes an ended run, not one that goes on, and leaves its screen."""
     await live.feed(*launching(live.plan, NOW))
     async with open_app((120, 36)) as (app, pilot):
@@ -48,10 +48,10 @@ async def test_prune_asks_and_goes_back(open_app: Any, desk: FakeDesk, live: Fak
         await pilot.press("tab", "enter")
         await settle(pilot)
         assert not isinstance(app.screen, RunScreen)
-    assert ("prune", "llm-7f3") in desk.calls
+    assert ("prune", "llm-7f3") in backend.calls
 
 
-async def test_run_again(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
+async def test_run_again(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:
     """R starts the same job on the same hosts under a new name, once the run has ended and the answer is yes."""
     await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
     async with open_app((120, 36)) as (app, pilot):
@@ -63,12 +63,12 @@ async def test_run_again(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
         await pilot.press("tab", "enter")
         await settle(pilot)
         assert "did not record its job" in " ".join(text.split())
-    assert ("launch", "llm-pret-new", ("node01", "node02"), "llm-7f3") in desk.calls
+    assert ("launch", "llm-pret-new", ("node01", "node02"), "llm-7f3") in backend.calls
 
 
-async def test_run_again_on_gpus_that_others_use(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
+async def test_run_again_on_gpus_that_others_use(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:
     """R meets a run that has them: it says whose, and S shares them."""
-    desk.users = (GpuUser("node02", "GPU 5 is being taken by a launch of bob@desk since 12:00"),)
+    backend.users = (GpuUser("node02", "GPU 5 is being taken by a launch of bob@desk since 12:00"),)
     await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
     async with open_app((80, 24)) as (app, pilot):
         await opened(pilot, live)
@@ -80,21 +80,21 @@ async def test_run_again_on_gpus_that_others_use(open_app: Any, desk: FakeDesk, 
         assert "! node02: GPU 5 is being taken by a launch of bob@desk since 12:00" in text
         await pilot.press("S")
         await settle(pilot)
-    assert ("launch", "llm-pret-new", ("node01", "node02"), "llm-7f3", "force") in desk.calls
+    assert ("launch", "llm-pret-new", ("node01", "node02"), "llm-7f3", "force") in backend.calls
 
 
-async def test_run_again_is_what_was_started(open_app: Any, desk: FakeDesk, live: FakeLive) -> None:
+async def test_run_again_is_what_was_started(open_app: Any, backend: FakeBackend, live: FakeLive) -> None:
     """R takes the job the run recorded, not the file as it is now, and says that the file has changed."""
-    path = desk.folder / "llm-pretrain.yaml"
+    path = backend.folder / "llm-pretrain.yaml"
     path.write_text(JOB)
-    job = desk.draft(JOB, str(path)).job
+    job = backend.draft(JOB, str(path)).job
     assert job is not None
     record_job(live.stored, job, (HostPick("node02", (0, 1, 2, 3)), HostPick("node01")))
-    desk.job_texts["llm-pretrain"] = JOB.replace("train.py", "other.py")
+    backend.job_texts["llm-pretrain"] = JOB.replace("train.py", "other.py")
     await live.feed(*launching(live.plan, NOW), *failing_loudly(live.plan, NOW + 60))
-    desk.found = dict(desk.answers)
+    backend.found = dict(backend.answers)
     async with open_app((120, 36)) as (app, pilot):
-        desk.jobs()
+        backend.jobs()
         await opened(pilot, live)
         await pilot.press("R")
         await settle(pilot)

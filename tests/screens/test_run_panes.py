@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import JOB, NOW, FakeDesk, FakeLive, launching, screen_text, shot
+from fakes import JOB, NOW, FakeBackend, FakeLive, launching, screen_text, shot
 from textual.events import MouseScrollDown, MouseScrollUp
 from training import TRACEBACK, body, hint, opened, saved, say, settled, train
 
@@ -274,16 +274,16 @@ async def test_the_merged_log(open_app: Any, live: FakeLive) -> None:
         assert not screen.merged_only
 
 
-async def test_launchers_have_their_log(open_app: Any, desk: FakeDesk) -> None:
+async def test_launchers_have_their_log(open_app: Any, backend: FakeBackend) -> None:
     """torchrun's own words are in the merged log under its name, and in a pane, by the list and by [ ]."""
-    job = desk.draft(JOB, "llm-pretrain.yaml").job
+    job = backend.draft(JOB, "llm-pretrain.yaml").job
     assert job is not None
-    desk.found = dict(desk.answers)
+    backend.found = dict(backend.answers)
     picks = [HostPick("node03"), HostPick("node04")]
     job = dataclasses.replace(job, launcher="torchrun", command=("train.py",))
-    made = desk.preview(job, picks, run_id="tr")
+    made = backend.preview(job, picks, run_id="tr")
     assert isinstance(made, RunPlan), made
-    live = desk.follow(made)
+    live = backend.follow(made)
     say(live, 0, "step 1", at=NOW)
     for task in made.tasks[:1]:
         log = live.stored.node_log(task.index)

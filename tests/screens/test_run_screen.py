@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import NOW, FakeDesk, FakeLive, launching, sample, screen_text, shot
+from fakes import NOW, FakeBackend, FakeLive, launching, sample, screen_text, shot
 from training import body, failing_loudly, opened, say, settled, train
 
 from distui.runs.lines.events import Notice, RankChanged, RunEnded
@@ -152,10 +152,10 @@ async def test_a_lost_host(open_app: Any, live: FakeLive) -> None:
     assert "DEGRADED" in text and "lost: no answer for 30 s" in text and "8 to watch" in text
 
 
-async def test_many_ranks_fold_by_host(open_app: Any, desk: FakeDesk) -> None:
+async def test_many_ranks_fold_by_host(open_app: Any, backend: FakeBackend) -> None:
     """Above sixteen ranks a host is a row; one with trouble is open and at the top."""
-    made = desk.plan("big", ("node01", "node02", "node04"))
-    live = desk.follow(made)
+    made = backend.plan("big", ("node01", "node02", "node04"))
+    live = backend.follow(made)
     await live.feed(*launching(made, NOW), *failing_loudly(made, NOW + 60))
     async with open_app((120, 36)) as (_, pilot):
         screen = await opened(pilot, live)

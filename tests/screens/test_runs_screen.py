@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fakes import FakeDesk, failing, launching, screen_text, settle, shot
+from fakes import FakeBackend, failing, launching, screen_text, settle, shot
 
 from distui.facts.host import Trouble
 from distui.plan.labels import TaskLabels
@@ -42,36 +42,36 @@ async def test_a_run_without_a_folder_here_is_told_apart(open_app: Any) -> None:
         assert "CUDA error: an illegal memory access" in screen_text(app)
 
 
-async def test_of_two_runs_of_a_name_what_lives_is_listed(open_app: Any, desk: FakeDesk) -> None:
+async def test_of_two_runs_of_a_name_what_lives_is_listed(open_app: Any, backend: FakeBackend) -> None:
     """The older one is what is recorded here, until it has a name of its own."""
-    lives = desk.rows[0]
-    desk.rows.append(replace(lives, state="failed", live=False, recorded=True))
+    lives = backend.rows[0]
+    backend.rows.append(replace(lives, state="failed", live=False, recorded=True))
     async with open_app(start="runs") as (app, _):
         assert app.screen.shown[lives.run] is lives
-        assert list(app.screen.shown) == [row.run for row in desk.rows[:-1]]
+        assert list(app.screen.shown) == [row.run for row in backend.rows[:-1]]
 
 
-async def test_enter_follows_what_lives_and_replays_what_ended(open_app: Any, desk: FakeDesk) -> None:
+async def test_enter_follows_what_lives_and_replays_what_ended(open_app: Any, backend: FakeBackend) -> None:
     """Enter attaches to a live run; an ended one is played again from its folder."""
-    made = desk.plan("llm-7f2")
-    desk.record(made, [*launching(made, 1.0), *failing(made, 5.0)])
-    live = desk.follow(desk.plan())
+    made = backend.plan("llm-7f2")
+    backend.record(made, [*launching(made, 1.0), *failing(made, 5.0)])
+    live = backend.follow(backend.plan())
     await live.feed(*launching(live.plan, 1.0))
     async with open_app(start="runs") as (app, pilot):
         await press(pilot, "enter")
-        assert ("attach", "llm-7f3") in desk.calls
+        assert ("attach", "llm-7f3") in backend.calls
         assert app.screen.crumbs[-1] == "llm-7f3"
         await press(pilot, "escape")
         await press(pilot, "j", "j", "enter")
-        assert ("replay", "llm-7f2") in desk.calls
+        assert ("replay", "llm-7f2") in backend.calls
         assert app.screen.crumbs[-1] == "llm-7f2"
 
 
-async def test_plan_and_diff_are_texts(open_app: Any, desk: FakeDesk) -> None:
+async def test_plan_and_diff_are_texts(open_app: Any, backend: FakeBackend) -> None:
     """y shows the whole plan; space marks one run, d compares it with another."""
     for name, hosts in (("llm-7f2", ("node01", "node02")), ("llm-7f3", ("node03", "node04"))):
-        made = desk.plan(name, hosts)
-        desk.record(made, launching(made, 1.0))
+        made = backend.plan(name, hosts)
+        backend.record(made, launching(made, 1.0))
     async with open_app(start="runs") as (app, pilot):
         await press(pilot, "y")
         assert isinstance(app.screen, TextScreen)
@@ -85,11 +85,11 @@ async def test_plan_and_diff_are_texts(open_app: Any, desk: FakeDesk) -> None:
         assert "node01" in text
 
 
-async def test_two_marked_runs_are_compared_wherever_the_cursor_is(open_app: Any, desk: FakeDesk) -> None:
+async def test_two_marked_runs_are_compared_wherever_the_cursor_is(open_app: Any, backend: FakeBackend) -> None:
     """The older one first; a third mark takes the place of the oldest."""
     for name, hosts in (("llm-7f2", ("node01", "node02")), ("llm-7f3", ("node03", "node04"))):
-        made = desk.plan(name, hosts)
-        desk.record(made, launching(made, 1.0))
+        made = backend.plan(name, hosts)
+        backend.record(made, launching(made, 1.0))
     async with open_app(start="runs") as (app, pilot):
         await press(pilot, "G", "space", "g", "space", "j", "j", "space", "k")
         assert app.screen.marked == ("llm-7f3", "llm-7f2")
@@ -100,7 +100,7 @@ async def test_two_marked_runs_are_compared_wherever_the_cursor_is(open_app: Any
         assert app.screen.marked == ()
 
 
-async def test_a_run_started_elsewhere_tells_what_its_labels_say(open_app: Any, desk: FakeDesk) -> None:
+async def test_a_run_started_elsewhere_tells_what_its_labels_say(open_app: Any, backend: FakeBackend) -> None:
     """y shows tasks, ranks and owner of a run whose plan is not here, and says where the plan is."""
     labels = TaskLabels("vit-2b1", 0, (0, 1), "node04", "vit", "bob@desk", gpus=(0, 1), world_size=2)
     task = FoundTask("node04", "c0ffee" * 10, labels, {}, True, "running")
@@ -113,10 +113,10 @@ async def test_a_run_started_elsewhere_tells_what_its_labels_say(open_app: Any, 
         assert "distui show --plan vit-2b1" in text
 
 
-async def test_prune_asks_and_only_takes_what_ended(open_app: Any, desk: FakeDesk) -> None:
+async def test_prune_asks_and_only_takes_what_ended(open_app: Any, backend: FakeBackend) -> None:
     """X on a live run says to stop it first; on an ended one it asks, naming every thing that goes and its bytes."""
     box, folder = "docker container 0a1b2c3d4e5f, task 0, exited", "~/.local/state/distui/hosts/node01/llm-7f2"
-    desk.left = Remains(
+    backend.left = Remains(
         (Remain("node01", box, 20_000_000), Remain("node01", folder, 4096), Remain("here", "/runs/llm-7f2, 9 files")),
         {"node02": Trouble("timeout", "node02 does not answer")},
         (0, 1, 2, 3, 6),
@@ -133,7 +133,7 @@ async def test_prune_asks_and_only_takes_what_ended(open_app: Any, desk: FakeDes
                       "The log of ranks 00-03 06 was never read here."):  # fmt: skip
             assert words in text
         await press(pilot, "right", "enter")
-        assert ("prune", "llm-7f2") in desk.calls
+        assert ("prune", "llm-7f2") in backend.calls
         await settle(pilot)
         assert "llm-7f2" not in app.screen.shown
 
@@ -149,20 +149,20 @@ async def test_hosts_that_cannot_be_asked_are_one_line_for_one_reason(open_app: 
         assert "not asked: n[1-3]: refuses connections" in screen_text(app)
 
 
-async def test_no_runs_say_what_to_do(open_app: Any, desk: FakeDesk) -> None:
+async def test_no_runs_say_what_to_do(open_app: Any, backend: FakeBackend) -> None:
     """An empty history says where runs come from."""
-    desk.rows = []
+    backend.rows = []
     async with open_app(start="runs") as (app, _):
         assert "no runs yet" in screen_text(app)
         assert app.found == FoundRuns((), {})
 
 
-async def test_back_from_a_run_the_list_tells_how_it_ended(open_app: Any, desk: FakeDesk) -> None:
+async def test_back_from_a_run_the_list_tells_how_it_ended(open_app: Any, backend: FakeBackend) -> None:
     """It is asked again at once: a run seen to fail must not stand there as running."""
-    live = desk.follow(desk.plan())
+    live = backend.follow(backend.plan())
     await live.feed(*launching(live.plan, 1.0))
     async with open_app(start="runs") as (app, pilot):
         await press(pilot, "enter")
-        desk.rows = [replace(row, state="failed", live=False, exit=1) for row in desk.rows]
+        backend.rows = [replace(row, state="failed", live=False, exit=1) for row in backend.rows]
         await press(pilot, "escape")
         assert "RUNNING" not in screen_text(app)

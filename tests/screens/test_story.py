@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 from every_key import Case, write_log
-from fakes import FakeDesk, FakeLive, failing, launching, sample, settle
+from fakes import FakeBackend, FakeLive, failing, launching, sample, settle
 
+from distui.cluster.backend.values import HostNews
 from distui.runs.lines.events import Failure, RankChanged, RunEnded
-from distui.tui.frame.desk import HostNews
 
 
 async def begin(case: Case, run: str) -> FakeLive:
     """The hosts start a run that was launched."""
-    live = case.desk.live[run]
+    live = case.backend.live[run]
     now = time.time()
     for rank in range(16):
         write_log(live, rank, [f"step {step}  loss {3 - step / 100:.3f}" for step in range(40)], now - 45)
@@ -27,18 +27,18 @@ async def begin(case: Case, run: str) -> FakeLive:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_a_day_on_recorded_events(open_app: Any, desk: FakeDesk, size: tuple[int, int]) -> None:
-    """By keys alone, on a desk whose hosts do what was recorded of real ones."""
+async def test_a_day_on_recorded_events(open_app: Any, backend: FakeBackend, size: tuple[int, int]) -> None:
+    """By keys alone, on a backend whose hosts do what was recorded of real ones."""
     for host in ("node01", "node02"):
-        idle = tuple(dataclasses.replace(card, processes=()) for card in desk.answers[host].gpu.gpus)  # type: ignore[union-attr]
-        gpu = dataclasses.replace(desk.answers[host].gpu, gpus=idle)  # type: ignore[union-attr]
-        desk.answers[host] = dataclasses.replace(desk.answers[host], gpu=gpu)  # type: ignore[arg-type]
-    desk.rows = []
+        idle = tuple(dataclasses.replace(card, processes=()) for card in backend.answers[host].gpu.gpus)  # type: ignore[union-attr]
+        gpu = dataclasses.replace(backend.answers[host].gpu, gpus=idle)  # type: ignore[union-attr]
+        backend.answers[host] = dataclasses.replace(backend.answers[host], gpu=gpu)  # type: ignore[arg-type]
+    backend.rows = []
     async with open_app(size) as (app, pilot):
-        case = Case(app, pilot, desk, FakeLive(None, None), desk.folder, [])  # type: ignore[arg-type]
+        case = Case(app, pilot, backend, FakeLive(None, None), backend.folder, [])  # type: ignore[arg-type]
         await case.press("p")
         await case.until(lambda: "5 up" in case.text and "publickey refused" in case.text)
-        await desk.say(*(HostNews("node02", "sample", sample=sample("node02", time.time())) for _ in range(2)))
+        await backend.say(*(HostNews("node02", "sample", sample=sample("node02", time.time())) for _ in range(2)))
         await case.press("j", "enter")
         await case.until(lambda: case.screen.crumbs == ("Hosts", "node02"))
         await case.press("escape")
@@ -67,10 +67,10 @@ async def test_a_day_on_recorded_events(open_app: Any, desk: FakeDesk, size: tup
         await live.feed(*stopped[1:], RunEnded(time.time(), "stopped", 137, failure, "", (), 60.0))
         await case.until(lambda: "STOPPED" in case.text and "ank 13 failed first" in case.text)
 
-        desk.live["llm-pret-old"] = desk.live.pop("llm-pret-new")
+        backend.live["llm-pret-old"] = backend.live.pop("llm-pret-new")
         await case.press("R")
         await case.answer(yes=True)
-        await case.until(lambda: case.desk.calls.count(("launch", "llm-pret-new", ("node01", "node02"))) >= 1)
+        await case.until(lambda: case.backend.calls.count(("launch", "llm-pret-new", ("node01", "node02"))) >= 1)
         again = await begin(case, "llm-pret-new")
         assert again is not live
 
@@ -81,7 +81,7 @@ async def test_a_day_on_recorded_events(open_app: Any, desk: FakeDesk, size: tup
         assert again.asked == []
 
     async with open_app(size, start=again) as (app, pilot):
-        case = Case(app, pilot, desk, again, desk.folder, [])
+        case = Case(app, pilot, backend, again, backend.folder, [])
         await settle(pilot)
         await case.until(lambda: case.screen.crumbs == ("Runs", "llm-pret-new"))
         await case.settled()

@@ -22,16 +22,16 @@ PROGRAM = """
 import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from fakes import FakeDesk, history
+from fakes import FakeBackend, history
 from distui.tui.app import DistuiApp
 from distui.tui.run_app import run_app
 
 folder = Path(sys.argv[2])
 
 async def main():
-    desk = FakeDesk(folder)
-    desk.rows = history(desk)
-    return await run_app(DistuiApp(desk))
+    backend = FakeBackend(folder)
+    backend.rows = history(backend)
+    return await run_app(DistuiApp(backend))
 
 sys.exit(asyncio.run(main()))
 """

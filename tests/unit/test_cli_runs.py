@@ -17,7 +17,7 @@ from typing import Any, get_args
 import pytest
 
 from distui import config
-from distui.cli import desk_runs, logfiles
+from distui.cli import logfiles
 from distui.cli.console import Console
 from distui.cli.loglines import Wanted, parse_grep, parse_moment
 from distui.cli.logsave import into_file
@@ -25,6 +25,7 @@ from distui.cli.printer import LogView
 from distui.cli.settings import Settings
 from distui.cli.verbs import stop
 from distui.cluster.attach import places, taking_up
+from distui.cluster.backend import backend_runs
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.facts.host import Trouble
 from distui.plan.serialize import to_json
@@ -300,10 +301,10 @@ def test_the_app_tells_that_a_stop_cannot_be_asked_for(store: RunStore, monkeypa
     """With the ranks that it stops by itself; where none runs the stop is refused."""
     stored = record(store)
     monkeypatch.setattr(store_module, "write_private", _unwritable)
-    (words,) = desk_runs._ask(stored, None, runs=True)
+    (words,) = backend_runs._ask(stored, None, runs=True)
     assert "Read-only file system; its ranks are stopped all the same" in words
     with pytest.raises(CheckFailed, match="Read-only file system"):
-        desk_runs._ask(stored, None, runs=False)
+        backend_runs._ask(stored, None, runs=False)
 
 
 def test_a_file_of_logs_that_somebody_removes_meanwhile(tmp_path: Path) -> None:

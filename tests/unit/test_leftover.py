@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from distui.cli import opening
-from distui.cli.desk import CliDesk
 from distui.cluster.attach import leftover, places, taking_up
+from distui.cluster.backend.backend import ClusterBackend
 from distui.errors import ContactLost, NotFound
 from distui.identity import owner
 from distui.runs.hosts import discover, launches
@@ -128,7 +128,7 @@ def test_an_error_in_the_app_leads_to_no_other_attach(
         raise error
 
     monkeypatch.setattr(opening, "wanted", lambda *_, **__: True)
-    monkeypatch.setattr(CliDesk, "attach_at", attached)
+    monkeypatch.setattr(ClusterBackend, "attach_at", attached)
     monkeypatch.setattr(opening, "show", show)
     plant(demo_home, FAILED)
     done = cli("attach", "r1")

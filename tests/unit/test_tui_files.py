@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from distui.cli.desk_hosts import ssh_login
+from distui.cluster.backend.backend_hosts import ssh_login
 from distui.errors import UsageError
 from distui.spec.inventory import Host
 from distui.tui.frame import files

@@ -22,7 +22,7 @@ from distui.tui.doctor.smoke import Smoking
 from distui.tui.frame import files
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER
-from distui.tui.frame.context import ViewName, app_of, desk_of, glyphs_of, look_of
+from distui.tui.frame.context import ViewName, app_of, backend_of, glyphs_of, look_of
 from distui.tui.paint import figures
 from distui.tui.paint.paint import Line, cut
 from distui.tui.paint.theme import Palette
@@ -129,16 +129,16 @@ class DoctorScreen(Smoking):
         self.work(self._ask_reach(), name="reach")
 
     async def _ask_images(self) -> None:
-        self.images = await self.desk.images()
+        self.images = await self.backend.images()
         self._check()
 
     async def _ask_reach(self) -> None:
-        self.reach = await self.desk.reach()
+        self.reach = await self.backend.reach()
         self._check()
 
     def news(self, hosts: frozenset[str]) -> None:
         """Probes came in; once all have, the hosts are asked for the rest."""
-        if not self._asked and len(self.results) == len(self.desk.hosts):
+        if not self._asked and len(self.results) == len(self.backend.hosts):
             self._ask()
         self._check()
 
@@ -147,8 +147,8 @@ class DoctorScreen(Smoking):
     @property
     def results(self) -> dict[str, ProbeResult]:
         """The newest probe of each host, in the inventory's order."""
-        known = self.desk.facts
-        return {host.name: known[host.name] for host in self.desk.hosts if host.name in known}
+        known = self.backend.facts
+        return {host.name: known[host.name] for host in self.backend.hosts if host.name in known}
 
     def _check(self) -> None:
         ours = [task.id for run in app_of(self).found.runs for task in run.tasks]
@@ -312,7 +312,7 @@ class DoctorScreen(Smoking):
                 line.gap(3).put(total[verdict], style).put(f" {words}", look.muted)
         if self.smoking:
             line.gap(3).put(f"smoke {len(self.smoked)} of {self.smoking}", look.accent)
-        asking = len(self.desk.hosts) - len(self.results)
+        asking = len(self.backend.hosts) - len(self.results)
         if asking:
             line.gap(3).put(asking, look.bold).put(" not asked yet", look.muted)
 
@@ -376,7 +376,7 @@ class DoctorScreen(Smoking):
 
     def action_probe(self) -> None:
         """Ask every host again, and for the images."""
-        app_of(self).probe([host.name for host in self.desk.hosts])
+        app_of(self).probe([host.name for host in self.backend.hosts])
         self._ask()
 
     def action_report(self) -> None:
@@ -392,7 +392,7 @@ class DoctorScreen(Smoking):
 
     def _report(self, *, all_: bool = False) -> str:
         total = counts(self.checked)
-        head = time.strftime(f"{desk_of(self).title}, %Y-%m-%d %H:%M")
+        head = time.strftime(f"{backend_of(self).title}, %Y-%m-%d %H:%M")
         sums = f"{total['ok']} ok, {total['warn']} warnings, {total['fail']} failed"
         return "\n\n".join([head, report_text(self.checked, all_=all_) or "nothing is wrong", sums])
 

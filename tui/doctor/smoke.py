@@ -49,7 +49,7 @@ class Smoking(View):
             self.work(self._run_smoke(), name="smoke")
 
     async def _run_smoke(self) -> None:
-        found = (self.desk.draft(files.read(job.path), str(job.path), job.name).job for job in self.desk.jobs())
+        found = (self.backend.draft(files.read(job.path), str(job.path), job.name).job for job in self.backend.jobs())
         jobs = offered(job for job in found if job is not None)
         if not jobs:
             app_of(self).tell("no job here names an image with torch: the smoke needs one", level="warning")
@@ -60,7 +60,7 @@ class Smoking(View):
         self.smoked, self.smoking = [], sum(map(len, rounds(self.up)))
         self._check()
         try:
-            await self.desk.smoke(jobs[int(answer.removeprefix("job-"))], self._pair)
+            await self.backend.smoke(jobs[int(answer.removeprefix("job-"))], self._pair)
         finally:
             self.smoking = 0
             self._check()

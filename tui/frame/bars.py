@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from distui.tui.frame.actions import Action
-from distui.tui.frame.context import ViewLike, app_of, desk_of, glyphs_of, look_of, view_of
+from distui.tui.frame.context import ViewLike, app_of, backend_of, glyphs_of, look_of, view_of
 from distui.tui.frame.keys import actions_here, keys_of
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
@@ -68,10 +68,10 @@ class TopBar(Bar):
         clock, leaving = time.strftime("%H:%M:%S"), app_of(self).leaving
         if leaving is not None:
             return Line().put(leaving.words(), look.watch).cut(max(0, room - 1)).gap(1)
-        words = desk_of(self).title
-        if desk_of(self).following and not desk_of(self).stop_on_exit:
+        words = backend_of(self).title
+        if backend_of(self).following and not backend_of(self).stop_on_exit:
             words = "quit detaches, runs go on"
-        if desk_of(self).readonly:
+        if backend_of(self).readonly:
             words = f"read-only  {words}"
         if len(words) + len(clock) + 4 <= room:
             return Line().put(words, look.muted).gap(3).put(clock, look.faint).gap(1)
@@ -122,7 +122,7 @@ class KeyBar(Bar):
 
     def _chips(self, actions: list[Action], look: Palette) -> Line:
         line = Line()
-        if desk_of(self).readonly:
+        if backend_of(self).readonly:
             return line
         for action in actions:
             click = f"screen.do('{action.id}')"

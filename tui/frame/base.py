@@ -16,7 +16,7 @@ from textual.widget import Widget
 from distui.tui.frame.actions import Action
 from distui.tui.frame.bars import Crumbs, FilterBar, KeyBar, TopBar
 from distui.tui.frame.commands import CommandBar
-from distui.tui.frame.context import ViewName, app_of, desk_of, work
+from distui.tui.frame.context import ViewName, app_of, backend_of, work
 from distui.tui.frame.keys import actions_here
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
@@ -24,7 +24,7 @@ from distui.tui.paint.theme import Palette
 
 if TYPE_CHECKING:
     from distui.monitor.board import Board
-    from distui.tui.frame.desk import Desk
+    from distui.tui.frame.backend import Backend
     from distui.tui.frame.leaving import Leaving
 
 WIDTHS = [(0, "-w0"), (80, "-w80"), (100, "-w100"), (120, "-w120"), (180, "-w180")]
@@ -114,9 +114,9 @@ class View(Screen[None]):
     # What they may use.
 
     @property
-    def desk(self) -> Desk:
+    def backend(self) -> Backend:
         """Everything the app may ask of the core."""
-        return desk_of(self)
+        return backend_of(self)
 
     @property
     def board(self) -> Board:
@@ -163,7 +163,7 @@ class View(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """What came in while it was hidden."""
-        self.news(frozenset(host.name for host in self.desk.hosts))
+        self.news(frozenset(host.name for host in self.backend.hosts))
         self.refresh_bars()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:

@@ -19,7 +19,7 @@ from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
 from distui.tui.frame import history
-from distui.tui.frame.context import app_of, desk_of, view_of
+from distui.tui.frame.context import app_of, backend_of, view_of
 from distui.tui.frame.keys import actions_here
 from distui.whole import whole
 
@@ -144,7 +144,7 @@ class CommandBar(Horizontal):
         if not text:
             return
         self.history[:] = history.added(self.history, text)
-        history.save(desk_of(screen).history, text)
+        history.save(backend_of(screen).history, text)
         wrong = run_command(screen, text)
         if wrong:
             app_of(self).tell(wrong, level="warning")

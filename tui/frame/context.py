@@ -16,10 +16,12 @@ from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 
 if TYPE_CHECKING:
+    from distui.cluster.backend.values import LiveRun
+    from distui.cluster.job_files import JobFile
     from distui.monitor.board import Board
     from distui.runs.hosts.discover import FoundRuns
     from distui.runs.report.history import RunRow
-    from distui.tui.frame.desk import Desk, JobFile, LiveRun
+    from distui.tui.frame.backend import Backend
     from distui.tui.frame.leaving import Leaving
 
 ViewName = Literal["hosts", "jobs", "runs", "doctor"]
@@ -28,7 +30,7 @@ ViewName = Literal["hosts", "jobs", "runs", "doctor"]
 class AppLike(Protocol):
     """What screens may use of the app."""
 
-    desk: Desk
+    backend: Backend
     board: Board
     rows: tuple[RunRow, ...]
     runs_known: bool
@@ -106,9 +108,9 @@ def app_of(node: DOMNode) -> AppLike:
     return cast(AppLike, node.app)
 
 
-def desk_of(node: DOMNode) -> Desk:
+def backend_of(node: DOMNode) -> Backend:
     """Everything the app may ask of the core."""
-    return app_of(node).desk
+    return app_of(node).backend
 
 
 def look_of(node: DOMNode) -> Palette:
@@ -124,7 +126,7 @@ def glyphs_of(node: DOMNode) -> Glyphs:
 def work(node: DOMNode, job: Coroutine[Any, Any, None], *, name: str, group: str = "", alone: bool = True) -> None:
     """Do `job` beside the screen. What it raises on purpose is told in words; it ends with the node.
 
-    Jobs of one group replace each other (`alone`). Runs must not live in here: the desk owns them.
+    Jobs of one group replace each other (`alone`). Runs must not live in here: the backend owns them.
     """
 
     node.run_worker(_Guarded(node, job), name=name, group=group or name, exclusive=alone)

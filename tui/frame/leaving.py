@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from distui.cluster.backend.values import LiveRun
 from distui.spec.names import fold
-from distui.tui.frame.desk import LiveRun
 
 
 @dataclass(frozen=True, slots=True)

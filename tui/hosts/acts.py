@@ -48,7 +48,7 @@ class HostActs(View):
             app_of(self).tell(f"{found.name} does not run: {host_containers.state_words(found)[0]}", level="warning")
             return
         inside = found if found is not None and found.engine != "process" else None
-        self.work(shell.visit(self.app, self.desk.ssh_argv(self.host_name, inside)), name="shell")
+        self.work(shell.visit(self.app, self.backend.ssh_argv(self.host_name, inside)), name="shell")
 
     def action_container_log(self) -> None:
         """What it says; of a GPU or process the container that has it."""
@@ -57,7 +57,7 @@ class HostActs(View):
     async def _open_log(self) -> None:
         from distui.tui.hosts.container_log import ContainerLogScreen
 
-        found = self.container or self._container_of(await self.desk.containers(self.host_name))
+        found = self.container or self._container_of(await self.backend.containers(self.host_name))
         if found is None:
             app_of(self).tell("no container has this")
         else:

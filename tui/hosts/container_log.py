@@ -79,7 +79,7 @@ class ContainerLogScreen(View):
     async def _listen(self) -> None:
         lines = LineAssembler()
         try:
-            async with aclosing(self.desk.container_log(self.container)) as stream:
+            async with aclosing(self.backend.container_log(self.container)) as stream:
                 async for data in stream:
                     self._take([text_of(line) for line in lines.feed("stdout", data)])
             self._take([text_of(rest) for _, rest in lines.flush()])

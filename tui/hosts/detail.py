@@ -196,7 +196,7 @@ class HostDetailScreen(HostActs):
     async def _take_processes(self) -> None:
         self._asking = True
         try:
-            found = await self.desk.gpu_processes(self.host_name)
+            found = await self.backend.gpu_processes(self.host_name)
             app_of(self).board.processes(self.host_name, found)
             self._processes_words = f"as of {time.strftime('%H:%M:%S')}"
         except HostError as error:
@@ -207,7 +207,7 @@ class HostDetailScreen(HostActs):
 
     async def _take_containers(self) -> None:
         try:
-            self._containers, self._containers_problem = await self.desk.containers(self.host_name), ""
+            self._containers, self._containers_problem = await self.backend.containers(self.host_name), ""
         except HostError as error:
             self._containers_problem = error.message
         self._tick()

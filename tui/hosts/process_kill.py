@@ -13,13 +13,13 @@ from distui.tui.hosts.tabs import Process, use_at
 
 async def kill(view: View, host: HostBoard, found: Process) -> None:
     """Look what the process is now, ask, signal it, and say what became of it."""
-    seen = await view.desk.process(host.name, found.process.pid)
+    seen = await view.backend.process(host.name, found.process.pid)
     signals = (("cancel", "Cancel"), ("term", "SIGTERM"), ("kill", "SIGKILL"))
     asked = Dialog(f"End process {seen.pid} on {seen.host}?", tuple(_lines(host, found, seen)), signals)
     answer = await view.app.push_screen_wait(asked)
     if not answer:
         return
-    outcome = await view.desk.signal(seen, kill=answer == "kill")
+    outcome = await view.backend.signal(seen, kill=answer == "kill")
     words, well = told(seen, outcome, kill=answer == "kill")
     app_of(view).tell(words, level="info" if well else "warning")
     app_of(view).probe((host.name,))

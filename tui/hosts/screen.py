@@ -173,7 +173,7 @@ class HostsScreen(View):
             self.board.hosts.values(), select.Filter(self.filter_text), self.sort, reverse=self.reverse
         )
         self._shown = {h.name: h for h in hosts}
-        rows = groups.fold(hosts, self.desk.groups, self.folded)
+        rows = groups.fold(hosts, self.backend.groups, self.folded)
         self._groups = {row.key: row for row in rows if isinstance(row, GroupBoard)}
         keys = [row.key if isinstance(row, GroupBoard) else row.name for row in rows]
         if keys != [row.key for row in self.table.rows]:
@@ -264,9 +264,9 @@ class HostsScreen(View):
         """The group of this row as one row, or its hosts again."""
         if self.group is not None:
             self._fold(self.group.name)
-        elif not self.desk.groups:
+        elif not self.backend.groups:
             app_of(self).tell("hosts.yaml has no groups; `groups:` there names some")
-        elif name := groups.group_of(self.table.key, self.desk.groups):
+        elif name := groups.group_of(self.table.key, self.backend.groups):
             self._fold(name)
         else:
             app_of(self).tell(f"{self.table.key} is in no group")
@@ -289,7 +289,7 @@ class HostsScreen(View):
     def action_fold_all(self) -> None:
         """All groups, or none."""
         before = self._members(self.table.key)
-        self.folded = () if self.folded else groups.every_fold(self.desk.groups)
+        self.folded = () if self.folded else groups.every_fold(self.backend.groups)
         self._refold(before)
 
     def command_fold(self, argument: str) -> None:
@@ -297,21 +297,21 @@ class HostsScreen(View):
         name = argument.removeprefix("@")
         if not name:
             self.action_fold()
-        elif name in self.desk.groups:
+        elif name in self.backend.groups:
             self._fold(name)
         else:
-            known = ", ".join(self.desk.groups) or "none"
+            known = ", ".join(self.backend.groups) or "none"
             app_of(self).tell(f"there is no group {name}; groups are {known}", level="warning")
 
     def complete_fold(self) -> tuple[str, ...]:
         """What `:fold` takes."""
-        return tuple(self.desk.groups)
+        return tuple(self.backend.groups)
 
     def action_edit_hosts(self) -> None:
         """The inventory in one's own editor; it is read at the start."""
-        path = Path(self.desk.title)
+        path = Path(self.backend.title)
         if not path.is_file():
-            app_of(self).tell(f"{self.desk.title} is no file to edit", level="warning")
+            app_of(self).tell(f"{self.backend.title} is no file to edit", level="warning")
             return
         self.work(self._edit(path), name="edit")
 
@@ -324,7 +324,7 @@ class HostsScreen(View):
         if self.group is not None:
             app_of(self).tell("a shell is opened on one host; z shows the hosts of the group")
         elif self.host is not None:
-            self.work(shell.visit(self.app, self.desk.ssh_argv(self.host.name)), name="shell")
+            self.work(shell.visit(self.app, self.backend.ssh_argv(self.host.name)), name="shell")
 
     def action_probe(self) -> None:
         """Ask again; old values stay until the answer is there."""

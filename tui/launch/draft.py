@@ -12,6 +12,7 @@ from pathlib import Path
 
 from textual.timer import Timer
 
+from distui.cluster.job_files import JobFile
 from distui.doctor.images import ImageId
 from distui.errors import DistuiError, Problem
 from distui.plan.model import RunPlan
@@ -19,7 +20,6 @@ from distui.spec.job import Job
 from distui.tui.frame import files
 from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
-from distui.tui.frame.desk import JobFile
 from distui.tui.launch import job_form, plan_lines
 from distui.tui.launch.before_lines import Checked
 from distui.tui.launch.drafting import drafted, image_state
@@ -147,7 +147,7 @@ class LaunchDraft(View):
     async def _make(self) -> None:
         """Text -> job -> plan, in a thread -> what is shown."""
         text = self.text
-        made = await asyncio.to_thread(drafted, self.desk, text, self.path, self.document, self.marked, self.run_id)
+        made = await asyncio.to_thread(drafted, self.backend, text, self.path, self.document, self.marked, self.run_id)
         self.run_id = made.run_id
         if made.job is not None:
             self.job, self.job_text = made.job, text
@@ -168,7 +168,7 @@ class LaunchDraft(View):
             self.work(self._take_images(plan.image, hosts), name="images", alone=False)
 
     async def _take_images(self, image: str, hosts: Sequence[str]) -> None:
-        found = await self.desk.images((image,), hosts)
+        found = await self.backend.images((image,), hosts)
         self._images.setdefault(image, {}).update(found.get(image, {}))
         self._show()
 
@@ -183,7 +183,7 @@ class LaunchDraft(View):
 
     def news(self, hosts: frozenset[str]) -> None:
         """Hosts that answer meanwhile change the plan; mere samples do not."""
-        known = [id(answer) for answer in self.desk.facts.values()]
+        known = [id(answer) for answer in self.backend.facts.values()]
         if known != self._known and not self.preview.problems:
             self._known = known
             self._later()
@@ -215,7 +215,7 @@ class LaunchDraft(View):
         self.read_text, self.saved = text, True
         if self.text == text:
             app_of(self).drafts.pop(self.path, None)
-        draft = await asyncio.to_thread(self.desk.draft, text, self.path, self.document)
+        draft = await asyncio.to_thread(self.backend.draft, text, self.path, self.document)
         self._listed(path)
         app_of(self).tell(_saved(path, draft.problems), level="warning" if draft.problems else "info")
         self.refresh_bars()
@@ -223,7 +223,7 @@ class LaunchDraft(View):
     def _listed(self, path: Path) -> None:
         """A file that was new is one of the jobs from now on."""
         if self.file is None:
-            self.files = self.desk.jobs()
+            self.files = self.backend.jobs()
             self.file = next((f for f in self.files if f.path.absolute() == path.absolute()), None)
 
     def on_screen_resume(self) -> None:

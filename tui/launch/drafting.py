@@ -13,7 +13,7 @@ from distui.facts.host import Trouble
 from distui.plan.model import NoPlan, PlanProblem, RunPlan
 from distui.spec.job import Job
 from distui.spec.names import fold
-from distui.tui.frame.desk import Desk
+from distui.tui.frame.backend import Backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +26,18 @@ class Drafted:
     run_id: str = ""
 
 
-def drafted(desk: Desk, text: str, path: str, document: str | None, marked: Sequence[str], run_id: str) -> Drafted:
+def drafted(
+    backend: Backend, text: str, path: str, document: str | None, marked: Sequence[str], run_id: str
+) -> Drafted:
     """Text -> job -> plan. `run_id` is the name the run had in the plan before; it stays while the job's name does."""
-    draft = desk.draft(text, path, document)
+    draft = backend.draft(text, path, document)
     job = draft.job
     if job is None:
         return Drafted(problems=draft.problems, run_id=run_id)
     try:
         if not run_id or not run_id.startswith(job.name[:4]):
-            run_id = desk.run_name(job.name)
-        made = desk.preview(job, desk.pick(job, marked), run_id=run_id)
+            run_id = backend.run_name(job.name)
+        made = backend.preview(job, backend.pick(job, marked), run_id=run_id)
     except DistuiError as error:
         made = NoPlan((PlanProblem(None, error.message, error.hint),))
     return Drafted(job, (), made, run_id)

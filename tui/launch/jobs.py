@@ -8,12 +8,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from distui.cluster.job_files import JobFile
 from distui.errors import DistuiError
 from distui.files import read_text, reason
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER, View
 from distui.tui.frame.context import ViewName, app_of
-from distui.tui.frame.desk import JobFile
 from distui.tui.launch.job_form import hosts_text
 from distui.tui.launch.job_lines import job_preview, last_run, last_words
 from distui.tui.paint.paint import Line, cut_left
@@ -144,7 +144,7 @@ class JobsScreen(View):
     def action_reread(self) -> None:
         """Look for job files again."""
         try:
-            self.files = self.desk.jobs()
+            self.files = self.backend.jobs()
         except DistuiError as error:
             app_of(self).tell_error(error)
         self.filter_changed()

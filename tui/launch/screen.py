@@ -11,13 +11,13 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.events import Resize
 
+from distui.cluster.job_files import JobFile
 from distui.errors import DistuiError
 from distui.plan.render import render_text
 from distui.spec.names import fold
 from distui.tui.frame import files
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import app_of
-from distui.tui.frame.desk import JobFile
 from distui.tui.launch import job_form, plan_lines
 from distui.tui.launch.before_lines import Checked
 from distui.tui.launch.draft import LaunchDraft
@@ -96,7 +96,7 @@ class LaunchScreen(LaunchDraft):
     def on_mount(self) -> None:
         """Open the job or a new one; where no job was chosen the first, if there is any."""
         try:
-            self.files = self.desk.jobs()
+            self.files = self.backend.jobs()
         except DistuiError as error:
             app_of(self).tell_error(error)
         self._open(None if self.new else self.file or next(iter(self.files), None))
@@ -235,7 +235,7 @@ class LaunchScreen(LaunchDraft):
         self._checking = True
         self._show()
         try:
-            found = await self.desk.preflight(plan)
+            found = await self.backend.preflight(plan)
         finally:
             self._checking = False
         for image, ids in found.images.items():
@@ -280,7 +280,7 @@ class LaunchScreen(LaunchDraft):
         if row is None:
             app_of(self).tell(f"no run of {plan.job} is recorded here")
             return
-        found = compare(self.desk.replay(row.run).plan, plan)
+        found = compare(self.backend.replay(row.run).plan, plan)
         app_of(self).open_text(f"{row.run} to {plan.run_id}", found or "both would run the same")
 
     def action_launch(self) -> None:
@@ -296,7 +296,7 @@ class LaunchScreen(LaunchDraft):
         answer = await self.app.push_screen_wait(LaunchConfirm(job, plan, self.preview, users))
         if not answer:
             return
-        live = await self.desk.launch(job, plan, force=answer == "share")
+        live = await self.backend.launch(job, plan, force=answer == "share")
         self.run_id = ""
         app_of(self).open_run(live)
 

@@ -6,12 +6,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from distui.cluster.backend.values import LiveRun
 from distui.plan.model import Task
 from distui.runs.lines.events import Event, HostSampled, LogLines, RunEnded, RunOpened
 from distui.runs.report.rank_rows import RankRow, digits, rank_rows, short_name
 from distui.runs.state.load import placed
 from distui.runs.state.reducer import RunState
-from distui.tui.frame.desk import LiveRun
 from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.merged import MergedLog
 from distui.tui.logs.progress import ProgressLog

@@ -6,6 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Iterator, Sequence
 
+from distui.cluster.backend.values import LiveRun
 from distui.errors import UsageError
 from distui.facts.values import size_words
 from distui.files import read_text, reason
@@ -20,7 +21,6 @@ from distui.spec.names import fold
 from distui.tui.dialogs.confirm import Confirm
 from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
-from distui.tui.frame.desk import LiveRun
 from distui.tui.paint.paint import cut
 
 SLOW = 0.5
@@ -73,15 +73,15 @@ async def rerun(view: View, live: LiveRun) -> None:
         app_of(view).tell(f"{live.plan.run_id} still runs; S stops it")
         return
     job, picks, words = _as_started(view, live.plan)
-    name = view.desk.run_name(live.plan.job)
-    plan = await asyncio.to_thread(view.desk.preview, job, picks, run_id=name)  # the job's code is read anew
+    name = view.backend.run_name(live.plan.job)
+    plan = await asyncio.to_thread(view.backend.preview, job, picks, run_id=name)  # the job's code is read anew
     if isinstance(plan, NoPlan):
         raise UsageError("it can't run again now", hint="; ".join(str(problem) for problem in plan.problems))
     users = await gpu_users(view, plan)
     asked = f"Run {plan.job} again" + (" on GPUs that are in use?" if users else "?")
     answer = await view.app.push_screen_wait(Confirm(asked, tuple(_words(plan, job, words)), "Run", users))
     if answer:
-        live = await view.desk.launch(job, plan, rerun_of=live.plan.run_id, force=answer == "share")
+        live = await view.backend.launch(job, plan, rerun_of=live.plan.run_id, force=answer == "share")
         app_of(view).open_run(live)
 
 
@@ -92,18 +92,18 @@ async def gpu_users(view: View, plan: RunPlan) -> tuple[GpuUser, ...]:
         return ()
     asking = view.set_timer(SLOW, lambda: app_of(view).tell(f"asking {fold(hosts)} who uses the GPUs"))
     try:
-        return await view.desk.gpu_users(plan)
+        return await view.backend.gpu_users(plan)
     finally:
         asking.stop()
 
 
 def _as_started(view: View, plan: RunPlan) -> tuple[Job, Sequence[HostPick], str]:
     """What the run recorded, and in words how that compares to the job file now; else the file as it is."""
-    recorded = view.desk.recorded_job(plan.run_id)
+    recorded = view.backend.recorded_job(plan.run_id)
     if recorded is None:
         job, where = _from_file(view, plan)
         words = f"from {where} as it is now: {plan.run_id} did not record its job"
-        return job, view.desk.pick(job, plan.hosts), words
+        return job, view.backend.pick(job, plan.hosts), words
     words = f"the job as {plan.run_id} was started"
     if recorded.changed:
         words += f"; {recorded.source} has changed since and is not read"
@@ -111,7 +111,7 @@ def _as_started(view: View, plan: RunPlan) -> tuple[Job, Sequence[HostPick], str
 
 
 def _from_file(view: View, plan: RunPlan) -> tuple[Job, str]:
-    found = next((file for file in view.desk.jobs() if file.name == plan.job), None)
+    found = next((file for file in view.backend.jobs() if file.name == plan.job), None)
     if found is None:
         raise UsageError(
             f"{plan.run_id} did not record its job, and there is no job file for {plan.job} here",
@@ -121,7 +121,7 @@ def _from_file(view: View, plan: RunPlan) -> tuple[Job, str]:
         text = read_text(found.path)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{found.path} {reason(error)}") from error
-    draft = view.desk.draft(text, str(found.path), found.name)
+    draft = view.backend.draft(text, str(found.path), found.name)
     if draft.job is None:
         raise UsageError(f"{found.path} has problems", hint=str(draft.problems[0]) if draft.problems else "")
     return draft.job, str(found.path)
@@ -148,7 +148,7 @@ async def prune(view: View, run: str, hosts: Sequence[str]) -> bool:
     """Remove what an ended run left on its hosts and here, after a question that lists it. Whether it was done."""
     app = app_of(view)
     app.tell(f"asking {fold(hosts) or 'the hosts'} what is left of {run}")
-    left = await view.desk.remains(run)
+    left = await view.backend.remains(run)
     lines = [f"{host} can't be asked, so nothing will be deleted here: {t.message}"
              for host, t in left.unreachable.items()]  # fmt: skip
     lines += [_remains_words(item) for item in left.items] or ["nothing is left of it anywhere"]
@@ -158,7 +158,7 @@ async def prune(view: View, run: str, hosts: Sequence[str]) -> bool:
     lines += ["", f"{size_words(total)} in all. This can't be undone."]
     if not await app.confirm(f"Remove {run}?", lines, "Remove"):
         return False
-    await view.desk.prune(run)
+    await view.backend.prune(run)
     app.tell(f"{run} is removed")
     app.ask_runs()
     return True

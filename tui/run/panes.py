@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from distui.cluster.backend.values import LiveRun
 from distui.plan.labels import format_ranks
 from distui.tui.frame.actions import Action
 from distui.tui.frame.context import app_of
-from distui.tui.frame.desk import LiveRun
 from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.feed import RunFeed
 from distui.tui.logs.log_pane import LogPane

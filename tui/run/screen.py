@@ -11,11 +11,11 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import Click, Resize
 
+from distui.cluster.backend.values import LiveRun
 from distui.runs.lines.events import Event, HostSampled, LogLines
 from distui.runs.report.aftermath import aftermath, troubles
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.context import app_of
-from distui.tui.frame.desk import LiveRun
 from distui.tui.logs.log_pane import LogPane
 from distui.tui.logs.merged_pane import MergedPane
 from distui.tui.logs.pane import Pane

@@ -9,6 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from distui.cluster.backend.values import LiveRun
 from distui.errors import NotFound
 from distui.facts.troubles import SharedTrouble, shared
 from distui.facts.values import size_words
@@ -20,7 +21,6 @@ from distui.spec.names import fold
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER, View
 from distui.tui.frame.context import ViewName, app_of
-from distui.tui.frame.desk import LiveRun
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 from distui.tui.run import change as run_change
@@ -221,7 +221,7 @@ class RunsScreen(View):
 
     async def _show_plan(self, row: RunRow) -> None:
         found = app_of(self).found.get(row.run, row.launch)
-        if found is not None and not row.recorded and row.run not in self.desk.following:
+        if found is not None and not row.recorded and row.run not in self.backend.following:
             app_of(self).open_text(f"{row.run} labels", found_text(found))
             return
         plan = self._live(row).plan
@@ -229,10 +229,10 @@ class RunsScreen(View):
 
     def _live(self, row: RunRow) -> LiveRun:
         """The run with its plan. Raises NotFound when this machine does not know it."""
-        if row.run in self.desk.following:
-            return self.desk.following[row.run]
+        if row.run in self.backend.following:
+            return self.backend.following[row.run]
         if row.recorded:
-            return self.desk.replay(row.run)
+            return self.backend.replay(row.run)
         raise NotFound(
             f"the plan of {row.run} is not on this machine", hint=f"it was started by {row.owner or 'another machine'}"
         )
@@ -291,7 +291,7 @@ class RunsScreen(View):
         self.work(self._ended(row, grace), name="stop", group=f"stop {row.run}")
 
     async def _ended(self, row: RunRow, grace: float | None) -> None:
-        live = self.desk.following.get(row.run)
+        live = self.backend.following.get(row.run)
         if live is not None:
             await (run_change.stop if grace is None else run_change.kill)(self, live)
             return
@@ -299,7 +299,7 @@ class RunsScreen(View):
         if not await app_of(self).confirm(f"{word} {row.run}?", list(self._targets(row, grace)), word):
             return
         app_of(self).tell(f"{row.run}: stopping")
-        left = await self.desk.stop(row.run, grace=grace)
+        left = await self.backend.stop(row.run, grace=grace)
         app_of(self).tell(f"{row.run} has ended; " + (f"left: {'; '.join(left)}" if left else "nothing of it is left"))
         app_of(self).ask_runs()
 
@@ -311,7 +311,7 @@ class RunsScreen(View):
         if found is None:
             yield f"{row.ranks} ranks on {fold(row.hosts)}"
         yield ""
-        if row.owner not in ("", self.desk.owner):
+        if row.owner not in ("", self.backend.owner):
             yield f"It belongs to {row.owner}, not to you."
         yield "SIGKILL at once: nothing is saved." if grace == 0 else "SIGTERM, SIGKILL after the job's grace."
 

@@ -21,10 +21,10 @@ from distui.errors import ContactLost, NotFound
 from distui.runs.report import history
 
 if TYPE_CHECKING:
-    from distui.cli.desk_runs import Looked
     from distui.cli.printer import LogView
     from distui.cli.settings import Settings
     from distui.cluster.attach.taking_up import Asked, Live
+    from distui.cluster.backend.backend_runs import Looked
     from distui.session import Connector
 
 

@@ -13,11 +13,11 @@ from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.app import Verbs
 from distui.cli.console import Console
-from distui.cli.jobfiles import job_faults, job_paths
 from distui.cli.options import Choice, add_globals, verb
 from distui.cli.order import job_path
 from distui.cli.settings import settings_of
 from distui.cli.templates import TEMPLATES, template_for
+from distui.cluster.job_files import job_faults, job_paths
 from distui.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def ls(ctx: click.Context, folder: str | None) -> int:
 
 def _job_files(settings: Settings, folder: str | None) -> list[Path]:
     if folder is None:
-        return list(job_paths(settings))
+        return list(job_paths(settings.cwd, settings.cluster))
     if not (settings.cwd / folder).is_dir():
         raise UsageError(f"{folder}: there is no such folder")
     found = filter(Path.is_file, sorted((settings.cwd / folder).glob("*.y*ml")))

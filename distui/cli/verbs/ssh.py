@@ -33,7 +33,7 @@ def command(ctx: click.Context, name: str) -> int:
 
 def login(host: Host, command: tuple[str, ...] = (), *, tty: bool) -> tuple[str, ...]:
     """OpenSSH's command; a command gets a terminal where there is one to pass on."""
-    from distui.cli.desk_hosts import ssh_login
+    from distui.cluster.backend.backend_hosts import ssh_login
 
     argv = ssh_login(host, command)
     return argv if tty else tuple(word for i, word in enumerate(argv) if (i, word) != (1, "-t"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,29 +12,48 @@ from distui.errors import Problem, SpecError, UsageError
 from distui.files import open_to_read
 
 if TYPE_CHECKING:
-    from distui.cli.settings import Settings
+    from distui.cluster.settings import ClusterSettings
     from distui.spec.inventory import Inventory
     from distui.spec.job import Job
-    from distui.tui.frame.desk import Draft, JobFile
 
 _KEY = r"""["']?(command|launcher|ranks|gpus_per_host|rendezvous)["']?\s*:"""
 _LOOKS_LIKE_A_JOB = re.compile(rf"^{_KEY}|\A\s*\{{(.*[{{,])?\s*{_KEY}", re.MULTILINE | re.DOTALL)
 """A *.yaml of this folder may be anything: only what has a key of jobs is shown there, as YAML or as JSON."""
 
 
-def job_files(settings: Settings) -> tuple[JobFile, ...]:
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """One document of a job file on this machine."""
+
+    path: Path
+    name: str
+    problems: tuple[Problem, ...] = ()
+    """Why it can't be read; empty when it can."""
+    job: Job | None = None
+    """What it says; None when it can't be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A job as it stands in the launch screen: the value, or every problem with its line."""
+
+    job: Job | None
+    problems: tuple[Problem, ...] = ()
+
+
+def job_files(cwd: Path, settings: ClusterSettings) -> tuple[JobFile, ...]:
     """Every job document of ./*.yaml, ./jobs/ and the config folder's jobs/, with its problems."""
-    return tuple(job for path in job_paths(settings) for job in _documents(path, settings.environ))
+    return tuple(job for path in job_paths(cwd, settings) for job in _documents(path, settings.environ))
 
 
-def job_paths(settings: Settings) -> Iterator[Path]:
+def job_paths(cwd: Path, settings: ClusterSettings) -> Iterator[Path]:
     """Files with jobs: of this folder those that look like one, all of ./jobs and of the user's jobs folder."""
-    for path in sorted(settings.cwd.glob("*.y*ml")):
+    for path in sorted(cwd.glob("*.y*ml")):
         if _is_job(path):
-            yield path.relative_to(settings.cwd)
+            yield path.relative_to(cwd)
     for folder in (Path("jobs"), settings.paths.jobs):
-        for path in filter(Path.is_file, sorted((settings.cwd / folder).glob("*.y*ml"))):
-            yield path.relative_to(settings.cwd) if path.is_relative_to(settings.cwd) else path
+        for path in filter(Path.is_file, sorted((cwd / folder).glob("*.y*ml"))):
+            yield path.relative_to(cwd) if path.is_relative_to(cwd) else path
 
 
 def _is_job(path: Path) -> bool:
@@ -47,7 +67,6 @@ def _is_job(path: Path) -> bool:
 def _documents(path: Path, environ: Mapping[str, str]) -> Iterator[JobFile]:
     from distui.spec.files import read_text
     from distui.spec.read_job import job_names
-    from distui.tui.frame.desk import JobFile
 
     try:
         text = read_text(str(path))
@@ -93,7 +112,6 @@ def _folders(job: Job) -> Iterator[tuple[str, Path]]:
 def read_draft(text: str, path: str, environ: Mapping[str, str], name: str | None = None) -> Draft:
     """A job from the text of a file being edited: the value, or every problem with its line."""
     from distui.spec.read_job import read_job
-    from distui.tui.frame.desk import Draft
 
     try:
         return Draft(read_job(text, path, environ=environ, name=name))

@@ -1,4 +1,4 @@
-"""The desk of the terminal UI over ssh: what the app asks for, done with the same parts as the verbs."""
+"""The backend of the terminal UI over ssh: what the app asks for, done with the same parts as the verbs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from distui.cli import wiring
-from distui.cli.desk_hosts import HostDesk, Login, ssh_login
-from distui.cli.desk_runs import Connect, RunDesk
-from distui.cli.jobfiles import job_files, read_draft
-from distui.cli.launching import code_reader
-from distui.cli.settings import Settings
+from distui.cluster.attach.places import Places
 from distui.cluster.attach.run_manager import FollowedRun, RunManager
+from distui.cluster.backend.backend_hosts import HostBackend, Login, ssh_login
+from distui.cluster.backend.backend_runs import RunBackend
+from distui.cluster.connecting import Connect, connected
+from distui.cluster.job_files import job_files, read_draft
 from distui.cluster.names import run_name
 from distui.cluster.secrets import code_token, job_secrets
 from distui.errors import UsageError
@@ -27,6 +26,8 @@ from distui.identity import owner
 from distui.plan.labels import task_from_labels, token_of
 
 if TYPE_CHECKING:
+    from distui.cluster.backend.values import HostNews, LiveRun
+    from distui.cluster.job_files import Draft, JobFile
     from distui.cluster.planning import PlannedRun, Sources
     from distui.doctor.images import Images
     from distui.doctor.reach import ReachReport
@@ -39,20 +40,19 @@ if TYPE_CHECKING:
     from distui.session import Connector
     from distui.spec.inventory import Host, HostPick, Inventory
     from distui.spec.job import Job
-    from distui.tui.frame.desk import Draft, HostNews, JobFile, LiveRun
 
 MOST_IMAGES = 5
 """Images of jobs here that hosts are asked for."""
 
 
-class CliDesk(HostDesk, RunDesk):
+class ClusterBackend(HostBackend, RunBackend):
     """Use as an async context manager around the app. Leaving it detaches from every run that lives,
     or stops them when they can't live without it (`stop_on_exit`).
     """
 
     def __init__(
         self,
-        settings: Settings,
+        places: Places,
         inventory: Inventory,
         hosts: Sequence[Host],
         *,
@@ -63,15 +63,16 @@ class CliDesk(HostDesk, RunDesk):
         login: Login | None = None,
         say: Callable[[str], None] = lambda words: None,
     ) -> None:
-        self.settings = settings
+        self.places = places
+        self.settings = settings = places.settings
         self.inventory = inventory
         self.hosts = tuple(hosts)
         self.groups: Mapping[str, tuple[str, ...]] = _groups(inventory, [host.name for host in hosts])
         self.title = title or inventory.path or "hosts from -H"
         self.owner = owner()
-        self.readonly = bool(settings["readonly"])
+        self.readonly = settings.readonly
         self.history: Path | None = settings.paths.state / "commands"
-        self._connect: Connect = connect or (lambda hosts: wiring.connected(settings, hosts))
+        self._connect: Connect = connect or (lambda hosts: connected(settings, hosts))
         self._more_jobs = tuple(more_jobs)
         self.login = login or ssh_login
         self._facts: dict[str, ProbeResult] = {}
@@ -81,12 +82,12 @@ class CliDesk(HostDesk, RunDesk):
         self._stack = AsyncExitStack()
         self._previewed: PlannedRun | None = None
         """What was planned last: the text may change before that plan is launched."""
-        self._code = code_reader(settings)
+        self._code = settings.code_reader()
         self._reruns: dict[str, FollowedRun] = {}
         self._connector: Connector | None = None
         self._connecting = asyncio.Lock()
 
-    async def __aenter__(self) -> CliDesk:
+    async def __aenter__(self) -> ClusterBackend:
         await self._stack.enter_async_context(self._manager)
         return self
 
@@ -100,7 +101,7 @@ class CliDesk(HostDesk, RunDesk):
     # Hosts.
 
     async def probe(self, names: Sequence[str], on_result: Callable[[str, ProbeResult], None]) -> None:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.facts.probe import probe_all
 
         def answered(result: ProbeResult) -> None:
@@ -108,7 +109,7 @@ class CliDesk(HostDesk, RunDesk):
             on_result(result.host, result)
 
         hosts = [host for host in self.hosts if host.name in names]
-        await probe_all(await self.connector(), hosts, parallel=self.settings["parallel"], on_result=answered)
+        await probe_all(await self.connector(), hosts, parallel=self.settings.parallel, on_result=answered)
 
     async def connector(self) -> Connector:
         """The connections to the inventory's hosts. Made at the first use: ssh is dear to import, and the first
@@ -125,11 +126,11 @@ class CliDesk(HostDesk, RunDesk):
 
     @property
     def facts(self) -> Mapping[str, ProbeResult]:
-        """See tui.desk."""
+        """See the protocol."""
         return self._facts
 
     async def images(self, names: Sequence[str] = (), hosts: Sequence[str] = ()) -> Images:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.doctor.images import images_present
 
         images = tuple(names) or await asyncio.to_thread(self._images_of_jobs)
@@ -145,7 +146,7 @@ class CliDesk(HostDesk, RunDesk):
         return [host for host in self.hosts if isinstance(self._facts.get(host.name), HostFacts)]
 
     async def reach(self) -> ReachReport | None:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.doctor.reach_check import endpoints
         from distui.runs.launch.preflight import prove_on
 
@@ -153,7 +154,7 @@ class CliDesk(HostDesk, RunDesk):
         return await prove_on(await self.connector(), endpoints(up, self._facts), up)
 
     async def smoke(self, job: Job, on_pair: Callable[[PairResult], None]) -> tuple[PairResult, ...]:
-        """See tui.desk. Owned here: it is awaited to its clean end when the desk is closed."""
+        """See the protocol. Owned here: it is awaited to its clean end when the backend is closed."""
         from distui.runs.control.smoke import smoke
         from distui.version import __version__
 
@@ -167,17 +168,17 @@ class CliDesk(HostDesk, RunDesk):
         return await asyncio.shield(task)
 
     async def preflight(self, plan: RunPlan) -> Preflight:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.runs.launch.preflight import preflight
 
-        found = await preflight(await self.connector(), plan, self.hosts, parallel=self.settings["parallel"])
+        found = await preflight(await self.connector(), plan, self.hosts, parallel=self.settings.parallel)
         self._facts.update(found.results)
         return found
 
     async def news(self) -> AsyncIterator[HostNews]:
-        """See tui.desk."""
+        """See the protocol."""
+        from distui.cluster.backend.values import HostNews
         from distui.monitor.figures import figures
-        from distui.tui.frame.desk import HostNews
 
         stream = figures(await self.connector(), [host.name for host in self.hosts])
         async with contextlib.aclosing(stream):
@@ -187,15 +188,15 @@ class CliDesk(HostDesk, RunDesk):
     # Jobs and plans.
 
     def jobs(self) -> tuple[JobFile, ...]:
-        """See tui.desk."""
-        return (*self._more_jobs, *job_files(self.settings))
+        """See the protocol."""
+        return (*self._more_jobs, *job_files(self.places.selection.cwd, self.settings))
 
     def draft(self, text: str, path: str, name: str | None = None) -> Draft:
-        """See tui.desk."""
+        """See the protocol."""
         return read_draft(text, path, self.settings.environ, name)
 
     def preview(self, job: Job, picks: Sequence[HostPick], *, run_id: str) -> RunPlan | NoPlan:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.cluster.planning import RunPlanner
         from distui.cluster.request import RunRequest
         from distui.plan.model import RunPlan
@@ -204,7 +205,7 @@ class CliDesk(HostDesk, RunDesk):
         planner = RunPlanner(request, self._read_sources(job))
         made = planner.plan(dict(self._facts))
         if isinstance(made, RunPlan):
-            planned = planner.planned(made, self._facts, self.connector, self.settings["parallel"])
+            planned = planner.planned(made, self._facts, self.connector, self.settings.parallel)
             self._previewed = planned
         return made
 
@@ -212,35 +213,35 @@ class CliDesk(HostDesk, RunDesk):
         from distui.cluster.permit import permit
         from distui.cluster.planning import Sources
 
-        permit(self.settings.cluster, job)
+        permit(self.settings, job)
         return Sources.read(self._code, job, code_token(job, self.settings.environ)[1], typing=True)
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.spec.choose import choose_hosts, hosts_of_job
 
         if marked:
             return choose_hosts(self.inventory, tuple(marked))
         if job.hosts is not None:
             return hosts_of_job(self.inventory, job.hosts)
-        if self.settings.hosts or self.settings.labels:
-            return choose_hosts(self.inventory, self.settings.hosts, self.settings.labels)
+        if self.places.selection.hosts or self.places.selection.labels:
+            return choose_hosts(self.inventory, self.places.selection.hosts, self.places.selection.labels)
         raise UsageError(f"job {job.name} names no hosts", hint="mark hosts in view 1, or set hosts: in the job")
 
     def run_name(self, job: str) -> str:
-        """See tui.desk."""
+        """See the protocol."""
         return run_name(job)
 
     # Runs.
 
     async def gpu_users(self, plan: RunPlan) -> tuple[GpuUser, ...]:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.runs.launch.gpu_users import gpu_users
 
         return await gpu_users(await self.connector(), plan, self.hosts)
 
     async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False) -> LiveRun:
-        """See tui.desk."""
+        """See the protocol."""
         planned = await asyncio.to_thread(self._as_previewed, job, plan)
         _, secrets = job_secrets(job, self.settings.environ)
         request = replace(planned.request, job=job, secrets=secrets)
@@ -272,10 +273,10 @@ class CliDesk(HostDesk, RunDesk):
         """Start a plan. Raises UsageError when its name is taken here, CheckFailed when it can't be recorded."""
         from distui.cluster.starting import controller_of, record
 
-        stored = record(self.settings.cluster.store, planned)
+        stored = record(self.settings.store, planned)
 
         def make(connector: Connector) -> RunController:
-            limits = self.settings.cluster.limits()
+            limits = self.settings.limits()
             return controller_of(connector, stored, planned, preflight=preflight, force=force, limits=limits)
 
         return await self._manager.keep(self._connect(planned.request.hosts), make)

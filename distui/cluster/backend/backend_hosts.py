@@ -1,4 +1,4 @@
-"""The part of the desk that works on one host: its containers, processes and shells."""
+"""The part of the backend that works on one host: its containers, processes and shells."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from distui.cli.settings import Settings
+from distui.cluster.settings import ClusterSettings
 
 if TYPE_CHECKING:
     from distui.facts.host import GpuProcess
@@ -33,10 +33,10 @@ def ssh_login(host: Host, command: tuple[str, ...] = ()) -> tuple[str, ...]:
     return ("ssh", *options, "--", host.name, *((shlex.join(command),) if command else ()))
 
 
-class HostDesk(ABC):
-    """What needs a session on one host; `CliDesk` knows the hosts and has the connections."""
+class HostBackend(ABC):
+    """What needs a session on one host; `ClusterBackend` knows the hosts and has the connections."""
 
-    settings: Settings
+    settings: ClusterSettings
     hosts: tuple[Host, ...]
     login: Login
 
@@ -56,14 +56,14 @@ class HostDesk(ABC):
             await session.close()
 
     async def containers(self, host: str) -> tuple[HostContainer, ...]:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.monitor.containers import list_containers
 
         async with self._session(host) as session:
             return await list_containers(session.run, self._host(host))
 
     async def container_log(self, container: HostContainer) -> AsyncGenerator[bytes, None]:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.monitor.containers import follow_log, log_argv
         from distui.runs.store.masking import Mask, MaskedStream
 
@@ -77,28 +77,28 @@ class HostDesk(ABC):
                 yield hidden.rest()
 
     async def gpu_processes(self, host: str) -> tuple[GpuProcess, ...]:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.facts.probe import probe_processes
 
         async with self._session(host) as session:
             return await probe_processes(session, self._host(host))
 
     async def process(self, host: str, pid: int) -> SeenProcess:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.monitor.processes import look
 
         async with self._session(host) as session:
             return await look(session.run, host, pid)
 
     async def signal(self, seen: SeenProcess, *, kill: bool = False) -> Outcome:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.monitor.processes import signal
 
         async with self._session(seen.host) as session:
             return await signal(session.run, seen, kill=kill)
 
     def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.monitor.containers import shell_argv
 
         spec = self._host(host)

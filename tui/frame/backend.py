@@ -1,21 +1,21 @@
 """What the app works at: everything it may ask of the core, as a protocol. It gets one in its constructor.
 
-The command line implements it over ssh (`distui/cli/desk.py`), tests implement it over recorded events. Runs are
-owned by the desk, outside the app: Textual cancels its workers on exit and does not wait for their cleanup.
+`ClusterBackend` is one over ssh (`distui/cluster/backend/backend.py`), tests have one over recorded events. Runs are
+owned by the backend, outside the app: Textual cancels its workers on exit and does not wait for their cleanup.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from distui.cluster.backend.values import HostNews, LiveRun
+    from distui.cluster.job_files import Draft, JobFile
     from distui.doctor.images import Images
     from distui.doctor.reach import ReachReport
     from distui.doctor.smoke import PairResult
-    from distui.errors import Problem
     from distui.facts.host import GpuProcess, ProbeResult
     from distui.monitor.containers import HostContainer
     from distui.monitor.processes import Outcome, SeenProcess
@@ -25,72 +25,12 @@ if TYPE_CHECKING:
     from distui.runs.launch.gpu_users import GpuUser
     from distui.runs.launch.job_record import JobRecord
     from distui.runs.launch.preflight import Preflight
-    from distui.runs.lines.events import Event, HostSampled, StopReason
     from distui.runs.report.history import RunRow
-    from distui.runs.state.reducer import RunState
-    from distui.runs.store.masking import Mask
-    from distui.runs.store.runs import StoredRun
     from distui.spec.inventory import Host, HostPick
     from distui.spec.job import Job
 
 
-@dataclass(frozen=True, slots=True)
-class HostNews:
-    """News of one host from its long-lived channel: a sample, or what became of the connection."""
-
-    host: str
-    state: Literal["up", "lost", "back", "sample"]
-    reason: str = ""
-    sample: HostSampled | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JobFile:
-    """One document of a job file on this machine."""
-
-    path: Path
-    name: str
-    problems: tuple[Problem, ...] = ()
-    """Why it can't be read; empty when it can."""
-    job: Job | None = None
-    """What it says; None when it can't be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A job as it stands in the launch screen: the value, or every problem with its line."""
-
-    job: Job | None
-    problems: tuple[Problem, ...] = ()
-
-
-class LiveRun(Protocol):
-    """A run that is followed; `RunController` is one, a recorded run played again is another."""
-
-    @property
-    def plan(self) -> RunPlan: ...
-
-    @property
-    def state(self) -> RunState: ...
-
-    @property
-    def stored(self) -> StoredRun: ...
-
-    @property
-    def mask(self) -> Mask:
-        """Hides values of its secrets in what was recorded without knowing them."""
-
-    def batches(self) -> AsyncIterator[tuple[Event, ...]]:
-        """Events in batches; ends after the batch that holds RunEnded."""
-
-    def request_stop(self, reason: StopReason, *, grace: float | None = None) -> None:
-        """SIGTERM and the grace, or SIGKILL at once with `grace=0`."""
-
-    def request_detach(self) -> None:
-        """Leave the run alone; it lives on."""
-
-
-class Desk(Protocol):
+class Backend(Protocol):
     """Everything the app may ask for. Methods that fail raise DistuiError with words to show."""
 
     title: str
@@ -165,7 +105,7 @@ class Desk(Protocol):
         """Who has GPUs of the plan now, so that they can only be shared; nobody where a host can't be asked."""
 
     async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False) -> LiveRun:
-        """Start a plan; the desk owns the run. Secrets come from the environment: UsageError names missing ones.
+        """Start a plan; the backend owns the run. Secrets come from the environment: UsageError names missing ones.
 
         `rerun_of` names the run it takes the place of: `distui run` exits as the last of them. `force` shares GPUs
         that other runs use; without it such a run is refused.
@@ -175,20 +115,20 @@ class Desk(Protocol):
         """The job a run was started with, and on which hosts; None when this machine did not record it."""
 
     async def attach(self, run: str) -> LiveRun:
-        """Follow a run that lives on its hosts, or the one this desk follows already."""
+        """Follow a run that lives on its hosts, or the one this backend follows already."""
 
     def replay(self, run: str) -> LiveRun:
         """An ended run from its folder: the stored events, at once. Raises NotFound."""
 
     @property
     def following(self) -> Mapping[str, LiveRun]:
-        """Runs this desk follows now, by name."""
+        """Runs this backend follows now, by name."""
 
     async def runs(self) -> tuple[tuple[RunRow, ...], FoundRuns]:
         """Recorded runs joined with those found on the hosts, newest first."""
 
     async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
-        """Stop a run this desk does not follow, drain and clean up; returns what is left, in words."""
+        """Stop a run this backend does not follow, drain and clean up; returns what is left, in words."""
 
     async def remains(self, run: str) -> Remains:
         """What `prune` would remove: containers and folders on the hosts, the folder here. Removes nothing.

@@ -1,4 +1,4 @@
-"""The desk of the terminal UI over real ssh: hosts of the demo, runs it starts, attaches to, stops and prunes."""
+"""The backend of the terminal UI over real ssh: hosts of the demo, runs it starts, attaches to, stops and prunes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ from distui.cli import opening
 from distui.cli.console import Console
 from distui.cli.demo_job import demo_inventory
 from distui.cli.demo_ui import COUNTING
-from distui.cli.desk import CliDesk
 from distui.cli.launching import How
 from distui.cli.printer import LogView
 from distui.cli.settings import Settings
+from distui.cluster.attach.places import Places
+from distui.cluster.backend.backend import ClusterBackend
+from distui.cluster.backend.values import LiveRun
 from distui.cluster.request import RunRequest
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.plan.model import NoPlan, RunPlan
@@ -33,7 +35,6 @@ from distui.runs.store.runs import StoredRun
 from distui.session import Connector
 from distui.spec.inventory import Host, Inventory
 from distui.spec.job import Job
-from distui.tui.frame.desk import LiveRun
 from distui.tui.launch import drafting
 
 JOB = """\
@@ -49,8 +50,8 @@ stop_grace: 2s
 
 
 @pytest.fixture
-async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[CliDesk]:
-    """A desk over two hosts made in this process."""
+async def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ClusterBackend]:
+    """A backend over two hosts made in this process."""
     work = tmp_path / "work"
     (work / "jobs").mkdir(parents=True)
     monkeypatch.chdir(work)
@@ -62,34 +63,34 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
             return reusing(demo.connector())
 
         found = demo_inventory(demo, docker=False)
-        async with CliDesk(settings, found, found.hosts, title="demo", connect=connected) as opened:
+        async with ClusterBackend(settings.places, found, found.hosts, title="demo", connect=connected) as opened:
             yield opened
 
 
-def write_job(desk: CliDesk, steps: int) -> str:
-    program = desk.settings.cwd / "counting.py"
+def write_job(backend: ClusterBackend, steps: int) -> str:
+    program = backend.places.selection.cwd / "counting.py"
     program.write_text(COUNTING.replace("0.2", "0.02"))
     text = JOB.format(python=sys.executable, program=program, steps=steps)
-    (desk.settings.cwd / "jobs" / "counting.yaml").write_text(text)
+    (backend.places.selection.cwd / "jobs" / "counting.yaml").write_text(text)
     return text
 
 
-async def planned(desk: CliDesk, steps: int, name: str) -> tuple[object, RunPlan]:
-    await desk.probe([h.name for h in desk.hosts], lambda name, result: None)
-    job = desk.draft(write_job(desk, steps), "counting.yaml").job
+async def planned(backend: ClusterBackend, steps: int, name: str) -> tuple[object, RunPlan]:
+    await backend.probe([h.name for h in backend.hosts], lambda name, result: None)
+    job = backend.draft(write_job(backend, steps), "counting.yaml").job
     assert job is not None
-    made = desk.preview(job, desk.pick(job, ()), run_id=name)
+    made = backend.preview(job, backend.pick(job, ()), run_id=name)
     assert isinstance(made, RunPlan), made
     return job, made
 
 
-async def test_probe_news_and_jobs(desk: CliDesk) -> None:
+async def test_probe_news_and_jobs(backend: ClusterBackend) -> None:
     """Probes are kept as facts, samples come without any run, job files are found with their problems."""
     heard: list[str] = []
-    await desk.probe(["demo1", "demo2"], lambda name, result: heard.append(name))
+    await backend.probe(["demo1", "demo2"], lambda name, result: heard.append(name))
     assert sorted(heard) == ["demo1", "demo2"]
-    assert set(desk.facts) == {"demo1", "demo2"}
-    stream = desk.news()
+    assert set(backend.facts) == {"demo1", "demo2"}
+    stream = backend.news()
     seen: set[str] = set()
     async with asyncio.timeout(30):
         async for news in stream:
@@ -97,44 +98,44 @@ async def test_probe_news_and_jobs(desk: CliDesk) -> None:
             if seen == {"demo1", "demo2"}:
                 break
     await stream.aclose()  # type: ignore[attr-defined]
-    write_job(desk, 3)
-    (desk.settings.cwd / "jobs" / "bad.yaml").write_text("version: 1\nnam: x\n")
-    (desk.settings.cwd / "compose.yaml").write_text("services: {}\n")
-    jobs = {job.name: job for job in desk.jobs()}
+    write_job(backend, 3)
+    (backend.places.selection.cwd / "jobs" / "bad.yaml").write_text("version: 1\nnam: x\n")
+    (backend.places.selection.cwd / "compose.yaml").write_text("services: {}\n")
+    jobs = {job.name: job for job in backend.jobs()}
     assert set(jobs) == {"bad", "counting"}
     assert jobs["bad"].problems
     assert not jobs["counting"].problems
 
 
-async def test_a_run_is_drained_though_nobody_looks_and_can_be_replayed(desk: CliDesk) -> None:
+async def test_a_run_is_drained_though_nobody_looks_and_can_be_replayed(backend: ClusterBackend) -> None:
     """A run ends by itself without a reader; then it is a row of the history, and plays again from its folder."""
-    job, made = await planned(desk, 5, "count-1")
-    live = await desk.launch(job, made)  # type: ignore[arg-type]
-    assert "count-1" in desk.following
+    job, made = await planned(backend, 5, "count-1")
+    live = await backend.launch(job, made)  # type: ignore[arg-type]
+    assert "count-1" in backend.following
     async with asyncio.timeout(60):
         async for _ in live.batches():
             pass
     assert live.state.summary == "succeeded"
     assert "step 5 loss" in live.stored.rank_log(0).read_text()
-    rows, _ = await desk.runs()
+    rows, _ = await backend.runs()
     assert [(r.run, r.state, r.live, r.recorded) for r in rows] == [("count-1", "succeeded", False, True)]
-    again = desk.replay("count-1")
+    again = backend.replay("count-1")
     assert again.state.summary == "succeeded"
     assert [e async for batch in again.batches() for e in batch][-1] == live.state.ended
     with pytest.raises(UsageError, match="already recorded"):
-        await desk.launch(job, made)  # type: ignore[arg-type]
-    await desk.prune("count-1")
-    assert (await desk.runs())[0] == ()
+        await backend.launch(job, made)  # type: ignore[arg-type]
+    await backend.prune("count-1")
+    assert (await backend.runs())[0] == ()
     with pytest.raises(NotFound):
-        desk.replay("count-1")
+        backend.replay("count-1")
 
 
-async def test_leaving_detaches_and_another_desk_stops(desk: CliDesk) -> None:
-    """Leaving the desk leaves the run alone; another desk finds it on the hosts, attaches, and stops it."""
-    job, made = await planned(desk, 100_000, "count-2")
-    second = CliDesk(desk.settings, desk.inventory, desk.hosts, connect=desk._connect)
-    async with CliDesk(desk.settings, desk.inventory, desk.hosts, connect=desk._connect) as first:
-        first.know(desk.facts)
+async def test_leaving_detaches_and_another_backend_stops(backend: ClusterBackend) -> None:
+    """Leaving the backend leaves the run alone; another backend finds it on the hosts, attaches, and stops it."""
+    job, made = await planned(backend, 100_000, "count-2")
+    second = ClusterBackend(backend.places, backend.inventory, backend.hosts, connect=backend._connect)
+    async with ClusterBackend(backend.places, backend.inventory, backend.hosts, connect=backend._connect) as first:
+        first.know(backend.facts)
         live = await first.launch(job, made)  # type: ignore[arg-type]
         async with asyncio.timeout(60):
             async for _ in live.batches():
@@ -157,88 +158,90 @@ async def test_leaving_detaches_and_another_desk_stops(desk: CliDesk) -> None:
         assert not (await second.runs())[1].runs
 
 
-async def test_a_name_that_was_used_again_elsewhere_is_of_the_run_that_lives(desk: CliDesk, tmp_path: Path) -> None:
-    """A desk with another folder of records started it; what is recorded here of the older one is kept apart."""
-    job, made = await planned(desk, 5, "count-4")
-    async for _ in (await desk.launch(job, made)).batches():  # type: ignore[arg-type]
+async def test_a_name_that_was_used_again_elsewhere_is_of_the_run_that_lives(
+    backend: ClusterBackend, tmp_path: Path
+) -> None:
+    """A backend with another folder of records started it; what is recorded here of the older one is kept apart."""
+    job, made = await planned(backend, 5, "count-4")
+    async for _ in (await backend.launch(job, made)).batches():  # type: ignore[arg-type]
         pass
-    environ = {**desk.settings.environ, "XDG_STATE_HOME": str(tmp_path / "elsewhere")}
-    settings = Settings(environ, desk.settings.cwd, config.load({}, environ, desk.settings.cwd))
-    async with CliDesk(settings, desk.inventory, desk.hosts, connect=desk._connect) as other:
+    environ = {**backend.settings.environ, "XDG_STATE_HOME": str(tmp_path / "elsewhere")}
+    settings = Settings(environ, backend.places.selection.cwd, config.load({}, environ, backend.places.selection.cwd))
+    async with ClusterBackend(settings.places, backend.inventory, backend.hosts, connect=backend._connect) as other:
         job, made = await planned(other, 100_000, "count-4")
         live = await other.launch(job, made)  # type: ignore[arg-type]
         async with asyncio.timeout(60):
             async for _ in live.batches():
                 if live.state.summary == "running":
                     break
-    assert [(r.run, r.state, r.recorded) for r in (await desk.runs())[0]] == [
+    assert [(r.run, r.state, r.recorded) for r in (await backend.runs())[0]] == [
         ("count-4", "running", False),
         ("count-4", "succeeded", True),
     ]
-    attached = await desk.attach("count-4")
+    attached = await backend.attach("count-4")
     assert attached.state.summary != "succeeded"
-    assert await desk.stop("count-4") == ()
+    assert await backend.stop("count-4") == ()
     async with asyncio.timeout(60):
         async for _ in attached.batches():
             pass
-    assert [(r.run, r.state) for r in (await desk.runs())[0]] == [("count-4", "stopped"), ("count-4~1", "succeeded")]
-    assert desk.replay("count-4~1").state.summary == "succeeded"
+    assert [(r.run, r.state) for r in (await backend.runs())[0]] == [("count-4", "stopped"), ("count-4~1", "succeeded")]
+    assert backend.replay("count-4~1").state.summary == "succeeded"
 
 
-async def test_a_run_is_stopped_from_afar_and_drained(desk: CliDesk) -> None:
+async def test_a_run_is_stopped_from_afar_and_drained(backend: ClusterBackend) -> None:
     """Stopping a run that nobody follows reads its logs to the end, cleans up, and says what is left: nothing."""
-    job, made = await planned(desk, 100_000, "count-3")
-    async with CliDesk(desk.settings, desk.inventory, desk.hosts, connect=desk._connect) as first:
-        first.know(desk.facts)
+    job, made = await planned(backend, 100_000, "count-3")
+    async with ClusterBackend(backend.places, backend.inventory, backend.hosts, connect=backend._connect) as first:
+        first.know(backend.facts)
         live = await first.launch(job, made)  # type: ignore[arg-type]
         async with asyncio.timeout(60):
             async for _ in live.batches():
                 if live.state.summary == "running":
                     break
-    assert await desk.stop("count-3") == ()
-    assert (await desk.runs())[0][0].state == "stopped"
+    assert await backend.stop("count-3") == ()
+    assert (await backend.runs())[0][0].state == "stopped"
     with pytest.raises(NotFound, match="none of"):
-        await desk.stop("count-3")
+        await backend.stop("count-3")
 
 
-async def test_processes_are_looked_at_and_ended_but_never_another_one(desk: CliDesk) -> None:
+async def test_processes_are_looked_at_and_ended_but_never_another_one(backend: ClusterBackend) -> None:
     """A pid whose start time is another one's is left alone; SIGKILL ends what SIGTERM does not."""
     script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(300)"
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", script, stdout=asyncio.subprocess.PIPE)
     assert child.stdout is not None
     await child.stdout.readline()
     try:
-        seen = await desk.process("demo1", child.pid)
+        seen = await backend.process("demo1", child.pid)
         assert (seen.pid, seen.command.split()[:2]) == (child.pid, [sys.executable, "-c"])
-        assert await desk.signal(dataclasses.replace(seen, start="1"), kill=True) == "gone"
-        assert await desk.signal(dataclasses.replace(seen, boot="another"), kill=True) == "gone"
+        assert await backend.signal(dataclasses.replace(seen, start="1"), kill=True) == "gone"
+        assert await backend.signal(dataclasses.replace(seen, boot="another"), kill=True) == "gone"
         assert child.returncode is None
-        assert await desk.signal(seen) == "lives"
-        assert await desk.signal(seen, kill=True) == "ended"
+        assert await backend.signal(seen) == "lives"
+        assert await backend.signal(seen, kill=True) == "ended"
         assert await child.wait() == -9
-        assert await desk.signal(seen, kill=True) == "gone"
+        assert await backend.signal(seen, kill=True) == "gone"
         with pytest.raises(NotFound, match="no process"):
-            await desk.process("demo1", child.pid)
+            await backend.process("demo1", child.pid)
     finally:
         if child.returncode is None:
             child.kill()
             await child.wait()
 
 
-async def test_tasks_of_hosts_without_an_engine_are_their_containers(desk: CliDesk) -> None:
+async def test_tasks_of_hosts_without_an_engine_are_their_containers(backend: ClusterBackend) -> None:
     """Each with its run and its log, which is followed to the task's end."""
-    job, made = await planned(desk, 100_000, "count-3")
-    live = await desk.launch(job, made)  # type: ignore[arg-type]
+    job, made = await planned(backend, 100_000, "count-3")
+    live = await backend.launch(job, made)  # type: ignore[arg-type]
     async with asyncio.timeout(60):
         async for _ in live.batches():
             if live.state.summary == "running":
                 break
-        (found,) = await desk.containers("demo1")
+        (found,) = await backend.containers("demo1")
         assert found.running
         assert found.task is not None
         assert (found.task.run, found.task.ranks) == ("count-3", (0,))
         output = b""
-        async with contextlib.aclosing(desk.container_log(found)) as stream:
+        async with contextlib.aclosing(backend.container_log(found)) as stream:
             async for data in stream:
                 output += data
                 if b"step 3 loss" in output:
@@ -247,15 +250,15 @@ async def test_tasks_of_hosts_without_an_engine_are_their_containers(desk: CliDe
         async for _ in live.batches():
             pass
     assert output.startswith(b"[rank0]")
-    assert await desk.containers("demo1") == ()
+    assert await backend.containers("demo1") == ()
 
 
-async def test_a_shell_on_a_host_of_the_demo(desk: CliDesk, tmp_path: Path) -> None:
+async def test_a_shell_on_a_host_of_the_demo(backend: ClusterBackend, tmp_path: Path) -> None:
     """Real hosts are reached by the user's own ssh; those of the demo are this machine."""
-    assert desk.ssh_argv("demo1")[:3] == ("ssh", "-p", str(desk.hosts[0].port))
-    assert desk.ssh_argv("demo1")[-2:] == ("--", "demo1")
+    assert backend.ssh_argv("demo1")[:3] == ("ssh", "-p", str(backend.hosts[0].port))
+    assert backend.ssh_argv("demo1")[-2:] == ("--", "demo1")
     demo = DemoHosts(1, root=tmp_path / "other")
-    own = CliDesk(desk.settings, desk.inventory, desk.hosts, login=demo.shell_argv)
+    own = ClusterBackend(backend.places, backend.inventory, backend.hosts, login=demo.shell_argv)
     demo.hosts["demo1"].home.mkdir(parents=True)
     argv = own.ssh_argv("demo1")
     assert argv[-2:] == ("/bin/sh", "-i")
@@ -266,36 +269,36 @@ async def test_a_shell_on_a_host_of_the_demo(desk: CliDesk, tmp_path: Path) -> N
     assert said.decode().split() == [str(tmp_path / "other" / "demo1"), "demo"]
 
 
-async def test_run_again_starts_what_was_started(desk: CliDesk) -> None:
+async def test_run_again_starts_what_was_started(backend: ClusterBackend) -> None:
     """The recorded job comes back though its file has changed, and the newest run is the one that counts."""
-    job, made = await planned(desk, 3, "count-4")
-    first = await desk.launch(job, made)  # type: ignore[arg-type]
+    job, made = await planned(backend, 3, "count-4")
+    first = await backend.launch(job, made)  # type: ignore[arg-type]
     async with asyncio.timeout(60):
         async for _ in first.batches():
             pass
-    write_job(desk, 9)
-    recorded = desk.recorded_job("count-4")
+    write_job(backend, 9)
+    recorded = backend.recorded_job("count-4")
     assert recorded is not None
-    assert (recorded.job, recorded.picks) == (job, desk.pick(recorded.job, ()))
-    again = desk.preview(recorded.job, recorded.picks, run_id="count-5")
+    assert (recorded.job, recorded.picks) == (job, backend.pick(recorded.job, ()))
+    again = backend.preview(recorded.job, recorded.picks, run_id="count-5")
     assert isinstance(again, RunPlan)
-    second = await desk.launch(recorded.job, again, rerun_of="count-4")
+    second = await backend.launch(recorded.job, again, rerun_of="count-4")
     async with asyncio.timeout(60):
         async for _ in second.batches():
             pass
     assert "step 3 loss" in second.stored.rank_log(0).read_text()
     assert "step 9" not in second.stored.rank_log(0).read_text()
-    assert desk.newest(first) is second
-    assert desk.newest(second) is second
+    assert backend.newest(first) is second
+    assert backend.newest(second) is second
 
 
-async def test_run_exits_as_the_last_run_of_its_view(desk: CliDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_run_exits_as_the_last_run_of_its_view(backend: ClusterBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run fails, is run again in the app and succeeds, and the first one is pruned: exit 0, and its name is said."""
-    marker = desk.settings.cwd / "was-here"
-    program = desk.settings.cwd / "once.py"
+    marker = backend.places.selection.cwd / "was-here"
+    program = backend.places.selection.cwd / "once.py"
     program.write_text(f"import os, sys\np = {str(marker)!r}\nsys.exit(0 if os.path.exists(p) else 3)\n")
     text = JOB.replace('"{steps}"', '"x"').format(python=sys.executable, program=program)
-    job = desk.draft(text.replace("demo1, demo2", "demo1"), "once.yaml").job
+    job = backend.draft(text.replace("demo1, demo2", "demo1"), "once.yaml").job
     assert job is not None
 
     async def ended(live: LiveRun) -> None:
@@ -303,7 +306,10 @@ async def test_run_exits_as_the_last_run_of_its_view(desk: CliDesk, monkeypatch:
             async for _ in live.batches():
                 pass
 
-    async def show(settings: Settings, opened: CliDesk, start: LiveRun) -> int:
+    environ, cwd = backend.settings.environ, backend.places.selection.cwd
+    settings = Settings(environ, cwd, config.load({}, environ, cwd))
+
+    async def show(settings: Settings, opened: ClusterBackend, start: LiveRun) -> int:
         await ended(start)
         assert start.state.summary == "failed"
         marker.touch()
@@ -315,40 +321,42 @@ async def test_run_exits_as_the_last_run_of_its_view(desk: CliDesk, monkeypatch:
         await opened.prune("once-1")
         return 0
 
-    def made(settings: Settings, inventory: Inventory, hosts: Sequence[Host], **more: Any) -> CliDesk:
-        return CliDesk(settings, inventory, hosts, connect=desk._connect, **more)
+    def made(places: Places, inventory: Inventory, hosts: Sequence[Host], **more: Any) -> ClusterBackend:
+        return ClusterBackend(places, inventory, hosts, connect=backend._connect, **more)
 
     monkeypatch.setattr(opening, "show", show)
-    monkeypatch.setattr("distui.cli.desk.CliDesk", made)
+    monkeypatch.setattr("distui.cluster.backend.backend.ClusterBackend", made)
     said = io.StringIO()
     out = Console(said, said, out_colour=False, err_colour=False, width=0)
-    order = RunRequest(job, desk.inventory, desk.pick(job, ()), run_id="once-1")
-    assert await opening.launch(desk.settings, out, order, How(LogView())) == 0
+    order = RunRequest(job, backend.inventory, backend.pick(job, ()), run_id="once-1")
+    assert await opening.launch(settings, out, order, How(LogView())) == 0
     assert "once-2: succeeded" in said.getvalue()
 
 
-async def test_leaving_says_what_it_waits_for(desk: CliDesk) -> None:
-    """A run that is being started when the desk is left: nobody waits without a word."""
+async def test_leaving_says_what_it_waits_for(backend: ClusterBackend) -> None:
+    """A run that is being started when the backend is left: nobody waits without a word."""
     said: list[str] = []
-    job, made = await planned(desk, 3, "count-6")
-    async with CliDesk(desk.settings, desk.inventory, desk.hosts, connect=desk._connect, say=said.append) as first:
-        first.know(desk.facts)
+    job, made = await planned(backend, 3, "count-6")
+    async with ClusterBackend(
+        backend.places, backend.inventory, backend.hosts, connect=backend._connect, say=said.append
+    ) as first:
+        first.know(backend.facts)
         await first.launch(job, made)  # type: ignore[arg-type]
     assert said == ["distui: count-6 is being started on 2 hosts: leaving when that is done; Ctrl-C undoes it"]
 
 
-async def test_a_preflight_finds_what_a_launch_would_and_starts_nothing(desk: CliDesk) -> None:
+async def test_a_preflight_finds_what_a_launch_would_and_starts_nothing(backend: ClusterBackend) -> None:
     """Every pair is proved; once a run of that name is on the hosts, it says whose that is."""
-    job, made = await planned(desk, 1000, "pre")
-    found = await desk.preflight(made)
+    job, made = await planned(backend, 1000, "pre")
+    found = await backend.preflight(made)
     rows = {row.check.id: row for row in found.rows}
     assert rows["run_name"].verdict == "ok"
     assert [f.saw.split(",")[0] for f in rows["reach"].findings] == ["reaches 1 other"] * 2
     assert set(found.results) == {"demo1", "demo2"}
-    assert (await desk.runs())[1].runs == ()
-    live = await desk.launch(job, made)  # type: ignore[arg-type]
+    assert (await backend.runs())[1].runs == ()
+    live = await backend.launch(job, made)  # type: ignore[arg-type]
     await until(lambda: live.state.summary == "running")
-    again = await desk.preflight(made)
+    again = await backend.preflight(made)
     (name, *_) = again.rows
     assert name.verdict == "fail"
     assert "a run named pre is there already" in name.findings[0].saw
@@ -358,10 +366,10 @@ async def test_a_preflight_finds_what_a_launch_would_and_starts_nothing(desk: Cl
 
 
 async def test_a_full_disk_starts_nothing_and_leaves_the_name_free(
-    desk: CliDesk, monkeypatch: pytest.MonkeyPatch
+    backend: ClusterBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The app says so in words, as `distui run` does; once there is space, the same plan is started."""
-    job, made = await planned(desk, 2, "full")
+    job, made = await planned(backend, 2, "full")
 
     def full(stored: StoredRun, plan: object) -> None:
         raise OSError(28, "No space left on device")
@@ -369,44 +377,44 @@ async def test_a_full_disk_starts_nothing_and_leaves_the_name_free(
     with monkeypatch.context() as patched:
         patched.setattr(StoredRun, "write_plan", full)
         with pytest.raises(CheckFailed, match="No space left on device; nothing was started"):
-            await desk.launch(job, made)  # type: ignore[arg-type]
-    live = await desk.launch(job, made)  # type: ignore[arg-type]
+            await backend.launch(job, made)  # type: ignore[arg-type]
+    live = await backend.launch(job, made)  # type: ignore[arg-type]
     async with asyncio.timeout(30):
         async for _ in live.batches():
             pass
     assert live.state.ended is not None and live.state.ended.outcome == "succeeded"
 
 
-async def test_what_is_left_of_a_run_is_told_before_it_goes(desk: CliDesk) -> None:
+async def test_what_is_left_of_a_run_is_told_before_it_goes(backend: ClusterBackend) -> None:
     """Folders on the hosts with their bytes, the folder here with its files; after pruning nothing."""
-    job, made = await planned(desk, 2, "gone")
+    job, made = await planned(backend, 2, "gone")
     assert isinstance(job, Job)
     tasks = (dataclasses.replace(task, labels={**task.labels, "distui.keep": "yes"}) for task in made.tasks)
-    live = await desk.launch(job, dataclasses.replace(made, tasks=tuple(tasks)))
+    live = await backend.launch(job, dataclasses.replace(made, tasks=tuple(tasks)))
     async with asyncio.timeout(30):
         async for _ in live.batches():
             pass
-    left = await desk.remains("gone")
+    left = await backend.remains("gone")
     places = {item.host: item.what for item in left.items}
     assert places["demo1"] == "~/.local/state/distui/hosts/demo1/gone"
     assert "runs/gone, " in places["here"]
     assert left.unreachable == {} and left.ranks == ()
-    desk.settings.cluster.store.remove("gone")
-    assert (await desk.remains("gone")).ranks == (0, 1), "logs that were never read here are named before they go"
-    await desk.prune("gone")
-    assert (await desk.remains("gone")).items == ()
+    backend.settings.store.remove("gone")
+    assert (await backend.remains("gone")).ranks == (0, 1), "logs that were never read here are named before they go"
+    await backend.prune("gone")
+    assert (await backend.remains("gone")).items == ()
 
 
-async def test_closing_the_desk_ends_a_smoke_and_leaves_nothing(desk: CliDesk, tmp_path: Path) -> None:
+async def test_closing_the_backend_ends_a_smoke_and_leaves_nothing(backend: ClusterBackend, tmp_path: Path) -> None:
     """The test's ranks hang; leaving kills them and removes their folders before the connections are closed."""
     (tmp_path / "torch.py").write_text("import os, time\nprint('pid', os.getpid(), flush=True)\ntime.sleep(600)\n")
-    await desk.probe([h.name for h in desk.hosts], lambda name, result: None)
-    job = dataclasses.replace(await drafted(desk), env={"PYTHONPATH": str(tmp_path)})
-    trying = asyncio.create_task(desk.smoke(job, lambda pair: None))
+    await backend.probe([h.name for h in backend.hosts], lambda name, result: None)
+    job = dataclasses.replace(await drafted(backend), env={"PYTHONPATH": str(tmp_path)})
+    trying = asyncio.create_task(backend.smoke(job, lambda pair: None))
     homes = tmp_path / "demo"
     await until(lambda: sum("pid" in text for text in logs_of_smokes(homes)) == 2)
     pids = [int(text.split()[1]) for text in logs_of_smokes(homes)]
-    await desk.__aexit__(None, None, None)
+    await backend.__aexit__(None, None, None)
     with pytest.raises(asyncio.CancelledError):
         await trying
     assert not [pid for pid in pids if alive(pid)]
@@ -422,9 +430,9 @@ async def until(holds: Callable[[], bool]) -> None:
     raise AssertionError("it never came")
 
 
-async def drafted(desk: CliDesk) -> Any:
+async def drafted(backend: ClusterBackend) -> Any:
     """The counting job."""
-    return desk.draft(write_job(desk, 1), "counting.yaml").job
+    return backend.draft(write_job(backend, 1), "counting.yaml").job
 
 
 def logs_of_smokes(folder: Path) -> list[str]:
@@ -440,33 +448,33 @@ def alive(pid: int) -> bool:
         return False
 
 
-async def test_the_launch_form_takes_nothing_that_was_not_allowed(desk: CliDesk, tmp_path: Path) -> None:
+async def test_the_launch_form_takes_nothing_that_was_not_allowed(backend: ClusterBackend, tmp_path: Path) -> None:
     """A folder outside the job's stands there as a problem of the plan, with the command that allows it."""
     folder = tmp_path.parent / f"{tmp_path.name}-private"
     folder.mkdir()
     (folder / "notes.txt").write_text("mine\n")
     text = JOB.format(python=sys.executable, program="hello.py", steps="1") + f"code: {folder}\n"
-    found = drafting.drafted(desk, text, "counting.yaml", None, (), "")
+    found = drafting.drafted(backend, text, "counting.yaml", None, (), "")
     assert isinstance(found.made, NoPlan)
     (problem,) = found.made.problems
     assert f"files of {folder}, which is outside the job's folder" in problem.message
     assert problem.hint.startswith(f"distui config allow folder {folder} ")
 
 
-async def test_a_run_s_code_is_sent_and_thrown_away(desk: CliDesk) -> None:
+async def test_a_run_s_code_is_sent_and_thrown_away(backend: ClusterBackend) -> None:
     """The job's folder is where a task without a container starts; what it writes there is gone with the run."""
-    folder = desk.settings.cwd / "code"
+    folder = backend.places.selection.cwd / "code"
     folder.mkdir()
     (folder / "hello.py").write_text("import os\nopen('written', 'w').close()\nprint('from', os.getcwd())\n")
     text = JOB.format(python=sys.executable, program="hello.py", steps="1") + "code: ./code\n"
-    await desk.probe([h.name for h in desk.hosts], lambda name, result: None)
-    job = desk.draft(text, "counting.yaml").job
+    await backend.probe([h.name for h in backend.hosts], lambda name, result: None)
+    job = backend.draft(text, "counting.yaml").job
     assert job is not None
-    made = desk.preview(job, desk.pick(job, ()), run_id="code-1")
+    made = backend.preview(job, backend.pick(job, ()), run_id="code-1")
     assert isinstance(made, RunPlan), made
     assert made.code is not None
     assert (made.code.source, made.code.files, made.code.to) == ("./code", 1, "/work")
-    live = await desk.launch(job, made)
+    live = await backend.launch(job, made)
     async with asyncio.timeout(60):
         output = [event async for batch in live.batches() for event in batch]
     assert live.state.summary == "succeeded"
@@ -474,15 +482,15 @@ async def test_a_run_s_code_is_sent_and_thrown_away(desk: CliDesk) -> None:
     said = [e.detail for e in output if isinstance(e, PhaseBegun) and e.phase == "code"]
     assert said == ["1 file, 66 B", "1 file, 66 B sent to each"]
     assert not Path(made.tasks[0].run_dir).exists()  # noqa: ASYNC240
-    recorded = desk.recorded_job("code-1")
+    recorded = backend.recorded_job("code-1")
     assert recorded is not None
     assert recorded.job.code is not None
     assert recorded.job.code.path == str(folder)
     (folder / "hello.py").write_text("second\n")
-    again = desk.preview(job, desk.pick(job, ()), run_id="code-2")
+    again = backend.preview(job, backend.pick(job, ()), run_id="code-2")
     assert isinstance(again, RunPlan)
     (folder / "hello.py").write_text("changed")
-    refused = await desk.launch(job, again)
+    refused = await backend.launch(job, again)
     async with asyncio.timeout(60):
         words = [e.text async for batch in refused.batches() for e in batch if isinstance(e, Notice)]
     assert any("hello.py changed since the plan was made" in text for text in words)

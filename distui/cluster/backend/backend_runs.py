@@ -1,20 +1,20 @@
-"""The part of the desk that works on runs: those recorded here and those on the hosts, whoever started them."""
+"""The part of the backend that works on runs: those recorded here and those on the hosts, whoever started them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from distui.cli.settings import Settings
-from distui.cluster.attach import places, taking_up
-from distui.cluster.attach.places import recorded_plan
+from distui.cluster.attach import taking_up
+from distui.cluster.attach.places import NameTaken, Places, RunLocation, check_name, find, not_followed, recorded_plan
 from distui.cluster.attach.run_manager import FollowedRun, RecordedRun, RunManager
+from distui.cluster.connecting import Connect
+from distui.cluster.settings import ClusterSettings
 from distui.errors import CheckFailed, UsageError
 from distui.runs.report import history
 from distui.runs.store.masking import Mask, stored_secrets
@@ -23,6 +23,7 @@ from distui.runs.store.saved_hosts import saved_hosts
 
 if TYPE_CHECKING:
     from distui.cluster.attach.taking_up import Asked
+    from distui.cluster.backend.values import LiveRun
     from distui.runs.hosts.discover import FoundRuns
     from distui.runs.hosts.remains import Remains
     from distui.runs.launch.job_record import JobRecord
@@ -30,20 +31,17 @@ if TYPE_CHECKING:
     from distui.runs.store.runs import StoredRun
     from distui.session import Connector
     from distui.spec.inventory import Host
-    from distui.tui.frame.desk import LiveRun
 
-    Looked = tuple[places.RunLocation, Asked]
+    Looked = tuple[RunLocation, Asked]
 
 T = TypeVar("T")
 
-Connect = Callable[[Sequence["Host"]], AbstractAsyncContextManager["Connector"]]
-"""Opens a connector for some hosts; everything it opened is closed at the end of the block."""
 
+class RunBackend(ABC):
+    """What needs the records here, the hosts, or a run that is followed; `ClusterBackend` has them."""
 
-class RunDesk(ABC):
-    """What needs the records here, the hosts, or a run that is followed; `CliDesk` has them."""
-
-    settings: Settings
+    settings: ClusterSettings
+    places: Places
     hosts: tuple[Host, ...]
     owner: str
     _manager: RunManager
@@ -56,77 +54,77 @@ class RunDesk(ABC):
         """The connections to the inventory's hosts."""
 
     def recorded_job(self, run: str) -> JobRecord | None:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.runs.launch.job_record import recorded_job
 
-        stored = self.settings.cluster.store.get(run)
+        stored = self.settings.store.get(run)
         return recorded_job(stored) if stored is not None else None
 
     async def attach(self, run: str) -> LiveRun:
-        """See tui.desk."""
+        """See the protocol."""
         followed = self._manager.living.get(run)
         if followed is not None:
             return followed
         return await self._at(run, self.attach_at)
 
-    async def _at(self, run: str, work: Callable[[places.RunLocation], Awaitable[T]]) -> T:
+    async def _at(self, run: str, work: Callable[[RunLocation], Awaitable[T]]) -> T:
         """Do `work` where the run is; once more where what is recorded here has lost its name to one that lives."""
         place = self._locate(run)
         try:
             return await work(place)
-        except places.NameTaken as exc:
-            again = self.settings.places.renamed(lambda words: None, place, exc)
+        except NameTaken as exc:
+            again = self.places.renamed(lambda words: None, place, exc)
             hosts = {host.name: host for host in (*again.hosts, *self.hosts)}
             return await work(replace(again, hosts=tuple(hosts.values())))
 
-    async def attach_at(self, place: places.RunLocation) -> LiveRun:
+    async def attach_at(self, place: RunLocation) -> LiveRun:
         """Follow the run that is there. Raises NameTaken where what is recorded here is older than what lives."""
-        reader = taking_up.reader_of(self.settings.cluster, place)
+        reader = taking_up.reader_of(self.settings, place)
         if place.stored is not None and history.stored_row(place.stored).over:
             async with self._connect(place.hosts) as connector:
-                await places.find(connector, place)
+                await find(connector, place)
             return self.replay(place.run)
         plan = taking_up.owned_plan(place.stored)
         if plan is None:
             if place.stored is not None:
-                await places.not_followed(place.stored)
+                await not_followed(place.stored)
             async with self._connect(place.hosts) as connector:
-                asked = await places.find(connector, place)
+                asked = await find(connector, place)
                 self.looked = place, asked
-                live = await taking_up.take_up(self.settings.cluster, connector, place, asked)
+                live = await taking_up.take_up(self.settings, connector, place, asked)
             plan = live.plan
             with contextlib.suppress(AlreadyFollowed):
                 return await self._manager.keep(
                     self._connect(place.hosts),
-                    lambda connector: taking_up.adopt(self.settings.cluster, connector, place, live),
+                    lambda connector: taking_up.adopt(self.settings, connector, place, live),
                 )
-        other = taking_up.beside(self.settings.cluster, place, plan, reader, self._connect)
+        other = taking_up.beside(self.settings, place, plan, reader, self._connect)
         return await self._manager.keep(contextlib.nullcontext(), lambda _: other)
 
-    def _locate(self, run: str) -> places.RunLocation:
-        """Where a run may be: its recorded hosts, else all hosts of this desk."""
-        places.check_name(run)
-        stored = self.settings.cluster.store.get(run)
+    def _locate(self, run: str) -> RunLocation:
+        """Where a run may be: its recorded hosts, else all hosts of this backend."""
+        check_name(run)
+        stored = self.settings.store.get(run)
         hosts = saved_hosts(stored) if stored is not None else ()
-        return places.RunLocation(run, stored, hosts or self.hosts)
+        return RunLocation(run, stored, hosts or self.hosts)
 
     def replay(self, run: str) -> LiveRun:
-        """See tui.desk."""
+        """See the protocol."""
         followed = self._manager.runs.get(run)
         if followed is not None:
             return followed
-        stored = self.settings.cluster.store.need(run)
+        stored = self.settings.store.need(run)
         return RecordedRun(
-            recorded_plan(self.settings.cluster, run), stored, Mask.of(stored_secrets(stored), self.settings.environ)
+            recorded_plan(self.settings, run), stored, Mask.of(stored_secrets(stored), self.settings.environ)
         )
 
     @property
     def following(self) -> Mapping[str, FollowedRun]:
-        """See tui.desk."""
+        """See the protocol."""
         return self._manager.living
 
     async def runs(self) -> tuple[tuple[RunRow, ...], FoundRuns]:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.runs.hosts.discover import find_runs
 
         found = await find_runs(await self.connector(), self.hosts)
@@ -134,25 +132,25 @@ class RunDesk(ABC):
         return tuple(self._as_followed(row) for row in history.joined(found, recorded)), found
 
     def _recorded(self) -> list[RunRow]:
-        stored = self.settings.cluster.store.all()
+        stored = self.settings.store.all()
         return [replace(history.stored_row(one), size=_files(one.path)[1]) for one in stored]
 
     def _as_followed(self, row: RunRow) -> RunRow:
-        """What this desk follows it knows better than labels and records do."""
+        """What this backend follows it knows better than labels and records do."""
         followed = self._manager.living.get(row.run)
         if followed is None:
             return row
         return replace(row, state=followed.state.summary, live=True, attempt=followed.state.attempt)
 
     async def stop(self, run: str, *, grace: float | None = None) -> tuple[str, ...]:
-        """See tui.desk."""
+        """See the protocol."""
         return await self._at(run, lambda place: self._stop(place, grace))
 
-    async def _stop(self, place: places.RunLocation, grace: float | None) -> tuple[str, ...]:
+    async def _stop(self, place: RunLocation, grace: float | None) -> tuple[str, ...]:
         from distui.runs.control.adopt import stop_found
 
         async with self._connect(place.hosts) as connector:
-            live = await taking_up.take_up(self.settings.cluster, connector, place)
+            live = await taking_up.take_up(self.settings, connector, place)
             if place.stored is not None and place.stored.is_followed:
                 unasked = _ask(place.stored, grace, runs=live.runs)
                 seconds = live.plan.stop_grace if grace is None else grace
@@ -161,11 +159,11 @@ class RunDesk(ABC):
                 return (*unasked, *errors, *report.leftovers)
         return await self._stop_own(place, live, grace)
 
-    async def _stop_own(self, place: places.RunLocation, live: taking_up.Live, grace: float | None) -> tuple[str, ...]:
+    async def _stop_own(self, place: RunLocation, live: taking_up.Live, grace: float | None) -> tuple[str, ...]:
         """Nobody follows it: follow it here, so that its logs are read to the end before it is removed."""
         followed = await self._manager.keep(
             self._connect(place.hosts),
-            lambda connector: taking_up.adopt(self.settings.cluster, connector, place, live, keep=False),
+            lambda connector: taking_up.adopt(self.settings, connector, place, live, keep=False),
         )
         followed.request_stop("user", grace=grace)
         async for _ in followed.batches():
@@ -174,7 +172,7 @@ class RunDesk(ABC):
         return ended.leftovers if ended is not None else ("the run's state is unknown",)
 
     async def remains(self, run: str) -> Remains:
-        """See tui.desk."""
+        """See the protocol."""
         from distui.runs.hosts.remains import Remain, remains
 
         place = self._locate(run)
@@ -189,10 +187,10 @@ class RunDesk(ABC):
         return replace(found, items=(*found.items, own))
 
     async def prune(self, run: str) -> None:
-        """See tui.desk."""
+        """See the protocol."""
         await self._at(run, self._prune)
 
-    async def _prune(self, place: places.RunLocation) -> None:
+    async def _prune(self, place: RunLocation) -> None:
         from distui.runs.control.adopt import stop_found
         from distui.runs.launch.sweep import sweep
         from distui.runs.store.end_record import launch_here
@@ -201,11 +199,11 @@ class RunDesk(ABC):
         if run in self._manager.living or (place.stored is not None and place.stored.is_followed):
             raise UsageError(f"run {run} is followed on this machine", hint="stop it first")
         async with self._connect(place.hosts) as connector:
-            found, unreachable = await places.find(connector, place)
+            found, unreachable = await find(connector, place)
             if found is not None:
                 if found.state in ("running", "partial"):
                     raise UsageError(f"run {run} still runs", hint="stop it first")
-                live = await taking_up.take_up(self.settings.cluster, connector, place, (found, unreachable))
+                live = await taking_up.take_up(self.settings, connector, place, (found, unreachable))
                 report = await stop_found(connector, live.found, live.plan, who=self.owner, grace=0, remove=True)
                 left = [*report.leftovers, *(f"{host}: {text}" for host, text in report.errors.items())]
                 if left:
@@ -221,7 +219,7 @@ class RunDesk(ABC):
                 f"not reached: {', '.join(unreachable)}; nothing was deleted here", hint="try again when they are back"
             )
         if place.stored is not None:
-            await asyncio.to_thread(self.settings.cluster.store.remove, run)
+            await asyncio.to_thread(self.settings.store.remove, run)
         self._manager.runs.pop(run, None)
 
 
