@@ -133,7 +133,7 @@ class DistuiApp(Places):
         return [*filters, AsciiSigns()] if self.glyphs is ASCII else filters
 
     @property
-    def look(self) -> Palette:
+    def palette(self) -> Palette:
         """The styles of the theme in use."""
         if self._look is None or self._look[0] != self.theme:
             self._look = (self.theme, themes.palette(self.current_theme, self.get_css_variables()))

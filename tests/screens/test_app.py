@@ -266,7 +266,7 @@ async def test_any_size_is_drawn(open_app: Any, backend: FakeBackend, view: str)
 async def test_every_theme_has_all_styles(open_app: Any, theme: str) -> None:
     """distui's own colours have a fall-back in every theme, textual's own ones included."""
     async with open_app(theme=theme) as (app, pilot):
-        assert app.look.plain == (theme == "ansi")
+        assert app.palette.plain == (theme == "ansi")
         for key in "234":
             await press(pilot, key)
         await press(pilot, "T")
@@ -280,7 +280,7 @@ async def test_no_color_leaves_no_colour(open_app: Any, backend: FakeBackend, mo
         styles = {s.style for strip in app.screen._compositor.render_strips() for s in strip if s.style}
         filtered = [f.apply(list(strip), app.screen.styles.background) for strip in [] for f in app.get_line_filters()]
         assert not filtered
-        assert app.look.plain
+        assert app.palette.plain
         assert styles
         assert "▌" in screen_text(app)
 

@@ -78,7 +78,7 @@ async def test_the_line_to_blame_is_the_only_red_one(open_app: Any, live: FakeLi
     async with open_app((120, 36)) as (app, pilot):
         screen = await opened(pilot, live)
         await settled(pilot)
-        pane, red = screen.grid.logs[0], app.look.wrong.color
+        pane, red = screen.grid.logs[0], app.palette.wrong.color
         hot = [row for row in range(pane.rows) if any(s.style and s.style.color == red for s in pane.row_strip(row))]
         assert [pane.row_text(row) for row in hot] == [TRACEBACK[-1]]
 

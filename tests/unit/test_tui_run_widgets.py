@@ -17,8 +17,8 @@ from distui.tui.run import strip as run_strip
 from distui.tui.run.strip import HostRow
 
 
-@pytest.fixture(scope="module")
-def look() -> Palette:
+@pytest.fixture(scope="module", name="palette")
+def dark_palette() -> Palette:
     """The dark theme's styles."""
     return palette(DARK, DARK.to_color_system().generate() | variables(DARK) | dict(DARK.variables))
 
@@ -37,10 +37,10 @@ def rows() -> list[HostRow]:
     ]
 
 
-def test_the_banner(look: Palette) -> None:
+def test_the_banner(palette: Palette) -> None:
     """Who, what, cause, next; the error of the excerpt is the headline, whatever came after it."""
     failure = Failure(13, "node02", 1, "exit 1", "XID 94", "reset it", ("ValueError: bad", "some noise"))
-    lines = failure_banner.banner_lines(look, UNICODE, failure, 80, 4, gpus="GPU 5", again=True)
+    lines = failure_banner.banner_lines(palette, UNICODE, failure, 80, 4, gpus="GPU 5", again=True)
     assert [line.plain.rstrip() for line in lines] == [
         "▌ Rank 13 failed first   node02 GPU 5   exit 1" + " " * 16 + "enter to the line",
         "▌ ValueError: bad",
@@ -51,9 +51,9 @@ def test_the_banner(look: Palette) -> None:
     assert failure_banner.banner_rows(None) == 0
 
 
-def test_what_belongs_to_the_verdict_of_a_success(look: Palette) -> None:
+def test_what_belongs_to_the_verdict_of_a_success(palette: Palette) -> None:
     """Each warning has a row; those without room are counted."""
-    lines = failure_banner.warning_lines(look, UNICODE, ("one", "two", "three"), 80, 2)
+    lines = failure_banner.warning_lines(palette, UNICODE, ("one", "two", "three"), 80, 2)
     assert [line.plain.rstrip() for line in lines] == [
         "▌ warn   one",
         "▌ warn   2 more warnings: `show` lists them",
@@ -61,47 +61,47 @@ def test_what_belongs_to_the_verdict_of_a_success(look: Palette) -> None:
     assert failure_banner.banner_rows(None, ("one", "two")) == 2
 
 
-def test_a_run_that_failed_as_a_whole(look: Palette) -> None:
+def test_a_run_that_failed_as_a_whole(palette: Palette) -> None:
     """No rank is blamed for it, and none came first."""
     failure = Failure(
         None, "", 0, "ended with exit 0, but it was over after 1.0 s", "`success` is not met", name="the run"
     )
-    lines = failure_banner.banner_lines(look, UNICODE, failure, 100, 4, gpus="", again=False)
+    lines = failure_banner.banner_lines(palette, UNICODE, failure, 100, 4, gpus="", again=False)
     assert lines[0].plain.startswith("▌ The run failed")
 
 
-def test_a_death_without_words(look: Palette) -> None:
+def test_a_death_without_words(palette: Palette) -> None:
     """Killed from outside: its last line is called that, not an error."""
     failure = Failure(3, "h2", 137, "killed by SIGKILL", excerpt=("step 9 loss 2.1",))
-    lines = failure_banner.banner_lines(look, UNICODE, failure, 80, 4, gpus="", again=False)
+    lines = failure_banner.banner_lines(palette, UNICODE, failure, 80, 4, gpus="", again=False)
     assert lines[1].plain.split("   ")[0] == "▌ last line  step 9 loss 2.1"
 
 
-def test_the_strip(look: Palette) -> None:
+def test_the_strip(palette: Palette) -> None:
     """Tanks, load, memory, heat, network; a lost host says why; hosts that do not fit are counted."""
     end = run_strip.Line().put("TCP over eth0")
-    lines = run_strip.strip_lines(look, UNICODE, rows(), 118, 3, end, full=True)
+    lines = run_strip.strip_lines(palette, UNICODE, rows(), 118, 3, end, full=True)
     text = [line.plain for line in lines]
     assert text[1].startswith(" node01 ▇▇ ▇▇ ▇▇ ▇▇ ▇▇ ▇▇ ▇▇ ▇▇   96%   609 / 637 GB   77°C")
     assert text[1].rstrip().endswith("rx  21.3  tx  21.0 GB/s")
     assert text[2] == " node02 × lost: no answer for 30 s"
-    short = run_strip.strip_lines(look, UNICODE, rows() * 4, 118, 3, end, full=False)
+    short = run_strip.strip_lines(palette, UNICODE, rows() * 4, 118, 3, end, full=False)
     assert short[-1].plain == " 7 more hosts"
     assert "lost" in short[1].plain
 
 
 @pytest.mark.parametrize("width", [20, 40, 59, 60, 80, 99, 100, 120, 200])
-def test_nothing_is_wider_than_the_screen(look: Palette, width: int) -> None:
+def test_nothing_is_wider_than_the_screen(palette: Palette, width: int) -> None:
     """Whatever the width, cut lines keep to it, in Unicode and in ASCII."""
     for glyphs in (UNICODE, ASCII):
         made = [
-            *run_strip.narrow_lines(look, glyphs, rows(), width, 4),
-            *run_strip.strip_lines(look, glyphs, rows(), width, 4, run_strip.Line(), full=True),
+            *run_strip.narrow_lines(palette, glyphs, rows(), width, 4),
+            *run_strip.strip_lines(palette, glyphs, rows(), width, 4, run_strip.Line(), full=True),
         ]
         assert all(line.cut(width).width <= width for line in made)
 
 
-def test_the_timeline(look: Palette) -> None:
+def test_the_timeline(palette: Palette) -> None:
     """Signed seconds; when rows are short the failure and the end stay, and the rest is counted."""
     moments = [
         Moment(-0.4, "h1", "warning", "Xid", "watch"),
@@ -109,24 +109,24 @@ def test_the_timeline(look: Palette) -> None:
         Moment(2.4, "00-12", "stopped"),
         Moment(4.0, "distui", "cleaned up", "nothing is left", "good"),
     ]
-    lines = [line.plain for line in timeline.timeline_lines(look, UNICODE, moments, 60, 9, "3 ranks ended")]
+    lines = [line.plain for line in timeline.timeline_lines(palette, UNICODE, moments, 60, 9, "3 ranks ended")]
     assert lines[0].startswith(" What followed  3 ranks ended ──")
     assert lines[1].split() == ["-", "0.4", "s", "h1", "warning", "Xid"]
     assert lines[2].split() == ["0.0", "s", "13", "exit", "1", "boom"]
-    few = [line.plain for line in timeline.timeline_lines(look, UNICODE, moments, 60, 3, "")]
+    few = [line.plain for line in timeline.timeline_lines(palette, UNICODE, moments, 60, 3, "")]
     assert few[1].split()[2:] == ["13", "exit", "1", "boom"]
     assert few[2].split()[3:] == ["distui", "cleaned", "up", "nothing", "is", "left"]
     assert few[0].rstrip().endswith("─ 2 more")
 
 
-def test_the_plot(look: Palette) -> None:
+def test_the_plot(palette: Palette) -> None:
     """Falls from left to right; nan is said, not drawn; too little room shows nothing."""
-    lines = [line.plain for line in loss_plot.plot_lines(look, UNICODE, "loss", [3.0, 2.0, 1.0], 13, 4)]
+    lines = [line.plain for line in loss_plot.plot_lines(palette, UNICODE, "loss", [3.0, 2.0, 1.0], 13, 4)]
     assert lines[0] == " Loss   1.000"
     assert lines[1].rstrip() == " ████"
     assert lines[3] == " " + "█" * 12
-    assert "nan" in loss_plot.plot_lines(look, UNICODE, "loss", [3.0, float("nan")], 20, 4)[0].plain
-    assert loss_plot.plot_lines(look, UNICODE, "loss", [3.0], 20, 1) == []
+    assert "nan" in loss_plot.plot_lines(palette, UNICODE, "loss", [3.0, float("nan")], 20, 4)[0].plain
+    assert loss_plot.plot_lines(palette, UNICODE, "loss", [3.0], 20, 1) == []
 
 
 def group(text: str, *times: float) -> Group:
@@ -136,14 +136,14 @@ def group(text: str, *times: float) -> Group:
     return made
 
 
-def test_ranks_side_by_side(look: Palette) -> None:
+def test_ranks_side_by_side(palette: Palette) -> None:
     """Seconds after the first; who came late in a row of its own is counted there, too."""
     folded, late = group("step 5 loss 2.0", 10.0, 10.004), group("step 5 loss 2.1", 12.9)
     late.ranks[0], late.shift = 2, 2.9
     assert compare.moments_of([folded, late], folded) == {0: 0.0, 1: pytest.approx(0.004), 2: pytest.approx(2.9)}
-    lines = compare.compare_lines(look, UNICODE, [folded, late], folded, [0, 1, 2, 3], 100, 9)
+    lines = compare.compare_lines(palette, UNICODE, [folded, late], folded, [0, 1, 2, 3], 100, 9)
     text = [line.plain for line in lines]
     assert "2 of 4 ranks within 4 ms, rank 2 came 2.9 s late" in text[0]
     assert "2.900" in text[4] and "said nothing" in text[5]
     alone = group("saved", 10.0)
-    assert "only rank 0 said it" in compare.compare_lines(look, UNICODE, [alone], alone, [0, 1], 100, 9)[0].plain
+    assert "only rank 0 said it" in compare.compare_lines(palette, UNICODE, [alone], alone, [0, 1], 100, 9)[0].plain

@@ -18,7 +18,7 @@ from textual.widgets import Button, Static
 from distui.runs.launch import gpu_users
 from distui.runs.launch.gpu_users import GpuUser
 from distui.runs.lines.text import safe
-from distui.tui.frame.context import look_of
+from distui.tui.frame.context import palette_of
 from distui.tui.paint.theme import Palette
 
 BOX = """
@@ -50,22 +50,22 @@ _TOLD = re.compile(r"(?P<label>!(?= )|\w+(?=  )|(?= {4}))\s+(?P<value>\S.*)")
 """`hosts    node[01-02]`, `! rank 0 is alone`, and what goes on below a label."""
 
 
-def told(lines: Sequence[str], look: Palette) -> Group:
+def told(lines: Sequence[str], palette: Palette) -> Group:
     """The lines of a question: what stands behind a label wraps below itself; a `!` is a warning."""
     found = [(line, _TOLD.match(line)) for line in lines]
     width = max((match.start("value") for _, match in found if match is not None), default=0)
     parts: list[Table | Text] = []
     for line, match in found:
         if match is None:
-            parts.append(Text(line, look.muted))
+            parts.append(Text(line, palette.muted))
             continue
         warned = match["label"] == "!"
         grid = Table.grid()
         grid.add_column(width=2 if warned else width)
         grid.add_column(ratio=1)
         grid.add_row(
-            Text(match["label"], look.watch if warned else look.muted),
-            Text(match["value"], look.watch if warned else look.text),
+            Text(match["label"], palette.watch if warned else palette.muted),
+            Text(match["value"], palette.watch if warned else palette.text),
         )
         parts.append(grid)
     return Group(*parts)
@@ -113,7 +113,7 @@ class Dialog(ModalScreen[str]):
         with Vertical():
             yield Static(self.asked, classes="title", markup=False)
             with VerticalScroll(classes="lines", can_focus=False):
-                yield Static(told(self.lines, look_of(self)))
+                yield Static(told(self.lines, palette_of(self)))
             with Vertical(classes="end"):
                 yield from self.compose_more()
                 with Horizontal():

@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from distui.tui.frame.actions import Action
 from distui.tui.frame.base import HEIGHTS, View
-from distui.tui.frame.context import app_of, look_of
+from distui.tui.frame.context import app_of, palette_of
 from distui.tui.frame.help import help_rows
 from distui.tui.frame.keys import actions_here
 from distui.tui.paint.paint import Line
@@ -76,7 +76,7 @@ class HelpScreen(ModalScreen[None]):
     def _show(self, wanted: str) -> None:
         rows = self.query_one(RowList)
         width = min(140, self.app.size.width) - 6
-        self._lines, self._changes = help_rows(self.actions, app_of(self).keymap, look_of(self), width, wanted)
+        self._lines, self._changes = help_rows(self.actions, app_of(self).keymap, palette_of(self), width, wanted)
         room = int(self.app.size.height * 0.9) - 4 - (len(self._changes) + 1)
         if room < LEAST:
             self._lines += [*([Line()] if self._lines and self._changes else []), *self._changes]

@@ -12,7 +12,7 @@ from textual.events import Key
 from textual.screen import ModalScreen
 
 from distui.tui.frame.base import HEIGHTS, View
-from distui.tui.frame.context import app_of, look_of
+from distui.tui.frame.context import app_of, palette_of
 from distui.tui.frame.keys import actions_here, keys_of
 from distui.tui.paint.paint import Line
 from distui.tui.widgets.rows import RowList
@@ -54,12 +54,12 @@ class MenuScreen(ModalScreen[str]):
         rows.focus()
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
-        action, look = list(self.actions.values())[number], look_of(self)
+        action, palette = list(self.actions.values())[number], palette_of(self)
         keys = keys_of(action, self.keymap)
         line = Line().gap(1)
-        line.put(f" {keys[0]} ", look.chip) if action.changes else line.gap(1).put(keys[0], look.key)
-        line.to(10).put(action.title, look.bold if here else look.text, width=18).gap(2)
-        return line.put((action.help or "").rstrip("."), look.muted).cut(width - 1)
+        line.put(f" {keys[0]} ", palette.chip) if action.changes else line.gap(1).put(keys[0], palette.key)
+        line.to(10).put(action.title, palette.bold if here else palette.text, width=18).gap(2)
+        return line.put((action.help or "").rstrip("."), palette.muted).cut(width - 1)
 
     def on_row_list_chosen(self, event: RowList.Chosen) -> None:
         """Do it."""

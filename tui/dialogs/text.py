@@ -45,9 +45,9 @@ class TextScreen(View):
         """See View."""
         return (self.VIEW.title(), self.name_shown)
 
-    def headline(self, line: Line, look: Palette) -> None:
+    def headline(self, line: Line, palette: Palette) -> None:
         """How long it is."""
-        line.put(f"{len(self.lines):,}", look.bold).put(" lines", look.faint)
+        line.put(f"{len(self.lines):,}", palette.bold).put(" lines", palette.faint)
 
     def compose_body(self) -> ComposeResult:
         """See View."""
@@ -66,22 +66,22 @@ class TextScreen(View):
     def _paint(self, number: int, width: int, here: bool) -> Line:
         rows = self.query_one(RowList)
         text = self.lines[int(rows.rows[number].key)]
-        look = self.look
-        style = look.text
+        palette = self.palette
+        style = palette.text
         if text.startswith("FAIL"):
-            style = look.wrong
+            style = palette.wrong
         elif text.startswith("warn "):
-            style = look.watch
+            style = palette.watch
         elif text.startswith(("+++", "---")):
-            style = look.accent
+            style = palette.accent
         elif text.startswith("+"):
-            style = look.bold
+            style = palette.bold
         elif text.startswith("-"):
-            style = look.muted
+            style = palette.muted
         elif _HEADING.match(text):
-            style = look.bold
-        label = _LABEL.match(text) if style is look.text and not self.left else None
-        line = Line().gap(1).put(label[0], look.muted) if label else Line().gap(1)
+            style = palette.bold
+        label = _LABEL.match(text) if style is palette.text and not self.left else None
+        line = Line().gap(1).put(label[0], palette.muted) if label else Line().gap(1)
         return line.put(text[label.end() if label else self.left :], style)
 
     def action_side_right(self) -> None:

@@ -22,7 +22,7 @@ from distui.tui.doctor.smoke import Smoking
 from distui.tui.frame import files
 from distui.tui.frame.actions import Action, bindings
 from distui.tui.frame.base import FILTER
-from distui.tui.frame.context import ViewName, app_of, backend_of, glyphs_of, look_of
+from distui.tui.frame.context import ViewName, app_of, backend_of, glyphs_of, palette_of
 from distui.tui.paint import figures
 from distui.tui.paint.paint import Line, cut
 from distui.tui.paint.theme import Palette
@@ -115,12 +115,12 @@ class DoctorScreen(Smoking):
         known = [at for name in self.results if (at := self.board[name].probed_at) is not None]
         return min(known, default=None)
 
-    def after_crumbs(self, line: Line, look: Palette) -> None:
+    def after_crumbs(self, line: Line, palette: Palette) -> None:
         """When the findings were taken, and how old they are."""
         if self.taken is not None:
             old = max(0.0, time.time() - self.taken)
             words = f"{time.strftime('%H:%M:%S', time.localtime(self.taken))}, {figures.ago(old)}"
-            line.gap(2).put(words, look.watch if old > FRESH_S else look.muted)
+            line.gap(2).put(words, palette.watch if old > FRESH_S else palette.muted)
 
     def _ask(self) -> None:
         """What a probe does not tell: images, and who reaches whom."""
@@ -214,31 +214,35 @@ class DoctorScreen(Smoking):
         return self.columns[first : first + self._fit]
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
-        key, look = self.query_one(RowList).rows[number].key, self.look
+        key, palette = self.query_one(RowList).rows[number].key, self.palette
         if key == "?":
-            return Line().gap(3).put("no host has answered yet", look.muted)
+            return Line().gap(3).put("no host has answered yet", palette.muted)
         if key.startswith("="):
-            return Line().gap(1).put(key[1:], look.bold)
+            return Line().gap(1).put(key[1:], palette.bold)
         return self._row(self.by_key[key], here)
 
     def _head(self) -> Line:
-        look = self.look
+        palette = self.palette
         line = Line().gap(self._check_width)
         for host in self._window:
             chosen = bool(self.columns) and host == self.columns[self.host_at]
-            line.put(cut(host, CELL).center(CELL), look.accent if chosen else look.muted).gap(1)
+            line.put(cut(host, CELL).center(CELL), palette.accent if chosen else palette.muted).gap(1)
         others = len(self.results) - len(self._window)
         if others:
-            line.put(_others(others), look.faint).gap(1)
-        return line.gap(2).put("FINDING", look.faint) if self._tells else line
+            line.put(_others(others), palette.faint).gap(1)
+        return line.gap(2).put("FINDING", palette.faint) if self._tells else line
 
     def _row(self, row: CheckRow, here: bool) -> Line:
-        look = self.look
+        palette = self.palette
         bad = row.verdict in ("warn", "fail")
         line = (
             Line()
             .gap(3)
-            .put(row.check.title, look.bold if here else look.text if bad else look.muted, width=self._check_width - 4)
+            .put(
+                row.check.title,
+                palette.bold if here else palette.text if bad else palette.muted,
+                width=self._check_width - 4,
+            )
         )
         line.gap(1)
         by_host = {finding.host: finding for finding in row.findings}
@@ -248,20 +252,20 @@ class DoctorScreen(Smoking):
             line.gap(len(_others(len(self.results) - len(self._window))) + 1)
         if not self._tells:
             return line
-        return line.gap(2).put(self._finding_words(row), look.judged(row.verdict) if bad else look.faint)
+        return line.gap(2).put(self._finding_words(row), palette.judged(row.verdict) if bad else palette.faint)
 
     def _cell(self, line: Line, finding: Finding | None) -> None:
-        look = self.look
+        palette = self.palette
         words = finding.verdict if finding is not None else "-"
         match words:
             case "fail":
-                line.gap(1).put("FAIL".center(CELL - 2), look.fail_cell).gap(2)
+                line.gap(1).put("FAIL".center(CELL - 2), palette.fail_cell).gap(2)
             case "warn":
-                line.put("warn".center(CELL), look.watch).gap(1)
+                line.put("warn".center(CELL), palette.watch).gap(1)
             case "pull":
-                line.put("pull".center(CELL), look.text).gap(1)
+                line.put("pull".center(CELL), palette.text).gap(1)
             case _:
-                line.put(words.center(CELL), look.faint).gap(1)
+                line.put(words.center(CELL), palette.faint).gap(1)
 
     def _finding_words(self, row: CheckRow) -> str:
         finding = row.worst
@@ -286,35 +290,37 @@ class DoctorScreen(Smoking):
         return row.worst or own
 
     def _detail(self, width: int) -> list[Line]:
-        look, glyphs, found = look_of(self), glyphs_of(self), self.finding
+        palette, glyphs, found = palette_of(self), glyphs_of(self), self.finding
         if found is None:
             return []
         row = self.by_key[found.check]
         bad = list(problems(self.checked))
         at = next((i for i, (_, f) in enumerate(bad) if f == found), None)
-        title = Line().gap(1).put(row.check.title, look.bold).gap(2).put(found.host, look.muted)
-        right = Line().put(f"{at + 1} of {len(bad)}" if at is not None else f"{len(bad)} findings", look.muted).gap(1)
-        lines = [title.rule(width - right.width - 2, look.rule, glyphs.rule).ends_with(right, width, gap=1), Line()]
+        title = Line().gap(1).put(row.check.title, palette.bold).gap(2).put(found.host, palette.muted)
+        right = (
+            Line().put(f"{at + 1} of {len(bad)}" if at is not None else f"{len(bad)} findings", palette.muted).gap(1)
+        )
+        lines = [title.rule(width - right.width - 2, palette.rule, glyphs.rule).ends_with(right, width, gap=1), Line()]
         for label, words in (("saw", found.saw), ("means", found.means), ("do", found.do), ("ran", row.check.ran)):
-            style = look.text if found.verdict in ("warn", "fail") and label != "ran" else look.muted
+            style = palette.text if found.verdict in ("warn", "fail") and label != "ran" else palette.muted
             for i, part in enumerate(wrap(words, max(10, width - 12))):
-                lines.append(Line().put("" if i else label, look.faint, width=8, right=True).gap(2).put(part, style))
+                lines.append(Line().put("" if i else label, palette.faint, width=8, right=True).gap(2).put(part, style))
         return lines if self.size.height >= 30 else [lines[0], *lines[2:]]
 
-    def headline(self, line: Line, look: Palette) -> None:
+    def headline(self, line: Line, palette: Palette) -> None:
         """How many findings there are of each kind."""
         total = counts(self.checked)
-        line.put(total["ok"], look.bold).put(" ok", look.muted)
+        line.put(total["ok"], palette.bold).put(" ok", palette.muted)
         for verdict, words, style in (
-            ("pull", "to pull", look.bold), ("warn", "warnings", look.watch), ("fail", "failed", look.wrong)
+            ("pull", "to pull", palette.bold), ("warn", "warnings", palette.watch), ("fail", "failed", palette.wrong)
         ):  # fmt: skip
             if total[verdict]:
-                line.gap(3).put(total[verdict], style).put(f" {words}", look.muted)
+                line.gap(3).put(total[verdict], style).put(f" {words}", palette.muted)
         if self.smoking:
-            line.gap(3).put(f"smoke {len(self.smoked)} of {self.smoking}", look.accent)
+            line.gap(3).put(f"smoke {len(self.smoked)} of {self.smoking}", palette.accent)
         asking = len(self.backend.hosts) - len(self.results)
         if asking:
-            line.gap(3).put(asking, look.bold).put(" not asked yet", look.muted)
+            line.gap(3).put(asking, palette.bold).put(" not asked yet", palette.muted)
 
     # Actions.
 

@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from distui.tui.frame.actions import Action
-from distui.tui.frame.context import ViewLike, app_of, backend_of, glyphs_of, look_of, view_of
+from distui.tui.frame.context import ViewLike, app_of, backend_of, glyphs_of, palette_of, view_of
 from distui.tui.frame.keys import actions_here, keys_of
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
@@ -28,14 +28,14 @@ class Bar(Widget):
     DEFAULT_CSS = "Bar { height: 1; width: 1fr; }"
     auto_links = False
 
-    def line(self, width: int, look: Palette) -> Line:
+    def line(self, width: int, palette: Palette) -> Line:
         """The row at this width."""
         return Line()
 
     def render_line(self, y: int) -> Strip:
         """See textual's line API."""
-        look = look_of(self)
-        return self.line(self.size.width, look).cut(self.size.width).strip(self.size.width, self.rich_style)
+        palette = palette_of(self)
+        return self.line(self.size.width, palette).cut(self.size.width).strip(self.size.width, self.rich_style)
 
     @property
     def view(self) -> ViewLike:
@@ -52,46 +52,48 @@ class TopBar(Bar):
         """The clock moves once a second."""
         self.set_interval(1.0, self.refresh)
 
-    def line(self, width: int, look: Palette) -> Line:
+    def line(self, width: int, palette: Palette) -> Line:
         """See Bar."""
-        line = Line().gap(1).put("distui", look.key).gap(1)
+        line = Line().gap(1).put("distui", palette.key).gap(1)
         for key, title in VIEWS:
             here = title.lower() == self.view.VIEW
-            tab = Line().gap(1).put(key, look.faint).gap(1).put(title, look.bold if here else look.muted).gap(1)
+            tab = (
+                Line().gap(1).put(key, palette.faint).gap(1).put(title, palette.bold if here else palette.muted).gap(1)
+            )
             click = {"@click": f"app.view('{title.lower()}')"}
             for text, style in tab.pieces:
-                base = look.tab_fill if here else look.bar_fill
+                base = palette.tab_fill if here else palette.bar_fill
                 line.put(text, base + style + base.from_meta(click))
-        return line.ends_with(self._right(width - line.width - 2, look), width)
+        return line.ends_with(self._right(width - line.width - 2, palette), width)
 
-    def _right(self, room: int, look: Palette) -> Line:
+    def _right(self, room: int, palette: Palette) -> Line:
         clock, leaving = time.strftime("%H:%M:%S"), app_of(self).leaving
         if leaving is not None:
-            return Line().put(leaving.words(), look.watch).cut(max(0, room - 1)).gap(1)
+            return Line().put(leaving.words(), palette.watch).cut(max(0, room - 1)).gap(1)
         words = backend_of(self).title
         if backend_of(self).following and not backend_of(self).stop_on_exit:
             words = "quit detaches, runs go on"
         if backend_of(self).readonly:
             words = f"read-only  {words}"
         if len(words) + len(clock) + 4 <= room:
-            return Line().put(words, look.muted).gap(3).put(clock, look.faint).gap(1)
-        return Line().put(clock, look.faint).gap(1) if room > 10 else Line()
+            return Line().put(words, palette.muted).gap(3).put(clock, palette.faint).gap(1)
+        return Line().put(clock, palette.faint).gap(1) if room > 10 else Line()
 
 
 class Crumbs(Bar):
     """Where one is, and the screen's headline at the right."""
 
-    def line(self, width: int, look: Palette) -> Line:
+    def line(self, width: int, palette: Palette) -> Line:
         """See Bar. The crumbs win over the headline when there is little room."""
         glyphs = glyphs_of(self)
         *path, last = self.view.crumbs or ("",)
         line = Line().gap(1)
         for part in path:
-            line.put(part, look.muted).put(f" {glyphs.more} ", look.faint)
-        line.put(last, look.bold)
-        self.view.after_crumbs(line, look)
+            line.put(part, palette.muted).put(f" {glyphs.more} ", palette.faint)
+        line.put(last, palette.bold)
+        self.view.after_crumbs(line, palette)
         head = Line()
-        self.view.headline(head, look)
+        self.view.headline(head, palette)
         room = width - line.width - 3
         return line.ends_with(head.cut(max(0, room)).gap(1), width) if room > 4 else line
 
@@ -101,33 +103,35 @@ class KeyBar(Bar):
 
     DEFAULT_CSS = "KeyBar { background: $surface; }"
 
-    def line(self, width: int, look: Palette) -> Line:
+    def line(self, width: int, palette: Palette) -> Line:
         """See Bar. What does not fit is left out from the right; `? help` always stays."""
         shown = [a for a in actions_here(self.screen) if a.footer and self.view.offers(a)]
-        right = self._chips([a for a in shown if a.changes], look)
+        right = self._chips([a for a in shown if a.changes], palette)
         plain = [a for a in shown if not a.changes and a.id != "help"]
         line, room = Line().gap(1), width - right.width - (11 if right.width else 9)
         for action in plain:
-            piece = self._word(action, look)
+            piece = self._word(action, palette)
             if line.width + piece.width > room:
                 continue
             line.add(piece).gap(3)
-        line.add(Line().put("?", look.key, click="app.help").gap(1).put("help", look.muted, click="app.help"))
+        line.add(Line().put("?", palette.key, click="app.help").gap(1).put("help", palette.muted, click="app.help"))
         return line.ends_with(right, width) if 0 < right.width < width - 8 else line
 
-    def _word(self, action: Action, look: Palette) -> Line:
+    def _word(self, action: Action, palette: Palette) -> Line:
         click = f"screen.do('{action.id}')"
         key = keys_of(action, app_of(self).keymap)[0]
-        return Line().put(key, look.key, click=click).gap(1).put(self.view.title_of(action), look.muted, click=click)
+        return (
+            Line().put(key, palette.key, click=click).gap(1).put(self.view.title_of(action), palette.muted, click=click)
+        )
 
-    def _chips(self, actions: list[Action], look: Palette) -> Line:
+    def _chips(self, actions: list[Action], palette: Palette) -> Line:
         line = Line()
         if backend_of(self).readonly:
             return line
         for action in actions:
             click = f"screen.do('{action.id}')"
             key = keys_of(action, app_of(self).keymap)[0]
-            line.put(f" {key} ", look.chip, click=click).gap(1).put(action.title, look.muted, click=click).gap(2)
+            line.put(f" {key} ", palette.chip, click=click).gap(1).put(action.title, palette.muted, click=click).gap(2)
         return line
 
 

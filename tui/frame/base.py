@@ -81,10 +81,10 @@ class View(Screen[None]):
         """Where one is; the last part is bold."""
         return (self.VIEW.title(),)
 
-    def after_crumbs(self, line: Line, look: Palette) -> None:
+    def after_crumbs(self, line: Line, palette: Palette) -> None:
         """Words right after the crumbs, such as a run's state."""
 
-    def headline(self, line: Line, look: Palette) -> None:
+    def headline(self, line: Line, palette: Palette) -> None:
         """Paint the totals at the right of the crumbs."""
 
     def offers(self, action: Action) -> bool:
@@ -124,9 +124,9 @@ class View(Screen[None]):
         return app_of(self).board
 
     @property
-    def look(self) -> Palette:
+    def palette(self) -> Palette:
         """The styles of the theme in use."""
-        return app_of(self).look
+        return app_of(self).palette
 
     @property
     def glyphs(self) -> Glyphs:

@@ -41,7 +41,7 @@ class AppLike(Protocol):
     """Texts of job files that were edited here and are not saved, by path."""
 
     @property
-    def look(self) -> Palette: ...
+    def palette(self) -> Palette: ...
 
     @property
     def found(self) -> FoundRuns: ...
@@ -83,9 +83,9 @@ class ViewLike(Protocol):
     @property
     def crumbs(self) -> tuple[str, ...]: ...
 
-    def after_crumbs(self, line: Line, look: Palette) -> None: ...
+    def after_crumbs(self, line: Line, palette: Palette) -> None: ...
 
-    def headline(self, line: Line, look: Palette) -> None: ...
+    def headline(self, line: Line, palette: Palette) -> None: ...
 
     def offers(self, action: Action) -> bool: ...
 
@@ -113,9 +113,9 @@ def backend_of(node: DOMNode) -> Backend:
     return app_of(node).backend
 
 
-def look_of(node: DOMNode) -> Palette:
+def palette_of(node: DOMNode) -> Palette:
     """The styles of the theme in use."""
-    return app_of(node).look
+    return app_of(node).palette
 
 
 def glyphs_of(node: DOMNode) -> Glyphs:

@@ -30,28 +30,28 @@ def matches(action: Action, keys: Sequence[str], wanted: str) -> bool:
 
 
 def help_rows(
-    actions: Sequence[Action], keymap: Mapping[str, str], look: Palette, width: int, wanted: str = ""
+    actions: Sequence[Action], keymap: Mapping[str, str], palette: Palette, width: int, wanted: str = ""
 ) -> tuple[list[Line], list[Line]]:
     """The rows of the overlay: groups in columns, and what touches hosts, which stands apart below them."""
     shown = [(a, keys_of(a, keymap)) for a in actions if a.keys]
     shown = [(a, keys) for a, keys in shown if matches(a, keys, wanted)]
     columns = 2 if width >= 90 else 1
     cell = width // columns - 2
-    blocks = [_block(group, shown, look, cell) for group in ORDER]
-    return _beside([b for b in blocks if b], columns, cell), _changes(shown, look, width)
+    blocks = [_block(group, shown, palette, cell) for group in ORDER]
+    return _beside([b for b in blocks if b], columns, cell), _changes(shown, palette, width)
 
 
-def _block(group: Group, shown: Sequence[tuple[Action, tuple[str, ...]]], look: Palette, width: int) -> list[Line]:
+def _block(group: Group, shown: Sequence[tuple[Action, tuple[str, ...]]], palette: Palette, width: int) -> list[Line]:
     own = [(a, keys) for a, keys in shown if a.group == group and not a.changes]
     if not own:
         return []
-    lines = [Line().put(TITLES[group], look.bold)]
+    lines = [Line().put(TITLES[group], palette.bold)]
     room = max(len(" ".join(keys[:2])) for _, keys in own)
     for action, keys in own:
-        line = Line().gap(2).put(" ".join(keys[:2]), look.key, width=room).gap(2)
+        line = Line().gap(2).put(" ".join(keys[:2]), palette.key, width=room).gap(2)
         first, *more = wrap(_words(action), max(10, width - line.width)) or [""]
-        lines.append(line.put(first, look.muted).cut(width))
-        lines += [Line().gap(room + 4).put(part, look.muted).cut(width) for part in more]
+        lines.append(line.put(first, palette.muted).cut(width))
+        lines += [Line().gap(room + 4).put(part, palette.muted).cut(width) for part in more]
     return [*lines, Line()]
 
 
@@ -84,19 +84,19 @@ def _longest(sizes: Sequence[int], dealt: Sequence[int], columns: int) -> int:
     return max(sum(size for size, at in zip(sizes, dealt, strict=True) if at == c) for c in range(columns))
 
 
-def _changes(shown: Sequence[tuple[Action, tuple[str, ...]]], look: Palette, width: int) -> list[Line]:
+def _changes(shown: Sequence[tuple[Action, tuple[str, ...]]], palette: Palette, width: int) -> list[Line]:
     own = [(a, keys) for a, keys in shown if a.changes]
     if not own:
         return []
-    head = Line().put(TITLES["Change"], look.bold)
-    head.rule(width - 20, look.rule).gap(2).put("always asks first", look.muted)
+    head = Line().put(TITLES["Change"], palette.bold)
+    head.rule(width - 20, palette.rule).gap(2).put("always asks first", palette.muted)
     rows = [head.cut(width)]
     for action, keys in own:
-        line = Line().gap(2).put(f" {keys[0]} ", look.chip).gap(2).put(action.title, look.text, width=16).gap(1)
+        line = Line().gap(2).put(f" {keys[0]} ", palette.chip).gap(2).put(action.title, palette.text, width=16).gap(1)
         first, *more = wrap(_words(action) if action.help else "", max(10, width - line.width)) or [""]
         start = line.width
-        rows.append(line.put(first, look.muted).cut(width))
-        rows += [Line().gap(start).put(part, look.muted).cut(width) for part in more]
+        rows.append(line.put(first, palette.muted).cut(width))
+        rows += [Line().gap(start).put(part, palette.muted).cut(width) for part in more]
     return rows
 
 

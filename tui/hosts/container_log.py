@@ -110,22 +110,22 @@ class ContainerLogScreen(View):
         """See View."""
         return ("Hosts", self.container.host, self.container.name or self.container.id[:12])
 
-    def after_crumbs(self, line: Line, look: Palette) -> None:
+    def after_crumbs(self, line: Line, palette: Palette) -> None:
         """Its state when it was opened."""
         words, bad = host_containers.state_words(self.container)
-        line.gap(2).put(words, look.wrong if bad else look.muted)
+        line.gap(2).put(words, palette.wrong if bad else palette.muted)
         if self.filter_text:
-            line.gap(2).put(f"/{self.filter_text}", look.accent)
+            line.gap(2).put(f"/{self.filter_text}", palette.accent)
 
-    def headline(self, line: Line, look: Palette) -> None:
+    def headline(self, line: Line, palette: Palette) -> None:
         """What it does, and how many lines."""
         if not self.follows:
-            line.put("paused", look.muted).put(f", {self._fresh:,} new" if self._fresh else "", look.muted)
+            line.put("paused", palette.muted).put(f", {self._fresh:,} new" if self._fresh else "", palette.muted)
         elif self.ended:
-            line.put("end of log", look.muted)
+            line.put("end of log", palette.muted)
         else:
-            line.put("follow", look.accent)
-        line.gap(3).put(f"{self.first + len(self.lines):,}", look.bold).put(" lines", look.faint)
+            line.put("follow", palette.accent)
+        line.gap(3).put(f"{self.first + len(self.lines):,}", palette.bold).put(" lines", palette.faint)
 
     def filter_changed(self) -> None:
         """Only lines with the text."""
@@ -160,12 +160,12 @@ class ContainerLogScreen(View):
         rows = self.rows.rows
         before = self._text(rows[number - 1].key) if number else ""
         text = safe(self._text(rows[number].key)[:SHOWN_BYTES]).expandtabs(8)
-        painted = Text(text, style=self.look.text)
+        painted = Text(text, style=self.palette.text)
         for start, end, kind in spans(text, before):
-            painted.stylize(kind_style(self.look, kind), start, end)
+            painted.stylize(kind_style(self.palette, kind), start, end)
         line = Line().gap(1)
         for part in painted[self.left :].render(self.app.console) if self.left < len(text) else ():
-            line.put(part.text, part.style or self.look.text)
+            line.put(part.text, part.style or self.palette.text)
         return line
 
     # Keys.

@@ -120,28 +120,28 @@ class HostDetailScreen(HostActs):
         """See View."""
         return ("Hosts", self.host_name)
 
-    def after_crumbs(self, line: Line, look: Palette) -> None:
+    def after_crumbs(self, line: Line, palette: Palette) -> None:
         """Its state."""
         host = self.host
-        sign, style = host_rows.state_glyph(host, self.glyphs), host_rows.state_style(host, look)
+        sign, style = host_rows.state_glyph(host, self.glyphs), host_rows.state_style(host, palette)
         line.gap(2).put(f"{sign} ", style)
         if no_engine := host.status == "up" and host.engine_words:
-            line.put(no_engine, look.watch)
+            line.put(no_engine, palette.watch)
         else:
-            line.put(host.status, look.muted)
+            line.put(host.status, palette.muted)
         if host.status == "up" and not (no_engine and self.size.width < 90):
-            line.gap(1).put(host_rows.rtt(host), look.muted)
+            line.gap(1).put(host_rows.rtt(host), palette.muted)
         if self.orders.get(self.tab) or self.reverse:
             words = select.sort_words(self._order[0], self.reverse) if self._order[0] else "reversed"
-            line.gap(2).put(words, look.muted)
+            line.gap(2).put(words, palette.muted)
         if self.filter_text:
-            line.gap(2).put(f"/{self.filter_text}", look.accent)
+            line.gap(2).put(f"/{self.filter_text}", palette.accent)
 
-    def headline(self, line: Line, look: Palette) -> None:
+    def headline(self, line: Line, palette: Palette) -> None:
         """The tabs."""
         for tab in host_tabs.TABS:
             here = tab == self.tab
-            words, style = f" {host_tabs.NAMES[tab]} ", look.tab_fill + look.bold if here else look.muted
+            words, style = f" {host_tabs.NAMES[tab]} ", palette.tab_fill + palette.bold if here else palette.muted
             line.put(words, style, click=f"screen.show_tab('{tab}')")
             if tab != host_tabs.TABS[-1]:
                 line.gap(1 if self.size.width >= 90 else 0)
@@ -247,11 +247,11 @@ class HostDetailScreen(HostActs):
     # Painting.
 
     def _head(self, width: int, height: int) -> list[Line]:
-        look, host = self.look, self.host
+        palette, host = self.palette, self.host
         if host.status in ("down", "lost") and self.tab != "facts":
             reason, _ = host_rows.reason_of(host)
             seen = f"seen {figures.ago(time.time() - host.seen)}" if host.seen else "never seen"
-            return [Line().gap(2).put(f"{self.glyphs.bad} {reason}", look.wrong).gap(3).put(seen, look.faint)]
+            return [Line().gap(2).put(f"{self.glyphs.bad} {reason}", palette.wrong).gap(3).put(seen, palette.faint)]
         match self.tab:
             case "gpu" if not host.gpus:
                 return [
@@ -263,26 +263,26 @@ class HostDetailScreen(HostActs):
                         else "driver !"
                         if host.facts
                         else "asking" + self.glyphs.ellipsis,
-                        look.muted,
+                        palette.muted,
                     )
                 ]
             case "gpu":
-                return [gpu_header(host, gpu_columns(width, detail=True), look)]
+                return [gpu_header(host, gpu_columns(width, detail=True), palette)]
             case "net":
-                return [host_tabs.link_header(self._links, width, look)]
+                return [host_tabs.link_header(self._links, width, palette)]
             case "procs" if not self._processes:
-                return [Line().gap(2).put("no process is on its GPUs", look.muted)]
+                return [Line().gap(2).put("no process is on its GPUs", palette.muted)]
             case "procs":
-                return [host_tabs.process_header(look)]
+                return [host_tabs.process_header(palette)]
             case "containers" if self._containers_problem:
-                return [Line().gap(2).put(self._containers_problem, look.wrong)]
+                return [Line().gap(2).put(self._containers_problem, palette.wrong)]
             case "containers" if not self._containers:
                 words = "asking" + self.glyphs.ellipsis if self._containers is None else "no container is on this host"
-                return [Line().gap(2).put(words, look.muted)]
+                return [Line().gap(2).put(words, palette.muted)]
             case "containers":
-                return [host_containers.header(width, look)]
+                return [host_containers.header(width, palette)]
             case "log" if not self._notes:
-                return [Line().gap(2).put("nothing has happened since distui looks at it", look.muted)]
+                return [Line().gap(2).put("nothing has happened since distui looks at it", palette.muted)]
             case _:
                 return [Line()]
 
@@ -292,33 +292,35 @@ class HostDetailScreen(HostActs):
         return self._line(int(self.rows.rows[number].key), width, here)
 
     def _line(self, key: int, width: int, here: bool) -> Line:
-        look, glyphs, host = self.look, self.glyphs, self.host
+        palette, glyphs, host = self.palette, self.glyphs, self.host
         match self.tab:
             case "gpu":
                 lane = host.gpus.get(key)
-                return gpu_row(host, lane, gpu_columns(width, detail=True), look, glyphs, bold=here) if lane else Line()
+                return (
+                    gpu_row(host, lane, gpu_columns(width, detail=True), palette, glyphs, bold=here) if lane else Line()
+                )
             case "net" if key < len(self._links):
-                return host_tabs.link_row(self._links, key, width, look, glyphs)
+                return host_tabs.link_row(self._links, key, width, palette, glyphs)
             case "procs" if key in self._processes:
-                return host_tabs.process_row(host, self._processes[key], look, bold=here)
+                return host_tabs.process_row(host, self._processes[key], palette, bold=here)
             case "containers" if self._containers and key < len(self._containers):
-                return host_containers.row(self._containers[key], width, time.time(), look, bold=here)
+                return host_containers.row(self._containers[key], width, time.time(), palette, bold=here)
             case "log" if key < len(self._notes):
-                return host_tabs.note_row(self._notes[key], time.time(), look)
+                return host_tabs.note_row(self._notes[key], time.time(), palette)
             case "facts" if key < len(self._facts):
                 text = self._facts[key]
-                return Line().gap(2).put(text, look.watch if text.startswith("!") else look.text)
+                return Line().gap(2).put(text, palette.watch if text.startswith("!") else palette.text)
             case _:
                 return Line()
 
     def _below(self, width: int, height: int) -> list[Line]:
-        look, glyphs, now = self.look, self.glyphs, time.time()
+        palette, glyphs, now = self.palette, self.glyphs, time.time()
         if self.tab == "gpu":
-            return host_tabs.below_gpu(self.host, self.lane, width, height, look, glyphs, now, graphs=self.graphs)
+            return host_tabs.below_gpu(self.host, self.lane, width, height, palette, glyphs, now, graphs=self.graphs)
         if self.tab == "net":
-            return host_tabs.below_net(self.link, width, height, look, glyphs)
+            return host_tabs.below_net(self.link, width, height, palette, glyphs)
         if self.tab == "procs" and self.host.gpus and self.host.seen and height > 1:
-            return [Line(), Line().gap(2).put(self._processes_words, look.faint)]
+            return [Line(), Line().gap(2).put(self._processes_words, palette.faint)]
         return []
 
     @property

@@ -124,18 +124,18 @@ class HostsScreen(View):
         """See View."""
         return ("Hosts", f"/{self.filter_text}" if self.filter_text.strip() else "all")
 
-    def after_crumbs(self, line: Line, look: Palette) -> None:
+    def after_crumbs(self, line: Line, palette: Palette) -> None:
         """Order and marks."""
         words = select.sort_words(self.sort, self.reverse)
         if words:
-            line.gap(2).put(words, look.muted)
+            line.gap(2).put(words, palette.muted)
         if self.table.marks:
-            line.gap(2).put(f"{len(self.table.marks)} marked", look.key)
+            line.gap(2).put(f"{len(self.table.marks)} marked", palette.key)
 
-    def headline(self, line: Line, look: Palette) -> None:
+    def headline(self, line: Line, palette: Palette) -> None:
         """The totals are the headline."""
         bar = 16 if self.size.width >= 110 else 0
-        line.add(host_rows.totals(self.board.totals(), look, self.glyphs, bar=bar))
+        line.add(host_rows.totals(self.board.totals(), palette, self.glyphs, bar=bar))
 
     # News.
 
@@ -207,25 +207,25 @@ class HostsScreen(View):
         if self._columns is None:
             return []
         if not self._shown:
-            return [Line().gap(4).put("no host matches the filter; esc undoes it", self.look.muted)]
-        return [host_rows.header(self._columns, self.look, self.glyphs)]
+            return [Line().gap(4).put("no host matches the filter; esc undoes it", self.palette.muted)]
+        return [host_rows.header(self._columns, self.palette, self.glyphs)]
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
         key = self.table.rows[number].key
         host, group = self._shown.get(key), self._groups.get(key)
         if group is not None and self._columns is not None:
-            return group_rows.row(group, self._columns, self.look, self.glyphs, time.time(), bold=here)
+            return group_rows.row(group, self._columns, self.palette, self.glyphs, time.time(), bold=here)
         if host is None or self._columns is None:
             return Line()
-        return host_rows.row(host, self._columns, self.look, self.glyphs, time.time(), bold=here)
+        return host_rows.row(host, self._columns, self.palette, self.glyphs, time.time(), bold=here)
 
     def _preview(self, width: int, height: int) -> list[Line]:
         if self.group is not None and self._columns is not None:
             at = self._columns if width >= self._columns.width else host_rows.columns(width, self._shown)
-            return group_rows.preview(self.group, at, width, height, self.look, self.glyphs, time.time())
+            return group_rows.preview(self.group, at, width, height, self.palette, self.glyphs, time.time())
         if self.host is None:
             return []
-        return host_lines.preview(self.host, width, height, self.look, self.glyphs, time.time())
+        return host_lines.preview(self.host, width, height, self.palette, self.glyphs, time.time())
 
     # Keys.
 

@@ -9,7 +9,7 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from distui.tui.frame.actions import Action, bindings
-from distui.tui.frame.context import glyphs_of, look_of
+from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.hosts import select
 from distui.tui.paint.paint import Line
 from distui.tui.widgets.rows import Painter, RowList
@@ -47,9 +47,9 @@ class HostTable(RowList):
         marked = self.marks.intersection(hosts)
         if not marked:
             return line
-        glyphs, look = glyphs_of(self), look_of(self)
+        glyphs, palette = glyphs_of(self), palette_of(self)
         whole = len(marked) == len(hosts)
-        mark = Line().gap(1).put(glyphs.mark if whole else glyphs.absent, look.key)
+        mark = Line().gap(1).put(glyphs.mark if whole else glyphs.absent, palette.key)
         first, style = line.pieces[0]
         line.pieces[0] = (first[2:], style)
         line.width -= 2

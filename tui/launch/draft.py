@@ -89,12 +89,12 @@ class LaunchDraft(View):
         name = Path(self.path).name
         return ("Jobs", f"{name}#{self.document}" if self.document else name)
 
-    def after_crumbs(self, line: Line, look: Palette) -> None:
+    def after_crumbs(self, line: Line, palette: Palette) -> None:
         """Whether it differs from the file."""
         if not self.saved:
-            line.gap(2).put("new, not saved", look.watch)
+            line.gap(2).put("new, not saved", palette.watch)
         elif self.text != self.read_text:
-            line.gap(2).put("edited", look.muted)
+            line.gap(2).put("edited", palette.muted)
 
     # The job.
 

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from distui.tui.frame.actions import Action, bindings
-from distui.tui.frame.context import glyphs_of, look_of
+from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.paint.paint import Line, cut
 from distui.tui.widgets.painted import Painted
 
@@ -110,24 +110,24 @@ class FormField(Horizontal, can_focus=True):
     # Painting.
 
     def _label(self, width: int, height: int) -> list[Line]:
-        look = look_of(self)
+        palette = palette_of(self)
         here = self.has_focus_within
-        line = Line().gap(2).put(cut(self.label, width - 4), look.bold if here else look.muted)
+        line = Line().gap(2).put(cut(self.label, width - 4), palette.bold if here else palette.muted)
         if here:
-            line.gap(width - 1 - line.width).put(glyphs_of(self).cursor, look.accent)
+            line.gap(width - 1 - line.width).put(glyphs_of(self).cursor, palette.accent)
         return [line]
 
     def _value(self, width: int, height: int) -> list[Line]:
-        look = look_of(self)
-        style = look.watch if self.wrong else look.text
+        palette = palette_of(self)
+        style = palette.watch if self.wrong else palette.text
         line = Line().gap(1)
         room = width - 2 - (len(self.note) + 1 if self.note else 0)
         if self.value:
             line.put(cut(self.value, room), style)
         else:
-            line.put(cut(self.empty or self.help_text or "-", room), look.faint)
+            line.put(cut(self.empty or self.help_text or "-", room), palette.faint)
         if self.note:
-            line.gap(width - 1 - len(self.note) - line.width).put(self.note, look.accent)
+            line.gap(width - 1 - len(self.note) - line.width).put(self.note, palette.accent)
         return [line]
 
     def on_focus(self, event: Focus) -> None:
@@ -215,12 +215,14 @@ class ChoiceField(FormField):
         self.choices = tuple(choices)
 
     def _value(self, width: int, height: int) -> list[Line]:
-        look, glyphs = look_of(self), glyphs_of(self)
+        palette, glyphs = palette_of(self), glyphs_of(self)
         line = Line().gap(1)
         for i, choice in enumerate(self.choices):
             here = choice == self.value
-            line.gap(2 if i else 0).put(glyphs.chosen if here else glyphs.other, look.accent if here else look.faint)
-            line.gap(1).put(choice, look.text if here else look.muted)
+            line.gap(2 if i else 0).put(
+                glyphs.chosen if here else glyphs.other, palette.accent if here else palette.faint
+            )
+            line.gap(1).put(choice, palette.text if here else palette.muted)
         return [line.cut(width)]
 
     def clicked(self, event: Click) -> None:

@@ -14,7 +14,7 @@ from distui.plan.model import RunPlan
 from distui.spec.job import Job
 from distui.spec.names import fold
 from distui.tui.frame.actions import Action, bindings
-from distui.tui.frame.context import glyphs_of, look_of
+from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.hosts.lines import title
 from distui.tui.launch.form_field import FIELD_MOVES, ChoiceField, FormField
 from distui.tui.launch.form_rest import rest_lines
@@ -112,10 +112,10 @@ class JobForm(VerticalScroll, can_focus=False):
             part.repaint()
 
     def _title(self, width: int, height: int) -> list[Line]:
-        return [title("Job", width, look_of(self), glyphs_of(self))]
+        return [title("Job", width, palette_of(self), glyphs_of(self))]
 
     def _rest(self, width: int, height: int) -> list[Line]:
-        return rest_lines(self.job, self.plan, width, look_of(self), glyphs_of(self)) if self.job else []
+        return rest_lines(self.job, self.plan, width, palette_of(self), glyphs_of(self)) if self.job else []
 
 
 def _nothing(width: int, height: int) -> list[Line]:

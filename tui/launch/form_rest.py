@@ -16,45 +16,45 @@ SHOWN = 4
 """Variables and mounts listed before they are only counted."""
 
 
-def rest_lines(job: Job, plan: RunPlan | None, width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
+def rest_lines(job: Job, plan: RunPlan | None, width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
     """Environment with what distui adds, then mounts; secrets by name only."""
-    return [*_environment(job, plan, width, look, glyphs), *_mounts(job, width, look, glyphs)]
+    return [*_environment(job, plan, width, palette, glyphs), *_mounts(job, width, palette, glyphs)]
 
 
-def _environment(job: Job, plan: RunPlan | None, width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
+def _environment(job: Job, plan: RunPlan | None, width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
     own = len(job.env) + len(job.secrets)
     task = plan.tasks[0] if plan else None
     added = len([k for k in task.env if k not in job.env]) if task else 0
-    end = Line().put(f"{own} variable{'s' * (own != 1)}", look.muted)
+    end = Line().put(f"{own} variable{'s' * (own != 1)}", palette.muted)
     if job.secrets:
-        end.put(f", {len(job.secrets)} secret", look.muted)
-    lines = [Line(), title("Environment", width, look, glyphs, end=end), Line()]
+        end.put(f", {len(job.secrets)} secret", palette.muted)
+    lines = [Line(), title("Environment", width, palette, glyphs, end=end), Line()]
     pairs = [
-        *((k, v, look.text) for k, v in job.env.items()),
-        *((s, "from your shell, hidden", look.faint) for s in job.secrets),
+        *((k, v, palette.text) for k, v in job.env.items()),
+        *((s, "from your shell, hidden", palette.faint) for s in job.secrets),
     ]
     name = min(20, max([8, *(len(k) for k, _, _ in pairs)]))
     for key, value, style in pairs[:SHOWN]:
-        lines.append(Line().gap(2).put(key, look.muted, width=name).gap(2).put(value, style).cut(width - 1))
+        lines.append(Line().gap(2).put(key, palette.muted, width=name).gap(2).put(value, style).cut(width - 1))
     more = [
         *([f"{len(pairs) - SHOWN} more"] if len(pairs) > SHOWN else []),
         *([f"{added} set by distui"] if added else []),
     ]
     if more:
-        lines.append(Line().gap(2).put(f"{glyphs.folded} {', '.join(more)}", look.faint))
+        lines.append(Line().gap(2).put(f"{glyphs.folded} {', '.join(more)}", palette.faint))
     return lines
 
 
-def _mounts(job: Job, width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
+def _mounts(job: Job, width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
     found = [*(_parts(volume.split(":")) for volume in job.volumes), *(_data(mount) for mount in job.data.values())]
     if not found:
         return []
-    lines = [Line(), title("Mounts", width, look, glyphs), Line()]
+    lines = [Line(), title("Mounts", width, palette, glyphs), Line()]
     for source, target, options in found[:SHOWN]:
-        line = Line().gap(2).put(source, look.text).put(f" {glyphs.more} ", look.faint).put(target, look.text)
-        lines.append(line.gap(2).put(options, look.faint).cut(width - 1))
+        line = Line().gap(2).put(source, palette.text).put(f" {glyphs.more} ", palette.faint).put(target, palette.text)
+        lines.append(line.gap(2).put(options, palette.faint).cut(width - 1))
     if len(found) > SHOWN:
-        lines.append(Line().gap(2).put(f"{glyphs.folded} {len(found) - SHOWN} more", look.faint))
+        lines.append(Line().gap(2).put(f"{glyphs.folded} {len(found) - SHOWN} more", palette.faint))
     return lines
 
 

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from distui.errors import Problem
-from distui.tui.frame.context import glyphs_of, look_of
+from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.paint.paint import Line, cut
 from distui.tui.widgets.painted import Painted
 
@@ -120,18 +120,20 @@ class YamlPane(Vertical):
         self.query_one("#problems", Painted).repaint()
 
     def _problems(self, width: int, height: int) -> list[Line]:
-        look, glyphs = look_of(self), glyphs_of(self)
+        palette, glyphs = palette_of(self), glyphs_of(self)
         row = self.area.cursor_location[0] + 1
         lines = []
         if self.area.read_only:
             words = f"more than {MOST_LINES:,} lines: e opens $EDITOR"
-            lines.append(Line().gap(1).put(glyphs.remark, look.watch).put(f" {words}", look.muted))
+            lines.append(Line().gap(1).put(glyphs.remark, palette.watch).put(f" {words}", palette.muted))
         for problem in self.problems[:LISTED]:
             place = f"{problem.line}:{problem.column}" if problem.line else "file"
             subject = f"{problem.key}: " if problem.key else ""
-            style = look.wrong if problem.line == row else look.watch
-            line = Line().gap(1).put(place, look.faint, width=7, right=True).gap(1)
+            style = palette.wrong if problem.line == row else palette.watch
+            line = Line().gap(1).put(place, palette.faint, width=7, right=True).gap(1)
             lines.append(line.put(cut(subject + problem.message, width - 10), style))
         if len(self.problems) > LISTED:
-            lines.append(Line().gap(9).put(f"and {len(self.problems) - LISTED} more; F8 goes to the next", look.muted))
+            lines.append(
+                Line().gap(9).put(f"and {len(self.problems) - LISTED} more; F8 goes to the next", palette.muted)
+            )
         return lines

@@ -26,27 +26,29 @@ def last_words(row: RunRow | None) -> str:
     return "never" if row is None else f"{state_words(row)}, {started_words(row.started)}"
 
 
-def job_preview(file: JobFile, rows: Sequence[RunRow], width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
+def job_preview(file: JobFile, rows: Sequence[RunRow], width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
     """The job under the cursor; of one that can't be read the list itself says why."""
     if file.job is None:
         return []
-    lines = [title(file.name, width, look, glyphs, facts=[str(file.path)]), Line()]
-    lines += [_fact(label, words, width, look) for label, words in _facts(file.job) if words]
+    lines = [title(file.name, width, palette, glyphs, facts=[str(file.path)]), Line()]
+    lines += [_fact(label, words, width, palette) for label, words in _facts(file.job) if words]
     last = last_run(file, rows)
-    lines += [Line(), title("Last run", width, look, glyphs, facts=[last.run] if last else []), Line()]
+    lines += [Line(), title("Last run", width, palette, glyphs, facts=[last.run] if last else []), Line()]
     if last is None:
-        return [*lines, Line().gap(3).put("this job has not run yet, as far as this machine knows", look.muted)]
-    state = Line().put("state", look.faint, width=13, right=True).gap(2)
-    lines.append(state.put(last_words(last), state_style(last, look)).put(f"   took {took_words(last)}", look.muted))
+        return [*lines, Line().gap(3).put("this job has not run yet, as far as this machine knows", palette.muted)]
+    state = Line().put("state", palette.faint, width=13, right=True).gap(2)
+    lines.append(
+        state.put(last_words(last), state_style(last, palette)).put(f"   took {took_words(last)}", palette.muted)
+    )
     if last.failure is not None:
-        lines += [_fact("failure", failure_words(last.failure), width, look)]
-        lines += [_fact("next", last.failure.hint, width, look)] if last.failure.hint else []
+        lines += [_fact("failure", failure_words(last.failure), width, palette)]
+        lines += [_fact("next", last.failure.hint, width, palette)] if last.failure.hint else []
     return lines
 
 
-def _fact(label: str, words: str, width: int, look: Palette) -> Line:
-    line = Line().put(label, look.faint, width=13, right=True).gap(2)
-    return line.put(cut(words, width - 16), look.text)
+def _fact(label: str, words: str, width: int, palette: Palette) -> Line:
+    line = Line().put(label, palette.faint, width=13, right=True).gap(2)
+    return line.put(cut(words, width - 16), palette.text)
 
 
 def _facts(job: Job) -> list[tuple[str, str]]:

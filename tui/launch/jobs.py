@@ -57,12 +57,12 @@ class JobsScreen(View):
         """Read the files."""
         self.action_reread()
 
-    def headline(self, line: Line, look: Palette) -> None:
+    def headline(self, line: Line, palette: Palette) -> None:
         """How many there are, and how many can't be read."""
         bad = sum(1 for job in self.files if job.problems)
-        line.put(len(self.files), look.bold).put(f" job{'s' * (len(self.files) != 1)}", look.muted)
+        line.put(len(self.files), palette.bold).put(f" job{'s' * (len(self.files) != 1)}", palette.muted)
         if bad:
-            line.gap(3).put(bad, look.wrong).put(" can't be read", look.muted)
+            line.gap(3).put(bad, palette.wrong).put(" can't be read", palette.muted)
 
     # Rows: a head, then one for each job and one for each problem.
 
@@ -80,11 +80,11 @@ class JobsScreen(View):
         self._repaint()
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
-        key, look = self.query_one(RowList).rows[number].key, self.look
+        key, palette = self.query_one(RowList).rows[number].key, self.palette
         if key == "":
             return self._head(width)
         if key.startswith("?"):
-            return Line().gap(3).put(_NONE[int(key[1:])], look.muted)
+            return Line().gap(3).put(_NONE[int(key[1:])], palette.muted)
         at, _, problem = key.partition(":")
         job = self.files[int(at)]
         if problem:
@@ -92,37 +92,37 @@ class JobsScreen(View):
         return self._job(job, width, here)
 
     def _head(self, width: int) -> Line:
-        line, faint = Line().gap(3).put("JOB", self.look.faint, width=24).gap(2), self.look.faint
+        line, faint = Line().gap(3).put("JOB", self.palette.faint, width=24).gap(2), self.palette.faint
         if width >= 100:
             line.put("LAUNCHER", faint, width=8).gap(2).put("HOSTS", faint, width=16).gap(2)
             line.put("LAST RUN", faint, width=24).gap(2)
         return line.put("FILE", faint)
 
     def _job(self, job: JobFile, width: int, here: bool) -> Line:
-        look, glyphs = self.look, self.glyphs
+        palette, glyphs = self.palette, self.glyphs
         line = Line().gap(1)
-        line.put(glyphs.bad if job.problems else " ", look.wrong).gap(1)
-        line.put(job.name, look.bold if here else look.text, width=24).gap(2)
+        line.put(glyphs.bad if job.problems else " ", palette.wrong).gap(1)
+        line.put(job.name, palette.bold if here else palette.text, width=24).gap(2)
         if width >= 100:
-            line.put(job.job.launcher if job.job else "-", look.muted if job.job else look.faint, width=8).gap(2)
+            line.put(job.job.launcher if job.job else "-", palette.muted if job.job else palette.faint, width=8).gap(2)
             hosts = hosts_text(job.job) if job.job else "-"
-            line.put(hosts or "any", look.muted if hosts.strip("-") else look.faint, width=16).gap(2)
+            line.put(hosts or "any", palette.muted if hosts.strip("-") else palette.faint, width=16).gap(2)
             last = last_run(job, app_of(self).rows)
-            line.put(last_words(last), state_style(last, look) if last else look.faint, width=24).gap(2)
+            line.put(last_words(last), state_style(last, palette) if last else palette.faint, width=24).gap(2)
         if str(job.path) in app_of(self).drafts:
-            line.put("edited, not saved", look.watch).gap(2)
-        return line.put(cut_left(str(job.path), max(1, width - line.width - 1), glyphs.ellipsis), look.muted)
+            line.put("edited, not saved", palette.watch).gap(2)
+        return line.put(cut_left(str(job.path), max(1, width - line.width - 1), glyphs.ellipsis), palette.muted)
 
     def _problem(self, job: JobFile, number: int) -> Line:
-        problem, look = job.problems[number], self.look
+        problem, palette = job.problems[number], self.palette
         place = f"line {problem.line}" if problem.line else "file"
         subject = f"{problem.key}: " if problem.key else ""
-        return Line().gap(5).put(place, look.faint, width=9).gap(1).put(subject + problem.message, look.watch)
+        return Line().gap(5).put(place, palette.faint, width=9).gap(1).put(subject + problem.message, palette.watch)
 
     def _preview(self, width: int) -> list[Line]:
         if self.chosen is None:
             return []
-        return job_preview(self.chosen, app_of(self).rows, width, self.look, self.glyphs)
+        return job_preview(self.chosen, app_of(self).rows, width, self.palette, self.glyphs)
 
     @on(RowList.Moved)
     def _repaint(self) -> None:

@@ -102,32 +102,32 @@ def _many(gpus: Sequence[int]) -> str:
     return f"GPU {gpus[0]} is" if len(gpus) == 1 else f"GPUs {format_ranks(gpus)} are"
 
 
-def status(shown: Preview, look: Palette) -> Line:
+def status(shown: Preview, palette: Palette) -> Line:
     """`ready, 1 warning`; `2 errors`."""
     line = Line()
     if shown.errors:
-        return line.put(f"{shown.errors} error{'s' * (shown.errors != 1)}", look.wrong)
+        return line.put(f"{shown.errors} error{'s' * (shown.errors != 1)}", palette.wrong)
     if shown.plan is None:
-        return line.put("no plan yet", look.faint)
-    line.put("ready", look.text)
+        return line.put("no plan yet", palette.faint)
+    line.put("ready", palette.text)
     count = len(folded_warnings(shown.warnings))
     if count:
-        line.put(", ", look.muted).put(f"{count} warning{'s' * (count != 1)}", look.watch)
+        line.put(", ", palette.muted).put(f"{count} warning{'s' * (count != 1)}", palette.watch)
     if shown.checked is not None and shown.checked.plan == shown.plan.hash and shown.checked.failed:
-        line.put(", ", look.muted).put(f"preflight: {shown.checked.failed} failed", look.wrong)
+        line.put(", ", palette.muted).put(f"preflight: {shown.checked.failed} failed", palette.wrong)
     if shown.image is not None and shown.image.missing:
         never = shown.plan.pull == "never"
         lacking = len(shown.image.missing)
         verb = "pull" if shown.plan.build is None else "build"
         words = f"{lacking} without the image" if never else f"{lacking} to {verb}"
-        line.put(", ", look.muted).put(words, look.wrong if never else look.text)
+        line.put(", ", palette.muted).put(words, palette.wrong if never else palette.text)
     return line
 
 
 def plan_rows(
     shown: Preview,
     width: int,
-    look: Palette,
+    palette: Palette,
     glyphs: Glyphs,
     *,
     unfolded: Collection[int] = (),
@@ -137,24 +137,24 @@ def plan_rows(
     plan = shown.plan
     facts = [_counts(plan)] if plan else []
     rows = [
-        PlanRow(title("Plan", width, look, glyphs, facts=facts, end=status(shown, look)), key="title"),
+        PlanRow(title("Plan", width, palette, glyphs, facts=facts, end=status(shown, palette)), key="title"),
         PlanRow(Line()),
     ]
-    rows += [r for p in shown.problems for r in _problem(p, width, look, glyphs)]
-    rows += _reasons(shown.reasons, width, look, glyphs)
+    rows += [r for p in shown.problems for r in _problem(p, width, palette, glyphs)]
+    rows += _reasons(shown.reasons, width, palette, glyphs)
     if plan is None:
         return rows
-    rows += [*(PlanRow(line) for line in _table(plan, shown, width, look)), PlanRow(Line())]
+    rows += [*(PlanRow(line) for line in _table(plan, shown, width, palette)), PlanRow(Line())]
     for words, more in folded_warnings(shown.warnings):
-        rows += _block(visible(words), more, width, look.warn_fill, look.watch, look, glyphs)[:-1]
+        rows += _block(visible(words), more, width, palette.warn_fill, palette.watch, palette, glyphs)[:-1]
     rows += [PlanRow(Line())] if shown.warnings else []
-    rows += [PlanRow(line) for line in _why(plan, width, look, glyphs)]
-    rows += _commands(plan, width, look, glyphs, unfolded, all_tasks)
-    offer = Line().put("P ", look.key).put("check now", look.muted)
-    end = Line().put("checking", look.text) if shown.checking else offer
-    rows += [PlanRow(line) for line in before_lines(plan, shown.image, shown.checked, end, width, look, glyphs)]
+    rows += [PlanRow(line) for line in _why(plan, width, palette, glyphs)]
+    rows += _commands(plan, width, palette, glyphs, unfolded, all_tasks)
+    offer = Line().put("P ", palette.key).put("check now", palette.muted)
+    end = Line().put("checking", palette.text) if shown.checking else offer
+    rows += [PlanRow(line) for line in before_lines(plan, shown.image, shown.checked, end, width, palette, glyphs)]
     if shown.checked is not None:
-        rows += [PlanRow(line) for line in preflight_lines(shown.checked, plan, width, look, glyphs)]
+        rows += [PlanRow(line) for line in preflight_lines(shown.checked, plan, width, palette, glyphs)]
     return rows
 
 
@@ -176,13 +176,15 @@ def folded_warnings(warnings: Sequence[str]) -> list[tuple[str, str]]:
 # what is wrong
 
 
-def _problem(problem: Problem, width: int, look: Palette, glyphs: Glyphs) -> list[PlanRow]:
+def _problem(problem: Problem, width: int, palette: Palette, glyphs: Glyphs) -> list[PlanRow]:
     place = f"line {problem.line}  " if problem.line else ""
     words = f"{place}{problem.key}" if problem.key else place.strip() or "the job"
-    return _block(words, problem.message, width, look.danger_fill, look.wrong, look, glyphs, place=problem.line)
+    return _block(
+        words, problem.message, width, palette.danger_fill, palette.wrong, palette, glyphs, place=problem.line
+    )
 
 
-def _reasons(reasons: Sequence[PlanProblem], width: int, look: Palette, glyphs: Glyphs) -> list[PlanRow]:
+def _reasons(reasons: Sequence[PlanProblem], width: int, palette: Palette, glyphs: Glyphs) -> list[PlanRow]:
     """Equal problems of several hosts once."""
     hosts: dict[tuple[str, str], list[str]] = {}
     for reason in reasons:
@@ -191,17 +193,17 @@ def _reasons(reasons: Sequence[PlanProblem], width: int, look: Palette, glyphs: 
     for (message, hint), names in hosts.items():
         where = fold(n for n in dict.fromkeys(names) if n) if any(names) else ""
         words = visible(f"{where}: {message}" if where else message)
-        rows += _block(words, visible(hint), width, look.danger_fill, look.wrong, look, glyphs)
+        rows += _block(words, visible(hint), width, palette.danger_fill, palette.wrong, palette, glyphs)
     return rows
 
 
 def _block(
-    head: str, text: str, width: int, fill: Style, ink: Style, look: Palette, glyphs: Glyphs, *, place: int = 0
+    head: str, text: str, width: int, fill: Style, ink: Style, palette: Palette, glyphs: Glyphs, *, place: int = 0
 ) -> list[PlanRow]:
     """A filled block: what, then effect and way out."""
     rows = []
     room = max(20, width - 5)
-    parts = [(part, ink) for part in _wrapped(head, room)] + [(part, look.text) for part in _wrapped(text, room)]
+    parts = [(part, ink) for part in _wrapped(head, room)] + [(part, palette.text) for part in _wrapped(text, room)]
     for part, style in parts:
         line = Line().gap(1).put(glyphs.block, ink + fill).put(f" {part}", style + fill)
         rows.append(PlanRow(line.put(" " * (width - 1 - line.width), fill), place=place))
@@ -215,8 +217,8 @@ def _wrapped(text: str, width: int) -> list[str]:
 # who, where, why
 
 
-def _table(plan: RunPlan, shown: Preview, width: int, look: Palette) -> list[Line]:
-    faint = look.faint
+def _table(plan: RunPlan, shown: Preview, width: int, palette: Palette) -> list[Line]:
+    faint = palette.faint
     name = min(16, max(4, *(len(h) for h in plan.hosts)))
     address = max(7, *(len(n.addr) for n in plan.networks))
     ranks = min(36, max(5, *(len(_ranks(plan, n.host)) for n in plan.networks)))
@@ -230,12 +232,19 @@ def _table(plan: RunPlan, shown: Preview, width: int, look: Palette) -> list[Lin
     for net in plan.networks:
         node = plan.tasks_on(net.host)[0].node_rank
         line = (
-            Line().gap(1).put(node, look.muted, width=4, right=True).gap(2).put(net.host, look.bold, width=name).gap(2)
+            Line()
+            .gap(1)
+            .put(node, palette.muted, width=4, right=True)
+            .gap(2)
+            .put(net.host, palette.bold, width=name)
+            .gap(2)
         )
-        line.put(_ranks(plan, net.host), look.text, width=ranks).gap(2)
-        line.put(_gpus(plan, net.host), look.text, width=gpus).gap(2).put(net.addr, look.muted, width=address).gap(2)
-        line.put(_path(net, path), look.text, width=path).gap(2)
-        lines.append(line.put(_meets(plan, net), look.muted).cut(width - 1))
+        line.put(_ranks(plan, net.host), palette.text, width=ranks).gap(2)
+        line.put(_gpus(plan, net.host), palette.text, width=gpus).gap(2).put(
+            net.addr, palette.muted, width=address
+        ).gap(2)
+        line.put(_path(net, path), palette.text, width=path).gap(2)
+        lines.append(line.put(_meets(plan, net), palette.muted).cut(width - 1))
     return lines
 
 
@@ -262,19 +271,19 @@ def _meets(plan: RunPlan, net: HostNetwork) -> str:
     return f"here :{plan.master_port}" if net.addr == plan.master_addr else "node 0"
 
 
-def _why(plan: RunPlan, width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
+def _why(plan: RunPlan, width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
     """Reasons of the run, then of the first host; hosts like it are not repeated."""
     first, *others = plan.networks
     alike = [n.host for n in others if _kind(n) == _kind(first)]
-    lines = [title("Why this network", width, look, glyphs), Line()]
+    lines = [title("Why this network", width, palette, glyphs), Line()]
     label = min(16, max(4, *(len(n.host) for n in plan.networks)))
     for where, reasons in [("run", plan.reasons), *((n.host, n.reasons) for n in plan.networks if n.host not in alike)]:
         for i, reason in enumerate(_unused_together(reasons)):
             for j, part in enumerate(_wrapped(visible(reason), max(24, width - label - 5))):
-                line = Line().gap(1).put(where if i == j == 0 else "", look.muted, width=label).gap(2)
-                lines.append(line.put(part, look.text))
+                line = Line().gap(1).put(where if i == j == 0 else "", palette.muted, width=label).gap(2)
+                lines.append(line.put(part, palette.text))
     if alike:
-        lines.append(Line().gap(3 + label).put(f"{fold(alike)} alike", look.faint))
+        lines.append(Line().gap(3 + label).put(f"{fold(alike)} alike", palette.faint))
     return [*lines, Line()]
 
 
@@ -310,58 +319,58 @@ def command_text(task: Task) -> str:
 
 
 def _commands(
-    plan: RunPlan, width: int, look: Palette, glyphs: Glyphs, unfolded: Collection[int], all_tasks: bool
+    plan: RunPlan, width: int, palette: Palette, glyphs: Glyphs, unfolded: Collection[int], all_tasks: bool
 ) -> list[PlanRow]:
     shown = plan.tasks if all_tasks else plan.tasks[:SHOWN_TASKS]
     rows: list[PlanRow] = []
     for task in shown:
         is_open = task.index in unfolded
         mark = glyphs.open if is_open else glyphs.folded
-        end = Line().put("enter ", look.key).put("fold" if is_open else "unfold", look.muted)
-        end.put("  c ", look.key).put("copy", look.muted)
+        end = Line().put("enter ", palette.key).put("fold" if is_open else "unfold", palette.muted)
+        end.put("  c ", palette.key).put("copy", palette.muted)
         ranks = f"rank{'s' * (len(task.ranks) > 1)} {format_ranks(task.ranks)}"
         ranks = plan.rank_names.get(task.ranks[0], ranks)
-        head = title(f"Command on {task.host}", width - 2, look, glyphs, facts=[ranks], end=end)
-        head = Line().gap(1).put(mark, look.accent).add(head)
+        head = title(f"Command on {task.host}", width - 2, palette, glyphs, facts=[ranks], end=end)
+        head = Line().gap(1).put(mark, palette.accent).add(head)
         rows += [PlanRow(head, task.index, key=f"task-{task.index}"), PlanRow(Line(), task.index)]
-        lines = _unfolded(task, width, look) if is_open else _folded(task, width, look, glyphs)
+        lines = _unfolded(task, width, palette) if is_open else _folded(task, width, palette, glyphs)
         rows += [*(PlanRow(line, task.index) for line in lines), PlanRow(Line(), task.index)]
     rest = len(plan.tasks) - len(shown)
     if rest:
         words = f"{rest} more command{'s' * (rest != 1)} alike"
         rows += [
-            PlanRow(Line().gap(1).put(glyphs.folded, look.accent).put(f" {words}", look.muted), -1, key="more"),
+            PlanRow(Line().gap(1).put(glyphs.folded, palette.accent).put(f" {words}", palette.muted), -1, key="more"),
             PlanRow(Line()),
         ]
     return rows
 
 
-def _unfolded(task: Task, width: int, look: Palette) -> list[Line]:
+def _unfolded(task: Task, width: int, palette: Palette) -> list[Line]:
     """Every line that is run, as `c` copies it."""
     lines = []
     for text in command_text(task).splitlines():
         for i, part in enumerate(textwrap.wrap(text, width - 4, break_on_hyphens=False, drop_whitespace=False) or [""]):
             lines.append(
-                Line().gap(3 if i else 1).put(visible(part), look.text if text.startswith("  ") else look.muted)
+                Line().gap(3 if i else 1).put(visible(part), palette.text if text.startswith("  ") else palette.muted)
             )
     return lines
 
 
-def _folded(task: Task, width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
+def _folded(task: Task, width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
     """The flags somebody reads, the image, and the program as the brightest line."""
     argv = program(task) if task.engine == "process" else task.start
     parts = list(groups([quoted(w) for w in argv]))
     at = next((i for i, p in enumerate(parts) if p == quoted(task.image or "")), None)
     if at is None:
-        return [Line().gap(1).put(text.strip("\\ "), look.bold).cut(width - 1) for text in [" ".join(parts)]]
+        return [Line().gap(1).put(text.strip("\\ "), palette.bold).cut(width - 1) for text in [" ".join(parts)]]
     head = [p for p in parts[:at] if not p.startswith("-")]
     flags = [p for p in parts[:at] if p.startswith("-")]
     kept = [f for f in flags if f.split("=")[0].split()[0] in _KEPT]
     more = len(flags) - len(kept)
-    lines = [Line().gap(1).put(" ".join(head), look.text).put(" \\", look.faint)]
-    lines += [Line().gap(3).put(flag, look.muted).put(" \\", look.faint) for flag in kept]
+    lines = [Line().gap(1).put(" ".join(head), palette.text).put(" \\", palette.faint)]
+    lines += [Line().gap(3).put(flag, palette.muted).put(" \\", palette.faint) for flag in kept]
     if more > 0:
-        lines.append(Line().gap(3).put(f"{glyphs.folded} {more} more flags", look.faint).put(" \\", look.faint))
-    lines.append(Line().gap(3).put(parts[at], look.muted).put(" \\", look.faint))
-    lines.append(Line().gap(3).put(" ".join(parts[at + 1 :]) or "(the image's own command)", look.bold))
+        lines.append(Line().gap(3).put(f"{glyphs.folded} {more} more flags", palette.faint).put(" \\", palette.faint))
+    lines.append(Line().gap(3).put(parts[at], palette.muted).put(" \\", palette.faint))
+    lines.append(Line().gap(3).put(" ".join(parts[at + 1 :]) or "(the image's own command)", palette.bold))
     return [line.cut(width - 1) for line in lines]

@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from distui.tui.frame.actions import Action, bindings
-from distui.tui.frame.context import app_of, glyphs_of, look_of
+from distui.tui.frame.context import app_of, glyphs_of, palette_of
 from distui.tui.launch import plan_lines
 from distui.tui.launch.plan_lines import PlanRow, Preview
 from distui.tui.paint.paint import Line
@@ -49,7 +49,7 @@ class PlanView(RowList):
         if not width:
             return
         self._rows = plan_lines.plan_rows(
-            self.preview, width, look_of(self), glyphs_of(self), unfolded=self.unfolded, all_tasks=self.all_tasks
+            self.preview, width, palette_of(self), glyphs_of(self), unfolded=self.unfolded, all_tasks=self.all_tasks
         )
         keys = [row.key or f"{self._section(i)}+{i}" for i, row in enumerate(self._rows)]
         self.set_rows([Row(key) for key in keys])

@@ -113,11 +113,11 @@ class LaunchScreen(LaunchDraft):
         """The right side."""
         return self.query_one(PlanView)
 
-    def headline(self, line: Line, look: Palette) -> None:
+    def headline(self, line: Line, palette: Palette) -> None:
         """The tabs; the plan is one of them where it has no room beside the form."""
         names = {"form": "Form", "plan": "Plan", "yaml": "YAML"}
         for tab in self._tabs():
-            style = look.tab_fill + look.bold if tab == self.tab else look.muted
+            style = palette.tab_fill + palette.bold if tab == self.tab else palette.muted
             line.put(f" {names[tab]} ", style, click=f"screen.show_tab('{tab}')").gap(1)
 
     def _tabs(self) -> tuple[Tab, ...]:
@@ -146,11 +146,11 @@ class LaunchScreen(LaunchDraft):
 
     def _narrow(self, width: int, height: int) -> list[Line]:
         """Where the plan has no room: what will bite, in one line."""
-        look, shown = self.look, self.preview
-        line = Line().gap(1).add(plan_lines.status(shown, look))
+        palette, shown = self.palette, self.preview
+        line = Line().gap(1).add(plan_lines.status(shown, palette))
         first = next((f"{p.key}: {p.message}" for p in shown.problems), "") or next(map(str, shown.reasons), "")
         first = first or next(iter(shown.warnings), "")
-        return [line.gap(2).put(first, look.muted).cut(width - 1)]
+        return [line.gap(2).put(first, palette.muted).cut(width - 1)]
 
     # Keys.
 

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from distui.runs.lines.text import safe
 from distui.runs.lines.traceback import Fold
-from distui.tui.frame.context import glyphs_of, look_of
+from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.highlight import Kind, spans
 from distui.tui.logs.pane import Pane
@@ -119,7 +119,7 @@ class LogPane(Pane):
         """Fetch the visible lines that have no strip yet, side by side ones with one read."""
         if self.view is None:
             return
-        state = (look_of(self), self.times, self.pattern)
+        state = (palette_of(self), self.times, self.pattern)
         if state != self._look:
             self._look = state
             self._strips.clear()
@@ -168,30 +168,30 @@ class LogPane(Pane):
         return "\n".join(map(safe, self.view.buffer.text(line, 1 + (fold.hidden if fold is not None else 0))))
 
     def _make(self, number: int, text: str, at: float | None, before: str) -> Strip:
-        look = look_of(self)
+        palette = palette_of(self)
         shown = safe(text, colour=True) if "\x1b" in text else safe(text)
         shown = shown.expandtabs(8)
-        segments = [Segment(clock_words(at) + "  ", look.faint)] if self.times else []
+        segments = [Segment(clock_words(at) + "  ", palette.faint)] if self.times else []
         coloured = "\x1b" in shown
         found = [] if coloured else spans(shown, before)
         if self.blamed is not None and number != self.blamed:  # the line to blame is the only red one
             found = [(start, end, "strong" if kind == "error" else kind) for start, end, kind in found]
         matcher = text_pattern(self.pattern)
         if not coloured and not found and matcher is None:
-            return Strip([*segments, Segment(shown, look.text)])
-        painted = AnsiDecoder().decode_line(shown) if coloured else Text(shown, style=look.text)
+            return Strip([*segments, Segment(shown, palette.text)])
+        painted = AnsiDecoder().decode_line(shown) if coloured else Text(shown, style=palette.text)
         for start, end, kind in found:
-            painted.stylize(kind_style(look, kind), start, end)
+            painted.stylize(kind_style(palette, kind), start, end)
         if matcher is not None:
             for match in matcher.finditer(painted.plain):
-                painted.stylize(look.accent + Style(reverse=True), *match.span())
+                painted.stylize(palette.accent + Style(reverse=True), *match.span())
         return Strip([*segments, *(s for s in painted.render(self.app.console) if s.text != "\n")])
 
     def _fold(self, fold: Fold, at: float | None) -> Strip:
         """What stands for folded lines."""
-        look, glyphs = look_of(self), glyphs_of(self)
-        segments = [Segment(clock_words(at) + "  ", look.faint)] if self.times else []
-        return Strip([*segments, Segment(f"  {glyphs.folded} ", look.accent), Segment(fold.words, look.muted)])
+        palette, glyphs = palette_of(self), glyphs_of(self)
+        segments = [Segment(clock_words(at) + "  ", palette.faint)] if self.times else []
+        return Strip([*segments, Segment(f"  {glyphs.folded} ", palette.accent), Segment(fold.words, palette.muted)])
 
     def blame(self, line: int) -> None:
         """Mark the line that says why the rank failed, fold what nobody reads around it, and go there."""
@@ -234,16 +234,16 @@ class LogPane(Pane):
 
     def sign(self, row: int) -> tuple[str, Style]:
         """A mark, or the line that is to blame."""
-        look, glyphs = look_of(self), glyphs_of(self)
+        palette, glyphs = palette_of(self), glyphs_of(self)
         line = self.view.line(row) if self.view is not None else -1
         if line == self.blamed:
-            return glyphs.block, look.wrong
-        return (glyphs.mark, look.accent) if line in self.marks else (" ", Style())
+            return glyphs.block, palette.wrong
+        return (glyphs.mark, palette.accent) if line in self.marks else (" ", Style())
 
     def row_fill(self, row: int) -> Style | None:
         """The line that is to blame is the one filled block."""
         blamed = self.view is not None and self.blamed is not None and self.view.line(row) == self.blamed
-        return look_of(self).danger_fill if blamed else None
+        return palette_of(self).danger_fill if blamed else None
 
     # Wrapping: only what is visible is wrapped; scrolling goes by whole lines.
 
@@ -285,13 +285,13 @@ class LogPane(Pane):
         room, indent = max(1, width - 1 - self._indent), self._indent
         body = self._selected(row, self.row_strip(row))
         sign, style = self.sign(row)
-        look = look_of(self)
-        fill = self.row_fill(row) or (look.cursor_row if row == self.cursor else None)
+        palette = palette_of(self)
+        fill = self.row_fill(row) or (palette.cursor_row if row == self.cursor else None)
         base = base + fill if fill is not None else base
         head = body.crop(0, indent) if part == 0 else Strip.blank(indent)
         text = body.crop(indent + part * room, indent + (part + 1) * room)
         if row == self.cursor and sign == " ":
-            sign, style = glyphs_of(self).cursor, look.accent
+            sign, style = glyphs_of(self).cursor, palette.accent
         gutter = Line().put(sign, style).strip(1, base)
         return Strip.join([gutter, head.apply_style(base), text.apply_style(base)]).adjust_cell_length(width, base)
 
@@ -307,48 +307,48 @@ class LogPane(Pane):
 
     def title(self, width: int) -> Line:
         """Rank and place, rule, number of the pane and what it does."""
-        look, glyphs = look_of(self), glyphs_of(self)
+        palette, glyphs = palette_of(self), glyphs_of(self)
         name, where = self.names
-        line = Line().put(glyphs.hue, look.hues[self.hue % len(look.hues)])
-        line.put(name or "no rank", look.key if self.active else look.bold).gap(2).put(where, look.muted)
-        end = self._state(look)
+        line = Line().put(glyphs.hue, palette.hues[self.hue % len(palette.hues)])
+        line.put(name or "no rank", palette.key if self.active else palette.bold).gap(2).put(where, palette.muted)
+        end = self._state(palette)
         room = width - end.width - 1
         if line.width > room:
             line.cut(max(0, room - 1))
-        line.rule(room - 1, look.accent if self.active else look.rule, glyphs.rule)
+        line.rule(room - 1, palette.accent if self.active else palette.rule, glyphs.rule)
         return line.ends_with(end, width, gap=1)
 
-    def _state(self, look: Palette) -> Line:
+    def _state(self, palette: Palette) -> Line:
         end = Line()
         if self.place:
-            end.put("[ ]", look.key).put(f" {self.place}", look.muted).gap(2)
+            end.put("[ ]", palette.key).put(f" {self.place}", palette.muted).gap(2)
         elif self.number:
-            end.put(self.number, look.key).gap(1)
+            end.put(self.number, palette.key).gap(1)
         view = self.view
         if view is not None and view.filter is not None:
-            end.put("filtered", look.accent).gap(1)
+            end.put("filtered", palette.accent).gap(1)
         if view is not None and view.buffer.behind > 1 << 20:
             done = view.buffer.size / max(1, view.buffer.size + view.buffer.behind)
-            return end.put(f"reading {done:.0%} of {size_words(view.buffer.size + view.buffer.behind)}", look.muted)
+            return end.put(f"reading {done:.0%} of {size_words(view.buffer.size + view.buffer.behind)}", palette.muted)
         if self.live and not self.follow:
-            end.put("paused", look.muted)
-            return end.put(f", {self.new_rows:,} new", look.muted) if self.new_rows else end
+            end.put("paused", palette.muted)
+            return end.put(f", {self.new_rows:,} new", palette.muted) if self.new_rows else end
         if self.live:
-            return end.put("follow", look.accent if self.active else look.muted)
+            return end.put("follow", palette.accent if self.active else palette.muted)
         count = view.buffer.count if view is not None else 0
         if not self.follow and view is not None and count:
-            end.put("line ", look.muted).put(f"{view.line(self.at) + 1:,}", look.text)
-            return end.put(f" of {count:,}", look.muted)
-        return end.put("end of log", look.muted).gap(2).put(f"{count:,}", look.text).put(" lines", look.muted)
+            end.put("line ", palette.muted).put(f"{view.line(self.at) + 1:,}", palette.text)
+            return end.put(f" of {count:,}", palette.muted)
+        return end.put("end of log", palette.muted).gap(2).put(f"{count:,}", palette.text).put(" lines", palette.muted)
 
 
-def kind_style(look: Palette, kind: Kind) -> Style:
+def kind_style(palette: Palette, kind: Kind) -> Style:
     """The style of what deserves a colour in a line."""
     return {
-        "error": look.wrong,
-        "warn": look.watch + Style(bold=False),
+        "error": palette.wrong,
+        "warn": palette.watch + Style(bold=False),
         "strong": Style(bold=True),
-        "path": look.accent,
-        "muted": look.muted,
-        "faint": look.faint,
+        "path": palette.accent,
+        "muted": palette.muted,
+        "faint": palette.faint,
     }[kind]

@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from distui.runs.lines.text import safe
 from distui.runs.report.rank_rows import digits
-from distui.tui.frame.context import glyphs_of, look_of
+from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.log_pane import clock_words
 from distui.tui.logs.merged import Group, MergedLog, matching
@@ -210,12 +210,12 @@ class MergedPane(Pane):
     def row_strip(self, row: int) -> Strip:
         """See Pane."""
         group, part = self.item(row)
-        look = look_of(self)
+        palette = palette_of(self)
         unfolded, shape = self.open.get(id(group), 0), (self.size.width, self.full, self.times)
-        key = (id(group), group.at, group.members, part, unfolded, shape, id(look), self.pattern)
+        key = (id(group), group.at, group.members, part, unfolded, shape, id(palette), self.pattern)
         strip = self._strips.get(key)
         if strip is None:
-            strip = self._strips[key] = self._make(group, part, look)
+            strip = self._strips[key] = self._make(group, part, palette)
         return strip
 
     @property
@@ -223,58 +223,62 @@ class MergedPane(Pane):
         """Whether there is room for every column."""
         return self.full and self.size.width >= WIDE
 
-    def _make(self, group: Group, part: int, look: Palette) -> Strip:
-        line = self._wide(group, part, look) if self.wide else self._narrow(group, part, look)
+    def _make(self, group: Group, part: int, palette: Palette) -> Strip:
+        line = self._wide(group, part, palette) if self.wide else self._narrow(group, part, palette)
         return Strip([Segment(text, style) for text, style in line.pieces])
 
-    def _narrow(self, group: Group, part: int, look: Palette) -> Line:
+    def _narrow(self, group: Group, part: int, palette: Palette) -> Line:
         line = Line()
         if self.times:
-            line.put(clock_words(group.at if part < 0 else None), look.faint).gap(2)
+            line.put(clock_words(group.at if part < 0 else None), palette.faint).gap(2)
         end = Line()
         if part < 0 and len(self.hosts):
-            end.put(f"{glyphs_of(self).times}{len(group.said_by())}", look.muted)
+            end.put(f"{glyphs_of(self).times}{len(group.said_by())}", palette.muted)
         width = self.size.width - 1
         text = Line()
-        self._words(text, group, part, look)
+        self._words(text, group, part, palette)
         room = max(0, width - line.width - end.width - 1)
         return line.add(text.cut(room)).ends_with(end, width, gap=1)
 
-    def _words(self, line: Line, group: Group, part: int, look: Palette) -> Line:
-        style = {"error": look.wrong, "warn": look.watch + Style(bold=False)}.get(group.level, look.text)
+    def _words(self, line: Line, group: Group, part: int, palette: Palette) -> Line:
+        style = {"error": palette.wrong, "warn": palette.watch + Style(bold=False)}.get(group.level, palette.text)
         if part == -1:
             one = group.members == 1 and not group.level
-            return self._marked(line, group.shown, look.muted if one and not self.wide else style, look)
+            return self._marked(line, group.shown, palette.muted if one and not self.wide else style, palette)
         if part == -2:
             more = group.members - self.open.get(id(group), 0)
-            return line.gap(2).put(f"{more} more line{'s' * (more != 1)}", look.muted)
-        return self._marked(line.gap(2), self._member_text(group, part), look.muted, look)
+            return line.gap(2).put(f"{more} more line{'s' * (more != 1)}", palette.muted)
+        return self._marked(line.gap(2), self._member_text(group, part), palette.muted, palette)
 
-    def _marked(self, line: Line, text: str, style: Style, look: Palette) -> Line:
+    def _marked(self, line: Line, text: str, style: Style, palette: Palette) -> Line:
         """Text with what was searched for standing out."""
         if self.pattern is None:
             return line.put(text, style)
         raw, seen = text.encode(), 0
         for match in self.pattern.finditer(raw):
             line.put(raw[seen : match.start()].decode("utf-8", "replace"), style)
-            line.put(raw[match.start() : match.end()].decode("utf-8", "replace"), look.accent + Style(reverse=True))
+            line.put(raw[match.start() : match.end()].decode("utf-8", "replace"), palette.accent + Style(reverse=True))
             seen = match.end()
         return line.put(raw[seen:].decode("utf-8", "replace"), style)
 
-    def _wide(self, group: Group, part: int, look: Palette) -> Line:
+    def _wide(self, group: Group, part: int, palette: Palette) -> Line:
         glyphs = glyphs_of(self)
         members = list(group.each()) if part >= 0 else []
-        line = Line().put(self._time(group, members[part][2] if members else None, part), look.faint, width=12).gap(1)
+        line = (
+            Line().put(self._time(group, members[part][2] if members else None, part), palette.faint, width=12).gap(1)
+        )
         if part == -1 and group.members > 1:
-            line.put(glyphs.open if id(group) in self.open else glyphs.folded, look.accent).gap(1)
+            line.put(glyphs.open if id(group) in self.open else glyphs.folded, palette.accent).gap(1)
         else:
-            line.put(glyphs.tree if part != -1 else " ", look.rule).gap(1)
+            line.put(glyphs.tree if part != -1 else " ", palette.rule).gap(1)
         ranks = frozenset([members[part][0]]) if members else self._said_by(group, part)
-        self._presence(line, ranks, group.level, look)
+        self._presence(line, ranks, group.level, palette)
         count = group.members if part == -1 else group.members - self.open.get(id(group), 0) if part == -2 else 1
-        line.gap(1).put(count if count > 1 else "", look.text if part == -1 else look.muted, width=5, right=True).gap(2)
-        self._who(line, ranks, part, look)
-        return self._tail(line, group, part, look)
+        line.gap(1).put(
+            count if count > 1 else "", palette.text if part == -1 else palette.muted, width=5, right=True
+        ).gap(2)
+        self._who(line, ranks, part, palette)
+        return self._tail(line, group, part, palette)
 
     def _time(self, group: Group, at: float | None, part: int) -> str:
         if not self.times or part == -2:
@@ -300,24 +304,25 @@ class MergedPane(Pane):
             return 2 * digits(range(total + 1)) + 1
         return len(self.hosts) if len(self.hosts) > HOST_CELLS or total > 40 else total + len(self.hosts) - 1
 
-    def _presence(self, line: Line, ranks: frozenset[int], level: str, look: Palette) -> None:
+    def _presence(self, line: Line, ranks: frozenset[int], level: str, palette: Palette) -> None:
         glyphs = glyphs_of(self)
-        ink = look.wrong if level == "error" else look.watch if level == "warn" else look.data[2]
+        ink = palette.wrong if level == "error" else palette.watch if level == "warn" else palette.data[2]
         total = sum(map(len, self.hosts.values()))
         if self.size.width < 100:
-            line.put(f"{len(ranks)}/{total}", look.muted, width=self.presence_width, right=True)
+            line.put(f"{len(ranks)}/{total}", palette.muted, width=self.presence_width, right=True)
         elif len(self.hosts) > HOST_CELLS or total > 40:
             for there in self.hosts.values():
                 part = len(ranks.intersection(there)) / len(there)
                 line.put(
-                    glyphs.present if part == 1 else glyphs.ramp(part) if part else glyphs.absent, _or(ink, look, part)
+                    glyphs.present if part == 1 else glyphs.ramp(part) if part else glyphs.absent,
+                    _or(ink, palette, part),
                 )
         else:
             for i, there in enumerate(self.hosts.values()):
                 line.gap(1 if i else 0)
                 for rank in there:
                     here = rank in ranks
-                    line.put(glyphs.present if here else glyphs.absent, ink if here else look.rule)
+                    line.put(glyphs.present if here else glyphs.absent, ink if here else palette.rule)
 
     @property
     def _who_width(self) -> int:
@@ -328,7 +333,7 @@ class MergedPane(Pane):
         longest = max(names, default=0)
         return max(12, min(longest + 2, WHO_CELLS))
 
-    def _who(self, line: Line, ranks: frozenset[int], part: int, look: Palette) -> None:
+    def _who(self, line: Line, ranks: frozenset[int], part: int, palette: Palette) -> None:
         room = self._who_width
         if part == -2:
             line.gap(room)
@@ -336,61 +341,67 @@ class MergedPane(Pane):
             rank = min(ranks)
             host = self.merged.buffers[rank].host if rank in self.merged.buffers else ""
             called = self.merged.names.get(rank) or f"{rank:0{digits(self.merged.buffers)}d}"
-            line.put(glyphs_of(self).hue, look.hues[rank % len(look.hues)]).put(called, look.text)
-            line.gap(1).put(host, look.muted, width=max(0, room - 2 - len(called)))
+            line.put(glyphs_of(self).hue, palette.hues[rank % len(palette.hues)]).put(called, palette.text)
+            line.gap(1).put(host, palette.muted, width=max(0, room - 2 - len(called)))
         else:
             what = "ranks" if max(ranks, default=0) >= 0 else "launchers"
-            line.put(f"{len(ranks)} {what}", look.muted, width=room)
+            line.put(f"{len(ranks)} {what}", palette.muted, width=room)
 
-    def _tail(self, line: Line, group: Group, part: int, look: Palette) -> Line:
+    def _tail(self, line: Line, group: Group, part: int, palette: Palette) -> Line:
         width = self.size.width - 1
         remark = self.merged.remark(group) if part == -1 else ""
-        end = Line().put(remark, look.watch if group.shift else look.faint).gap(1)
-        self._words(line.gap(1), group, part, look)
+        end = Line().put(remark, palette.watch if group.shift else palette.faint).gap(1)
+        self._words(line.gap(1), group, part, palette)
         return line.ends_with(end, width, gap=1) if remark else line
 
     # The title.
 
     def title(self, width: int) -> Line:
         """Column heads where all columns are shown, else like every pane's."""
-        look = look_of(self)
-        return self._heads(look) if self.wide else self._title(width, look)
+        palette = palette_of(self)
+        return self._heads(palette) if self.wide else self._title(width, palette)
 
-    def _heads(self, look: Palette) -> Line:
-        line = Line().gap(1).put("TIME" if self.merged.timed else "NO CLOCK", look.faint, width=12).gap(3)
+    def _heads(self, palette: Palette) -> Line:
+        line = Line().gap(1).put("TIME" if self.merged.timed else "NO CLOCK", palette.faint, width=12).gap(3)
         each = self.presence_width == sum(map(len, self.hosts.values())) + len(self.hosts) - 1
         if each and all(len(host) <= len(ranks) for host, ranks in self.hosts.items()):
             for i, (host, ranks) in enumerate(self.hosts.items()):
-                line.gap(1 if i else 0).put(host, look.faint, width=len(ranks))
+                line.gap(1 if i else 0).put(host, palette.faint, width=len(ranks))
         else:
-            line.put("RANKS" if each or self.size.width < 100 else "HOSTS", look.faint, width=self.presence_width)
+            line.put("RANKS" if each or self.size.width < 100 else "HOSTS", palette.faint, width=self.presence_width)
         return (
             line.gap(1)
-            .put("LINES", look.faint)
+            .put("LINES", palette.faint)
             .gap(2)
-            .put("FROM", look.faint, width=self._who_width + 1)
-            .put("LINE", look.faint)
+            .put("FROM", palette.faint, width=self._who_width + 1)
+            .put("LINE", palette.faint)
         )
 
-    def _title(self, width: int, look: Palette) -> Line:
+    def _title(self, width: int, palette: Palette) -> Line:
         glyphs = glyphs_of(self)
-        line = Line().gap(1).put("all ranks", look.key if self.active else look.bold).gap(2).put("merged", look.muted)
-        end = Line().put(self.number or "", look.key).gap(1)
+        line = (
+            Line()
+            .gap(1)
+            .put("all ranks", palette.key if self.active else palette.bold)
+            .gap(2)
+            .put("merged", palette.muted)
+        )
+        end = Line().put(self.number or "", palette.key).gap(1)
         if self.behind:
-            end.put("reading on", look.muted)
+            end.put("reading on", palette.muted)
         elif not self.follow:
-            end.put("paused" + (f", {self.new_rows:,} new" if self.new_rows else ""), look.muted)
+            end.put("paused" + (f", {self.new_rows:,} new" if self.new_rows else ""), palette.muted)
         elif self.live:
-            end.put("follow", look.accent if self.active else look.muted)
+            end.put("follow", palette.accent if self.active else palette.muted)
         else:
-            end.put("end of logs", look.muted)
-        end.gap(2).put("folded" if self.merged.fold else "each line", look.muted)
-        line.rule(width - end.width - 2, look.accent if self.active else look.rule, glyphs.rule)
+            end.put("end of logs", palette.muted)
+        end.gap(2).put("folded" if self.merged.fold else "each line", palette.muted)
+        line.rule(width - end.width - 2, palette.accent if self.active else palette.rule, glyphs.rule)
         return line.ends_with(end, width, gap=1)
 
 
-def _or(ink: Style, look: Palette, part: float) -> Style:
-    return ink if part else look.rule
+def _or(ink: Style, palette: Palette, part: float) -> Style:
+    return ink if part else palette.rule
 
 
 def _hosts(buffers: Iterable[LogBuffer]) -> dict[str, tuple[int, ...]]:

@@ -16,7 +16,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from distui.tui.frame.actions import Action, bindings
-from distui.tui.frame.context import glyphs_of, look_of
+from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.paint.paint import Line
 
 WHEEL = 3
@@ -291,12 +291,12 @@ class Pane(Widget, can_focus=True):
 
     def paint(self, row: int, left: int, width: int, base: Style) -> Strip:
         """One row with gutter, cut to the pane; what goes on to the right ends in a sign."""
-        look, glyphs = look_of(self), glyphs_of(self)
+        palette, glyphs = palette_of(self), glyphs_of(self)
         sign, style = self.sign(row)
         fill = self.row_fill(row)
         if row == self.cursor:
-            fill = fill or look.cursor_row
-            sign, style = (glyphs.cursor, look.accent) if sign == " " else (sign, style)
+            fill = fill or palette.cursor_row
+            sign, style = (glyphs.cursor, palette.accent) if sign == " " else (sign, style)
         if fill is not None:
             base += fill
         body = self._selected(row, self.row_strip(row))
@@ -305,7 +305,7 @@ class Pane(Widget, can_focus=True):
         line = Line().put(sign, style).strip(1, base)
         strips = [line, shown.apply_style(base).adjust_cell_length(room - 1 if longer else room, base)]
         if longer:
-            strips.append(Line().put(glyphs.more, look.accent).strip(1, base))
+            strips.append(Line().put(glyphs.more, palette.accent).strip(1, base))
         return Strip.join(strips).apply_offsets(left - 1, row)
 
     # Selection: Textual marks with the mouse, rows are counted from the first one so that it survives scrolling.

@@ -29,7 +29,7 @@ def moments_of(groups: Sequence[Group], group: Group) -> dict[int, float]:
 
 
 def compare_lines(
-    look: Palette,
+    palette: Palette,
     glyphs: Glyphs,
     groups: Sequence[Group],
     group: Group | None,
@@ -41,7 +41,7 @@ def compare_lines(
     if height < 2 or group is None:
         return []
     found = moments_of(groups, group)
-    lines = [_title(look, glyphs, group, found, ranks, width)]
+    lines = [_title(palette, glyphs, group, found, ranks, width)]
     if len(found) < 2 or max(found) < 0:
         return lines
     room = height - 1
@@ -53,7 +53,7 @@ def compare_lines(
     for row in range(min(per, room)):
         line = Line().gap(2)
         for rank in shown[row::per][:columns]:
-            line.add(_cell(look, glyphs, rank, found.get(rank), top, digits(ranks))).gap(3)
+            line.add(_cell(palette, glyphs, rank, found.get(rank), top, digits(ranks))).gap(3)
         lines.append(line)
     return lines
 
@@ -66,36 +66,36 @@ def _picked(ranks: Sequence[int], found: dict[int, float], room: int) -> list[in
 
 
 def _title(
-    look: Palette, glyphs: Glyphs, group: Group, found: dict[int, float], ranks: Sequence[int], width: int
+    palette: Palette, glyphs: Glyphs, group: Group, found: dict[int, float], ranks: Sequence[int], width: int
 ) -> Line:
-    line = Line().gap(1).put(group.shown.strip()[: width // 3], look.bold).gap(2)
+    line = Line().gap(1).put(group.shown.strip()[: width // 3], palette.bold).gap(2)
     if len(found) == 1:
         only = min(found)
-        line.put(f"only rank {only} said it" if only >= 0 else "only the launcher said it", look.muted)
-        return line.cut(width - 1).rule(width - 1, look.rule, glyphs.rule)
+        line.put(f"only rank {only} said it" if only >= 0 else "only the launcher said it", palette.muted)
+        return line.cut(width - 1).rule(width - 1, palette.rule, glyphs.rule)
     if max(found, default=0) < 0:
-        line.put(f"said by {len(found)} launchers", look.muted)
-        return line.cut(width - 1).rule(width - 1, look.rule, glyphs.rule)
+        line.put(f"said by {len(found)} launchers", palette.muted)
+        return line.cut(width - 1).rule(width - 1, palette.rule, glyphs.rule)
     slow = [(rank, at) for rank, at in found.items() if at > LATE_S]
     quick = [at for at in found.values() if at <= LATE_S]
-    line.put(f"{len(quick)} of {len(ranks)} ranks within {max(quick, default=0) * 1000:.0f} ms", look.muted)
+    line.put(f"{len(quick)} of {len(ranks)} ranks within {max(quick, default=0) * 1000:.0f} ms", palette.muted)
     if slow:
         rank, at = max(slow, key=lambda pair: pair[1])
         who = f"rank {rank}" if len(slow) == 1 else f"{len(slow)} others"
-        line.put(f", {who} up to {at:.1f} s late" if len(slow) > 1 else f", {who} came {at:.1f} s late", look.watch)
+        line.put(f", {who} up to {at:.1f} s late" if len(slow) > 1 else f", {who} came {at:.1f} s late", palette.watch)
     elif missing := [r for r in ranks if r not in found]:
-        line.put(f", {len(missing)} did not say it", look.muted)
-    end = Line().put("seconds after the first rank", look.muted).gap(1)
+        line.put(f", {len(missing)} did not say it", palette.muted)
+    end = Line().put("seconds after the first rank", palette.muted).gap(1)
     if line.width + end.width + 4 > width:
         return line.cut(width - 1)
-    return line.rule(width - end.width - 1, look.rule, glyphs.rule).ends_with(end, width, gap=1)
+    return line.rule(width - end.width - 1, palette.rule, glyphs.rule).ends_with(end, width, gap=1)
 
 
-def _cell(look: Palette, glyphs: Glyphs, rank: int, at: float | None, top: float, width: int) -> Line:
-    line = Line().put(glyphs.hue, look.hues[rank % len(look.hues)])
+def _cell(palette: Palette, glyphs: Glyphs, rank: int, at: float | None, top: float, width: int) -> Line:
+    line = Line().put(glyphs.hue, palette.hues[rank % len(palette.hues)])
     late = at is not None and at > LATE_S
-    line.put(f"{rank:0{width}d}", look.bold if late else look.muted).gap(2)
+    line.put(f"{rank:0{width}d}", palette.bold if late else palette.muted).gap(2)
     if at is None:
-        return line.put("said nothing", look.faint, width=20)
-    level(line, look, glyphs, max(0.04, at / top), 12, look.watch if late else look.data[2])
-    return line.gap(1).put(f"{at:.3f}", look.watch if late else look.muted, width=7, right=True)
+        return line.put("said nothing", palette.faint, width=20)
+    level(line, palette, glyphs, max(0.04, at / top), 12, palette.watch if late else palette.data[2])
+    return line.gap(1).put(f"{at:.3f}", palette.watch if late else palette.muted, width=7, right=True)

@@ -17,66 +17,73 @@ NARROW = 90
 
 
 def banner_lines(
-    look: Palette, glyphs: Glyphs, failure: Failure, width: int, height: int, *, gpus: str, again: bool
+    palette: Palette, glyphs: Glyphs, failure: Failure, width: int, height: int, *, gpus: str, again: bool
 ) -> list[Line]:
     """At most `height` rows, the most telling first. `gpus` says where the rank was, `again` whether R is offered."""
-    rows = [_who(look, glyphs, failure, width, gpus=gpus), _what(look, glyphs, failure, width, again=again)]
+    rows = [_who(palette, glyphs, failure, width, gpus=gpus), _what(palette, glyphs, failure, width, again=again)]
     if failure.cause:
-        rows.append(_labelled(look, glyphs, "cause", failure.cause, width, _evidence(look)))
+        rows.append(_labelled(palette, glyphs, "cause", failure.cause, width, _evidence(palette)))
     if failure.hint:
-        rows.append(_labelled(look, glyphs, "next", failure.hint, width, _chip(look) if again else Line()))
+        rows.append(_labelled(palette, glyphs, "next", failure.hint, width, _chip(palette) if again else Line()))
     return rows[:height]
 
 
-def _start(look: Palette, glyphs: Glyphs) -> Line:
-    return Line().put(glyphs.block, look.wrong).gap(1)
+def _start(palette: Palette, glyphs: Glyphs) -> Line:
+    return Line().put(glyphs.block, palette.wrong).gap(1)
 
 
-def _who(look: Palette, glyphs: Glyphs, failure: Failure, width: int, *, gpus: str) -> Line:
+def _who(palette: Palette, glyphs: Glyphs, failure: Failure, width: int, *, gpus: str) -> Line:
     who = failure.name or failure.who.capitalize() or "The launcher"
     who = f"{who[:1].upper()}{who[1:]} failed" if failure.is_of_all else f"{who} failed first"
-    line = _start(look, glyphs).put(who, look.wrong).gap(3)
-    line.put(" ".join(part for part in (failure.host, gpus) if part), look.text)
-    line.gap(3).put(failure.words, look.text)
+    line = _start(palette, glyphs).put(who, palette.wrong).gap(3)
+    line.put(" ".join(part for part in (failure.host, gpus) if part), palette.text)
+    line.gap(3).put(failure.words, palette.text)
     if failure.at is not None:
         clock = time.strftime("%H:%M:%S", time.localtime(failure.at))
-        line.gap(3).put(clock + (f".{int(failure.at * 1000) % 1000:03d}" if width >= NARROW else ""), look.text)
-    end = Line().put("enter", look.key, click="screen.jump").put(" to the line", look.muted, click="screen.jump").gap(1)
+        line.gap(3).put(clock + (f".{int(failure.at * 1000) % 1000:03d}" if width >= NARROW else ""), palette.text)
+    end = (
+        Line()
+        .put("enter", palette.key, click="screen.jump")
+        .put(" to the line", palette.muted, click="screen.jump")
+        .gap(1)
+    )
     return line.ends_with(end, width)
 
 
-def _what(look: Palette, glyphs: Glyphs, failure: Failure, width: int, *, again: bool) -> Line:
+def _what(palette: Palette, glyphs: Glyphs, failure: Failure, width: int, *, again: bool) -> Line:
     words = headline_of(failure)
-    line = _start(look, glyphs)
+    line = _start(palette, glyphs)
     if severity(words) == "error" or not failure.excerpt:
-        line.put(words, look.bold)
+        line.put(words, palette.bold)
     else:
-        line.put("last line", look.muted).gap(2).put(words, look.text)
-    end = Line() if failure.cause else _evidence(look)
+        line.put("last line", palette.muted).gap(2).put(words, palette.text)
+    end = Line() if failure.cause else _evidence(palette)
     if again and not failure.hint:
-        end = end.gap(2).add(_chip(look)) if end.width else _chip(look)
+        end = end.gap(2).add(_chip(palette)) if end.width else _chip(palette)
     return line.ends_with(end.gap(1), width)
 
 
-def _labelled(look: Palette, glyphs: Glyphs, label: str, words: str, width: int, end: Line) -> Line:
-    line = _start(look, glyphs).put(label, look.muted, width=5).gap(2).put(words, look.text)
+def _labelled(palette: Palette, glyphs: Glyphs, label: str, words: str, width: int, end: Line) -> Line:
+    line = _start(palette, glyphs).put(label, palette.muted, width=5).gap(2).put(words, palette.text)
     return line.ends_with(end.gap(1), width)
 
 
-def _evidence(look: Palette) -> Line:
-    return Line().put("d", look.key, click="screen.evidence").put(" evidence", look.muted, click="screen.evidence")
+def _evidence(palette: Palette) -> Line:
+    return (
+        Line().put("d", palette.key, click="screen.evidence").put(" evidence", palette.muted, click="screen.evidence")
+    )
 
 
-def _chip(look: Palette) -> Line:
-    return Line().put(" R ", look.chip, click="screen.do('rerun')").put(" run again", look.muted)
+def _chip(palette: Palette) -> Line:
+    return Line().put(" R ", palette.chip, click="screen.do('rerun')").put(" run again", palette.muted)
 
 
-def warning_lines(look: Palette, glyphs: Glyphs, warnings: Sequence[str], width: int, height: int) -> list[Line]:
+def warning_lines(palette: Palette, glyphs: Glyphs, warnings: Sequence[str], width: int, height: int) -> list[Line]:
     """What belongs to the verdict of a run without a failure; what has no row is counted in the last one."""
     shown = list(warnings[:height])
     if len(warnings) > height > 0:
         shown[-1] = f"{len(warnings) - height + 1} more warnings: `show` lists them"
-    return [_labelled(look, glyphs, "warn", words, width, Line()) for words in shown]
+    return [_labelled(palette, glyphs, "warn", words, width, Line()) for words in shown]
 
 
 def banner_rows(failure: Failure | None, warnings: Sequence[str] = ()) -> int:

@@ -12,20 +12,20 @@ from distui.tui.paint.theme import Palette
 
 
 def plot_lines(
-    look: Palette, glyphs: Glyphs, name: str, values: Sequence[float], width: int, height: int
+    palette: Palette, glyphs: Glyphs, name: str, values: Sequence[float], width: int, height: int
 ) -> list[Line]:
     """Title with the newest value, then an area in three bands of the ramp."""
     finite = [v for v in values if math.isfinite(v)]
     if height < 2 or not finite:
         return []
-    end = Line().put(shown(values[-1]), look.bold if math.isfinite(values[-1]) else look.wrong)
-    title = Line().gap(1).put(name.capitalize(), look.bold)
-    title.rule(width - end.width - 1, look.rule, glyphs.rule)
+    end = Line().put(shown(values[-1]), palette.bold if math.isfinite(values[-1]) else palette.wrong)
+    title = Line().gap(1).put(name.capitalize(), palette.bold)
+    title.rule(width - end.width - 1, palette.rule, glyphs.rule)
     lines = [title.ends_with(end, width, gap=1)]
     columns = resampled(finite, width - 1, len(finite)) if len(finite) >= width - 1 else _stretched(finite, width - 1)
     heights = [_eighths(v, min(finite), max(finite), height - 1, len(glyphs.area)) for v in columns]
     for row in range(height - 2, -1, -1):
-        lines.append(_row(look, glyphs, heights, row, height - 1))
+        lines.append(_row(palette, glyphs, heights, row, height - 1))
     return lines
 
 
@@ -48,9 +48,9 @@ def _eighths(value: float | None, low: float, high: float, rows: int, steps: int
     return max(1, round(part * rows * steps))
 
 
-def _row(look: Palette, glyphs: Glyphs, heights: Sequence[int], row: int, rows: int) -> Line:
+def _row(palette: Palette, glyphs: Glyphs, heights: Sequence[int], row: int, rows: int) -> Line:
     steps = len(glyphs.area)
-    band = look.data[1 + min(2, row * 3 // max(1, rows))]
+    band = palette.data[1 + min(2, row * 3 // max(1, rows))]
     line = Line().gap(1)
     for height in heights:
         filled = min(steps, max(0, height - row * steps))

@@ -40,67 +40,71 @@ class RunPainter:
         """What went wrong and what followed, the oldest first."""
 
     @property
-    def look(self) -> Palette:
+    def palette(self) -> Palette:
         """The colours."""
-        return self.view.look
+        return self.view.palette
 
     @property
     def glyphs(self) -> Glyphs:
         """The signs."""
         return self.view.glyphs
 
-    def after_crumbs(self, line: Line, look: Palette) -> None:
+    def after_crumbs(self, line: Line, palette: Palette) -> None:
         """The run's state, and for how long."""
         state = self.feed.state
         summary = state.summary
         word = WORDS.get(summary, summary).upper()
-        line.gap(3).put(self.glyphs.state(summary), look.state(summary)).gap(1)
-        line.put(word, look.state(summary) + Style(bold=True))
+        line.gap(3).put(self.glyphs.state(summary), palette.state(summary)).gap(1)
+        line.put(word, palette.state(summary) + Style(bold=True))
         if state.attempts > 1:
-            line.gap(2).put(f"attempt {state.attempt} of {state.attempts}", look.muted)
+            line.gap(2).put(f"attempt {state.attempt} of {state.attempts}", palette.muted)
         if state.restarts:
-            line.gap(2).put(f"{len(state.restarts)} restart{'s' * (len(state.restarts) != 1)}", look.muted)
+            line.gap(2).put(f"{len(state.restarts)} restart{'s' * (len(state.restarts) != 1)}", palette.muted)
         if summary == "launching" and state.phase:
-            line.gap(2).put(state.phase, look.muted).gap(1).put(state.detail[:40], look.faint)
+            line.gap(2).put(state.phase, palette.muted).gap(1).put(state.detail[:40], palette.faint)
         elif (began := self.feed.started) is not None:
             told = state.ended.took if state.ended is not None and not state.adopted else 0.0
             took = told if told > 0 else self.feed.now - began
-            line.gap(2).put(("after " if state.ended is not None else "") + span(took), look.muted)
+            line.gap(2).put(("after " if state.ended is not None else "") + span(took), palette.muted)
 
-    def headline(self, line: Line, look: Palette) -> None:
+    def headline(self, line: Line, palette: Palette) -> None:
         """Ranks, step, speed, loss: as many as fit, the first ones first."""
         wide = self.view.size.width
         if self.view.merged_only:
             merged = self.feed.merged
-            line.put("folded  " if merged.fold else "", look.muted).put(f"{len(merged.groups):,}", look.bold)
-            line.put(" of ", look.muted).put(f"{merged.members:,}", look.bold).put(" lines shown", look.muted)
+            line.put("folded  " if merged.fold else "", palette.muted).put(f"{len(merged.groups):,}", palette.bold)
+            line.put(" of ", palette.muted).put(f"{merged.members:,}", palette.bold).put(" lines shown", palette.muted)
             return
         total = len(self.feed.placed)
         running = started(self.feed.state)
         if not self.feed.over:
-            line.put(running, look.bold).put(f" of {total}", look.muted)
-            line.put(" ranks" if wide >= 110 else "", look.muted)
+            line.put(running, palette.bold).put(f" of {total}", palette.muted)
+            line.put(" ranks" if wide >= 110 else "", palette.muted)
         elif self.feed.state.ended is not None and wide >= 110:
-            line.put("logs drained to the end" if self.feed.state.summary != "unknown" else "", look.muted)
-        for words in self._progress_words(look, wide):
+            line.put("logs drained to the end" if self.feed.state.summary != "unknown" else "", palette.muted)
+        for words in self._progress_words(palette, wide):
             line.gap(4 if wide >= 110 else 2).add(words)
 
-    def _progress_words(self, look: Palette, wide: int) -> list[Line]:
+    def _progress_words(self, palette: Palette, wide: int) -> list[Line]:
         progress = self.feed.progress
         if progress is None or progress.last is None or wide < 70:
             return []
         found: list[Line] = []
         step, total = progress.value("step"), progress.value("total") or progress.value("steps")
         if step is not None:
-            words = Line().put("last step " if self.feed.over else "step ", look.muted).put(f"{step:,.0f}", look.bold)
-            found.append(words.put(f" of {total:,.0f}" if total and wide >= 110 else "", look.muted))
+            words = (
+                Line().put("last step " if self.feed.over else "step ", palette.muted).put(f"{step:,.0f}", palette.bold)
+            )
+            found.append(words.put(f" of {total:,.0f}" if total and wide >= 110 else "", palette.muted))
         speed = progress.seconds_per_step()
         if speed is not None and wide >= 110 and not self.feed.over:
             rate = (f"{speed:.2f}", " s/it") if speed >= 0.5 else (f"{1 / speed:.1f}", " it/s")
-            found.append(Line().put(rate[0], look.bold).put(rate[1], look.muted))
+            found.append(Line().put(rate[0], palette.bold).put(rate[1], palette.muted))
         name = self.loss_name()
         if name is not None:
-            found.append(Line().put(f"{name} ", look.muted).put(loss_plot.shown(progress.value(name) or 0), look.bold))
+            found.append(
+                Line().put(f"{name} ", palette.muted).put(loss_plot.shown(progress.value(name) or 0), palette.bold)
+            )
         return found
 
     def loss_name(self) -> str | None:
@@ -114,11 +118,11 @@ class RunPainter:
         """What failed first, or what an end without failure warns of."""
         failure = self.feed.state.failure
         if failure is None:
-            return failure_banner.warning_lines(self.look, self.glyphs, self.warnings(), width, height)
+            return failure_banner.warning_lines(self.palette, self.glyphs, self.warnings(), width, height)
         _, gpus = self.feed.placed.get(failure.rank if failure.rank is not None else -1, (None, ()))
         where = f"GPU {','.join(map(str, gpus))}" if gpus else ""
         return failure_banner.banner_lines(
-            self.look, self.glyphs, failure, width, height, gpus=where, again=self.feed.over
+            self.palette, self.glyphs, failure, width, height, gpus=where, again=self.feed.over
         )
 
     def warnings(self) -> tuple[str, ...]:
@@ -147,55 +151,57 @@ class RunPainter:
 
     def narrow(self, width: int, height: int) -> list[Line]:
         """The hosts on a small window."""
-        return run_strip.narrow_lines(self.look, self.glyphs, self._hosts(), width, height)
+        return run_strip.narrow_lines(self.palette, self.glyphs, self._hosts(), width, height)
 
     def strip(self, width: int, height: int) -> list[Line]:
         """GPUs and network of the hosts."""
         full = self.folded is not None and self.folded.history
-        return run_strip.strip_lines(self.look, self.glyphs, self._hosts(), width, height, self._strip_end(), full=full)
+        return run_strip.strip_lines(
+            self.palette, self.glyphs, self._hosts(), width, height, self._strip_end(), full=full
+        )
 
     def _strip_end(self) -> Line:
         """What the data goes over; after the end, whether the promise was kept."""
-        ended, look = self.feed.state.ended, self.look
+        ended, palette = self.feed.state.ended, self.palette
         if ended is not None and ended.leftovers:
-            return Line().put(f"{len(ended.leftovers)} things are left on hosts", look.watch)
+            return Line().put(f"{len(ended.leftovers)} things are left on hosts", palette.watch)
         if ended is not None and ended.outcome not in ("detached", "unknown"):
             hosts = len(self.live.plan.hosts)
             where = {1: " on the host", 2: " on either host"}.get(hosts, f" on {hosts} hosts")
-            return Line().put("nothing of this run is left", look.good).put(where, look.muted)
-        return Line().put(run_strip.fabric_words(self.live.plan.networks), look.muted)
+            return Line().put("nothing of this run is left", palette.good).put(where, palette.muted)
+        return Line().put(run_strip.fabric_words(self.live.plan.networks), palette.muted)
 
     def loss(self, width: int, height: int) -> list[Line]:
         """The loss over time."""
         name, progress = self.loss_name(), self.feed.progress
         if name is None or progress is None:
             return []
-        return loss_plot.plot_lines(self.look, self.glyphs, name, progress.series(name), width - 1, height)
+        return loss_plot.plot_lines(self.palette, self.glyphs, name, progress.series(name), width - 1, height)
 
     def timeline(self, width: int, height: int) -> list[Line]:
         """What followed a failure."""
         state = self.feed.state
         if state.failure is None or failed_at(state) is None:
             return timeline.timeline_lines(
-                self.look, self.glyphs, self.moments, width, height, "", head="What went wrong"
+                self.palette, self.glyphs, self.moments, width, height, "", head="What went wrong"
             )
         ended = sum(not r.live for r in state.ranks.values()) - (state.failure.rank is not None)
         who = state.failure.who or "the launcher"
         if state.failure.is_of_all:
-            return timeline.timeline_lines(self.look, self.glyphs, self.moments, width, height, "")
+            return timeline.timeline_lines(self.palette, self.glyphs, self.moments, width, height, "")
         words = f"{ended} rank{'s' * (ended != 1)} ended because of {who}" if ended > 0 else f"after {who} failed"
-        return timeline.timeline_lines(self.look, self.glyphs, self.moments, width, height, words)
+        return timeline.timeline_lines(self.palette, self.glyphs, self.moments, width, height, words)
 
     def compare(self, width: int, height: int) -> list[Line]:
         """The ranks of one folded line of the merged log."""
         merged = self.view.full_merged
         return compare.compare_lines(
-            self.look, self.glyphs, merged.merged.groups, merged.group, list(self.feed.placed), width, height
+            self.palette, self.glyphs, merged.merged.groups, merged.group, list(self.feed.placed), width, height
         )
 
     def state(self, width: int, height: int) -> list[Line]:
         """How the active pane is set, and how much was printed."""
-        look, pane = self.look, self.view.pane
+        palette, pane = self.palette, self.view.pane
         parts = [("follow", "end" if self.feed.over and pane.follow else "on" if pane.follow else "off")]
         if isinstance(pane, MergedPane):
             parts.append(("fold", "on" if pane.merged.fold else "off"))
@@ -210,12 +216,12 @@ class RunPainter:
         parts += [("strip", self.strip_mode)] if self.strip_mode != "auto" else []
         count, size = self.feed.totals()
         lines = f"{count:,} line{'s' * (count != 1)}"
-        end = Line().put(lines, look.muted).gap(3).put(size_words(size), look.muted).gap(1)
+        end = Line().put(lines, palette.muted).gap(3).put(size_words(size), palette.muted).gap(1)
         gap, room = 3 if width >= 100 else 2, width - end.width - 2
         while parts and sum(len(name) + len(value) + 1 + gap for name, value in parts) > room:
             quiet = [part for part in parts if part[1] in QUIET]
             parts.remove(quiet[-1] if quiet else parts[-1])
         line = Line().gap(1)
         for name, value in parts:
-            line.put(name, look.faint).gap(1).put(value, look.muted if value in QUIET else look.text).gap(gap)
+            line.put(name, palette.faint).gap(1).put(value, palette.muted if value in QUIET else palette.text).gap(gap)
         return [line.ends_with(end, width)]

@@ -19,7 +19,7 @@ from distui.runs.lines.events import HostSampled
 from distui.runs.report.rank_rows import RankRow, Tone, digits
 from distui.runs.state.load import readings
 from distui.tui.frame.actions import Action, bindings
-from distui.tui.frame.context import glyphs_of, look_of
+from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.paint.figures import level, percent, tank
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
@@ -32,9 +32,15 @@ WIDTH = 25
 LEVEL_CELLS = 5
 
 
-def tone_style(look: Palette, tone: Tone) -> Style:
+def tone_style(palette: Palette, tone: Tone) -> Style:
     """The style of a word with this tone."""
-    return {"": look.text, "muted": look.muted, "watch": look.watch, "wrong": look.wrong, "good": look.good}[tone]
+    return {
+        "": palette.text,
+        "muted": palette.muted,
+        "watch": palette.watch,
+        "wrong": palette.wrong,
+        "good": palette.good,
+    }[tone]
 
 
 class RankRows(RowList):
@@ -155,20 +161,20 @@ class RankList(Vertical):
     # Painting.
 
     def _title(self, width: int, height: int) -> list[Line]:
-        look, glyphs = look_of(self), glyphs_of(self)
-        line, end = Line().gap(1).put("Ranks", look.bold), Line()
+        palette, glyphs = palette_of(self), glyphs_of(self)
+        line, end = Line().gap(1).put("Ranks", palette.bold), Line()
         wrong = sum(r.tone == "wrong" for r in self.ranks.values())
         watch = sum(r.tone == "watch" for r in self.ranks.values())
         good = sum(r.sign == "running" for r in self.ranks.values())
         if wrong:
-            end.put(wrong, look.wrong).put(" failed", look.muted)
+            end.put(wrong, palette.wrong).put(" failed", palette.muted)
         elif watch:
-            end.put(watch, look.watch).put(" to watch", look.muted)
+            end.put(watch, palette.watch).put(" to watch", palette.muted)
         elif good:
-            end.put(f"{good} ok", look.muted)
+            end.put(f"{good} ok", palette.muted)
         else:
-            end.put(len(self.ranks), look.muted)
-        line.rule(width - end.width - 1, look.rule, glyphs.rule)
+            end.put(len(self.ranks), palette.muted)
+        line.rule(width - end.width - 1, palette.rule, glyphs.rule)
         return [line.ends_with(end, width, gap=1)]
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
@@ -182,56 +188,56 @@ class RankList(Vertical):
 
     def _launcher(self, number: int, width: int) -> Line:
         """The log of a host's launcher."""
-        look = look_of(self)
-        line = Line().gap(3).put("launcher's log", look.muted)
-        return line.ends_with(Line().put(self.panes.get(number, ""), look.key), width, gap=0)
+        palette = palette_of(self)
+        line = Line().gap(3).put("launcher's log", palette.muted)
+        return line.ends_with(Line().put(self.panes.get(number, ""), palette.key), width, gap=0)
 
     def _host(self, host: str, number: int, width: int) -> Line:
-        look = look_of(self)
+        palette = palette_of(self)
         ranks = [r for r in self.ranks.values() if r.host == host]
         if self.folding:
             return self._folded(host, ranks, width)
-        line = Line().gap(1).put(host, look.muted)
+        line = Line().gap(1).put(host, palette.muted)
         ended = any(r.after is not None for r in ranks)
         if any(r.tone == "wrong" for r in ranks):
-            return line.ends_with(Line().put("first", look.wrong), width - 2)
+            return line.ends_with(Line().put("first", palette.wrong), width - 2)
         if ended:
-            return line.ends_with(Line().put("ended after", look.faint), width - 2) if number == 0 else line
+            return line.ends_with(Line().put("ended after", palette.faint), width - 2) if number == 0 else line
         if number == 0 and any(r.age is not None for r in ranks):
             busy = any(r.util is not None for r in self.ranks.values())
-            return line.ends_with(Line().put("UTIL  LAST" if busy else "LAST", look.faint), width - 3)
+            return line.ends_with(Line().put("UTIL  LAST" if busy else "LAST", palette.faint), width - 3)
         return line
 
     def _folded(self, host: str, ranks: Sequence[RankRow], width: int) -> Line:
         """A host as one row: its worst state, its name, a tank a rank."""
-        look, glyphs = look_of(self), glyphs_of(self)
+        palette, glyphs = palette_of(self), glyphs_of(self)
         worst = min(ranks, key=lambda r: {"wrong": 0, "watch": 1, "muted": 2}.get(r.tone, 3))
-        line = Line().gap(1).put(glyphs.state(worst.sign), look.state(worst.sign)).gap(1)
+        line = Line().gap(1).put(glyphs.state(worst.sign), palette.state(worst.sign)).gap(1)
         end = Line()
         for gpu in readings(self.samples.get(host))[:8]:
-            tank(end, look, glyphs, gpu.utilization_pct, 1)
+            tank(end, palette, glyphs, gpu.utilization_pct, 1)
         if not end.width:
-            end.put(f"{len(ranks)} ranks", look.muted)
-        line.put(host, look.wrong if worst.tone == "wrong" else look.text, width=max(4, width - end.width - 5))
+            end.put(f"{len(ranks)} ranks", palette.muted)
+        line.put(host, palette.wrong if worst.tone == "wrong" else palette.text, width=max(4, width - end.width - 5))
         return line.ends_with(end, width - 1, gap=1)
 
     def _rank(self, row: RankRow, width: int, here: bool) -> Line:
-        look, glyphs = look_of(self), glyphs_of(self)
-        tone = tone_style(look, row.tone)
-        line = Line().gap(1).put(glyphs.state(row.sign), look.state(row.sign)).gap(1)
+        palette, glyphs = palette_of(self), glyphs_of(self)
+        tone = tone_style(palette, row.tone)
+        line = Line().gap(1).put(glyphs.state(row.sign), palette.state(row.sign)).gap(1)
         called = row.name.ljust(self._width) if row.name else f"{row.rank:0{self._width}d}"
-        line.put(called, look.bold if here and not row.tone else tone).gap(1 if row.name else 2)
+        line.put(called, palette.bold if here and not row.tone else tone).gap(1 if row.name else 2)
         room = LEVEL_CELLS - (self._width - 2) + bool(row.name)
         if row.sign == "running" and row.util is not None:
-            level(line, look, glyphs, row.util / 100, max(1, room))
-            line.put(percent(row.util), look.text, width=5, right=True).gap(1)
+            level(line, palette, glyphs, row.util / 100, max(1, room))
+            line.put(percent(row.util), palette.text, width=5, right=True).gap(1)
         else:
             line.put(row.word, tone, width=room + 6 - (row.after is not None))
         if row.after is not None:
             line.put(f"{row.after:+.1f} s" if row.after else "0.0 s", tone, width=6, right=True)
         elif row.age is not None:
-            line.put(age_words(row.age), look.watch if row.tone == "watch" else look.faint, width=5, right=True)
-        return line.ends_with(Line().put(self.panes.get(row.rank, ""), look.key), width, gap=0)
+            line.put(age_words(row.age), palette.watch if row.tone == "watch" else palette.faint, width=5, right=True)
+        return line.ends_with(Line().put(self.panes.get(row.rank, ""), palette.key), width, gap=0)
 
 
 def age_words(seconds: float) -> str:

@@ -89,13 +89,13 @@ class RunScreen(PaneKeys):
         path = ("Runs", self.live.plan.run_id)
         return (*path, "merged log") if self.merged_only else path
 
-    def after_crumbs(self, line: Line, look: Palette) -> None:
+    def after_crumbs(self, line: Line, palette: Palette) -> None:
         """See View: the run's state, and for how long."""
-        self.painter.after_crumbs(line, look)
+        self.painter.after_crumbs(line, palette)
 
-    def headline(self, line: Line, look: Palette) -> None:
+    def headline(self, line: Line, palette: Palette) -> None:
         """See View: ranks, step, speed, loss."""
-        self.painter.headline(line, look)
+        self.painter.headline(line, palette)
 
     def compose_body(self) -> ComposeResult:
         """See View."""

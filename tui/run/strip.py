@@ -64,10 +64,10 @@ def figures(sample: HostSampled | None, gpus: frozenset[int] | None = None) -> F
     )
 
 
-def strip_title(look: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, end: Line) -> Line:
+def strip_title(palette: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, end: Line) -> Line:
     """The strip's head: what the data goes over, or that nothing is left."""
-    line = Line().gap(1).put("GPUs and network", look.bold)
-    line.rule(width - end.width - 2, look.rule, glyphs.rule)
+    line = Line().gap(1).put("GPUs and network", palette.bold)
+    line.rule(width - end.width - 2, palette.rule, glyphs.rule)
     return line.ends_with(end.gap(1), width, gap=1)
 
 
@@ -80,56 +80,60 @@ def fabric_words(networks: Sequence[HostNetwork]) -> str:
     return f"{kind} over {' '.join(names)}" if len(names) <= 2 else f"{kind} over {len(names)} kinds of interface"
 
 
-def host_line(look: Palette, glyphs: Glyphs, row: HostRow, width: int, *, name: int, top: float, history: bool) -> Line:
+def host_line(
+    palette: Palette, glyphs: Glyphs, row: HostRow, width: int, *, name: int, top: float, history: bool
+) -> Line:
     """One host. `top` is the rate that fills the history; `name` the width of host names."""
-    line = Line().gap(1).put(row.host, look.wrong if row.lost else look.text, width=name).gap(1)
+    line = Line().gap(1).put(row.host, palette.wrong if row.lost else palette.text, width=name).gap(1)
     if row.lost:
-        return line.put(glyphs.bad, look.wrong).gap(1).put(f"lost: {row.lost}", look.watch)
+        return line.put(glyphs.bad, palette.wrong).gap(1).put(f"lost: {row.lost}", palette.watch)
     sample, sums = row.sample, figures(row.sample)
     if sample is None:
-        return line.put("no figures", look.faint)
-    _tanks(line, look, glyphs, sample)
+        return line.put("no figures", palette.faint)
+    _tanks(line, palette, glyphs, sample)
     if sample.gpus:
-        _gpu_words(line, look, glyphs, sums)
+        _gpu_words(line, palette, glyphs, sums)
     else:
-        _cpu_words(line, look, sample)
-    end = _rates(look, data_rate(row.network, sample))
+        _cpu_words(line, palette, sample)
+    end = _rates(palette, data_rate(row.network, sample))
     if history and (room := width - line.width - end.width - 16) >= 12:
-        line.gap(3).put(network_name(row.network), look.muted, width=9)
-        spark(line, look, glyphs, _history(row), min(60, room), top, HISTORY_S)
+        line.gap(3).put(network_name(row.network), palette.muted, width=9)
+        spark(line, palette, glyphs, _history(row), min(60, room), top, HISTORY_S)
     return line.ends_with(end.gap(1), width)
 
 
-def _tanks(line: Line, look: Palette, glyphs: Glyphs, sample: HostSampled) -> None:
+def _tanks(line: Line, palette: Palette, glyphs: Glyphs, sample: HostSampled) -> None:
     wide = len(sample.gpus) <= TANKS
     for i, gpu in enumerate(sample.gpus):
         line.gap(1 if i and wide else 0)
-        tank(line, look, glyphs, gpu.utilization_pct, 2 if wide else 1)
+        tank(line, palette, glyphs, gpu.utilization_pct, 2 if wide else 1)
 
 
-def _gpu_words(line: Line, look: Palette, glyphs: Glyphs, sums: Figures) -> None:
-    line.gap(1).put(percent(sums.load), look.bold if sums.load else look.faint, width=5, right=True)
-    line.gap(2).put(gib(sums.used), look.text, width=4, right=True)
-    line.put(f" / {gib(sums.total)} GB", look.faint, width=11)
+def _gpu_words(line: Line, palette: Palette, glyphs: Glyphs, sums: Figures) -> None:
+    line.gap(1).put(percent(sums.load), palette.bold if sums.load else palette.faint, width=5, right=True)
+    line.gap(2).put(gib(sums.used), palette.text, width=4, right=True)
+    line.put(f" / {gib(sums.total)} GB", palette.faint, width=11)
     warm = "-" if sums.warmest is None else f"{sums.warmest:.0f}{glyphs.degree}C"
-    line.put(warm, heat(look, sums.warmest), width=5, right=True)
+    line.put(warm, heat(palette, sums.warmest), width=5, right=True)
 
 
-def _cpu_words(line: Line, look: Palette, sample: HostSampled) -> None:
-    line.put("no GPU", look.faint).gap(2).put("cpu ", look.faint).put(percent(sample.cpu_pct), look.text)
+def _cpu_words(line: Line, palette: Palette, sample: HostSampled) -> None:
+    line.put("no GPU", palette.faint).gap(2).put("cpu ", palette.faint).put(percent(sample.cpu_pct), palette.text)
     if sample.memory_total_mib and sample.memory_available_mib is not None:
-        line.gap(2).put(gib(sample.memory_total_mib - sample.memory_available_mib), look.text)
-        line.put(f" / {gib(sample.memory_total_mib)} GB", look.faint)
+        line.gap(2).put(gib(sample.memory_total_mib - sample.memory_available_mib), palette.text)
+        line.put(f" / {gib(sample.memory_total_mib)} GB", palette.faint)
 
 
-def _rates(look: Palette, both: tuple[float, float] | None) -> Line:
+def _rates(palette: Palette, both: tuple[float, float] | None) -> Line:
     end = Line()
     if both is None:
         return end
     words, unit = rates(*both)
     for name, number, value in zip(("rx", "tx"), words, both, strict=True):
-        end.gap(2).put(name, look.faint).put(number, look.faint if value < 1000 else look.text, width=6, right=True)
-    return end.gap(1).put(unit, look.faint, width=4)
+        end.gap(2).put(name, palette.faint).put(
+            number, palette.faint if value < 1000 else palette.text, width=6, right=True
+        )
+    return end.gap(1).put(unit, palette.faint, width=4)
 
 
 def _history(row: HostRow) -> list[float | None]:
@@ -143,58 +147,58 @@ def top_rate(rows: Sequence[HostRow]) -> float:
 
 
 def strip_lines(
-    look: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, height: int, end: Line, *, full: bool
+    palette: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, height: int, end: Line, *, full: bool
 ) -> list[Line]:
     """Title and hosts in so many rows; hosts that do not fit are counted, those with trouble come first."""
     if height <= 0:
         return []
-    lines = [strip_title(look, glyphs, rows, width, end)]
+    lines = [strip_title(palette, glyphs, rows, width, end)]
     ordered = sorted(rows, key=lambda r: not (r.lost or r.trouble)) if len(rows) > height - 1 else list(rows)
     name, top = max((len(r.host) for r in rows), default=4), top_rate(rows)
     for row in ordered[: height - 1]:
-        lines.append(host_line(look, glyphs, row, width, name=min(12, name), top=top, history=full))
+        lines.append(host_line(palette, glyphs, row, width, name=min(12, name), top=top, history=full))
     hidden = len(rows) - (height - 1)
     if hidden > 0 and len(lines) > 1:
-        lines[-1] = Line().gap(1).put(f"{hidden + 1} more hosts", look.muted)
+        lines[-1] = Line().gap(1).put(f"{hidden + 1} more hosts", palette.muted)
     return lines
 
 
-def narrow_line(look: Palette, glyphs: Glyphs, row: HostRow, width: int, name: int, ranks: int) -> Line:
+def narrow_line(palette: Palette, glyphs: Glyphs, row: HostRow, width: int, name: int, ranks: int) -> Line:
     """One host where there is no room for the rank list: state, ranks, tanks, totals."""
-    line = Line().gap(1).put(glyphs.state(row.sign), look.state(row.sign)).gap(1)
-    line.put(row.host, look.wrong if row.trouble or row.lost else look.text, width=name).gap(2)
+    line = Line().gap(1).put(glyphs.state(row.sign), palette.state(row.sign)).gap(1)
+    line.put(row.host, palette.wrong if row.trouble or row.lost else palette.text, width=name).gap(2)
     if row.lost:
-        return line.put(f"lost: {row.lost}", look.watch)
-    loud = look.wrong if row.trouble else look.watch
-    line.put(row.remark or row.ranks, loud if row.remark else look.muted, width=ranks).gap(1)
+        return line.put(f"lost: {row.lost}", palette.watch)
+    loud = palette.wrong if row.trouble else palette.watch
+    line.put(row.remark or row.ranks, loud if row.remark else palette.muted, width=ranks).gap(1)
     sample = row.sample
     if sample is None:
-        return line.put("no figures", look.faint)
+        return line.put("no figures", palette.faint)
     sums = figures(sample)
     if sample.gpus and width >= 60:
-        _tanks(line, look, glyphs, sample)
+        _tanks(line, palette, glyphs, sample)
     if sample.gpus:
-        line.put(percent(sums.load), look.bold if sums.load else look.faint, width=6, right=True)
-        line.put(gib(sums.used), look.text, width=6, right=True).put(" GB", look.faint)
+        line.put(percent(sums.load), palette.bold if sums.load else palette.faint, width=6, right=True)
+        line.put(gib(sums.used), palette.text, width=6, right=True).put(" GB", palette.faint)
         warm = "-" if sums.warmest is None else f"{sums.warmest:.0f}{glyphs.degree}C"
-        line.put(warm, heat(look, sums.warmest), width=7, right=True)
+        line.put(warm, heat(palette, sums.warmest), width=7, right=True)
     else:
-        _cpu_words(line, look, sample)
+        _cpu_words(line, palette, sample)
     both, end = data_rate(row.network, sample), Line()
     if both is not None:
         words, unit = rates(both[0])
-        end.put("rx ", look.faint).put(words[0], look.text).put(f" {unit}", look.faint).gap(1)
+        end.put("rx ", palette.faint).put(words[0], palette.text).put(f" {unit}", palette.faint).gap(1)
     return line.ends_with(end, width) if line.width + end.width + 1 <= width else line
 
 
-def narrow_lines(look: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, height: int) -> list[Line]:
+def narrow_lines(palette: Palette, glyphs: Glyphs, rows: Sequence[HostRow], width: int, height: int) -> list[Line]:
     """Those rows; hosts with trouble first when not all fit."""
     name = min(12, max((len(r.host) for r in rows), default=4))
     ordered = sorted(rows, key=lambda r: not (r.lost or r.trouble)) if len(rows) > height else list(rows)
     ranks = min(10, max((len(r.remark or r.ranks) for r in rows), default=5))
-    lines = [narrow_line(look, glyphs, row, width, name, max(5, ranks)) for row in ordered[:height]]
+    lines = [narrow_line(palette, glyphs, row, width, name, max(5, ranks)) for row in ordered[:height]]
     if len(rows) > height and lines:
-        lines[-1] = Line().gap(1).put(f"{len(rows) - height + 1} more hosts", look.muted)
+        lines[-1] = Line().gap(1).put(f"{len(rows) - height + 1} more hosts", palette.muted)
     return lines
 
 

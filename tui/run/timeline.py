@@ -15,7 +15,7 @@ WHAT = 13
 
 
 def timeline_lines(
-    look: Palette,
+    palette: Palette,
     glyphs: Glyphs,
     moments: Sequence[Moment],
     width: int,
@@ -29,12 +29,12 @@ def timeline_lines(
         return []
     room = height - 1
     shown = list(moments) if len(moments) <= room else _shortened(moments, room)
-    end = Line().put(f"{len(moments) - len(shown)} more", look.faint) if len(shown) < len(moments) else Line()
-    top = Line().gap(1).put(head, look.bold).gap(2).put(title, look.muted).cut(width - end.width - 2)
-    top.rule(width - end.width - 1, look.rule, glyphs.rule)
+    end = Line().put(f"{len(moments) - len(shown)} more", palette.faint) if len(shown) < len(moments) else Line()
+    top = Line().gap(1).put(head, palette.bold).gap(2).put(title, palette.muted).cut(width - end.width - 2)
+    top.rule(width - end.width - 1, palette.rule, glyphs.rule)
     who = min(WHO, max(len(m.who) for m in moments))
     what = min(WHAT, max(len(m.what) for m in moments))
-    rows = [_row(look, glyphs, moment, who, what) for moment in shown]
+    rows = [_row(palette, glyphs, moment, who, what) for moment in shown]
     return [top.ends_with(end, width, gap=1), *rows][:height]
 
 
@@ -46,15 +46,17 @@ def _shortened(moments: Sequence[Moment], room: int) -> list[Moment]:
     return [moments[i] for i in kept]
 
 
-def _row(look: Palette, glyphs: Glyphs, moment: Moment, who: int, what: int) -> Line:
+def _row(palette: Palette, glyphs: Glyphs, moment: Moment, who: int, what: int) -> Line:
     sign = "-" if moment.after <= -0.05 else "+" if moment.after >= 0.05 else " "
-    style = tone_style(look, moment.tone)
+    style = tone_style(palette, moment.tone)
     quiet = moment.tone == "muted"
     line = (
-        Line().put(f"{sign} {abs(moment.after):.1f} s", look.faint if quiet else look.text, width=10, right=True).gap(3)
+        Line()
+        .put(f"{sign} {abs(moment.after):.1f} s", palette.faint if quiet else palette.text, width=10, right=True)
+        .gap(3)
     )
-    line.put(moment.who, look.muted if quiet else look.text, width=who).gap(2)
-    return line.put(moment.what, style, width=what).gap(2).put(moment.words, look.muted if quiet else look.text)
+    line.put(moment.who, palette.muted if quiet else palette.text, width=who).gap(2)
+    return line.put(moment.what, style, width=what).gap(2).put(moment.words, palette.muted if quiet else palette.text)
 
 
 def rows_wanted(moments: Sequence[Moment]) -> int:

@@ -25,11 +25,11 @@ def state_words(row: RunRow) -> str:
     return f"{words} {row.exit}" if row.state == "failed" and row.exit else words
 
 
-def state_style(row: RunRow, look: Palette) -> Style:
+def state_style(row: RunRow, palette: Palette) -> Style:
     """Of its state: wrong, live, or nothing to look at."""
     if row.state in ("failed", "launch_failed", "lost"):
-        return look.wrong
-    return look.good if row.live and row.state == "running" else look.muted
+        return palette.wrong
+    return palette.good if row.live and row.state == "running" else palette.muted
 
 
 def started_words(at: float | None) -> str:

@@ -12,47 +12,49 @@ from distui.tui.paint.theme import Palette
 from distui.tui.run.words import state_words, took_words
 
 
-def preview(row: RunRow, found: FoundRuns, width: int, look: Palette, glyphs: Glyphs) -> list[Line]:
+def preview(row: RunRow, found: FoundRuns, width: int, palette: Palette, glyphs: Glyphs) -> list[Line]:
     """Title and facts, the tasks on the hosts, the first failure with its last lines."""
-    title = Line().gap(1).put(row.run, look.bold).gap(2).put(row.job, look.muted).gap(3)
-    title.put(f"{row.ranks} ranks on {fold(row.hosts) or 'no host'}", look.muted)
-    right = Line().put(took_words(row), look.text).gap(1)
-    lines = [title.rule(width - right.width - 2, look.rule, glyphs.rule).ends_with(right, width, gap=1), Line()]
-    lines += [_fact("state", state_words(row) + (", on its hosts now" if row.live else ""), look)]
-    lines += [_fact("owner", row.owner or "unknown", look)]
-    lines += [_fact("here", f"plan, events and logs, {size_words(row.size)}" if row.recorded else "nothing", look)]
-    lines += [_fact("warning", words, look) for words in row.warnings]
-    return lines + _failure(row, look, glyphs, width) + _tasks(row, found, look, glyphs, width)
+    title = Line().gap(1).put(row.run, palette.bold).gap(2).put(row.job, palette.muted).gap(3)
+    title.put(f"{row.ranks} ranks on {fold(row.hosts) or 'no host'}", palette.muted)
+    right = Line().put(took_words(row), palette.text).gap(1)
+    lines = [title.rule(width - right.width - 2, palette.rule, glyphs.rule).ends_with(right, width, gap=1), Line()]
+    lines += [_fact("state", state_words(row) + (", on its hosts now" if row.live else ""), palette)]
+    lines += [_fact("owner", row.owner or "unknown", palette)]
+    lines += [_fact("here", f"plan, events and logs, {size_words(row.size)}" if row.recorded else "nothing", palette)]
+    lines += [_fact("warning", words, palette) for words in row.warnings]
+    return lines + _failure(row, palette, glyphs, width) + _tasks(row, found, palette, glyphs, width)
 
 
-def _fact(label: str, words: str, look: Palette) -> Line:
-    return Line().put(label, look.faint, width=8, right=True).gap(2).put(words, look.text)
+def _fact(label: str, words: str, palette: Palette) -> Line:
+    return Line().put(label, palette.faint, width=8, right=True).gap(2).put(words, palette.text)
 
 
-def _heading(words: str, look: Palette, glyphs: Glyphs, width: int) -> list[Line]:
-    return [Line(), Line().gap(1).put(words, look.bold).rule(width - 1, look.rule, glyphs.rule), Line()]
+def _heading(words: str, palette: Palette, glyphs: Glyphs, width: int) -> list[Line]:
+    return [Line(), Line().gap(1).put(words, palette.bold).rule(width - 1, palette.rule, glyphs.rule), Line()]
 
 
-def _failure(row: RunRow, look: Palette, glyphs: Glyphs, width: int) -> list[Line]:
+def _failure(row: RunRow, palette: Palette, glyphs: Glyphs, width: int) -> list[Line]:
     failure = row.failure
     if failure is None:
         return []
-    lines = _heading("First failure", look, glyphs, width)
-    lines.append(Line().gap(3).put(failure.where, look.wrong).gap(2).put(failure.words, look.text))
+    lines = _heading("First failure", palette, glyphs, width)
+    lines.append(Line().gap(3).put(failure.where, palette.wrong).gap(2).put(failure.words, palette.text))
     for label, words in (("cause", failure.cause), ("next", failure.hint)):
         if words:
-            lines.append(_fact(label, words, look))
-    return lines + [Line().gap(10).put(text, look.muted) for text in failure.excerpt]
+            lines.append(_fact(label, words, palette))
+    return lines + [Line().gap(10).put(text, palette.muted) for text in failure.excerpt]
 
 
-def _tasks(row: RunRow, found: FoundRuns, look: Palette, glyphs: Glyphs, width: int) -> list[Line]:
+def _tasks(row: RunRow, found: FoundRuns, palette: Palette, glyphs: Glyphs, width: int) -> list[Line]:
     run = found.get(row.run, row.launch)
     if run is None:
         return []
-    lines = _heading("On the hosts", look, glyphs, width)
+    lines = _heading("On the hosts", palette, glyphs, width)
     for task in run.tasks:
         state = "running" if task.running else "ended"
-        line = Line().gap(3).put(glyphs.state(state), look.state(state)).gap(1).put(task.host, look.text, width=14)
-        line.gap(2).put(f"{task.labels.engine} {task.id[-12:]}", look.muted, width=22).gap(2)
-        lines.append(line.put(task.status, look.muted))
+        line = (
+            Line().gap(3).put(glyphs.state(state), palette.state(state)).gap(1).put(task.host, palette.text, width=14)
+        )
+        line.gap(2).put(f"{task.labels.engine} {task.id[-12:]}", palette.muted, width=22).gap(2)
+        lines.append(line.put(task.status, palette.muted))
     return lines

@@ -89,17 +89,17 @@ class RunsScreen(View):
         self.filter_changed()
         self.refresh_bars()
 
-    def headline(self, line: Line, look: Palette) -> None:
+    def headline(self, line: Line, palette: Palette) -> None:
         """How many live, failed, and what they take here."""
         rows = app_of(self).rows
         live = sum(row.live for row in rows)
         failed = sum(row.state == "failed" for row in rows)
         size = sum(row.size for row in rows)
         if self.marked:
-            line.put(len(self.marked), look.accent).put(" marked", look.muted).gap(3)
-        line.put(live, look.bold if live else look.faint).put(" live", look.muted).gap(3)
-        line.put(failed, look.wrong if failed else look.faint).put(" failed", look.muted).gap(3)
-        line.put(size_words(size), look.bold).put(" here", look.muted)
+            line.put(len(self.marked), palette.accent).put(" marked", palette.muted).gap(3)
+        line.put(live, palette.bold if live else palette.faint).put(" live", palette.muted).gap(3)
+        line.put(failed, palette.wrong if failed else palette.faint).put(" failed", palette.muted).gap(3)
+        line.put(size_words(size), palette.bold).put(" here", palette.muted)
 
     # Rows.
 
@@ -118,46 +118,48 @@ class RunsScreen(View):
         self._repaint()
 
     def _paint(self, number: int, width: int, here: bool) -> Line:
-        key, look = self.query_one(RowList).rows[number].key, self.look
+        key, palette = self.query_one(RowList).rows[number].key, self.palette
         if key == "?":
             words = "no runs yet: 2 opens the jobs" if app_of(self).runs_known else "asking the hosts for their runs"
-            return Line().gap(3).put(words if not self.filter_text else "no run has that text", look.muted)
+            return Line().gap(3).put(words if not self.filter_text else "no run has that text", palette.muted)
         if key.startswith("!"):
-            return Line().gap(3).put("not asked: ", look.faint).put(self.troubles[int(key[1:])].message, look.muted)
+            return (
+                Line().gap(3).put("not asked: ", palette.faint).put(self.troubles[int(key[1:])].message, palette.muted)
+            )
         return self._run(self.shown[key], width, here)
 
     def _head(self, width: int) -> Line:
-        look = self.look
-        line = Line().gap(3).put("RUN", look.faint, width=16).gap(2)
+        palette = self.palette
+        line = Line().gap(3).put("RUN", palette.faint, width=16).gap(2)
         if width >= 100:
-            line.put("JOB", look.faint, width=14).gap(2)
-        line.put("STATE", look.faint, width=11).gap(2).put("HOSTS", look.faint, width=_hosts_width(width)).gap(2)
-        line.put("RANKS", look.faint, width=5, right=True).gap(2)
+            line.put("JOB", palette.faint, width=14).gap(2)
+        line.put("STATE", palette.faint, width=11).gap(2).put("HOSTS", palette.faint, width=_hosts_width(width)).gap(2)
+        line.put("RANKS", palette.faint, width=5, right=True).gap(2)
         if width >= 70:
-            line.put("STARTED", look.faint, width=12).gap(2)
-        line.put("TOOK", look.faint, width=8, right=True).gap(2)
+            line.put("STARTED", palette.faint, width=12).gap(2)
+        line.put("TOOK", palette.faint, width=8, right=True).gap(2)
         if width >= 150:
-            line.put("OWNER", look.faint, width=18).gap(2).put("HERE", look.faint, width=8, right=True).gap(2)
-        return line.put("FIRST FAILURE", look.faint) if width - line.width > 12 else line
+            line.put("OWNER", palette.faint, width=18).gap(2).put("HERE", palette.faint, width=8, right=True).gap(2)
+        return line.put("FIRST FAILURE", palette.faint) if width - line.width > 12 else line
 
     def _run(self, row: RunRow, width: int, here: bool) -> Line:
-        look, glyphs = self.look, self.glyphs
+        palette, glyphs = self.palette, self.glyphs
         marked = glyphs.mark if row.run in self.marked else " "
-        line = Line().gap(1).put(glyphs.state(row.state), look.state(row.state)).put(marked, look.accent)
-        line.put(row.run, look.bold if here or row.live else look.text, width=16).gap(2)
+        line = Line().gap(1).put(glyphs.state(row.state), palette.state(row.state)).put(marked, palette.accent)
+        line.put(row.run, palette.bold if here or row.live else palette.text, width=16).gap(2)
         if width >= 100:
-            line.put(row.job, look.muted, width=14).gap(2)
-        line.put(state_words(row), state_style(row, look), width=11).gap(2)
-        line.put(fold(row.hosts) or "-", look.muted, width=_hosts_width(width)).gap(2)
-        line.put(row.ranks, look.text, width=5, right=True).gap(2)
+            line.put(row.job, palette.muted, width=14).gap(2)
+        line.put(state_words(row), state_style(row, palette), width=11).gap(2)
+        line.put(fold(row.hosts) or "-", palette.muted, width=_hosts_width(width)).gap(2)
+        line.put(row.ranks, palette.text, width=5, right=True).gap(2)
         if width >= 70:
-            line.put(started_words(row.started), look.muted, width=12).gap(2)
-        line.put(took_words(row), look.text, width=8, right=True).gap(2)
+            line.put(started_words(row.started), palette.muted, width=12).gap(2)
+        line.put(took_words(row), palette.text, width=8, right=True).gap(2)
         if width >= 150:
-            line.put(row.owner or "-", look.muted, width=18).gap(2)
-            line.put(size_words(row.size) if row.recorded else "-", look.faint, width=8, right=True).gap(2)
+            line.put(row.owner or "-", palette.muted, width=18).gap(2)
+            line.put(size_words(row.size) if row.recorded else "-", palette.faint, width=8, right=True).gap(2)
         words = failure_words(row.failure)
-        return line.put(words, look.text if row.failure else look.faint) if width - line.width > 12 else line
+        return line.put(words, palette.text if row.failure else palette.faint) if width - line.width > 12 else line
 
     # What is under the cursor.
 
@@ -167,7 +169,7 @@ class RunsScreen(View):
             panel.refresh()
 
     def _preview(self, width: int) -> list[Line]:
-        return preview(self.chosen, app_of(self).found, width, self.look, self.glyphs) if self.chosen else []
+        return preview(self.chosen, app_of(self).found, width, self.palette, self.glyphs) if self.chosen else []
 
     @property
     def chosen(self) -> RunRow | None:

@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from distui.tui.frame.actions import Action, bindings
-from distui.tui.frame.context import glyphs_of, look_of
+from distui.tui.frame.context import glyphs_of, palette_of
 from distui.tui.paint.paint import Line
 
 
@@ -135,13 +135,13 @@ class RowList(ScrollView, can_focus=True):
         if number >= len(self.rows):
             return Strip.blank(width, base)
         here = number == self.at and not self.rows[number].plain
-        look = look_of(self)
+        palette = palette_of(self)
         if here and self.has_focus_within:
-            base += look.cursor_row
+            base += palette.cursor_row
         line = self.painter(number, width, here)
         if not here:
             return line.cut(width).strip(width, base)
-        mark = Line().put(glyphs_of(self).cursor, look.accent)
+        mark = Line().put(glyphs_of(self).cursor, palette.accent)
         first = line.pieces[0] if line.pieces else ("", Style())
         if first[0].startswith(" "):
             line.pieces[0] = (first[0][1:], first[1])
