@@ -8,6 +8,7 @@ Time is written as in a job file: `30s`, `1h 30m`.
 from __future__ import annotations
 
 _SIZES = ("B", "kB", "MB", "GB", "TB")
+_TIMES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 def counted(count: int, noun: str) -> str:
@@ -35,12 +36,17 @@ def memory_words(mib: float) -> str:
 
 
 def duration(seconds: float, *, coarse: bool = False) -> str:
-    """`4.2s`, `40s`, `3m 10s`, `1h 12m`, `30d`; `coarse` leaves out what is beside the point in an age: `3m`."""
+    """`4.2s`, `40s`, `3m 10s`, `1h 12m`, `30d`; coarse, as an age, in one unit: `94s`, `72m`, `3h`."""
     seconds = max(0.0, seconds)
+    whole = round(seconds)
+    if coarse:
+        length, unit = next((u for u in _TIMES if whole >= 2 * u[0]), _TIMES[-1])
+        return f"{whole // length}{unit}"
     if seconds < 59.5:
         return f"{seconds:.1f}s" if seconds < 9.95 and not seconds.is_integer() else f"{seconds:.0f}s"
-    whole = round(seconds)
-    units = ((whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "m"), (whole % 60, "s"))
-    first = next(i for i, (count, _) in enumerate(units) if count)
-    parts = units[first : first + (1 if coarse and units[first][1] == "m" else 2)]
-    return " ".join(f"{count}{unit}" for count, unit in parts if count)
+    first = next(i for i, (length, _) in enumerate(_TIMES) if whole >= length)
+    parts: list[str] = []
+    for length, unit in _TIMES[first : first + 2]:
+        count, whole = divmod(whole, length)
+        parts += [f"{count}{unit}"] if count else []
+    return " ".join(parts)

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from distui.amounts import size_words as size_words
-
 JsonObject = Mapping[str, object]
 CUT_OFF = 141  # the status of a command that printed more than the probe reads: SIGPIPE's, as shells give it
 

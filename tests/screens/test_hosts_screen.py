@@ -154,7 +154,7 @@ async def test_a_lost_host_keeps_its_row(open_app: Any, backend: FakeBackend) ->
         await pilot.pause()
         assert app.board["node01"].status == "lost"
         assert "no answer for 15 s" in row(app, "node01")
-        assert re.search(r"seen \d s ago", row(app, "node01"))
+        assert re.search(r"seen \ds ago", row(app, "node01"))
         assert "2 down" in screen_text(app)
 
 

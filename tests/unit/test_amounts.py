@@ -29,10 +29,11 @@ def test_memory_is_binary(mib: int, words: str, number: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text", "coarse"),
-    [(-1, "0s", "0s"), (0, "0s", "0s"), (0.04, "0.0s", "0.0s"), (9.96, "10s", "10s"), (59.7, "1m", "1m"),
-     (190, "3m 10s", "3m"), (3599.8, "1h", "1h"), (4364, "1h 12m", "1h 12m"), (3605, "1h", "1h"),
-     (266_400, "3d 2h", "3d 2h"), (30 * 86400, "30d", "30d")],
+    [(-1, "0s", "0s"), (0, "0s", "0s"), (0.04, "0.0s", "0s"), (94, "1m 34s", "94s"), (9.96, "10s", "10s"),
+     (59.7, "1m", "60s"),
+     (190, "3m 10s", "3m"), (3599.8, "1h", "60m"), (4364, "1h 12m", "72m"), (3605, "1h", "60m"),
+     (266_400, "3d 2h", "3d"), (30 * 86400, "30d", "30d")],
 )  # fmt: skip
 def test_time_is_written_as_in_a_job_file(seconds: float, text: str, coarse: str) -> None:
-    """At most two units; an age has no seconds beside its minutes."""
+    """At most two units; an age has one."""
     assert (duration(seconds), duration(seconds, coarse=True)) == (text, coarse)

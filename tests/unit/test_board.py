@@ -319,7 +319,7 @@ def test_what_the_driver_holds_down_and_logs_is_remarked() -> None:
     b.sampled(HostSampled(100.0, "h1", (hot, GpuReading(1, 99.0, throttle=0x4, xid=31, xid_at=40.0))))
     assert remarks(b["h1"], 160.0) == [
         Remark("wrong", "GPU 0 counts 2 memory errors that ECC could not correct", RESET),
-        Remark("watch", "GPU 0 at 84 °C, above 80 °C for 1m", "slowdown starts at 87 °C"),
+        Remark("watch", "GPU 0 at 84 °C, above 80 °C for 60s", "slowdown starts at 87 °C"),
         Remark(
             "watch",
             "GPU 0 is slowed down to 1320 MHz: too hot (software slowdown)",

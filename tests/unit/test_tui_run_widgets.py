@@ -82,7 +82,7 @@ def test_the_strip(palette: Palette) -> None:
     end = run_strip.Line().put("TCP over eth0")
     lines = run_strip.strip_lines(palette, UNICODE, rows(), 118, 3, end, full=True)
     text = [line.plain for line in lines]
-    assert text[1].startswith(" node01 ▇▇ ▇▇ ▇▇ ▇▇ ▇▇ ▇▇ ▇▇ ▇▇   96%   609 / 637 GB   77°C")
+    assert text[1].startswith(" node01 ▇▇ ▇▇ ▇▇ ▇▇ ▇▇ ▇▇ ▇▇ ▇▇   96%   609 / 637 GiB  77°C")
     assert text[1].rstrip().endswith("rx  21.3  tx  21.0 GB/s")
     assert text[2] == " node02 × lost: no answer for 30 s"
     short = run_strip.strip_lines(palette, UNICODE, rows() * 4, 118, 3, end, full=False)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from distui.amounts import duration
 from distui.monitor.containers import HostContainer
 from distui.plan.labels import format_ranks
-from distui.tui.paint import figures
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 
@@ -37,7 +37,7 @@ def row(found: HostContainer, width: int, now: float, palette: Palette, *, bold:
         line.put(_short(found.image) or "-", palette.muted if found.image else palette.faint, width=image).gap(2)
     words, bad = state_words(found)
     line.put(words, palette.wrong if bad else palette.text if found.running else palette.faint, width=state).gap(2)
-    line.put("-" if found.since is None else figures.span(now - found.since), palette.muted, width=age).gap(2)
+    line.put("-" if found.since is None else duration(now - found.since, coarse=True), palette.muted, width=age).gap(2)
     if found.task is None:
         return line.put("not distui's", palette.faint)
     ranks = format_ranks(found.task.ranks)

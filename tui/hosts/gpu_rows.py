@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from distui.amounts import memory_words
 from distui.facts import throttle
 from distui.monitor.board import GpuLane, GpuOwner, HostBoard
 from distui.plan.labels import format_ranks
@@ -62,7 +63,7 @@ def gpu_header(host: HostBoard, at: GpuColumns, palette: Palette) -> Line:
         line.put("LAST 60 S", faint, width=at.hist).gap(2)
     if at.mem:
         line.put("MEMORY", faint, width=at.mem).gap(1)
-    line.put(f"/ {total} GB", faint, width=9, right=True).gap(2)
+    line.put(f"/ {total} GiB", faint, width=9, right=True).gap(2)
     if at.power:
         line.put("POWER", faint, width=6, right=True).gap(2)
     line.put("TEMP", faint, width=4, right=True).gap(2)
@@ -116,8 +117,8 @@ def _memory(line: Line, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs:
     if at.mem:
         part = used / total if used is not None and total else None
         figures.level(line, palette, glyphs, part, at.mem, palette.data[2]).gap(1)
-    shown = "-" if used is None else f"{used / 1024:.1f}"
-    line.put(shown, palette.text if used else palette.faint, width=6, right=True).put(" GB", palette.faint).gap(2)
+    line.put(figures.gib(used), palette.text if used else palette.faint, width=5, right=True)
+    line.put(" GiB", palette.faint).gap(2)
 
 
 def _health(line: Line, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs: Glyphs) -> None:
@@ -152,7 +153,7 @@ def owner_words(line: Line, owner: GpuOwner, palette: Palette, *, wide: bool, ro
         shown = (" rank " if wide and len(owner.ranks) == 1 else " ranks " if wide else " r") + ranks if ranks else ""
         line.put(owner.use.run, palette.text).put(shown, palette.muted)
     for process in owner.foreign:
-        held = f" {process.memory_mib / 1024:.0f} GB" if process.memory_mib else ""
+        held = f" {memory_words(process.memory_mib)}" if process.memory_mib else ""
         line.gap(2 if owner.use else 0).put(process_words(process.user, process.name) + held + " !", palette.watch)
         break
     if owner.use is None and not owner.foreign:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from distui.amounts import duration, size_words
 from distui.facts.host import HostFacts
 from distui.monitor.board import HostBoard
 from distui.monitor.links import Link, grouped, links
@@ -48,7 +49,7 @@ def about(host: HostBoard) -> list[str]:
     words = [*_engine(facts), *_clock(facts)]
     disk = max(facts.disks, key=lambda d: d.total, default=None)
     if disk:
-        words.append(f"{disk.path} {figures.size(disk.free)} free")
+        words.append(f"{disk.path} {size_words(disk.free)} free")
     return [*words, *([facts.os] if facts.os else [])]
 
 
@@ -166,7 +167,7 @@ def run_lines(host: HostBoard, now: float, palette: Palette, glyphs: Glyphs) -> 
             line.gap(3).put(f"ranks {ranks} of {uses[0].world_size}", palette.muted)
         started = min((u.started for u in uses if u.started is not None), default=None)
         if started is not None:
-            line.gap(3).put(f"running {figures.span(now - started)}", palette.text)
+            line.gap(3).put(f"running {duration(now - started)}", palette.text)
         lines.append(line)
     return lines
 

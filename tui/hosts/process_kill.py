@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distui.amounts import memory_words
 from distui.monitor.board import HostBoard
 from distui.monitor.processes import Outcome, SeenProcess
 from distui.plan.labels import format_ranks
@@ -32,7 +33,7 @@ def _lines(host: HostBoard, found: Process, seen: SeenProcess) -> list[str]:
         f"command  {seen.command[:300]}",
         f"user     {seen.user}" + (f" (we are {seen.login})" if seen.login != seen.user else ""),
         f"host     {seen.host}",
-        f"GPU      {found.gpu}" + (f", holds {size / 1024:.1f} GB" if size else ""),
+        f"GPU      {found.gpu}" + (f", holds {memory_words(size)}" if size else ""),
     ]
     use = use_at(host, found)
     if use is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from rich.style import Style
 
+from distui.amounts import size_words
 from distui.facts.host import Trouble
 from distui.monitor.board import HostBoard, Totals
 from distui.plan.labels import format_ranks
@@ -100,7 +101,7 @@ def header(at: Columns, palette: Palette, glyphs: Glyphs) -> Line:
     cell(line, "UTIL PER GPU" if at.util >= 12 else "UTIL", faint, at.util)
     cell(line, "AVG", faint, at.avg, right=True)
     cell(line, "LAST 60 S", faint, at.hist)
-    cell(line, "MEM GB" if at.mem > 5 else "GB", faint, at.mem, right=True)
+    cell(line, "MEM GiB" if at.mem > 6 else "GiB", faint, at.mem, right=True)
     cell(line, "MAX", faint, at.heat, right=True)
     cell(line, "GB/s IN" if at.rx > 6 else "IN", faint, at.rx, right=True)
     cell(line, "OUT", faint, at.tx, right=True)
@@ -334,7 +335,7 @@ def _disk(host: HostBoard) -> str:
     free = host.sample.disk_free if host.sample else None
     if free is None and host.facts and host.facts.disks:
         free = min(d.free for d in host.facts.disks)
-    return "-" if free is None else figures.size(free)
+    return "-" if free is None else size_words(free)
 
 
 def _run(line: Line, host: HostBoard, at: Columns, ink: Inks) -> Line:

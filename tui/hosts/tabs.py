@@ -68,8 +68,7 @@ def process_row(host: HostBoard, found: Process, palette: Palette, *, bold: bool
     line.put(p.user or "-", palette.text if p.user else palette.faint, width=10).gap(2)
     line.put(process_words(None, p.name), palette.text, width=24).gap(2)
     line.put(found.gpu, palette.muted, width=3, right=True).gap(2)
-    size = "-" if p.memory_mib is None else f"{p.memory_mib / 1024:.1f}"
-    line.put(size, palette.text, width=6, right=True).put(" GB", palette.faint).gap(2)
+    line.put(figures.gib(p.memory_mib), palette.text, width=5, right=True).put(" GiB", palette.faint).gap(2)
     line.put((p.container or "-")[:12], palette.muted if p.container else palette.faint, width=12).gap(2)
     use = use_at(host, found)
     if use is None:

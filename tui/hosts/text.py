@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from distui.amounts import memory_words, size_words
 from distui.facts.host import HostDown, HostFacts
 from distui.facts.render_json import host_json
 from distui.monitor.board import HostBoard
@@ -53,8 +54,8 @@ def _machine(facts: HostFacts) -> Iterator[str]:
     yield _pair("host name", facts.hostname)
     yield _pair("processor", f"{facts.cpus or '-'} x {facts.cpu_model or '-'}")
     if facts.memory_total_mib:
-        free = f", {figures.gib(facts.memory_available_mib)} available" if facts.memory_available_mib else ""
-        yield _pair("memory", f"{figures.gib(facts.memory_total_mib)} GB{free}")
+        free = f", {memory_words(facts.memory_available_mib)} available" if facts.memory_available_mib else ""
+        yield _pair("memory", f"{memory_words(facts.memory_total_mib)}{free}")
     if facts.rtt_ms is not None:
         yield _pair("round trip", f"{facts.rtt_ms:.1f} ms")
     if facts.clock_offset_ms is not None:
@@ -87,7 +88,7 @@ def _rest(host: HostBoard) -> Iterator[str]:
     words = engine.kind if engine.kind == "none" else f"{engine.kind} {engine.server or engine.client or '?'}"
     yield _pair("engine", words + (f", {engine.problem.message}" if engine.problem else ""))
     for disk in facts.disks:
-        yield _pair("disk", f"{disk.path}: {figures.size(disk.free)} free of {figures.size(disk.total)}")
+        yield _pair("disk", f"{disk.path}: {size_words(disk.free)} free of {size_words(disk.total)}")
     if facts.ports_in_use:
         yield _pair("ports in use", ", ".join(str(p) for p in sorted(facts.ports_in_use)))
     for key, value in host.spec.labels.items():

@@ -73,11 +73,6 @@ class LogBuffer:
         except OSError:
             return 0
 
-    @property
-    def index_bytes(self) -> int:
-        """Memory the index takes."""
-        return (len(self._starts) + len(self._firsts)) * 8
-
     def renew(self) -> None:
         """The file was replaced by a new one."""
         self._clear()

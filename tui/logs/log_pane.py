@@ -12,6 +12,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.strip import Strip
 
+from distui.amounts import size_words
 from distui.runs.lines.text import safe
 from distui.runs.lines.traceback import Fold
 from distui.tui.frame.context import glyphs_of, palette_of
@@ -19,7 +20,6 @@ from distui.tui.logs.buffer import LogBuffer
 from distui.tui.logs.highlight import Kind, spans
 from distui.tui.logs.pane import Pane
 from distui.tui.logs.search import LogView, Pattern
-from distui.tui.paint.figures import size as size_words
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
 

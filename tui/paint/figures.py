@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from rich.style import Style
 
+from distui import amounts
 from distui.facts.host import Gpu
 from distui.monitor.board import HOT_C, WARM_C
 from distui.tui.paint.glyphs import Glyphs
@@ -27,19 +28,7 @@ def percent(value: float | None) -> str:
 
 def gib(mib: float | None) -> str:
     """GiB without unit: `612`, below ten with one digit, `-` when unknown."""
-    if mib is None:
-        return "-"
-    size = mib / 1024
-    return f"{size:.1f}" if 0 < size < 9.95 else f"{size:.0f}"
-
-
-def size(count: float) -> str:
-    """Bytes for people: `1.2 TB`, `640 GB` (units of 1024, as `df -h`)."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if count < 999.5:
-            return f"{count:.1f} {unit}" if count < 9.95 and unit != "B" else f"{count:.0f} {unit}"
-        count /= 1024
-    return f"{count:.1f} PB"
+    return "-" if mib is None else amounts.gib(mib)
 
 
 def gbytes(rate: float | None) -> str:
@@ -72,20 +61,8 @@ def speed(mbps: int | None) -> str:
 
 
 def ago(seconds: float) -> str:
-    """`2 s ago`, `4 min ago`, `3 h ago`."""
-    return f"{span(seconds)} ago"
-
-
-def span(seconds: float) -> str:
-    """A length of time in one unit, or two from an hour on: `40 s`, `4 min`, `1 h 36 min`, `3 d 2 h`."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    minutes = whole // 60
-    if minutes < 60:
-        return f"{minutes} min"
-    hours = minutes // 60
-    return f"{hours} h {minutes % 60} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
+    """`2s ago`, `4m ago`, `3h ago`."""
+    return f"{amounts.duration(seconds, coarse=True)} ago"
 
 
 _NOISE = re.compile(r"NVIDIA|AMD|Tesla|Instinct|GeForce|HBM\w*|PCIe|SXM\d*|\d+GB?", re.IGNORECASE)

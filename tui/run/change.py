@@ -6,9 +6,9 @@ import asyncio
 import shlex
 from collections.abc import Iterator, Sequence
 
+from distui.amounts import size_words
 from distui.cluster.backend.values import LiveRun
 from distui.errors import UsageError
-from distui.facts.values import size_words
 from distui.files import read_text, reason
 from distui.plan.code import code_words
 from distui.plan.model import NoPlan, RunPlan

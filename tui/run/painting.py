@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from rich.style import Style
 
+from distui.amounts import duration, size_words
 from distui.runs.report.aftermath import Moment
 from distui.runs.report.rank_rows import digits, failed_at, numbers, remark, started
 from distui.runs.state.progress import figure_name
 from distui.tui.logs.log_pane import LogPane
 from distui.tui.logs.merged_pane import MergedPane
-from distui.tui.paint.figures import size as size_words
-from distui.tui.paint.figures import span
 from distui.tui.paint.glyphs import Glyphs
 from distui.tui.paint.paint import Line
 from distui.tui.paint.theme import Palette
@@ -65,7 +64,7 @@ class RunPainter:
         elif (began := self.feed.started) is not None:
             told = state.ended.took if state.ended is not None and not state.adopted else 0.0
             took = told if told > 0 else self.feed.now - began
-            line.gap(2).put(("after " if state.ended is not None else "") + span(took), palette.muted)
+            line.gap(2).put(("after " if state.ended is not None else "") + duration(took), palette.muted)
 
     def headline(self, line: Line, palette: Palette) -> None:
         """Ranks, step, speed, loss: as many as fit, the first ones first."""

@@ -15,6 +15,7 @@ from textual.containers import Vertical
 from textual.events import Click
 from textual.message import Message
 
+from distui.amounts import duration
 from distui.runs.lines.events import HostSampled
 from distui.runs.report.rank_rows import RankRow, Tone, digits
 from distui.runs.state.load import readings
@@ -236,16 +237,10 @@ class RankList(Vertical):
         if row.after is not None:
             line.put(f"{row.after:+.1f} s" if row.after else "0.0 s", tone, width=6, right=True)
         elif row.age is not None:
-            line.put(age_words(row.age), palette.watch if row.tone == "watch" else palette.faint, width=5, right=True)
+            line.put(
+                duration(row.age, coarse=True),
+                palette.watch if row.tone == "watch" else palette.faint,
+                width=5,
+                right=True,
+            )
         return line.ends_with(Line().put(self.panes.get(row.rank, ""), palette.key), width, gap=0)
-
-
-def age_words(seconds: float) -> str:
-    """`0.4 s`, `94 s`, `12 m`, `3 h`, `9 d`: five cells at most."""
-    if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    if seconds < 600:
-        return f"{seconds:.0f} s"
-    if seconds < 6000:
-        return f"{seconds / 60:.0f} m"
-    return f"{seconds / 3600:.0f} h" if seconds < 360_000 else f"{seconds / 86400:.0f} d"

@@ -112,7 +112,7 @@ def _tanks(line: Line, palette: Palette, glyphs: Glyphs, sample: HostSampled) ->
 def _gpu_words(line: Line, palette: Palette, glyphs: Glyphs, sums: Figures) -> None:
     line.gap(1).put(percent(sums.load), palette.bold if sums.load else palette.faint, width=5, right=True)
     line.gap(2).put(gib(sums.used), palette.text, width=4, right=True)
-    line.put(f" / {gib(sums.total)} GB", palette.faint, width=11)
+    line.put(f" / {gib(sums.total)} GiB", palette.faint, width=11)
     warm = "-" if sums.warmest is None else f"{sums.warmest:.0f}{glyphs.degree}C"
     line.put(warm, heat(palette, sums.warmest), width=5, right=True)
 
@@ -121,7 +121,7 @@ def _cpu_words(line: Line, palette: Palette, sample: HostSampled) -> None:
     line.put("no GPU", palette.faint).gap(2).put("cpu ", palette.faint).put(percent(sample.cpu_pct), palette.text)
     if sample.memory_total_mib and sample.memory_available_mib is not None:
         line.gap(2).put(gib(sample.memory_total_mib - sample.memory_available_mib), palette.text)
-        line.put(f" / {gib(sample.memory_total_mib)} GB", palette.faint)
+        line.put(f" / {gib(sample.memory_total_mib)} GiB", palette.faint)
 
 
 def _rates(palette: Palette, both: tuple[float, float] | None) -> Line:
@@ -179,7 +179,7 @@ def narrow_line(palette: Palette, glyphs: Glyphs, row: HostRow, width: int, name
         _tanks(line, palette, glyphs, sample)
     if sample.gpus:
         line.put(percent(sums.load), palette.bold if sums.load else palette.faint, width=6, right=True)
-        line.put(gib(sums.used), palette.text, width=6, right=True).put(" GB", palette.faint)
+        line.put(gib(sums.used), palette.text, width=5, right=True).put(" GiB", palette.faint)
         warm = "-" if sums.warmest is None else f"{sums.warmest:.0f}{glyphs.degree}C"
         line.put(warm, heat(palette, sums.warmest), width=7, right=True)
     else:

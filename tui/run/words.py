@@ -6,6 +6,7 @@ import time
 
 from rich.style import Style
 
+from distui.amounts import duration
 from distui.runs.lines.events import Failure
 from distui.runs.report.history import RunRow
 from distui.tui.paint.theme import Palette
@@ -44,21 +45,13 @@ def started_words(at: float | None) -> str:
     return time.strftime("%Y-%m-%d", then)
 
 
-def clock_words(seconds: float) -> str:
-    """`01:12:44`; days in front when there are any."""
-    whole = max(0, int(seconds))
-    days, rest = divmod(whole, 86400)
-    words = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
-    return f"{days}d {words[:5]}" if days else words
-
-
 def took_words(row: RunRow) -> str:
     """How long it took, or has been running."""
     if row.took is not None:
-        return clock_words(row.took)
+        return duration(row.took)
     if row.started is None or not row.live:
         return "-"
-    return clock_words(time.time() - row.started)
+    return duration(time.time() - row.started)
 
 
 def failure_words(failure: Failure | None) -> str:

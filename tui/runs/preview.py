@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distui.facts.values import size_words
+from distui.amounts import size_words
 from distui.runs.hosts.discover import FoundRuns
 from distui.runs.report.history import RunRow
 from distui.spec.names import fold

@@ -9,10 +9,10 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
+from distui.amounts import size_words
 from distui.cluster.backend.values import LiveRun
 from distui.errors import NotFound
 from distui.facts.troubles import SharedTrouble, shared
-from distui.facts.values import size_words
 from distui.plan.compare import compare
 from distui.plan.render import render_text
 from distui.runs.hosts.found_text import found_text
