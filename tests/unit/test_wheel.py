@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -41,3 +42,23 @@ def test_it_works_beside_a_package_of_the_same_name(installed: Path, tmp_path: P
     flags = [sys.executable, "-c", program]
     done = subprocess.run(flags, cwd=tmp_path, env={"PYTHONPATH": str(installed)}, capture_output=True, text=True)
     assert done.stdout == f"somebody else {installed}/distui/tui/app.py\n", done.stderr
+
+
+def test_it_carries_its_license_and_says_who_made_it(installed: Path) -> None:
+    """The full text, and its name as SPDX has it."""
+    (metadata,) = installed.glob("distui-*.dist-info")
+    told = (metadata / "METADATA").read_text("utf-8")
+    assert "License-Expression: Apache-2.0\n" in told
+    assert "Author: The distui developers\n" in told
+    text = (metadata / "licenses/LICENSE").read_text("utf-8")
+    assert "Version 2.0, January 2004" in text and "END OF TERMS AND CONDITIONS" in text
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_pages_name_what_is_there(page: str) -> None:
+    """Every link, and every path that is named as code, exists."""
+    text = (ROOT / page).read_text("utf-8")
+    links = [link for link in re.findall(r"\]\(([^)#]+)", text) if "://" not in link]
+    paths = re.findall(r"`((?:distui|tui|tests|tools|docs)/[\w./*-]*)`", text)
+    assert len(links) > 3
+    assert [name for name in [*links, *paths] if not list(ROOT.glob(name))] == []
