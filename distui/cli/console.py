@@ -54,6 +54,10 @@ class Console:
         """Words of the application layer, said as distui's."""
         self.say(f"distui: {text}")
 
+    def tell_always(self, text: str) -> None:
+        """The same, said even with -q."""
+        self.warn(f"distui: {text}", "yellow")
+
     def warn(self, text: str, style: str = "") -> None:
         """Words that are said even with -q. A closed stderr, or a full disk behind it, ends nothing."""
         try:

@@ -1,19 +1,22 @@
-"""Lines of logs on their way to stdout: which are wanted, and how they are written."""
+"""Lines of logs on their way to stdout or into one file, as people read them."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from distui.cli.outlet import Outlet
 from distui.cli.printer import LineWriter, LogView
+from distui.cluster.logs.folder import said_of
+from distui.cluster.logs.sink import LogSink
+from distui.cluster.logs.wanted import Wanted
 from distui.config import seconds
 from distui.errors import UsageError
-from distui.patterns import BadPattern, Searches, compiled, given_up, matching
+from distui.patterns import BadPattern, Searches, compiled
 from distui.runs.lines.events import LogLine
-from distui.runs.store.masking import NOTHING, Mask
 
 
 def parse_moment(flag: str, text: str, now: datetime) -> str:
@@ -39,108 +42,31 @@ def parse_grep(text: str | None) -> Searches[str] | None:
         raise UsageError(f"--grep {text[:60]}: {exc}") from exc
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which lines of a log are shown."""
+class LogOut(LogSink):
+    """Writes wanted lines to stdout."""
 
-    ranks: frozenset[int] | None = None
-    since: str = ""
-    until: str = ""
-    grep: Searches[str] | None = None
-    stderr_only: bool = False
-    tail: int | None = None
-
-    def rank(self, rank: int | None) -> bool:
-        """Whether lines of this rank are; a launcher's own words only when all ranks are."""
-        return self.ranks is None or rank in self.ranks
-
-    def kept(self, lines: Iterable[LogLine]) -> list[LogLine]:
-        """Those of these lines that are. Raises UsageError when the pattern of --grep takes too long."""
-        kept = [line for line in lines if self._in_time(line)]
-        if self.grep is None:
-            return kept
-        kept = [kept[index] for index in matching(self.grep, [line.text for line in kept])]
-        if words := given_up(self.grep):
-            raise UsageError(f"--grep {words}", hint="write it so that it can match in one way only")
-        return kept
-
-    def _in_time(self, line: LogLine) -> bool:
-        """Whether it is of this time and stream. One without a stamp counts as new for `since`, as old for `until`."""
-        if self.stderr_only and line.stream != "stderr":
-            return False
-        if self.since and line.stamp and line.stamp < self.since:
-            return False
-        return not (self.until and line.stamp > self.until)
-
-    @property
-    def counts_after(self) -> bool:
-        """Whether `tail` can only be counted among the lines that are wanted, which need not be the log's last."""
-        return self.tail is not None and bool(self.until or self.grep)
-
-    @property
-    def needs_times(self) -> bool:
-        """Whether the moment of each line decides."""
-        return bool(self.since or self.until)
-
-    @property
-    def needs_engine(self) -> bool:
-        """Whether only an engine can tell, when it is asked for the log: processes keep neither stamps nor streams."""
-        return self.stderr_only or self.needs_times
-
-
-@dataclass(slots=True)
-class LogOut:
-    """Writes wanted lines to stdout; with a tail, holds the old ones back until `go_live` or `go_live_of`."""
-
-    outlet: Outlet
-    writer: LineWriter
-    wanted: Wanted
-    mask: Mask = NOTHING
-    """Hides values of secrets, whatever the lines come from and wherever they go."""
-    _held: dict[tuple[int | None, str], deque[LogLine]] | None = field(default=None)
-    _live: set[tuple[int | None, str]] = field(default_factory=set)
-    """Whose old lines are written: what they say now is new."""
+    def __init__(self, outlet: Outlet, writer: LineWriter, wanted: Wanted) -> None:
+        super().__init__(wanted, timestamps=writer.timestamps)
+        self.outlet = outlet
+        self.writer = writer
 
     def open(self, hosts: Mapping[int, str], names: Mapping[int, str], *, hold: bool = False) -> None:
-        """Fit prefixes to the ranks and their names; `hold` keeps the last `tail` lines of each instead of writing."""
+        """See LogSink. Fits prefixes to the ranks and their names."""
         self.writer.open(hosts, names)
-        self._held = {} if hold and self.wanted.tail is not None else None
+        super().open(hosts, names, hold=hold)
 
     @property
     def closed(self) -> bool:
         """Whether nobody reads stdout any more, or it can't be written."""
         return self.outlet.error is not None
 
-    async def lines(self, rank: int | None, host: str, lines: Iterable[LogLine]) -> None:
-        """Take lines of one rank, in order."""
-        if not self.wanted.rank(rank):
-            return
-        kept = self.wanted.kept(self.mask.lines(list(lines)))
-        if self._held is not None and (rank, host) not in self._live:
-            self._held.setdefault((rank, host), deque(maxlen=self.wanted.tail)).extend(kept)
-        elif kept:
-            await self.write(rank, host, kept)
-
     async def write(self, rank: int | None, host: str, lines: Sequence[LogLine]) -> None:
-        """Lines that are wanted, to where they go."""
+        """See LogSink."""
         await self.outlet.write(self.writer.bytes(rank, host, lines))
 
     async def drain(self) -> None:
-        """Wait until all is written."""
+        """See LogSink."""
         await self.outlet.drain()
-
-    async def go_live_of(self, ranks: Iterable[int | None], host: str) -> None:
-        """Write what was held back of these ranks; what they say from now on is written as it comes."""
-        for key in ((rank, host) for rank in ranks):
-            self._live.add(key)
-            if kept := (self._held or {}).pop(key, None):
-                await self.write(*key, list(kept))
-
-    async def go_live(self) -> None:
-        """Write what was held back; from now on lines are written as they come."""
-        held, self._held = self._held, None
-        for (rank, host), kept in sorted((held or {}).items(), key=lambda item: (item[0][0] is None, item[0])):
-            await self.write(rank, host, list(kept))
 
 
 def log_out(fd: int, view: LogView, wanted: Wanted, *, colour: bool) -> LogOut:
@@ -151,3 +77,22 @@ def log_out(fd: int, view: LogView, wanted: Wanted, *, colour: bool) -> LogOut:
 def last(lines: Sequence[LogLine], tail: int | None) -> Sequence[LogLine]:
     """The last `tail` lines; all without."""
     return lines if tail is None else lines[max(0, len(lines) - tail) :]
+
+
+@contextmanager
+def into_file(path: Path, view: LogView, wanted: Wanted) -> Iterator[LogOut]:
+    """Lines into one file, which must not be there and is not left empty. Raises UsageError when that fails."""
+    with said_of(path):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        out = log_out(fd, view, wanted, colour=False)
+        yield out
+        if out.outlet.error is not None:
+            with suppress(OSError):
+                path.unlink()
+            raise UsageError(f"can't write {path}: {out.outlet.error.strerror}")
+    finally:
+        os.close(fd)
+        with suppress(FileNotFoundError):  # somebody may have removed it meanwhile
+            if not path.stat().st_size:
+                path.unlink()

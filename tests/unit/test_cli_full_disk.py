@@ -163,9 +163,10 @@ async def test_what_a_command_in_a_container_said(home: Path) -> None:
 @pytest.mark.parametrize("place", ["/dev/full", ""])
 async def test_logs_that_are_followed_on_hosts_end(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     """With a full disk, or a reader that left, there is nothing to follow them for; the run may last for days."""
-    from distui.cli import loghosts
-    from distui.cli.loglines import Wanted, log_out
+    from distui.cli.loglines import log_out
     from distui.cli.printer import LogView
+    from distui.cluster.logs import from_hosts
+    from distui.cluster.logs.wanted import Wanted
     from distui.runs.lines.events import LogLine
 
     class Viewer:
@@ -176,8 +177,8 @@ async def test_logs_that_are_followed_on_hosts_end(monkeypatch: pytest.MonkeyPat
             await self.out.lines(0, "n1", [LogLine("stdout", "said")])
             await asyncio.Event().wait()
 
-    monkeypatch.setattr(loghosts, "_Viewer", Viewer)
-    monkeypatch.setattr(loghosts, "HostRun", lambda *_: None)
+    monkeypatch.setattr(from_hosts, "_Viewer", Viewer)
+    monkeypatch.setattr(from_hosts, "HostRun", lambda *_: None)
     live: Any = SimpleNamespace(plan=SimpleNamespace(hosts=["n1"], tasks=[], rank_names={}))
     if place:
         fd = os.open(place, os.O_WRONLY)
@@ -187,7 +188,7 @@ async def test_logs_that_are_followed_on_hosts_end(monkeypatch: pytest.MonkeyPat
     try:
         out = log_out(fd, LogView(), Wanted(), colour=False)
         async with asyncio.timeout(60):
-            await loghosts.follow(None, live, out, None)  # type: ignore[arg-type]
+            await from_hosts.follow(None, live, out, None)  # type: ignore[arg-type]
         assert (out.closed, out.outlet.lost is not None) == (True, bool(place))
     finally:
         os.close(fd)

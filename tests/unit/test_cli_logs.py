@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.cli import logfiles, loghosts
-from distui.cli.loglines import LogOut, Wanted
+from distui.cli.loglines import LogOut
 from distui.cli.outlet import Outlet
 from distui.cli.printer import LineWriter, LogView
+from distui.cluster.logs import from_files, from_hosts
+from distui.cluster.logs.wanted import Wanted
 from distui.runs.follow.followed import Records, Removed
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.lines.docker_frames import Batch
@@ -72,8 +73,8 @@ def test_what_only_the_hosts_know_is_not_made_up(cli: Any, stored: StoredRun) ->
 def test_a_tail_is_found_from_the_end(data: bytes, count: int, chunk: int) -> None:
     """As many lines as asked for, whatever the size of the reads, with or without a last newline."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logfiles, "CHUNK", chunk)
-        start = logfiles._tail_start(io.BytesIO(data), count)
+        patch.setattr(from_files, "CHUNK", chunk)
+        start = from_files._tail_start(io.BytesIO(data), count)
     lines = io.BytesIO(data).readlines()
 
     assert data[start:] == b"".join(lines[max(0, len(lines) - count) :])
@@ -137,7 +138,7 @@ TURNS = [f"{rank}.{n}" for n in range(4) for rank in (0, 1)]
 @pytest.mark.parametrize("part", [3, 1 << 16])
 def test_all_ranks_in_the_order_of_time(cli: Any, pair: StoredRun, monkeypatch: pytest.MonkeyPatch, part: int) -> None:
     """--merge, however much is read at once; prefixes, -n of each rank, --rank and --grep as without it."""
-    monkeypatch.setattr(logfiles, "PART", part)
+    monkeypatch.setattr(from_files, "PART", part)
     assert cli("logs", "r2", "--merge", "--no-prefix").out.split() == TURNS
     assert cli("logs", "r2", "--merge", "-n", "1").out.splitlines() == ["000 h0 | 0.3", "001 h1 | 1.3"]
     assert cli("logs", "r2", "--merge", "-n", "2", "--no-prefix").out.split() == TURNS[4:]
@@ -203,9 +204,9 @@ async def test_hosts_that_have_different_clocks(monkeypatch: pytest.MonkeyPatch)
             messages.extend((rank, line.text, line.stamp[17:21]) for line in lines)
 
     messages: list[tuple[int | None, str, str]] = []
-    monkeypatch.setattr(loghosts, "_show_task", show_task)
+    monkeypatch.setattr(from_hosts, "_show_task", show_task)
     out = Kept(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(until="2026-11-20T12:00:02.000000000Z"))
-    assert await loghosts.show(None, live, out, None, stamps=False, merge=True)  # type: ignore[arg-type]
+    assert await from_hosts.show(None, live, out, None, stamps=False, merge=True)  # type: ignore[arg-type]
     assert messages == [(1, "first", "00.0"), (0, "second", "00.5"), (1, "third", "01.0")]
 
 
@@ -259,7 +260,7 @@ async def test_a_tail_that_is_followed_is_shown_when_the_old_lines_are_there() -
     out = Kept(Outlet(-1), LineWriter(LogView(), colour=False), Wanted(tail=2))
     out.open({0: "h0", 1: "h0"}, {}, hold=True)
     live: Any = SimpleNamespace(plan=plan)
-    viewer = loghosts._Viewer(host, live, out, None)  # type: ignore[arg-type]
+    viewer = from_hosts._Viewer(host, live, out, None)  # type: ignore[arg-type]
     for task in tasks:
         await viewer._look_at(task)
     assert host.asked[0][-4:-1] == ("--timestamps", "--tail", "1")
@@ -293,7 +294,7 @@ async def test_a_log_without_old_lines_is_live_at_once(last: bytes | None, shown
     out.open({0: "h0"}, {}, hold=True)
     live: Any = SimpleNamespace(plan=plan)
     host = FollowedHost(plan.tasks, last=b"2027-01-01T00:00:00Z never\n" if last is None else last)
-    viewer = loghosts._Viewer(host, live, out, None)  # type: ignore[arg-type]
+    viewer = from_hosts._Viewer(host, live, out, None)  # type: ignore[arg-type]
     await viewer._look_at(plan.tasks[0])
     await viewer._take(records(0, ("01", "one"), ("02", "two")))
     assert messages == shown

@@ -17,15 +17,15 @@ from typing import Any, get_args
 import pytest
 
 from distui import config
-from distui.cli import logfiles
 from distui.cli.console import Console
-from distui.cli.loglines import Wanted, parse_grep, parse_moment
-from distui.cli.logsave import into_file
+from distui.cli.loglines import into_file, parse_grep, parse_moment
 from distui.cli.printer import LogView
 from distui.cli.settings import Settings
 from distui.cli.verbs import stop
 from distui.cluster.attach import places, taking_up
 from distui.cluster.backend import backend_runs
+from distui.cluster.logs import from_files
+from distui.cluster.logs.wanted import Wanted
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.facts.host import Trouble
 from distui.plan.serialize import to_json
@@ -375,7 +375,7 @@ def test_followed_logs_go_on_with_the_next_attempt(store: RunStore) -> None:
     """Each attempt has a file of its own; no line is missed or comes twice."""
     stored = record(store)
     stored.rank_log(0).write_bytes(b"one\ntwo")
-    reader = logfiles._Reader(logfiles.RankFile(0, "h0", stored.rank_log(0)), timed=False)
+    reader = from_files._Reader(from_files.RankFile(0, "h0", stored.rank_log(0)), timed=False)
     said = [line.text for lines in reader.lines(to_end=False) for line in lines]
     with stored.rank_log(0).open("ab") as file:
         file.write(b" and a half\nthree")

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distui.cli import logfiles
 from distui.cli.run_rows import row_json
 from distui.cli.verbs import show, wait
 from distui.cluster.attach.places import RunLocation
+from distui.cluster.logs import from_files
 from distui.fits import check, fits
 from distui.plan import serialize
 from distui.runs.lines.events import (
@@ -171,7 +171,7 @@ def look(stored: StoredRun) -> None:
     wait._all_running(stored)
     stored_progress(stored)
     stored_samples(stored)
-    logfiles.rank_files(stored)
+    from_files.rank_files(stored)
     summary(stored)
 
 

@@ -14,8 +14,9 @@ from typing import Any, cast
 import pytest
 
 from distui import files
-from distui.cli import console, logfiles
-from distui.cli.loghosts import _Viewer
+from distui.cli import console
+from distui.cluster.logs import from_files
+from distui.cluster.logs.from_hosts import _Viewer
 from distui.errors import HostCommandError
 from distui.plan.checks import _gpus_out_of_reach
 from distui.runs.ending import finish as ending
@@ -126,7 +127,7 @@ def test_no_number_in_names_of_files(tmp_path: Path, cli: Any, home: Path) -> No
     for name in ("rank-00001.log", "rank-².log", "rank-" + "9" * 200 + ".log"):
         (stored.log_dir / name).touch()
     assert stored.earlier() == (2,)
-    assert [found.rank for found in logfiles._found(stored, "rank")] == [1]
+    assert [found.rank for found in from_files._found(stored, "rank")] == [1]
     assert cli("logs", "r", "--attempt", "1").code != 70
 
 

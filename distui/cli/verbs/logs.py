@@ -21,10 +21,11 @@ from distui.runs.store.masking import Mask, stored_secrets
 
 if TYPE_CHECKING:
     from distui.cli.console import Console
-    from distui.cli.loglines import LogOut, Wanted
     from distui.cli.printer import LogView
     from distui.cli.settings import Settings
     from distui.cluster.attach.taking_up import Live
+    from distui.cluster.logs.sink import LogSink
+    from distui.cluster.logs.wanted import Wanted
     from distui.runs.store.runs import StoredRun
 
 
@@ -69,8 +70,9 @@ def command(
     from datetime import UTC, datetime
 
     from distui.cli import words
-    from distui.cli.loglines import Wanted, parse_grep, parse_moment
+    from distui.cli.loglines import parse_grep, parse_moment
     from distui.cli.printer import LogView
+    from distui.cluster.logs.wanted import Wanted
 
     settings = settings_of(ctx)
     out, now = consoles.of(settings), datetime.now(UTC)
@@ -106,18 +108,18 @@ def command(
 @contextmanager
 def _way(
     settings: Settings, out: Console, view: LogView, wanted: Wanted, *, save: str | None, merge: bool
-) -> Iterator[LogOut]:
+) -> Iterator[LogSink]:
     """Where the lines go: to stdout, or into files of which it is said where they are. Raises OutputFailed."""
-    from distui.cli.loglines import log_out
-    from distui.cli.logsave import into_file, into_folder
+    from distui.cli.loglines import into_file, log_out
+    from distui.cluster.logs.folder import into_folder
 
     if save is None:
-        lines = log_out(out.out.fileno(), view, wanted, colour=out.out_colour)
-        yield lines
-        lines.outlet.refuse_loss()
+        printed = log_out(out.out.fileno(), view, wanted, colour=out.out_colour)
+        yield printed
+        printed.outlet.refuse_loss()
         return
     path = settings.cwd / save
-    with into_file(path, view, wanted) if merge else into_folder(path, view, wanted) as lines:
+    with into_file(path, view, wanted) if merge else into_folder(path, wanted, timestamps=view.timestamps) as lines:
         yield lines
     out.say(f"distui: the logs are in {path}" if path.exists() else "distui: there are no such lines")
 
@@ -134,14 +136,14 @@ def _earlier(place: places.RunLocation, attempt: int) -> StoredRun | None:
     return place.stored.attempt(attempt)
 
 
-async def _of_attempt(stored: StoredRun, out: Console, lines: LogOut, *, merge: bool) -> int:
+async def _of_attempt(stored: StoredRun, out: Console, lines: LogSink, *, merge: bool) -> int:
     """An attempt that failed: its files here are all there is of it."""
-    from distui.cli import logfiles
+    from distui.cluster.logs import from_files
 
     if lines.wanted.stderr_only:
         raise UsageError("the files of an earlier attempt do not tell streams apart", hint="leave out --stderr")
-    refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(stored)])
-    return _tell(out, await logfiles.show(stored, lines, follow=False, merge=merge))
+    refuse_unknown(lines.wanted.ranks, [f.rank for f in from_files.rank_files(stored)])
+    return _tell(out, await from_files.show(stored, lines, follow=False, merge=merge))
 
 
 def _tell(out: Console, troubles: Sequence[str]) -> int:
@@ -152,20 +154,20 @@ def _tell(out: Console, troubles: Sequence[str]) -> int:
 
 
 async def _logs(
-    settings: Settings, out: Console, place: places.RunLocation, lines: LogOut, *, follow: bool, merge: bool
+    settings: Settings, out: Console, place: places.RunLocation, lines: LogSink, *, follow: bool, merge: bool
 ) -> int:
-    from distui.cli import logfiles, loghosts
     from distui.cluster.attach.taking_up import take_up
+    from distui.cluster.logs import from_files, from_hosts
 
-    stamps = bool(lines.writer.timestamps or lines.wanted.until)
+    stamps = bool(lines.timestamps or lines.wanted.until)
     if place.is_complete and not lines.wanted.stderr_only:
         assert place.stored is not None
         if follow and place.hosts and not place.stored.is_followed:  # what is followed is what lives under the name
             async with wiring.connected(settings, place.hosts) as connector:
                 await places.find(connector, place)
-        refuse_unknown(lines.wanted.ranks, [f.rank for f in logfiles.rank_files(place.stored)])
+        refuse_unknown(lines.wanted.ranks, [f.rank for f in from_files.rank_files(place.stored)])
         _hide(settings, out, lines, stored_secrets(place.stored), warn=False)
-        return _tell(out, await logfiles.show(place.stored, lines, follow=follow, merge=merge))
+        return _tell(out, await from_files.show(place.stored, lines, follow=follow, merge=merge))
     async with wiring.connected(settings, place.hosts) as connector:
         try:
             live = await take_up(settings.cluster, connector, place)
@@ -183,9 +185,9 @@ async def _logs(
                 hint=f"leave out -f or --merge, or follow it here first: `distui attach {place.run}`",
             )
         if follow:
-            await loghosts.follow(connector, live, lines, out)
+            await from_hosts.follow(connector, live, lines, out.tell)
             return ExitCode.OK
-        good = await loghosts.show(connector, live, lines, out, stamps=stamps, merge=merge)
+        good = await from_hosts.show(connector, live, lines, out.tell_always, stamps=stamps, merge=merge)
         good = not _tell_unfound(out, live, lines.wanted.ranks) and good
     return ExitCode.OK if good and not live.unreachable else ExitCode.CONTACT_LOST
 
@@ -200,16 +202,16 @@ def _tell_unfound(out: Console, live: Live, wanted: frozenset[int] | None) -> bo
     return bool(gone)
 
 
-def _hide(settings: Settings, out: Console, lines: LogOut, names: Iterable[str], *, warn: bool = True) -> None:
+def _hide(settings: Settings, out: Console, lines: LogSink, names: Iterable[str], *, warn: bool = True) -> None:
     """Values of the run's secrets are not shown. What was followed here was hidden, or warned of, by then."""
     lines.mask = Mask.of(names, settings.environ)
     for words in lines.mask.warnings if warn else ():
         out.warn(f"distui: {words}", "yellow")
 
 
-async def _from_here(place: places.RunLocation, out: Console, lines: LogOut, error: NotFound, *, merge: bool) -> int:
+async def _from_here(place: places.RunLocation, out: Console, lines: LogSink, error: NotFound, *, merge: bool) -> int:
     """The hosts know the run no more: what is here is all there is."""
-    from distui.cli import logfiles
+    from distui.cluster.logs import from_files
 
     if place.stored is None:
         raise error
@@ -218,4 +220,4 @@ async def _from_here(place: places.RunLocation, out: Console, lines: LogOut, err
             f"the containers of {place.run} are gone, and its files here do not tell stderr from stdout",
             hint="leave out --stderr",
         )
-    return _tell(out, await logfiles.show(place.stored, lines, follow=False, merge=merge))
+    return _tell(out, await from_files.show(place.stored, lines, follow=False, merge=merge))

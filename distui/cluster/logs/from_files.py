@@ -15,7 +15,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
-from distui.cli.loglines import LogOut, Wanted
+from distui.cluster.logs.sink import LogSink
+from distui.cluster.logs.wanted import Wanted
 from distui.facts.values import as_object, as_objects
 from distui.files import open_to_read, reason
 from distui.fits import fits
@@ -69,7 +70,7 @@ def _found(stored: StoredRun, kind: Literal["rank", "node"]) -> Iterator[RankFil
             yield RankFile(number if kind == "rank" else None, "?", path)
 
 
-async def show(stored: StoredRun, out: LogOut, *, follow: bool, merge: bool = False) -> tuple[str, ...]:
+async def show(stored: StoredRun, out: LogSink, *, follow: bool, merge: bool = False) -> tuple[str, ...]:
     """Write the wanted lines rank after rank, with `merge` in the order they were said; with `follow` go on until the
     run is over or stdout closed. Returns what could not be read, in words.
     """
@@ -79,13 +80,13 @@ async def show(stored: StoredRun, out: LogOut, *, follow: bool, merge: bool = Fa
 
 
 async def show_files(
-    files: Sequence[RankFile], out: LogOut, *, merge: bool = False, over: Callable[[], bool] | None = None
+    files: Sequence[RankFile], out: LogSink, *, merge: bool = False, over: Callable[[], bool] | None = None
 ) -> tuple[str, ...]:
     """The same from these files; without `over` what there is by now, else until that says that no more comes."""
     files = [f for f in files if out.wanted.rank(f.rank)]
     ranks = [f for f in files if f.rank is not None]
     out.open({f.rank or 0: f.host for f in ranks}, {f.rank or 0: f.name for f in ranks if f.name})
-    readers = [_Reader(f, timed=merge or out.writer.timestamps or out.wanted.needs_times) for f in files]
+    readers = [_Reader(f, timed=merge or out.timestamps or out.wanted.needs_times) for f in files]
     merged = _Merge(readers, out) if merge else None
     try:
         for reader in readers:
@@ -110,7 +111,7 @@ async def show_files(
     return tuple(reader.trouble for reader in readers if reader.trouble)
 
 
-async def _copy(reader: _Reader, out: LogOut, *, to_end: bool) -> None:
+async def _copy(reader: _Reader, out: LogSink, *, to_end: bool) -> None:
     for lines in reader.lines(to_end=to_end):
         if out.closed:
             return
@@ -121,7 +122,7 @@ async def _copy(reader: _Reader, out: LogOut, *, to_end: bool) -> None:
 class _Merge:
     """Writes the lines of several files in the order they were said. Of each, at most a part waits in memory."""
 
-    def __init__(self, readers: Sequence[_Reader], out: LogOut) -> None:
+    def __init__(self, readers: Sequence[_Reader], out: LogSink) -> None:
         self._out = out
         self._order: Timeline[tuple[RankFile, LogLine]] = Timeline()
         self._readers = {self._order.source(reader.file.rank): reader for reader in readers}

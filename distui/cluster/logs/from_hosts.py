@@ -10,12 +10,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from distui.cli.console import Console
-from distui.cli.logfiles import show_files
-from distui.cli.loglines import LogOut
-from distui.cli.logsave import into_folder
-from distui.cli.printer import LogView
 from distui.cluster.attach.taking_up import Live
+from distui.cluster.logs.folder import into_folder
+from distui.cluster.logs.from_files import show_files
+from distui.cluster.logs.sink import LogSink
 from distui.errors import HostCommandError, HostError, UsageError
 from distui.plan import docker, process
 from distui.plan.labels import format_ranks
@@ -55,7 +53,7 @@ def _ranks(live: Live) -> dict[int, str]:
 
 
 async def show(
-    connector: Connector, live: Live, out: LogOut, console: Console, *, stamps: bool, merge: bool = False
+    connector: Connector, live: Live, out: LogSink, say: Callable[[str], None], *, stamps: bool, merge: bool = False
 ) -> bool:
     """Write what the run has printed so far, rank after rank, with `merge` in the order it was said; False when a host
     could not be read.
@@ -66,14 +64,14 @@ async def show(
             "--merge until they were followed here"
         )
     if merge:
-        return await _show_merged(connector, live, out, console)
+        return await _show_merged(connector, live, out, say)
     out.open(_ranks(live), live.plan.rank_names, hold=True)
     good = True
     for task in live.plan.tasks:
         try:
             await _show_task(connector, live, task, out, stamps=stamps)
         except HostError as exc:
-            console.warn(f"distui: {exc.message}", "yellow")
+            say(exc.message)
             good = False
         if out.closed:
             break
@@ -82,22 +80,22 @@ async def show(
     return good
 
 
-async def _show_merged(connector: Connector, live: Live, out: LogOut, console: Console) -> bool:
+async def _show_merged(connector: Connector, live: Live, out: LogSink, say: Callable[[str], None]) -> bool:
     """Fetched whole into a folder first, since one host after the other is asked; the times there become ours."""
     clocks = {host: (facts.clock_offset_ms or 0.0) / 1000 for host, facts in live.facts.items()}
     tail = None if out.wanted.counts_after else out.wanted.tail
-    plain, wanted = LogView(prefix=False), replace(out.wanted, since="", until="", grep=None, tail=tail)
+    wanted = replace(out.wanted, since="", until="", grep=None, tail=tail)
     with TemporaryDirectory(prefix="distui-") as folder:
-        with into_folder(Path(folder), plain, wanted, clocks=clocks) as spool:
+        with into_folder(Path(folder), wanted, clocks=clocks) as spool:
             spool.mask = out.mask
-            good = await show(connector, live, spool, console, stamps=True)
+            good = await show(connector, live, spool, say, stamps=True)
         files = [replace(f, name=live.plan.rank_names.get(f.rank, "") if f.rank is not None else "")
                  for f in spool.files.values()]  # fmt: skip
         await show_files(files, out, merge=True)
     return good
 
 
-async def _show_task(connector: Connector, live: Live, task: Task, out: LogOut, *, stamps: bool) -> None:
+async def _show_task(connector: Connector, live: Live, task: Task, out: LogSink, *, stamps: bool) -> None:
     host = HostRun(task.host, live.plan, connector)
     stamps = stamps and task.engine != "process"  # only an engine stamps lines
     await host.connect()
@@ -121,7 +119,7 @@ async def _show_task(connector: Connector, live: Live, task: Task, out: LogOut, 
         await host.link.close()
 
 
-async def _argv(host: HostRun, task: Task, out: LogOut, *, stamps: bool) -> tuple[str, ...]:
+async def _argv(host: HostRun, task: Task, out: LogSink, *, stamps: bool) -> tuple[str, ...]:
     """The command that prints a task's log. With several ranks in a task the tail is taken here, not there."""
     tail = out.wanted.tail if len(task.ranks) == 1 and not out.wanted.counts_after else None
     if task.engine == "process":
@@ -130,7 +128,7 @@ async def _argv(host: HostRun, task: Task, out: LogOut, *, stamps: bool) -> tupl
     return docker.logs(task.engine_command, host.ids[task.index], stamps=stamps, since=out.wanted.since, tail=tail)
 
 
-async def _write(out: LogOut, host: str, split: Split, lines: Sequence[bytes], *, stamps: bool) -> None:
+async def _write(out: LogSink, host: str, split: Split, lines: Sequence[bytes], *, stamps: bool) -> None:
     groups: dict[int | None, list[LogLine]] = {}
     stream: Stream = "stderr" if out.wanted.stderr_only else "stdout"
     for line in lines:
@@ -144,10 +142,10 @@ async def _write(out: LogOut, host: str, split: Split, lines: Sequence[bytes], *
 # From now on
 
 
-async def follow(connector: Connector, live: Live, out: LogOut, console: Console) -> None:
+async def follow(connector: Connector, live: Live, out: LogSink, say: Callable[[str], None]) -> None:
     """Write what the run prints, exactly once over lost connections, until all its tasks ended or stdout closed."""
     out.open(_ranks(live), live.plan.rank_names, hold=True)
-    viewers = [_Viewer(HostRun(host, live.plan, connector), live, out, console) for host in live.plan.hosts]
+    viewers = [_Viewer(HostRun(host, live.plan, connector), live, out, say) for host in live.plan.hosts]
     running = [asyncio.ensure_future(viewer.run()) for viewer in viewers]
     try:
         await _read(running, out)
@@ -159,7 +157,7 @@ async def follow(connector: Connector, live: Live, out: LogOut, console: Console
         await asyncio.gather(*running, return_exceptions=True)
 
 
-async def _read(running: Sequence[asyncio.Future[None]], out: LogOut) -> None:
+async def _read(running: Sequence[asyncio.Future[None]], out: LogSink) -> None:
     """Until every host is read to its end, or stdout closed. Raises what reading one raises."""
     waiting = set(running)
     while waiting and not out.closed:
@@ -190,11 +188,11 @@ class _Old:
 class _Viewer:
     """Follows the tasks of one host."""
 
-    def __init__(self, host: HostRun, live: Live, out: LogOut, console: Console) -> None:
+    def __init__(self, host: HostRun, live: Live, out: LogSink, say: Callable[[str], None]) -> None:
         self._host = host
         self._live = live
         self._out = out
-        self._console = console
+        self._say = say
         self._tasks: Mapping[int, Task] = {t.index: t for t in host.tasks}
         self._assemblers = {t.index: LineAssembler(out.mask.cut) for t in host.tasks}
         self._stamps: dict[tuple[int, str], str] = {}
@@ -272,9 +270,9 @@ class _Viewer:
                 await self._flush(self._tasks[event.task])
                 await self._go_live(self._tasks[event.task])
             case Lost():
-                self._console.say(f"distui: {self._host.host}: {event.reason}; trying again", "yellow")
+                self._say(f"{self._host.host}: {event.reason}; trying again")
             case Note():
-                self._console.say(f"distui: {self._host.host}: {event.text}", "dim")
+                self._say(f"{self._host.host}: {event.text}")
             case _:
                 return
 
