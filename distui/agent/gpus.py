@@ -2,7 +2,7 @@
 # Python 3.6 runs this, and every import costs a start on the host.
 """NVIDIA GPUs once a second, from programs that stay: a new nvidia-smi each second would cost more than all the rest.
 
-`nvidia-smi --query-gpu` tells load, memory, heat, clocks and ECC, `nvidia-smi dmon` tells what crosses PCIe (no query
+`nvidia-smi --query-gpu` tells load, memory, temperature, clocks, ECC, `nvidia-smi dmon` what crosses PCIe (no query
 does), and the kernel's log tells XIDs where this login may read it.
 """
 

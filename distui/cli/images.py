@@ -183,7 +183,7 @@ def words(pushed: Pushed) -> str:
     layers = f"{pushed.layers} of {pushed.of_layers} layers"
     match pushed.state:
         case "present":
-            return "has it already"
+            return "already present"
         case "sending":
             whole = f" of ~{size_words(pushed.most)}" if pushed.most > pushed.sent else ""
             return f"{size_words(pushed.sent)}{whole}, {layers}"

@@ -99,7 +99,9 @@ def _job(settings: Settings, reference: str | None, words: tuple[str, ...], over
 
     if reference is None:
         if not words:
-            raise UsageError("what shall run? Give a job file, or a command after --", hint="distui run --help")
+            raise UsageError(
+                "no job or command given: name a job file, or put a command after --", hint="distui run --help"
+            )
         return job_from_flags(words, overrides=overrides, environ=settings.environ)
     job = load_job(job_path(settings, reference), environ=settings.environ, overrides=overrides)
     if not words:

@@ -250,7 +250,7 @@ _OUTCOMES = {
     "stopped": ("STOPPED", "yellow bold"),
     "unknown": ("UNKNOWN", "red bold"),
     "launch_failed": ("NOT STARTED", "red bold"),
-    "detached": ("GOES ON", "bold"),
+    "detached": ("DETACHED", "bold"),
 }
 
 

@@ -53,7 +53,7 @@ def counts(rows: Iterable[CheckRow]) -> Counter[str]:
 def _login(host: str, result: ProbeResult) -> Finding:
     match result:
         case HostDown(error=error):
-            return Finding(LOGIN.id, host, "fail", error.message, "nothing can be asked of this host", error.hint)
+            return Finding(LOGIN.id, host, "fail", error.message, "this host cannot be probed", error.hint)
         case HostFacts():
             took = f"{result.connect_ms:.0f} ms to log in" if result.connect_ms is not None else ""
             return Finding(LOGIN.id, host, "ok", took)
@@ -85,7 +85,7 @@ def _across(check: Check, results: Mapping[str, ProbeResult], value: Callable[[H
             "warn",
             f"{own} here, {usual} elsewhere",
             f"runs over hosts with different {noun} may fail late or go at the pace of the slowest",
-            f"choose hosts with the same {noun}, or make them alike",
+            f"choose hosts with the same {noun}, or make them the same",
         )
 
     return _row(check, results, ask)

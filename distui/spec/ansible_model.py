@@ -59,7 +59,7 @@ class AnsibleInventory:
         return set(self._hosts)
 
     def leave_out(self, why: str, host: str = "") -> None:
-        """Something can't be taken over; the hosts it is about are gathered."""
+        """Something can't be imported; the hosts it is about are gathered."""
         self._left_out.setdefault(why, {}).update({host: None} if host else {})
 
     def add(self, pattern: str, variables: Mapping[str, Any], group: str) -> None:

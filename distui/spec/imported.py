@@ -13,7 +13,7 @@ from distui.spec.shapes import Leaf
 
 Setting = str | int
 SETTINGS = ("addr", "user", "port")
-"""What is taken over of a host, in the order it is written."""
+"""What is imported of a host, in the order it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Imported:
     hosts: tuple[ImportedHost, ...]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
-    """What could not be taken over, with names and reasons."""
+    """What could not be imported, with names and reasons."""
 
     def matching(self, pattern: str) -> Imported:
         """Only hosts whose name matches a pattern with `*` and `?`."""

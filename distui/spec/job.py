@@ -229,7 +229,7 @@ class Job:
     pull: Literal["always", "missing", "never"] = "missing"
     on_fail: Literal["stop", "wait"] = "stop"
     retries: int = 0
-    """How often a run that failed is started anew."""
+    """How often a run that failed is restarted."""
     max_duration: float | None = None
     """Seconds after which the run is stopped, all its attempts together."""
     stop_grace: float = 30.0

@@ -248,7 +248,7 @@ COURSE = (
     Key(
         "retries",
         leaves.whole(0, MAX_RETRIES, "a number of retries"),
-        "How often a run that failed is stopped, cleaned up and started anew.",
+        "How often a run that failed is stopped, cleaned up and restarted.",
         default=0,
     ),
     Key("max_duration", leaves.duration(1, MAX_DURATION), "Time after which the run is stopped, also when detached."),

@@ -419,7 +419,7 @@ async def test_rows_in_another_order(open_app: Any, backend: FakeBackend) -> Non
         screen = await opened(app, pilot, backend)
         await pilot.press("o", "o", "o")
         assert [row.key for row in screen.rows.rows] == list("76543210")
-        assert "by heat" in screen_text(app)
+        assert "by temp" in screen_text(app)
         await pilot.press("O")
         assert [row.key for row in screen.rows.rows] == list("01234567")
         await pilot.press("O", "]")

@@ -53,7 +53,7 @@ def test_bare_distui_prints_help_and_fails_off_a_terminal(cli: Any) -> None:
         (["ps", "--color", "blue"], "'blue' is not one of"),
         (["logs", "r", "--rank", "4-1"], "not a set of ranks"),
         (["run", "job.yaml", "--timeout", "soon"], "not a duration"),
-        (["plan"], "what shall run?"),
+        (["plan"], "no job or command given"),
         (["plan", "-H", "", "--", "true"], "'' names no host; write node01"),
         (["plan", "-H", "n1", "--name", "", "--", "true"], "run name '' is not usable"),
         (["ps", "--state", "bogus"], "'bogus' is not one of 'running'"),

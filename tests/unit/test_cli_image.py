@@ -40,7 +40,7 @@ def test_mistakes(cli: Any, args: tuple[str, ...], said: str) -> None:
 @pytest.mark.parametrize(
     ("pushed", "said"),
     [
-        (Pushed("h", "present"), "has it already"),
+        (Pushed("h", "present"), "already present"),
         (Pushed("h", "sending", 1_500_000, 3_000_000, 1, 4), "1.5 MB of ~3.0 MB, 1 of 4 layers"),
         (Pushed("h", "sending", 1_500_000, 2, 1, 4), "1.5 MB, 1 of 4 layers"),
         (Pushed("h", "loading", 1_500_000), "1.5 MB sent, unpacking"),

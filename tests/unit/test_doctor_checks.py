@@ -181,7 +181,7 @@ def test_equal_findings_of_many_hosts_are_told_once() -> None:
             for i in range(1, 5)}  # fmt: skip
     assert report_text(check_hosts(down)).splitlines()[:4] == [
         "FAIL  n[1-4]  ssh login: refuses connections",
-        "      means nothing can be asked of this host",
+        "      means this host cannot be probed",
         "      do    ssh -v n1",
         "      ran   ssh, by your own configuration of it",
     ]

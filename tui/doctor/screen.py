@@ -320,7 +320,7 @@ class DoctorScreen(Smoking):
             line.gap(3).put(f"smoke {len(self.smoked)} of {self.smoking}", palette.accent)
         asking = len(self.backend.hosts) - len(self.results)
         if asking:
-            line.gap(3).put(asking, palette.bold).put(" not asked yet", palette.muted)
+            line.gap(3).put(asking, palette.bold).put(" not probed yet", palette.muted)
 
     # Actions.
 

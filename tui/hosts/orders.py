@@ -17,7 +17,7 @@ ORDERS: dict[str, tuple[Order, ...]] = {
         ("number", lambda lane: lane.index),
         ("util", lambda lane: -(lane.utilization or 0.0)),
         ("mem", lambda lane: -(lane.memory_used or 0)),
-        ("heat", lambda lane: -(lane.temperature or 0.0)),
+        ("temp", lambda lane: -(lane.temperature or 0.0)),
         ("power", lambda lane: -(lane.power or 0.0)),
     ),
     "net": (

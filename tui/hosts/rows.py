@@ -129,7 +129,7 @@ def row(host: HostBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: flo
     if host.status in ("down", "lost"):
         return _dead(line, host, at, palette, now)
     if host.status == "unknown":
-        words = "asking" + glyphs.ellipsis if host.probing else "not asked yet"
+        words = "asking" + glyphs.ellipsis if host.probing else "not probed yet"
         return line.put(words, palette.faint)
     return _alive(line, host, at, _aged(palette, host, now), glyphs)
 

@@ -45,7 +45,7 @@ class HostsScreen(View):
         Action("shell", "shell", ("s",), "View", "ssh", footer=True, help="An ssh shell on the host."),
         Action("probe", "probe", ("p", "r"), "View", "probe", footer=True, help="Ask the marked hosts again, or this."),
         FILTER,
-        Action("sort", "sort", ("o",), "View", "sort", help="By file, host, state, util, mem, heat, net, run."),
+        Action("sort", "sort", ("o",), "View", "sort", help="By file, host, state, util, mem, temp, net, run."),
         Action("reverse", "reverse order", ("O",), "View"),
         Action("raw", "raw JSON", ("y",), "View", "raw", help="The probe's facts as JSON."),
         Action("edit_hosts", "edit hosts.yaml", ("e",), "View", "edit", help="The inventory in $EDITOR."),

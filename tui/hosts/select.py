@@ -13,7 +13,7 @@ from distui.tui.hosts import rows as host_rows
 from distui.tui.paint.glyphs import UNICODE
 from distui.whole import whole
 
-SORTS = ("file", "host", "state", "util", "mem", "heat", "net", "run")
+SORTS = ("file", "host", "state", "util", "mem", "temp", "net", "run")
 """What `o` goes through; `file` is the inventory's own order."""
 
 
@@ -125,7 +125,7 @@ _KEYS: dict[str, Callable[[HostBoard], object]] = {
     "state": lambda h: _STATES[h.status],
     "util": lambda h: _negative(h.average()),
     "mem": _share,
-    "heat": lambda h: _negative(h.hottest()),
+    "temp": lambda h: _negative(h.hottest()),
     "net": _traffic,
     "run": lambda h: next((run for run, _ in host_rows.runs_on(h)), None),
 }

@@ -53,7 +53,7 @@ class ImageState:
     """Short id -> hosts, when they are not all the same."""
     troubles: Mapping[str, Trouble] | None = None
     unknown: tuple[str, ...] = ()
-    """Hosts that were not asked yet."""
+    """Hosts that were not probed yet."""
 
     @property
     def warning(self) -> str:

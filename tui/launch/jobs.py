@@ -58,11 +58,11 @@ class JobsScreen(View):
         self.action_reread()
 
     def headline(self, line: Line, palette: Palette) -> None:
-        """How many there are, and how many can't be read."""
+        """How many there are, and how many are invalid."""
         bad = sum(1 for job in self.files if job.problems)
         line.put(len(self.files), palette.bold).put(f" job{'s' * (len(self.files) != 1)}", palette.muted)
         if bad:
-            line.gap(3).put(bad, palette.wrong).put(" can't be read", palette.muted)
+            line.gap(3).put(bad, palette.wrong).put(" invalid", palette.muted)
 
     # Rows: a head, then one for each job and one for each problem.
 

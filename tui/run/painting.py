@@ -209,7 +209,7 @@ class RunPainter:
         else:
             assert isinstance(pane, LogPane)
             only = self.view.only_text if pane.view is not None and pane.view.filter is not None else ""
-            parts += [("wrap", "on" if pane.wrap else "off"), ("time", "ours" if pane.times else "off")]
+            parts += [("wrap", "on" if pane.wrap else "off"), ("time", "local" if pane.times else "off")]
         parts += [("since", since_words(pane.since)), ("filter", only or "none")]
         parts += [("search", self.view.search_text)] if self.view.search_text else []
         parts += [("strip", self.strip_mode)] if self.strip_mode != "auto" else []

@@ -199,4 +199,6 @@ def _show(settings: Settings, out: Console, rows: tuple[CheckRow, ...], *, all_:
         style = next((colour for verdict, colour in _COLOURS.items() if line.startswith(verdict)), "")
         out.print(out.styled(safe(line), style))
     total = counts(rows)
-    out.say(f"{total['ok']} ok, {total['warn']} warnings, {total['fail']} failed, {total['skip']} skipped", "dim")
+    out.say(
+        f"{total['ok']} ok, {counted(total['warn'], 'warning')}, {total['fail']} failed, {total['skip']} skipped", "dim"
+    )

@@ -250,7 +250,7 @@ async def _end_launch(
     ):
         return ExitCode.INTERRUPTED
     for text in sorted({whose(one) for one in under_way(launches, recorded)}):
-        out.say(f"distui: stopping the launch of {place.run} by {text}; where it goes on, it is told and ends")
+        out.say(f"distui: stopping the launch of {place.run} by {text}; where it goes on, it is stopped, too")
     tokens = dict.fromkeys((recorded, *(one.token for one in launches)))
     swept, whole = await sweep_run(connector, out, place.run, place.hosts, tokens, place.stored, spare=unreachable)
     found, _ = await places.find_again(connector, place) if swept or not whole else (None, unreachable)
@@ -263,7 +263,7 @@ async def _end_launch(
     if unreachable or (not swept and whole and place.stored is None and left is None):
         places.there(settings.cluster, place, None, unreachable)
     if not swept and whole:
-        out.say(f"distui: {place.run} is on none of its hosts; there is nothing to {word}")
+        out.say(f"distui: {place.run} is not running; there is nothing to {word}")
     return ExitCode.OK if whole and (end is None or end.outcome != "unknown") else ExitCode.CONTACT_LOST
 
 

@@ -37,7 +37,7 @@ AGAIN = 10.0
 @click.option("--procs", is_flag=True, help="The processes on the GPUs, too; with csv only they.")
 @click.pass_context
 def command(ctx: click.Context, sets: tuple[str, ...], once: bool, interval: float, procs: bool) -> int:
-    """Show what GPUs and networks do now: a row per GPU with load, memory, power, heat, clock, PCIe, ECC, XID, owner.
+    """Show what GPUs and networks do, a row per GPU: load, memory, power, temperature, clock, PCIe, ECC, XID, owner.
 
     SET names hosts as everywhere; all hosts of the inventory when left out. On a terminal the table is drawn again
     every second until Ctrl-C; off it, and with -o ndjson or csv, each picture follows the one before. Nothing is

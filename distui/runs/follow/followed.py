@@ -106,7 +106,7 @@ class Back:
 
     what: Literal["host", "engine"]
     rebooted: bool = False
-    """Whether the host was started anew meanwhile: its boot id is another one."""
+    """Whether the host was restarted meanwhile: its boot id is another one."""
 
 
 @dataclass(frozen=True, slots=True)
