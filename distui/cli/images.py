@@ -3,48 +3,24 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from distui.cli.console import Console
 from distui.cli.settings import Settings
-from distui.cluster.selection import host_named
+from distui.cluster.images import ImageRequest, image_name, image_request
 from distui.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distui.runs.images.push import Pushed
-    from distui.spec.inventory import Host, Inventory
+    from distui.spec.inventory import Inventory
     from distui.spec.job import Job
 
 EVERY = 5.0
 """Seconds between two lines about one host where lines can't be drawn again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """An image, the hosts it is about, and who gives it (None: who has it)."""
-
-    image: str
-    hosts: tuple[Host, ...]
-    source: str | None = None
-    givers: tuple[Host, ...] = ()
-    """Who is asked for it beside these hosts."""
-    local: tuple[str, ...] = ()
-    """This machine's engine; () when it has none."""
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Names of the hosts it is about."""
-        return frozenset(h.name for h in self.hosts)
-
-    @property
-    def contacted(self) -> tuple[Host, ...]:
-        """These hosts and who may give it."""
-        return (*self.hosts, *(giver for giver in self.givers if giver.name not in self.names))
 
 
 def read_wanted(
@@ -55,38 +31,16 @@ def read_wanted(
     source: str | None = None,
     *,
     sent: bool = False,
-) -> Wanted:
+) -> ImageRequest:
     """What is wanted: the image of a job on its hosts, or an image on those chosen. `sent`: it will be copied.
 
     Raises UsageError or SpecError.
     """
-    from distui.runs.images.local_engine import LOCAL
-    from distui.spec.choose import choose_hosts, hosts_of_job
-
     job = _job(settings, what)
-    image = _checked(what) if job is None else _image_of(settings, job)
+    image = image_name(what) if job is None else _image_of(settings, job)
     if image is None:
         raise UsageError(f"job {job.name if job else what} names no image: its ranks are processes")
-    if sent and "@" in image:
-        raise UsageError(
-            f"{image} is named by its digest, which only a registry gives", hint="give the image a tag, and push that"
-        )
-    own = job.hosts if job is not None and not (settings.hosts or settings.labels or settings.hostfile) else None
-    around = hosts_of_job(inventory, own) if own is not None else settings.selection.picks(inventory)
-    targets = choose_hosts(inventory, sets) if sets else around
-    hosts = _with_engine(inventory.chosen(targets))
-    if not hosts:
-        raise UsageError("none of these hosts has a container engine")
-    givers: tuple[Host, ...] = ()
-    if sent and source is None:
-        givers = _with_engine(inventory.chosen(around))
-    elif source not in (None, LOCAL):
-        givers = (host_named(inventory, str(source)),)
-    return Wanted(image, hosts, source, givers, _local_engine(source))
-
-
-def _with_engine(hosts: Sequence[Host]) -> tuple[Host, ...]:
-    return tuple(h for h in hosts if h.engine != "process")
+    return image_request(settings.selection, inventory, image, job, sets, source, sent=sent)
 
 
 def _image_of(settings: Settings, job: Job) -> str | None:
@@ -97,37 +51,16 @@ def _image_of(settings: Settings, job: Job) -> str | None:
     return image_of(job)
 
 
-def _checked(image: str) -> str:
-    from distui.spec.job_forms import image as check
-    from distui.spec.problems import Wrong
-
-    try:
-        check(image)
-    except Wrong as exc:
-        raise UsageError(f"{exc}, nor is there a job file of this name") from exc
-    return image
-
-
 def _job(settings: Settings, what: str) -> Job | None:
     """The job that `what` names; None when it is no file, and so the name of an image."""
-    from distui.cli.order import job_path
+    from distui.cluster.job_files import job_path
     from distui.spec.read_job import load_job
 
-    path = job_path(settings, what)
+    path = job_path(settings.cwd, settings.cluster, what)
     file = settings.cwd / path.partition("#")[0]
     if path == what and not file.is_file() and not what.endswith((".yaml", ".yml")):
         return None
     return load_job(path, environ=settings.environ)
-
-
-def _local_engine(source: str | None) -> tuple[str, ...]:
-    """docker here, else podman. Raises UsageError when it is asked for and there is none."""
-    from distui.runs.images.local_engine import LOCAL
-
-    found = next((name for name in ("docker", "podman") if shutil.which(name)), None)
-    if found is None and source == LOCAL:
-        raise UsageError("--from local: this machine has neither docker nor podman")
-    return (found,) if found else ()
 
 
 class PushLines:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,6 +11,7 @@ import click
 from distui.cli.options import RANKS, RUN, Choice, after_dashes
 from distui.cli.permit import permit
 from distui.cli.settings import Settings
+from distui.cluster.job_files import job_path
 from distui.cluster.names import run_name
 from distui.cluster.request import RunRequest
 from distui.cluster.secrets import code_token, job_secrets
@@ -103,25 +103,13 @@ def _job(settings: Settings, reference: str | None, words: tuple[str, ...], over
                 "no job or command given: name a job file, or put a command after --", hint="distui run --help"
             )
         return job_from_flags(words, overrides=overrides, environ=settings.environ)
-    job = load_job(job_path(settings, reference), environ=settings.environ, overrides=overrides)
+    job = load_job(job_path(settings.cwd, settings.cluster, reference), environ=settings.environ, overrides=overrides)
     if not words:
         return job
     import shlex
 
     more = f"{job.command} {shlex.join(words)}" if isinstance(job.command, str) else (*job.command, *words)
     return replace(job, command=more)
-
-
-def job_path(settings: Settings, reference: str) -> str:
-    """The file that `reference` names: a path, or a job in ./jobs or the user's jobs folder without `.yaml`."""
-    name, mark, which = reference.partition("#")
-    if name == "-" or "/" in name or (settings.cwd / name).exists():
-        return reference
-    for folder in (Path("jobs"), settings.paths.jobs):
-        for candidate in (folder / name, folder / f"{name}.yaml"):
-            if (settings.cwd / candidate).is_file():
-                return f"{candidate}{mark}{which}"
-    return reference
 
 
 def _overrides(

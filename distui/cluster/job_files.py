@@ -41,6 +41,18 @@ class Draft:
     problems: tuple[Problem, ...] = ()
 
 
+def job_path(cwd: Path, settings: ClusterSettings, reference: str) -> str:
+    """The file that `reference` names: a path, or a job in ./jobs or the user's jobs folder without `.yaml`."""
+    name, mark, which = reference.partition("#")
+    if name == "-" or "/" in name or (cwd / name).exists():
+        return reference
+    for folder in (Path("jobs"), settings.paths.jobs):
+        for candidate in (folder / name, folder / f"{name}.yaml"):
+            if (cwd / candidate).is_file():
+                return f"{candidate}{mark}{which}"
+    return reference
+
+
 def job_files(cwd: Path, settings: ClusterSettings) -> tuple[JobFile, ...]:
     """Every job document of ./*.yaml, ./jobs/ and the config folder's jobs/, with its problems."""
     return tuple(job for path in job_paths(cwd, settings) for job in _documents(path, settings.environ))

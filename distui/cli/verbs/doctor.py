@@ -116,10 +116,10 @@ def _bundle(
 def _job(settings: Settings, job: str | None) -> Job | None:
     if job is None:
         return None
-    from distui.cli.order import job_path
+    from distui.cluster.job_files import job_path
     from distui.spec.read_job import load_job
 
-    return load_job(job_path(settings, job), environ=settings.environ)
+    return load_job(job_path(settings.cwd, settings.cluster, job), environ=settings.environ)
 
 
 async def _check(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +13,16 @@ from distui.cli import console as consoles
 from distui.cli import wiring
 from distui.cli.app import Verbs
 from distui.cli.console import Console, confirm_async
-from distui.cli.images import PushLines, Wanted, read_wanted
+from distui.cli.images import PushLines, read_wanted
 from distui.cli.options import HOSTS, JOB, add_globals, verb
 from distui.cli.settings import settings_of
-from distui.errors import CheckFailed, ExitCode, HostError
+from distui.cluster.images import Found, ImageRequest, engines_of, find_image, giver, others_named_so
+from distui.errors import ExitCode, HostError
 
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
     from distui.facts.image import ImageFacts
     from distui.runs.images.push import Engine, Pushed
-    from distui.session import Connector
 
 
 @click.group("image", cls=Verbs)
@@ -32,7 +31,6 @@ def _group() -> None:
 
 
 command = add_globals(_group)
-Found = Mapping[str, "ImageFacts | HostError | None"]
 
 
 @verb("ls", outputs=("json", "ndjson"))
@@ -51,12 +49,12 @@ def ls(ctx: click.Context, what: str, sets: tuple[str, ...]) -> int:
     return wiring.run_async(_ls(settings, out, wanted), limit=settings.timeout)
 
 
-async def _ls(settings: Settings, out: Console, wanted: Wanted) -> int:
+async def _ls(settings: Settings, out: Console, wanted: ImageRequest) -> int:
     from distui.facts.image import ImageFacts
 
     async with wiring.connected(settings, wanted.hosts) as connector:
-        engines, lost = await _engines(connector, wanted)
-        found = lost | await _ask(engines, wanted.image)
+        engines, lost = await engines_of(connector, wanted)
+        found = lost | await find_image(engines, wanted.image)
     found = {host.name: found[host.name] for host in wanted.hosts}
     same = len({f.identity for f in found.values() if isinstance(f, ImageFacts)}) <= 1
     if settings.output in ("json", "ndjson"):
@@ -109,13 +107,13 @@ def push(ctx: click.Context, what: str, source: str | None, sets: tuple[str, ...
     return wiring.run_async(_push(settings, out, wanted), limit=settings.timeout)
 
 
-async def _push(settings: Settings, out: Console, wanted: Wanted) -> int:
+async def _push(settings: Settings, out: Console, wanted: ImageRequest) -> int:
     from distui.runs.images.push import Pushed, push_image
 
     async with wiring.connected(settings, wanted.contacted) as connector:
-        engines, lost = await _engines(connector, wanted)
-        found = await _ask(engines, wanted.image)
-        source, facts = _source(engines, found | lost, wanted)
+        engines, lost = await engines_of(connector, wanted)
+        found = await find_image(engines, wanted.image)
+        source, facts = giver(engines, found | lost, wanted)
         targets = [e for e in engines if e.name != source.name and e.name in wanted.names]
         if not await _allowed(settings, out, wanted.image, facts, targets, found):
             out.say("distui: nothing was copied")
@@ -128,71 +126,13 @@ async def _push(settings: Settings, out: Console, wanted: Wanted) -> int:
     return ExitCode.OK if all(r.ok for r in results) else ExitCode.RANK_FAILED
 
 
-async def _engines(connector: Connector, wanted: Wanted) -> tuple[list[Engine], dict[str, HostError]]:
-    """The engines that can be asked, and why the others can't."""
-    from distui.runs.images.local_engine import LOCAL, LocalSession
-    from distui.runs.images.push import Engine
-
-    async def one(name: str, argv: tuple[str, ...]) -> Engine | HostError:
-        try:
-            return Engine(name, argv, await connector.connect(name))
-        except HostError as error:
-            return error
-
-    hosts = wanted.contacted
-    made = await asyncio.gather(*(one(h.name, h.engine_command) for h in hosts))
-    engines = [e for e in made if not isinstance(e, HostError)]
-    if wanted.source in (None, LOCAL) and wanted.local:
-        engines.append(Engine(LOCAL, wanted.local, LocalSession()))
-    return engines, {h.name: e for h, e in zip(hosts, made, strict=True) if isinstance(e, HostError)}
-
-
-async def _ask(engines: Sequence[Engine], image: str) -> dict[str, ImageFacts | HostError | None]:
-    async def one(engine: Engine) -> ImageFacts | HostError | None:
-        try:
-            return await engine.find(image)
-        except HostError as error:
-            return error
-
-    return dict(zip((e.name for e in engines), await asyncio.gather(*map(one, engines)), strict=True))
-
-
-def _source(engines: Sequence[Engine], found: Found, wanted: Wanted) -> tuple[Engine, ImageFacts]:
-    """Who gives the image: the one named, or the first that has what most hosts have, this machine last.
-
-    Raises HostError, or CheckFailed when nobody has it.
-    """
-    from collections import Counter
-
-    from distui.facts.image import ImageFacts
-    from distui.runs.images.local_engine import LOCAL
-
-    if wanted.source is not None:
-        there = found.get(wanted.source)
-        if isinstance(there, HostError):
-            raise there
-        if there is None:
-            raise CheckFailed(f"{wanted.image} is not on {wanted.source}", hint=f"distui image ls {wanted.image}")
-    having = {e.name: f for e in engines if isinstance(f := found.get(e.name), ImageFacts)}
-    if not having:
-        if errors := [f for name, f in found.items() if isinstance(f, HostError) and name != LOCAL]:
-            raise errors[0]
-        raise CheckFailed(
-            f"{wanted.image} is on none of {', '.join(e.name for e in engines)}", hint="pull or build it on one of them"
-        )
-    usual = Counter(f.id for f in having.values()).most_common(1)[0][0]
-    name = wanted.source or next(name for name, f in having.items() if f.id == usual)
-    return next(e for e in engines if e.name == name), having[name]
-
-
 async def _allowed(
     settings: Settings, out: Console, image: str, facts: ImageFacts, targets: Sequence[Engine], found: Found
 ) -> bool:
     """Whether nobody minds that the name is taken from other images. Raises UsageError when nobody can be asked."""
-    from distui.facts.image import ImageFacts
     from distui.spec.names import fold
 
-    other = [t.name for t in targets if isinstance(f := found.get(t.name), ImageFacts) and f.id != facts.id]
+    other = others_named_so(facts, targets, found)
     if not other:
         return True
     return await confirm_async(

@@ -14,10 +14,9 @@ from distui.cli import wiring
 from distui.cli.app import Verbs
 from distui.cli.console import Console
 from distui.cli.options import Choice, add_globals, verb
-from distui.cli.order import job_path
 from distui.cli.settings import settings_of
 from distui.cli.templates import TEMPLATES, template_for
-from distui.cluster.job_files import job_faults, job_paths
+from distui.cluster.job_files import job_faults, job_path, job_paths
 from distui.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def _read(settings: Settings, reference: str) -> tuple[str, str, tuple[Job, ...]
     from distui.spec.files import read_text
     from distui.spec.read_job import read_job, read_jobs, split_reference
 
-    path, name = split_reference(job_path(settings, reference))
+    path, name = split_reference(job_path(settings.cwd, settings.cluster, reference))
     text = read_text(path)
     if name is not None:
         return path, text, (read_job(text, path, environ=settings.environ, name=name),)
@@ -132,7 +131,7 @@ def show(ctx: click.Context, job: str) -> int:
 
     settings = settings_of(ctx)
     out = consoles.of(settings)
-    found = load_job(job_path(settings, job), environ=settings.environ)
+    found = load_job(job_path(settings.cwd, settings.cluster, job), environ=settings.environ)
     values = {f.name: _plain(getattr(found, f.name)) for f in dataclasses.fields(found)}
     if settings.json:
         out.json({"schema": "distui/job/v1", "job": values})
