@@ -12,6 +12,7 @@ from distui.cli import words
 from distui.cli.console import Console
 from distui.cli.outlet import Outlet
 from distui.cli.ranks import Prefixes
+from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import (
     AttemptEnded,
     Event,
@@ -24,7 +25,6 @@ from distui.runs.lines.events import (
     iso,
     to_json,
 )
-from distui.runs.lines.line_block import LineBlock
 from distui.runs.lines.text import safe
 from distui.runs.state.reducer import RunState
 
@@ -81,7 +81,7 @@ class LineWriter:
         """The lines with their prefix; `at` stands in for a stamp that a line lacks."""
         view = self._view
         prefix = self._prefixes.of(rank, host) if view.prefix else ""
-        if isinstance(lines, LineBlock) and not (view.stderr_only or view.timestamps):
+        if isinstance(lines, Batch) and not (view.stderr_only or view.timestamps):
             data = lines.data
             if _is_plain(data) and data.count(b"\n") == len(lines) > 0:
                 start = prefix.encode("utf-8", "replace")

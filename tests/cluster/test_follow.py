@@ -93,9 +93,9 @@ class Taken:
     async def __call__(self, event: FollowEvent) -> None:
         self.events.append(event)
         if isinstance(event, Records):
-            for record in event.batch.records():
-                log = self.out if record.stream == 1 else self.err
-                log.setdefault(event.task, bytearray()).extend(record.data)
+            for stream, piece in zip(event.batch.streams, event.batch.pieces, strict=True):
+                log = self.out if stream == 1 else self.err
+                log.setdefault(event.task, bytearray()).extend(piece)
             self.points[event.task] = event.resume
         self.news.set()
 
@@ -196,8 +196,8 @@ async def test_distui_killed_and_attached_again_goes_on_where_its_file_ends(benc
             await taken.until(lambda more=more, taken=taken: taken.count(Records) >= more)
             kept = [e for e in taken.events if isinstance(e, Records)][: more // 2 + 1]
         for event in kept:
-            for record in event.batch.records():
-                files[record.stream - 1].extend(record.data)
+            for stream, piece in zip(event.batch.streams, event.batch.pieces, strict=True):
+                files[stream - 1].extend(piece)
         resume = kept[-1].resume
     async with following(bench, last := Taken(), "crash", FollowTarget(0, ref, resume)) as follower:
         await follower.drained()

@@ -21,7 +21,7 @@ from distui.runs.control.controller import RunController
 from distui.runs.follow.followed import Drained, Exited, FollowEvent, FollowTarget, Note, Records, Removed
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.hosts.link import HostLink
-from distui.runs.lines.docker_frames import Batch
+from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import Event, RunEnded
 from distui.runs.store.runs import RunStore
 from distui.runs.watch import watch as watch_module

@@ -19,7 +19,7 @@ from distui.cluster.logs import from_files, from_hosts
 from distui.cluster.logs.wanted import Wanted
 from distui.runs.follow.followed import Records, Removed
 from distui.runs.follow.resume import ResumePoint
-from distui.runs.lines.docker_frames import Batch
+from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import LogLine, RunEnded, RunOpened
 from distui.runs.lines.text import LONGEST, WholeLines
 from distui.runs.lines.times import pack, times_of

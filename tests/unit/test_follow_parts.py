@@ -133,8 +133,8 @@ def test_podman_s_lines_may_be_cut_anywhere_and_are_counted_whole(size: int) -> 
     """P goes on without a newline; the offset never points into a line."""
     parser = CriParser()
     parts = [parser.feed(POD[start : start + size]) for start in range(0, len(POD), size)]
-    records = [r for part in parts for r in part.batch.records()]
-    assert [(r.stream, r.data) for r in records] == [(1, b"one\n"), (2, b"two and"), (2, b" more\n"), (1, b"\n")]
+    found = [piece for p in parts for piece in zip(p.batch.streams, p.batch.pieces, strict=True)]
+    assert found == [(1, b"one\n"), (2, b"two and"), (2, b" more\n"), (1, b"\n")]
     assert (sum(p.size for p in parts), sum(p.bad for p in parts)) == (len(POD), 1)
 
 

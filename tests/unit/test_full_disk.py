@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from distui.runs.follow.followed import Records
 from distui.runs.follow.resume import ResumePoint
-from distui.runs.lines.docker_frames import STDOUT, Batch
+from distui.runs.lines.batch import STDOUT, Batch
 from distui.runs.lines.events import HostSampled, Notice, RankChanged
 from distui.runs.store import growing
 from distui.runs.store.growing import GrowingFile

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.agent.pack import FEWEST, HEAD, LINES, Packer
+from distui.runs.lines.batch import Batch
 from distui.runs.lines.columns import LineColumn
-from distui.runs.lines.docker_frames import BadFrame, Batch, FrameParser, stamp_at
+from distui.runs.lines.docker_frames import BadFrame, FrameParser, stamp_at
 from distui.runs.lines.times import times_of
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.runs import RunStore
@@ -35,6 +36,11 @@ def batches(stream: bytes) -> list[Batch]:
     return FrameParser().feed(stream)
 
 
+def columns(batch: Batch) -> list[tuple[int, bytes, bytes]]:
+    """Stream, stamp and bytes of each piece."""
+    return list(zip(batch.streams, batch.stamps, batch.pieces, strict=True))
+
+
 def test_lines_in_a_row_are_one_block_with_the_same_records() -> None:
     """Less than the engine's frames, but all that is in them."""
     packed = Packer().pack(many())
@@ -42,7 +48,7 @@ def test_lines_in_a_row_are_one_block_with_the_same_records() -> None:
 
     assert packed[0] == LINES
     assert isinstance(batch.pieces, LineColumn)
-    assert list(batch.records()) == list(plain.records())
+    assert columns(batch) == columns(plain)
     assert (batch.low, batch.top, batch.size, batch.data) == (plain.low, plain.top, plain.size, plain.data)
     assert batch.stamps.count(batch.top) == 1
     assert batch.stamps.index(batch.top) == FEWEST - 1
@@ -53,7 +59,7 @@ def test_blocks_in_a_row_are_one_batch() -> None:
     packer = Packer()
     (batch,) = batches(packer.pack(many()) + packer.pack(many()))
 
-    assert list(batch.records()) == [record for b in batches(many() * 2) for record in b.records()]
+    assert columns(batch) == [record for b in batches(many() * 2) for record in columns(b)]
 
 
 @pytest.mark.parametrize(

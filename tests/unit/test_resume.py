@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from distui.agent import pack
 from distui.agent.pack import Packer
 from distui.runs.follow.resume import Cursor, ReplayMismatch, ResumePoint
-from distui.runs.lines.docker_frames import BadFrame, Batch, FrameParser, since, stamp_at, stamp_ns
+from distui.runs.lines.batch import Batch
+from distui.runs.lines.docker_frames import BadFrame, FrameParser, since, stamp_at, stamp_ns
 
 START = 1_795_226_874_000_000_000
 SECOND = 1_000_000_000
@@ -292,8 +293,10 @@ def test_frames_may_be_cut_anywhere(file: list[Write], sizes: list[int], size: i
         for size in sizes:
             batches += parser.feed(data[:size])
             data = data[size:]
-    records = [record for batch in batches for record in batch.records()]
-    assert [(r.stream, r.stamp_ns, r.data) for r in records] == [(w.stream, w.stamp, w.data) for w in file]
+    pieces = [piece for b in batches for piece in zip(b.streams, b.stamps, b.pieces, strict=True)]
+    assert [(stream, stamp_ns(stamp) if stamp else None, piece) for stream, stamp, piece in pieces] == [
+        (w.stream, w.stamp, w.data) for w in file
+    ]
 
 
 def test_the_daemon_s_own_words_in_the_log_are_kept_apart() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from distui.errors import NotFound, UsageError
-from distui.runs.lines.docker_frames import STDOUT, Batch
+from distui.runs.lines.batch import STDOUT, Batch
 from distui.runs.lines.events import HostSampled, LogLine, LogLines, Notice
 from distui.runs.lines.times import times_of
 from distui.runs.store.journal import Journal

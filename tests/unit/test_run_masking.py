@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distui.plan.labels import TaskLabels, task_from_labels, to_labels
-from distui.runs.lines.docker_frames import Batch
+from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import Failure, FailureFound, LogLine, Notice
 from distui.runs.lines.text import MAX_OPEN, WholeLines
 from distui.runs.store.logs import TaskLog

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 
 from distui.runs.attempt.outbox import QUEUE_BYTES, QUEUE_LINES, Outbox
+from distui.runs.lines.batch import STDOUT, Batch
 from distui.runs.lines.columns import LineColumn
-from distui.runs.lines.docker_frames import STDOUT
 from distui.runs.lines.events import LogLines, Notice
-from distui.runs.lines.line_block import LineBlock
 
 
 async def test_lines_that_wait_for_a_slow_reader_are_counted() -> None:
     """One event may hold thousands of lines, so events alone bound no memory."""
     queue, count = Outbox(), QUEUE_LINES // 2
-    half = LogLines(1.0, 0, 0, "h1", LineBlock([STDOUT] * count, [b""] * count, [b"x\n"] * count))
+    half = LogLines(1.0, 0, 0, "h1", Batch([STDOUT] * count, [b""] * count, [b"x\n"] * count))
     for _ in range(2):
         queue.put_nowait(half)
     late = asyncio.ensure_future(queue.put(Notice(2.0, "info", "later")))
@@ -31,8 +30,8 @@ async def test_lines_that_wait_for_a_slow_reader_are_counted() -> None:
 def test_long_lines_that_wait_are_counted_by_their_bytes() -> None:
     """A line may be a megabyte long."""
     queue = Outbox()
-    long = LogLines(1.0, 0, 0, "h1", LineBlock([STDOUT], [b""], [b"x" * (QUEUE_BYTES // 2)]))
-    packed = LogLines(1.0, 0, 0, "h1", LineBlock([STDOUT], [b""], LineColumn(b"x" * (QUEUE_BYTES // 2 - 1) + b"\n", 1)))
+    long = LogLines(1.0, 0, 0, "h1", Batch([STDOUT], [b""], [b"x" * (QUEUE_BYTES // 2)]))
+    packed = LogLines(1.0, 0, 0, "h1", Batch([STDOUT], [b""], LineColumn(b"x" * (QUEUE_BYTES // 2 - 1) + b"\n", 1)))
     queue.put_nowait(long)
     assert not queue.full()
     queue.put_nowait(packed)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distui.runs.lines.docker_frames import STDOUT, Batch
+from distui.runs.lines.batch import STDOUT, Batch
 from distui.runs.lines.times import Stamps, pack, read_times, times_of
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.runs import RunStore, StoredRun

@@ -15,7 +15,7 @@ from distui.plan.model import RunPlan
 from distui.runs.follow.followed import Back, Drained, Exited, FollowEvent, Lost, Note, Records, Removed, Sampled
 from distui.runs.follow.resume import ResumePoint
 from distui.runs.hosts.stop_word import StopWord
-from distui.runs.lines.docker_frames import Batch
+from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import (
     Event,
     FailureFound,

@@ -21,7 +21,8 @@ from distui.plan.torchrun import split_pieces
 from distui.runs.follow.feed import EngineAccess
 from distui.runs.follow.followed import Drained, FollowEvent, FollowTarget, Lost, Note, Records, Removed
 from distui.runs.follow.follower import HostFollower
-from distui.runs.lines.docker_frames import STDERR, Batch, stamp_ns
+from distui.runs.lines.batch import STDERR, Batch
+from distui.runs.lines.docker_frames import stamp_ns
 from distui.runs.lines.events import LogLine
 from distui.runs.lines.text import LineAssembler, Stream, WholeLines, text_of
 from distui.runs.task.host_run import HostRun

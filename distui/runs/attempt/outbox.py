@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from distui.runs.lines.batch import bytes_of
 from distui.runs.lines.events import Event, LogLines, RunEnded
-from distui.runs.lines.line_block import bytes_of
 
 BATCH_SECONDS = 0.02
 QUEUE_EVENTS = 2000

@@ -13,7 +13,8 @@ from distui.runs.follow.followed import Drained, Emit, Exited, FollowTarget, Not
 from distui.runs.follow.inspect import ContainerState, container_state
 from distui.runs.follow.pause import Pause
 from distui.runs.follow.resume import Cursor, ReplayMismatch
-from distui.runs.lines.docker_frames import STDOUT, Batch, FrameParser
+from distui.runs.lines.batch import STDOUT, Batch
+from distui.runs.lines.docker_frames import FrameParser
 
 IDLE, AFTER_EXIT = 15.0, 5.0
 """Seconds without a byte of a log that is followed after which the engine is asked whether the container lives; the

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
+from distui.runs.lines.batch import bytes_of
 from distui.runs.lines.events import Event, HostSampled, LogLines, Progressed, RunEnded
-from distui.runs.lines.line_block import bytes_of
 from distui.runs.state.reducer import RunState, apply
 
 MOST_WAITING = 4000

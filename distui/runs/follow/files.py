@@ -15,8 +15,8 @@ from distui.runs.follow.followed import Drained, Emit, Exited, FollowEvent, Foll
 from distui.runs.follow.inspect import ContainerState, container_state
 from distui.runs.follow.pause import Pause
 from distui.runs.follow.resume import ResumePoint
+from distui.runs.lines.batch import STDOUT, Batch
 from distui.runs.lines.cri import CriParser
-from distui.runs.lines.docker_frames import STDOUT, Batch
 
 _NOTICED = 3.0
 """Seconds within which a host says that a task is gone with all it had."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from distui.runs.follow.resume import ResumePoint
-from distui.runs.lines.docker_frames import Batch
+from distui.runs.lines.batch import Batch
 from distui.runs.state.samples import Sample
 
 

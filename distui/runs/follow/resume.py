@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from distui.runs.lines.docker_frames import STDERR, STDOUT, Batch, since, stamp_at, stamp_ns
+from distui.runs.lines.batch import STDERR, STDOUT, Batch
+from distui.runs.lines.docker_frames import since, stamp_at, stamp_ns
 
 _SECOND_NS = 1_000_000_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from distui.runs.lines.docker_frames import STDERR, STDOUT, Batch
+from distui.runs.lines.batch import STDERR, STDOUT, Batch
 
 _LINE_LIMIT = 64 << 20
 """A line that is longer is none of Podman's, which are of some KiB, and is not kept in memory."""

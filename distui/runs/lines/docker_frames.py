@@ -1,4 +1,4 @@
-"""Docker's log frames -> records, a whole read at a time.
+"""Docker's log frames -> batches, a whole read at a time.
 
 A frame is `u8 stream | 0 0 0 | u32 length | 30-byte stamp | space | bytes` (big-endian), as the Engine API sends it
 with `timestamps=1`. Records are kept as three columns: at 170,000 records a second one object each would cost more
@@ -12,19 +12,15 @@ import calendar
 import math
 import struct
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from distui.agent.pack import HEAD, LINES
+from distui.runs.lines.batch import STDERR, STDOUT, Batch
 from distui.runs.lines.columns import LineColumn, StampColumn
 from distui.runs.lines.times import STAMP
 from distui.runs.lines.times import unpack as unpack_times
 
 _SECOND_NS = 1_000_000_000
 
-STDOUT = 1
-STDERR = 2
 _DAEMON = 3
 """Stream of the daemon's own words: the log can't be read on."""
 
@@ -37,79 +33,6 @@ _PACKED = 1 + STAMP + 8
 """Bytes in a block for each line besides its text: stream, stamp, time."""
 _FRAME_LIMIT = 4 << 20
 """What is waited for at most, and copied with each read. Docker's frames are of 16 KiB, a block is below 2 MiB."""
-
-
-class Record(NamedTuple):
-    """One write of the program: a line, or a piece of at most 16 KiB of one. `stamp` is b"" when there is none."""
-
-    stream: int
-    stamp: bytes
-    data: bytes
-
-    @property
-    def stamp_ns(self) -> int | None:
-        """The engine's stamp in nanoseconds UTC (the host's clock)."""
-        return stamp_ns(self.stamp) if self.stamp else None
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Records in the log's own order, as columns of equal length."""
-
-    streams: Sequence[int] = ()
-    stamps: Sequence[bytes] = ()
-    pieces: Sequence[bytes] = ()
-
-    def __len__(self) -> int:
-        return len(self.pieces)
-
-    @property
-    def data(self) -> bytes:
-        """What the program wrote, both streams in the log's order."""
-        return joined(self.pieces)
-
-    @property
-    def size(self) -> int:
-        """Bytes of `data`."""
-        return size_of(self.pieces)
-
-    @property
-    def low(self) -> bytes:
-        """The smallest stamp. Raises ValueError when there is none."""
-        return self.stamps.low if isinstance(self.stamps, StampColumn) else min(self.stamps)
-
-    @property
-    def top(self) -> bytes:
-        """The greatest stamp. Raises ValueError when there is none."""
-        return self.stamps.top if isinstance(self.stamps, StampColumn) else max(self.stamps)
-
-    def records(self) -> Iterator[Record]:
-        """The records one by one."""
-        return map(Record, self.streams, self.stamps, self.pieces)
-
-    def last(self, stream: int) -> int | None:
-        """Index of the stream's last record, None when it has none here."""
-        if stream not in self.streams:
-            return None
-        return len(self.streams) - 1 - self.streams[::-1].index(stream)
-
-    def pick(self, indices: list[int]) -> Batch:
-        """The records at these indices."""
-        return Batch(
-            tuple(self.streams[i] for i in indices),
-            tuple(self.stamps[i] for i in indices),
-            tuple(self.pieces[i] for i in indices),
-        )
-
-
-def joined(pieces: Sequence[bytes]) -> bytes:
-    """The pieces as they stand one after another."""
-    return pieces.data if isinstance(pieces, LineColumn) else b"".join(pieces)
-
-
-def size_of(pieces: Sequence[bytes]) -> int:
-    """Bytes of all pieces."""
-    return len(pieces.data) if isinstance(pieces, LineColumn) else sum(map(len, pieces))
 
 
 class BadFrame(ValueError):

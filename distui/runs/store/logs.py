@@ -20,9 +20,8 @@ from typing import Any, TypeVar
 
 from distui.facts.values import loads
 from distui.files import read_bytes, write_private
+from distui.runs.lines.batch import STDERR, STDOUT, Batch
 from distui.runs.lines.columns import LineColumn, StampColumn
-from distui.runs.lines.docker_frames import STDERR, STDOUT, Batch
-from distui.runs.lines.line_block import LineBlock
 from distui.runs.lines.text import LineAssembler, Stream
 from distui.runs.lines.times import WIDTH, Stamps, earlier, pack, times_of
 from distui.runs.store.growing import Changed, GrowingFile
@@ -43,7 +42,7 @@ class Written:
     """Lines of one rank (None: the launcher's own) that were just written to its file."""
 
     rank: int | None
-    lines: LineBlock
+    lines: Batch
     hidden: tuple[str, ...] = ()
     """Names of the secrets whose values were in them."""
     moments: bytes = b""
@@ -140,10 +139,9 @@ class TaskLog:
     def feed(self, batch: Batch) -> list[Written]:
         """Write what whole lines `batch` completes; returns them grouped by rank, in order."""
         if self._split is None and self._assembler.clean:
-            block = LineBlock(batch.streams, batch.stamps, batch.pieces)
-            data = block.data
-            if are_lines(block, data):
-                return [self._write(self._only, block, data)]
+            data = batch.data
+            if are_lines(batch, data):
+                return [self._write(self._only, batch, data)]
         groups: Groups = []
         for number, stamp, data in zip(batch.streams, batch.stamps, batch.pieces, strict=True):
             stream: Stream = "stderr" if number == STDERR else "stdout"
@@ -180,10 +178,10 @@ class TaskLog:
         pieces.append(line)
 
     def _write_all(self, groups: Groups) -> list[Written]:
-        blocks = [(rank, LineBlock(*columns)) for rank, columns in groups]
+        blocks = [(rank, Batch(*columns)) for rank, columns in groups]
         return [self._write(rank, block, block.data) for rank, block in blocks]
 
-    def _write(self, rank: int | None, block: LineBlock, data: bytes) -> Written:
+    def _write(self, rank: int | None, block: Batch, data: bytes) -> Written:
         block, data, hidden = self._mask.hide(block, data)
         moments = self._said(rank, block, data)
         if not self.given_up:
@@ -191,7 +189,7 @@ class TaskLog:
             self._append(self._log(rank), data)
         return Written(rank, block, hidden, moments)
 
-    def _said(self, rank: int | None, block: LineBlock, data: bytes) -> bytes:
+    def _said(self, rank: int | None, block: Batch, data: bytes) -> bytes:
         """When each line that begins in the block was said, on our clock, as in a file of times."""
         stamps = block.stamps
         if isinstance(stamps, StampColumn) and rank not in self._open_ended:
@@ -289,7 +287,7 @@ def _size(path: Path) -> int | None:
         return None
 
 
-def are_lines(block: LineBlock, data: bytes) -> bool:
+def are_lines(block: Batch, data: bytes) -> bool:
     """Whether each piece is just one whole line, as nearly always; `data` is all of them."""
     if isinstance(block.pieces, LineColumn):
         return True

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
 from distui.facts.values import as_object
+from distui.runs.lines.batch import Batch
 from distui.runs.lines.events import HostSampled, LogLine, LogLines
-from distui.runs.lines.line_block import LineBlock
 from distui.runs.store.runs import StoredRun
 
 T = TypeVar("T")
@@ -60,12 +60,12 @@ class Mask:
 
     # Log lines
 
-    def hide(self, block: LineBlock, data: bytes) -> tuple[LineBlock, bytes, tuple[str, ...]]:
+    def hide(self, block: Batch, data: bytes) -> tuple[Batch, bytes, tuple[str, ...]]:
         """The block and its bytes with each value as `***`, and the names of the secrets that were in it."""
         found = tuple(dict.fromkeys(name for value, name in self._values if value in data))
         if not found:
             return block, data, ()
-        hidden = LineBlock(block.streams, block.stamps, [self.raw(piece) for piece in block.pieces])
+        hidden = Batch(block.streams, block.stamps, [self.raw(piece) for piece in block.pieces])
         return hidden, hidden.data, found
 
     def lines(self, lines: Sequence[LogLine]) -> Sequence[LogLine]:

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from distui.cli.printer import LineWriter, LogView
 from distui.runs.follow.fanout import MOST_LINES, Fanout
-from distui.runs.lines.docker_frames import STDERR, STDOUT, Batch
+from distui.runs.lines.batch import STDERR, STDOUT, Batch
 from distui.runs.lines.events import LogLine, LogLines, Notice
-from distui.runs.lines.line_block import LineBlock
 from distui.runs.lines.times import Stamps, read_times, times_of
 from distui.runs.store.logs import TaskLog
 from distui.runs.store.runs import RunStore
@@ -25,10 +24,10 @@ STAMPS = st.sampled_from([b"2026-11-20T12:00:00.000000001Z", b"2026-11-20T12:00:
 ENDS = [(STDOUT, b"", True), (STDERR, b"", True)]
 
 
-def block(*pieces: bytes) -> LineBlock:
+def block(*pieces: bytes) -> Batch:
     """Pieces of stdout and stderr in turns, a stamp each."""
     streams = [STDERR if n % 3 == 2 else STDOUT for n in range(len(pieces))]
-    return LineBlock(streams, [b"2026-11-20T12:00:%02d.000000000Z" % (n % 60) for n in range(len(pieces))], pieces)
+    return Batch(streams, [b"2026-11-20T12:00:%02d.000000000Z" % (n % 60) for n in range(len(pieces))], pieces)
 
 
 def test_a_block_is_a_sequence_of_lines() -> None:
