@@ -102,10 +102,10 @@ class SshSession:
         argv = put_argv(path, len(data), mode, secrets.token_hex(8))
         done = await self.run(argv, input=data)
         if not done.ok:
-            words = quoted(done.stderr) if done.stderr else f"exit status {done.status}"
+            message = quoted(done.stderr) if done.stderr else f"exit status {done.status}"
             raise HostCommandError(
                 self._host,
-                f"{self._host}: can't write {path}: {words}",
+                f"{self._host}: can't write {path}: {message}",
                 hint=f"look at the folder and the free space: ssh {self._host} df -h",
             )
 
@@ -206,11 +206,11 @@ class SshSession:
     def _rubbish(self, pipe: Pipe) -> HostCommandError:
         """The mark never came: the login shell did something else than start `sh`."""
         said = pipe.out.seen().strip() or pipe.stderr.frame.seen().strip()
-        words = f"it printed {quoted(said)}" if said else "it printed nothing"
+        message = f"it printed {quoted(said)}" if said else "it printed nothing"
         status = "" if pipe.status is None else f" and ended with status {pipe.status}"
         return HostCommandError(
             self._host,
-            f"{self._host} lets us log in but runs no commands: {words}{status}",
+            f"{self._host} lets us log in but runs no commands: {message}{status}",
             hint=f"the login shell must start sh (no nologin, ForceCommand or menu): try `ssh {self._host} sh -c true`",
             code="rubbish",
         )

@@ -216,17 +216,17 @@ class DistuiApp(Places):
         self._copied(text, taken=await clipboard.give(taker, text))
 
     def _copied(self, text: str, *, taken: bool) -> None:
-        words = "copied" if text.count("\n") < 1 else f"copied {text.count(chr(10)) + 1} lines"
+        message = "copied" if text.count("\n") < 1 else f"copied {text.count(chr(10)) + 1} lines"
         if len(text.encode("utf-8", "replace")) <= clipboard.MOST:
             self.copy_to_clipboard(text)
         elif not taken and self.backend.history is not None:
             try:
                 kept = clipboard.keep(self.backend.history.parent, text)
-                words = f"too long for the terminal's clipboard: saved to {kept}"
+                message = f"too long for the terminal's clipboard: saved to {kept}"
             except DistuiError as error:
                 self.tell_error(error)
                 return
-        self.tell(words)
+        self.tell(message)
 
     # The board.
 

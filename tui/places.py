@@ -31,11 +31,11 @@ class Places(PacedApp, Typed):
     rows: tuple[RunRow, ...]
     board: Board
 
-    def tell(self, words: str, *, level: Literal["info", "warning", "error"] = "info") -> None:
+    def tell(self, message: str, *, level: Literal["info", "warning", "error"] = "info") -> None:
         """Say something in the corner of the screen."""
         severity: Mapping[str, Literal["information", "warning", "error"]] = {"warning": "warning", "error": "error"}
         kind = severity.get(level, "information")
-        shown = "\n".join(safe(line) for line in words.splitlines())
+        shown = "\n".join(safe(line) for line in message.splitlines())
         self.notify(shown, severity=kind, markup=False, timeout=4 if level == "info" else 9)
 
     # Where one is.

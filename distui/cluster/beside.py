@@ -86,8 +86,8 @@ class Beside:
             try:
                 self.stored.ask_stop(grace)
             except CheckFailed as exc:
-                words = f"{exc.message} ({exc.hint}); the run goes on"
-                self._news.append(Notice(self._clock(), "error", words))
+                message = f"{exc.message} ({exc.hint}); the run goes on"
+                self._news.append(Notice(self._clock(), "error", message))
 
     def request_detach(self) -> None:
         """Leave the run alone; it lives on."""
@@ -146,7 +146,7 @@ class Beside:
     def _lost(self) -> RunEnded:
         """The end of looking on where nobody writes any more what happens; how the run stands only its hosts tell."""
         run = self.stored.run_id
-        words = f"nobody here follows {run} any more: `distui --readonly wait {run}` tells its end"
+        message = f"nobody here follows {run} any more: `distui --readonly wait {run}` tells its end"
         now = self._clock()
         return RunEnded(
             now,
@@ -154,7 +154,7 @@ class Beside:
             int(ExitCode.CONTACT_LOST),
             log_dir=str(self.stored.log_dir),
             took=max(0.0, now - (self.state.started or now)),
-            warnings=(words,),
+            warnings=(message,),
         )
 
     async def _take_over(self, own: Own) -> RunEnded | None:

@@ -29,12 +29,12 @@ def clock(facts: HostFacts) -> Answer:
     offset = facts.clock_offset_ms
     if offset is None:
         return Answer("skip", "the offset is unknown")
-    words = f"{offset:+.0f} ms" if abs(offset) < 10_000 else f"{offset / 1000:+.0f} s"
+    message = f"{offset:+.0f} ms" if abs(offset) < 10_000 else f"{offset / 1000:+.0f} s"
     if abs(offset) <= CLOCK_MS:
-        return Answer("ok", words)
+        return Answer("ok", message)
     return Answer(
         "fail" if abs(offset) > CLOCK_BAD_MS else "warn",
-        words,
+        message,
         "times of this host are corrected by the offset, but `who failed first` is less certain",
         "timedatectl set-ntp true, or chronyc makestep",
     )
@@ -183,11 +183,11 @@ def disk(facts: HostFacts) -> Answer:
     verdict = max((v for v, _ in judged), key=GRAVITY.index)
     wanted = (d for v, d in judged if v == verdict and (_holds_images(d, known=known) or verdict != "ok"))
     least = min(wanted, key=lambda d: d.free, default=judged[0][1])
-    words = f"{size_words(least.free)} free on {least.path}"
+    message = f"{size_words(least.free)} free on {least.path}"
     if verdict == "ok":
-        return Answer("ok", words)
+        return Answer("ok", message)
     how = f"docker system df; du -xh --max-depth=2 {least.path} | sort -h | tail"
-    return Answer(verdict, words, "an image, a checkpoint or logs may not fit", how)
+    return Answer(verdict, message, "an image, a checkpoint or logs may not fit", how)
 
 
 def _holds_images(found: Disk, *, known: bool) -> bool:
@@ -205,10 +205,10 @@ def memory(facts: HostFacts) -> Answer:
     total, free = facts.memory_total_mib, facts.memory_available_mib
     if not total or free is None:
         return Answer("skip", "unknown")
-    words = f"{memory_words(free)} of {memory_words(total)} free"
+    message = f"{memory_words(free)} of {memory_words(total)} free"
     if free >= total / 10:
-        return Answer("ok", words)
-    return Answer("warn", words, "the kernel may kill ranks for lack of memory", "ps aux --sort=-rss | head")
+        return Answer("ok", message)
+    return Answer("warn", message, "the kernel may kill ranks for lack of memory", "ps aux --sort=-rss | head")
 
 
 HOST_CHECKS: tuple[tuple[Check, HostCheck], ...] = (

@@ -30,9 +30,9 @@ def _asked(mount: Mount) -> tuple[str, str]:
     return "is there", f"test -e {mount.source}"
 
 
-def mount_check(mount: Mount, words: str, ran: str) -> Check:
+def mount_check(mount: Mount, message: str, ran: str) -> Check:
     """The check of one mount."""
-    return Check(f"data:{mount.name}", "Software", f"data {mount.name}: {mount.source} {words}", ran)
+    return Check(f"data:{mount.name}", "Software", f"data {mount.name}: {mount.source} {message}", ran)
 
 
 def _finding(check: Check, mount: Mount, host: str, report: MountReport) -> Finding:

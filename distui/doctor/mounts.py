@@ -150,13 +150,13 @@ async def _reach(session: Session, mount: Mount, found: _Found) -> None:
         found.problems.append(MountProblem(session.host, mount.name, exc.message, exc.hint))
         return
     if done.status == 127:
-        words = f"no python3: that it reaches {server} is not proved"
-        found.doubts.append(MountProblem(session.host, mount.name, words))
+        message = f"no python3: that it reaches {server} is not proved"
+        found.doubts.append(MountProblem(session.host, mount.name, message))
     elif not done.ok:
         said = (done.error_text.splitlines()[-1:] or [f"exit {done.status}"])[0].partition(": ")[2]
-        words = f"can't reach NFS server {server} at port {port}: {said[:200]}"
+        message = f"can't reach NFS server {server} at port {port}: {said[:200]}"
         found.problems.append(
-            MountProblem(session.host, mount.name, words, "is the server up, and no firewall between?")
+            MountProblem(session.host, mount.name, message, "is the server up, and no firewall between?")
         )
 
 
@@ -194,8 +194,8 @@ def _note_missing(mount: Mount, here: Mapping[str, Seen], found: _Found) -> None
             hint = f"mount or copy it there, or change data.{mount.name}"
             found.problems.append(MountProblem(host, mount.name, f"{mount.source} is not there", hint))
         elif seen.state == "hidden":
-            words = f"the login may not look at {mount.source}: that it is there is not proved"
-            found.doubts.append(MountProblem(host, mount.name, words))
+            message = f"the login may not look at {mount.source}: that it is there is not proved"
+            found.doubts.append(MountProblem(host, mount.name, message))
 
 
 async def _prove_shared(sessions: Mapping[str, Session], mount: Mount, seen: Mapping[str, Seen], found: _Found) -> None:
@@ -213,8 +213,8 @@ async def _prove_shared(sessions: Mapping[str, Session], mount: Mount, seen: Map
             host, said = writer, f"no answer within {LOOK_TIMEOUT:.0f} s"
             if isinstance(exc, HostError):
                 host, said = exc.host, exc.message
-            words = f"that {mount.source} is one storage could not be proved: {said}"
-            found.problems.append(MountProblem(host, mount.name, words))
+            message = f"that {mount.source} is one storage could not be proved: {said}"
+            found.problems.append(MountProblem(host, mount.name, message))
             return
         finally:
             if channel is not None:
@@ -272,8 +272,8 @@ def _judge_token(mount: Mount, writer: str, sees: Mapping[str, bool], seen: Mapp
     lone = len(blind) == len(sees) > 1 and alike
     for host in [writer] if lone else blind:
         others, other = ("the others", blind[0]) if lone else (writer, writer)
-        words = f"{mount.source} is not the same storage as on {others}: {_difference(seen, host, other)}"
-        found.problems.append(MountProblem(host, mount.name, words, _hint(mount)))
+        message = f"{mount.source} is not the same storage as on {others}: {_difference(seen, host, other)}"
+        found.problems.append(MountProblem(host, mount.name, message, _hint(mount)))
 
 
 def _difference(seen: Mapping[str, Seen], host: str, other: str) -> str:
@@ -292,10 +292,10 @@ def _judge_listings(mount: Mount, seen: Mapping[str, Seen], found: _Found) -> No
     model = next(host for host in sums if sums[host] == usual)
     odd = [host for host in sums if sums[host] != usual]
     for host in odd:
-        words = f"{mount.source} holds other files than on {model}: {_difference(seen, host, model)}"
-        found.problems.append(MountProblem(host, mount.name, words, _hint(mount)))
+        message = f"{mount.source} holds other files than on {model}: {_difference(seen, host, model)}"
+        found.problems.append(MountProblem(host, mount.name, message, _hint(mount)))
     if not odd and all(listing.content == "empty" for listing in seen.values()):
-        words = f"{mount.source} is empty and can't be written: that it is one storage is not proved"
-        found.doubts += [MountProblem(host, mount.name, words) for host in seen]
+        message = f"{mount.source} is empty and can't be written: that it is one storage is not proved"
+        found.doubts += [MountProblem(host, mount.name, message) for host in seen]
     elif not odd:
         found.proofs[mount.name] = "its listing is the same on all hosts, a weaker proof: no host can write there"

@@ -168,8 +168,8 @@ class _Trial:
     def give_up(self, seconds: float) -> None:
         """Time is up: a host that was asked and has not answered is a problem."""
         if self._asked:
-            words = f"did not answer the reachability check within {seconds:.0f} s"
-            self.problem = ReachProblem(self.endpoint.host, "", words, f"is {self.endpoint.host} overloaded?")
+            message = f"did not answer the reachability check within {seconds:.0f} s"
+            self.problem = ReachProblem(self.endpoint.host, "", message, f"is {self.endpoint.host} overloaded?")
 
     def _failed(self, exc: HostError) -> None:
         self._asked = False

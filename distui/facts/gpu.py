@@ -163,9 +163,9 @@ def _row_problem(row: Mapping[str, str]) -> Trouble | None:
     return None
 
 
-def lost(words: str = "GPU is lost") -> Trouble:
+def lost(message: str = "GPU is lost") -> Trouble:
     """The trouble of one GPU that has fallen off the bus."""
-    return Trouble("gpu_lost", words, _REBOOT)
+    return Trouble("gpu_lost", message, _REBOOT)
 
 
 def mig_mode(text: str | None) -> bool | None:
@@ -205,8 +205,8 @@ def broken_devices(text: str) -> dict[str, BrokenGpu]:
     return {pci_key(m[2]): BrokenGpu(_device_trouble(m[3]), integer(m[1])) for m in found if m}
 
 
-def _device_trouble(words: str) -> Trouble:
-    text = words.strip()[:200]
+def _device_trouble(message: str) -> Trouble:
+    text = message.strip()[:200]
     return lost(text) if _LOST.search(text) else Trouble("gpu_unreadable", text, _REBOOT)
 
 

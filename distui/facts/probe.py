@@ -184,5 +184,5 @@ def trouble_of(error: Exception) -> Trouble:
         case OSError():
             return Trouble("os_error", str(error) or type(error).__name__)
         case _:
-            words = f"{type(error).__name__}: {error}"[:300]
-            return Trouble("bug", f"distui could not read this host's answer ({words})", "please report this")
+            message = f"{type(error).__name__}: {error}"[:300]
+            return Trouble("bug", f"distui could not read this host's answer ({message})", "please report this")

@@ -168,12 +168,12 @@ def resolved(command: tuple[str, ...], path: Mapping[str, str]) -> tuple[str, ..
 
 
 def _missing(host: Host, path: Mapping[str, str]) -> Trouble:
-    words = f"{' '.join(host.engine_command)} is not installed"
+    message = f"{' '.join(host.engine_command)} is not installed"
     other = path.get("found")
     if other and other != host.engine:
-        return Trouble("engine_missing", f"{words}, but {other} is", f"set `docker: {other}` for this host")
+        return Trouble("engine_missing", f"{message}, but {other} is", f"set `docker: {other}` for this host")
     return Trouble(
-        "engine_missing", words, f"install {host.engine}, or set `docker: process` to run without containers"
+        "engine_missing", message, f"install {host.engine}, or set `docker: process` to run without containers"
     )
 
 

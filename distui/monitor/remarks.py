@@ -54,8 +54,10 @@ def _gpu(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
     yield from _health(lane, now)
     owner = host.owner(lane)
     if owner.use and lane.idle_since is not None and now - lane.idle_since > IDLE_S:
-        words = f"GPU {lane.index} idle for {duration(now - lane.idle_since, coarse=True)} while {owner.use.run} has it"
-        yield Remark("watch", words)
+        message = (
+            f"GPU {lane.index} idle for {duration(now - lane.idle_since, coarse=True)} while {owner.use.run} has it"
+        )
+        yield Remark("watch", message)
 
 
 def _heat(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
@@ -73,8 +75,8 @@ def _heat(host: HostBoard, lane: GpuLane, now: float) -> Iterator[Remark]:
     if others and max(others) <= WARM_C:
         low, high = round(min(others)), round(max(others))
         hints.append(f"the others are at {low if low == high else f'{low}-{high}'} °C")
-    words = f"GPU {lane.index} at {heat:.0f} °C, above {limit:.0f} °C{since}"
-    yield Remark("wrong" if heat > HOT_C else "watch", words, ", ".join(hints))
+    message = f"GPU {lane.index} at {heat:.0f} °C, above {limit:.0f} °C{since}"
+    yield Remark("wrong" if heat > HOT_C else "watch", message, ", ".join(hints))
 
 
 def _health(lane: GpuLane, now: float) -> Iterator[Remark]:
@@ -139,6 +141,6 @@ def _machine(facts: HostFacts) -> Iterator[Remark]:
         side = "ahead" if offset > 0 else "behind"
         yield Remark("watch", f"its clock is {abs(offset) / 1000:.2f} s {side}", "run ntp or chrony there")
     if facts.name_is_loopback:
-        words = "its own name resolves to 127.0.x.1, which breaks gloo"
-        yield Remark("watch", words, "distui names an interface instead")
+        message = "its own name resolves to 127.0.x.1, which breaks gloo"
+        yield Remark("watch", message, "distui names an interface instead")
     yield from (Remark("watch", text) for text in facts.warnings)

@@ -114,11 +114,11 @@ def _fault(job: Job, mount: Mount, engine: EngineName, place: HostPlacement) -> 
             "mount it on the host, and write its path",
         )
     if engine == "process" and mount.kind == "url":
-        words = f"{what}: without a container what is fetched can't be put at {mount.target}"
-        return words, "fetch it in the command, or have it on the host"
+        message = f"{what}: without a container what is fetched can't be put at {mount.target}"
+        return message, "fetch it in the command, or have it on the host"
     if engine == "process" and on_host(mount.source, place.facts.home) != mount.target:
-        words = f"{what}: without a container ranks see the host's own {mount.source}, not {mount.target}"
-        return words, f"write to: {on_host(mount.source, place.facts.home)}"
+        message = f"{what}: without a container ranks see the host's own {mount.source}, not {mount.target}"
+        return message, f"write to: {on_host(mount.source, place.facts.home)}"
     if engine == "podman" and mount.kind == "nfs":
         return f"{what}: only Docker mounts NFS by itself", "mount it on the host, and write its path"
     return None

@@ -165,21 +165,23 @@ def _code(plan: RunPlan, full: bool) -> str:
 def _course(plan: RunPlan) -> str:
     """What happens when a rank fails."""
     fail = "stop the others" if plan.on_fail == "stop" else "let the others go on"
-    words = f"When a {'task' if plan.rank_names else 'rank'} fails: {fail} (grace {duration(plan.stop_grace)})."
+    message = f"When a {'task' if plan.rank_names else 'rank'} fails: {fail} (grace {duration(plan.stop_grace)})."
     if plan.min_nodes is not None:
         needed = f"{plan.min_nodes} of {len(plan.tasks)} nodes"
-        words = f"When a node is lost: go on while {needed} are left; then {fail} (grace {duration(plan.stop_grace)})."
+        message = (
+            f"When a node is lost: go on while {needed} are left; then {fail} (grace {duration(plan.stop_grace)})."
+        )
     if plan.max_restarts:
-        words = (
+        message = (
             f"When a rank fails torchrun starts the ranks again, up to {plan.max_restarts} times. After that: "
-            + words[0].lower()
-            + words[1:]
+            + message[0].lower()
+            + message[1:]
         )
     if plan.max_duration is not None:
-        words += f" Each task is stopped after {duration(plan.max_duration)} by `timeout` around its command."
+        message += f" Each task is stopped after {duration(plan.max_duration)} by `timeout` around its command."
     if plan.attempts > 1:
-        words += f" When the run has failed: start it anew, {plan.attempts} attempts in all."
-    return words
+        message += f" When the run has failed: restart it, {plan.attempts} attempts in all."
+    return message
 
 
 def _section(title: str, lines: Sequence[str], width: int, mark: str = "  ") -> str:

@@ -119,8 +119,8 @@ class DoctorScreen(Smoking):
         """When the findings were taken, and how old they are."""
         if self.taken is not None:
             old = max(0.0, time.time() - self.taken)
-            words = f"{time.strftime('%H:%M:%S', time.localtime(self.taken))}, {figures.ago(old)}"
-            line.gap(2).put(words, palette.watch if old > FRESH_S else palette.muted)
+            message = f"{time.strftime('%H:%M:%S', time.localtime(self.taken))}, {figures.ago(old)}"
+            line.gap(2).put(message, palette.watch if old > FRESH_S else palette.muted)
 
     def _ask(self) -> None:
         """What a probe does not tell: images, and who reaches whom."""

@@ -36,8 +36,8 @@ class Smoking(View):
             return ()
         if self.smoked:
             return (smoke_row(self.up, self.smoked),)
-        words = "not tried yet: N starts two containers a pair, after a question"
-        return (CheckRow(SMOKE, tuple(Finding(SMOKE.id, host, "skip", words) for host in self.up)),)
+        message = "not tried yet: N starts two containers a pair, after a question"
+        return (CheckRow(SMOKE, tuple(Finding(SMOKE.id, host, "skip", message) for host in self.up)),)
 
     def action_smoke(self) -> None:
         """An all-reduce, after a question."""

@@ -25,8 +25,8 @@ TITLES: Mapping[Group, str] = {
 
 def matches(action: Action, keys: Sequence[str], wanted: str) -> bool:
     """Whether the text typed into the help is in the action's keys, title, command or help."""
-    words = f"{' '.join(keys)} {action.title} :{action.command} {action.help} {action.id}".lower()
-    return wanted.lower().strip() in words
+    message = f"{' '.join(keys)} {action.title} :{action.command} {action.help} {action.id}".lower()
+    return wanted.lower().strip() in message
 
 
 def help_rows(

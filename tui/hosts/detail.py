@@ -277,8 +277,10 @@ class HostDetailScreen(HostActs):
             case "containers" if self._containers_problem:
                 return [Line().gap(2).put(self._containers_problem, palette.wrong)]
             case "containers" if not self._containers:
-                words = "asking" + self.glyphs.ellipsis if self._containers is None else "no container is on this host"
-                return [Line().gap(2).put(words, palette.muted)]
+                message = (
+                    "asking" + self.glyphs.ellipsis if self._containers is None else "no container is on this host"
+                )
+                return [Line().gap(2).put(message, palette.muted)]
             case "containers":
                 return [host_containers.header(width, palette)]
             case "log" if not self._notes:

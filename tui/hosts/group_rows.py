@@ -112,13 +112,13 @@ def _fabric(line: Line, group: GroupBoard, width: int, palette: Palette, glyphs:
     ports = [port for host in group.hosts for port in host.ib_ports()]
     active = [port for port in ports if port.active]
     if ports and len(active) < len(ports):
-        words = f"{len(active)} of {len(ports)} {glyphs.remark}"
+        message = f"{len(active)} of {len(ports)} {glyphs.remark}"
         short = f"{len(ports) - len(active)} off {glyphs.remark}"
-        cell(line, words if len(words) <= width else short, palette.watch, width)
+        cell(line, message if len(message) <= width else short, palette.watch, width)
     elif ports:
         top = max(port.rate_gbps or 0 for port in ports)
-        words = f"{len(ports)} {glyphs.times} {top:g}"
-        cell(line, words if len(words) <= width else words.replace(" ", ""), palette.muted, width)
+        message = f"{len(ports)} {glyphs.times} {top:g}"
+        cell(line, message if len(message) <= width else message.replace(" ", ""), palette.muted, width)
     else:
         cell(line, "-", palette.faint, width)
 

@@ -21,7 +21,7 @@ from distui.tui.paint.theme import Palette
 
 
 def title(
-    words: str,
+    message: str,
     width: int,
     palette: Palette,
     glyphs: Glyphs,
@@ -31,11 +31,11 @@ def title(
     focus: bool = False,
 ) -> Line:
     """A pane's title: name, facts after it, a thin rule, live values at the end of the rule."""
-    line = Line().gap(1).put(words, palette.key if focus else palette.bold)
+    line = Line().gap(1).put(message, palette.key if focus else palette.bold)
     tail = end or Line()
     for fact in facts:
         if line.width + len(fact) + 3 < width - tail.width - 6:
-            line.gap(3 if line.width > len(words) + 1 else 2).put(fact, palette.muted)
+            line.gap(3 if line.width > len(message) + 1 else 2).put(fact, palette.muted)
     stop = width - 1 - (tail.width + 1 if tail.width else 0)
     line.rule(stop, palette.accent if focus else palette.rule, glyphs.rule)
     return line.gap(1).add(tail) if tail.width else line
@@ -208,8 +208,10 @@ def _why(host: HostBoard, width: int, palette: Palette, glyphs: Glyphs) -> list[
         lines.append(Line().gap(4).put("try ", palette.faint).put(hint, palette.text).cut(width - 1))
     known = host.facts
     if known is not None:
-        words = f"{len(host.gpus)} GPUs, {known.os or 'unknown system'}" if host.gpus else known.os or "unknown system"
-        lines += [Line(), Line().gap(4).put(f"when it last answered: {words}", palette.muted)]
+        message = (
+            f"{len(host.gpus)} GPUs, {known.os or 'unknown system'}" if host.gpus else known.os or "unknown system"
+        )
+        lines += [Line(), Line().gap(4).put(f"when it last answered: {message}", palette.muted)]
     return lines
 
 

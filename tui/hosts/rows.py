@@ -129,8 +129,8 @@ def row(host: HostBoard, at: Columns, palette: Palette, glyphs: Glyphs, now: flo
     if host.status in ("down", "lost"):
         return _dead(line, host, at, palette, now)
     if host.status == "unknown":
-        words = "asking" + glyphs.ellipsis if host.probing else "not probed yet"
-        return line.put(words, palette.faint)
+        message = "asking" + glyphs.ellipsis if host.probing else "not probed yet"
+        return line.put(message, palette.faint)
     return _alive(line, host, at, _aged(palette, host, now), glyphs)
 
 

@@ -124,8 +124,8 @@ class YamlPane(Vertical):
         row = self.area.cursor_location[0] + 1
         lines = []
         if self.area.read_only:
-            words = f"more than {MOST_LINES:,} lines: e opens $EDITOR"
-            lines.append(Line().gap(1).put(glyphs.remark, palette.watch).put(f" {words}", palette.muted))
+            message = f"more than {MOST_LINES:,} lines: e opens $EDITOR"
+            lines.append(Line().gap(1).put(glyphs.remark, palette.watch).put(f" {message}", palette.muted))
         for problem in self.problems[:LISTED]:
             place = f"{problem.line}:{problem.column}" if problem.line else "file"
             subject = f"{problem.key}: " if problem.key else ""

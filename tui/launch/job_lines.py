@@ -46,9 +46,9 @@ def job_preview(file: JobFile, rows: Sequence[RunRow], width: int, palette: Pale
     return lines
 
 
-def _fact(label: str, words: str, width: int, palette: Palette) -> Line:
+def _fact(label: str, message: str, width: int, palette: Palette) -> Line:
     line = Line().put(label, palette.faint, width=13, right=True).gap(2)
-    return line.put(cut(words, width - 16), palette.text)
+    return line.put(cut(message, width - 16), palette.text)
 
 
 def _facts(job: Job) -> list[tuple[str, str]]:

@@ -119,8 +119,8 @@ def status(shown: Preview, palette: Palette) -> Line:
         never = shown.plan.pull == "never"
         lacking = len(shown.image.missing)
         verb = "pull" if shown.plan.build is None else "build"
-        words = f"{lacking} without the image" if never else f"{lacking} to {verb}"
-        line.put(", ", palette.muted).put(words, palette.wrong if never else palette.text)
+        message = f"{lacking} without the image" if never else f"{lacking} to {verb}"
+        line.put(", ", palette.muted).put(message, palette.wrong if never else palette.text)
     return line
 
 
@@ -178,9 +178,9 @@ def folded_warnings(warnings: Sequence[str]) -> list[tuple[str, str]]:
 
 def _problem(problem: Problem, width: int, palette: Palette, glyphs: Glyphs) -> list[PlanRow]:
     place = f"line {problem.line}  " if problem.line else ""
-    words = f"{place}{problem.key}" if problem.key else place.strip() or "the job"
+    message = f"{place}{problem.key}" if problem.key else place.strip() or "the job"
     return _block(
-        words, problem.message, width, palette.danger_fill, palette.wrong, palette, glyphs, place=problem.line
+        message, problem.message, width, palette.danger_fill, palette.wrong, palette, glyphs, place=problem.line
     )
 
 
@@ -259,8 +259,8 @@ def _gpus(plan: RunPlan, host: str) -> str:
 def _path(net: HostNetwork, width: int = 99) -> str:
     """What carries the data: `mlx5_[0-7] ib`, or how many ports where that is too long; `eno1 tcp`."""
     devices = [h.partition(":")[0] for h in net.hcas]
-    words = f"{fold(devices)} {net.fabric}" if devices else f"{net.ifname} {net.fabric}"
-    return words if len(words) <= width or not devices else f"{len(devices)} ports {net.fabric}"
+    message = f"{fold(devices)} {net.fabric}" if devices else f"{net.ifname} {net.fabric}"
+    return message if len(message) <= width or not devices else f"{len(devices)} ports {net.fabric}"
 
 
 def _meets(plan: RunPlan, net: HostNetwork) -> str:
@@ -337,9 +337,9 @@ def _commands(
         rows += [*(PlanRow(line, task.index) for line in lines), PlanRow(Line(), task.index)]
     rest = len(plan.tasks) - len(shown)
     if rest:
-        words = f"{rest} more command{'s' * (rest != 1)} alike"
+        message = f"{rest} more command{'s' * (rest != 1)} alike"
         rows += [
-            PlanRow(Line().gap(1).put(glyphs.folded, palette.accent).put(f" {words}", palette.muted), -1, key="more"),
+            PlanRow(Line().gap(1).put(glyphs.folded, palette.accent).put(f" {message}", palette.muted), -1, key="more"),
             PlanRow(Line()),
         ]
     return rows

@@ -53,9 +53,9 @@ async def stop(view: View, live: LiveRun) -> None:
 
 async def kill(view: View, live: LiveRun) -> None:
     """SIGKILL at once; asks first."""
-    words = "SIGKILL to every rank at once: nothing is saved"
+    message = "SIGKILL to every rank at once: nothing is saved"
     if not _ended(view, live) and await app_of(view).confirm(
-        f"Kill {live.plan.run_id}?", [*targets(live), "", words], "Kill"
+        f"Kill {live.plan.run_id}?", [*targets(live), "", message], "Kill"
     ):
         live.request_stop("user", grace=0)
 
@@ -102,12 +102,12 @@ def _as_started(view: View, plan: RunPlan) -> tuple[Job, Sequence[HostPick], str
     recorded = view.backend.recorded_job(plan.run_id)
     if recorded is None:
         job, where = _from_file(view, plan)
-        words = f"from {where} as it is now: {plan.run_id} did not record its job"
-        return job, view.backend.pick(job, plan.hosts), words
-    words = f"the job as {plan.run_id} was started"
+        message = f"from {where} as it is now: {plan.run_id} did not record its job"
+        return job, view.backend.pick(job, plan.hosts), message
+    message = f"the job as {plan.run_id} was started"
     if recorded.changed:
-        words += f"; {recorded.source} has changed since and is not read"
-    return recorded.job, recorded.picks, words
+        message += f"; {recorded.source} has changed since and is not read"
+    return recorded.job, recorded.picks, message
 
 
 def _from_file(view: View, plan: RunPlan) -> tuple[Job, str]:

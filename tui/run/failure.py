@@ -67,13 +67,13 @@ class FailureNavigator:
         self.view.activate(pane)
         self.view.work(self._blame(pane, headline_of(failure).strip()), name="blame", group="find")
 
-    async def _blame(self, pane: LogPane, words: str) -> None:
+    async def _blame(self, pane: LogPane, message: str) -> None:
         """Find a failure's words in its log, from the end; without words its last line that looks like trouble."""
         view = pane.view
         if view is None:
             return
         await read_on(view)
-        line = await _said(view, words) if words else await find(view.buffer, TROUBLE, view.buffer.count, -1)
+        line = await _said(view, message) if message else await find(view.buffer, TROUBLE, view.buffer.count, -1)
         if pane.view is not view:
             return
         if line is None:
@@ -128,9 +128,9 @@ class FailureNavigator:
         app_of(self.view).copy(report(live.plan, live.state, tails, str(live.stored.log_dir)))
 
 
-async def _said(view: LogView, words: str) -> int | None:
+async def _said(view: LogView, message: str) -> int | None:
     """The last line with these words, or with their beginning."""
-    for text in (words, words[:60]):
+    for text in (message, message[:60]):
         line = await find(view.buffer, pattern_of(re.escape(text)), view.buffer.count, -1)
         if line is not None:
             return line

@@ -63,8 +63,8 @@ def _what(palette: Palette, glyphs: Glyphs, failure: Failure, width: int, *, aga
     return line.ends_with(end.gap(1), width)
 
 
-def _labelled(palette: Palette, glyphs: Glyphs, label: str, words: str, width: int, end: Line) -> Line:
-    line = _start(palette, glyphs).put(label, palette.muted, width=5).gap(2).put(words, palette.text)
+def _labelled(palette: Palette, glyphs: Glyphs, label: str, message: str, width: int, end: Line) -> Line:
+    line = _start(palette, glyphs).put(label, palette.muted, width=5).gap(2).put(message, palette.text)
     return line.ends_with(end.gap(1), width)
 
 

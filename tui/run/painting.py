@@ -188,8 +188,8 @@ class RunPainter:
         who = state.failure.who or "the launcher"
         if state.failure.is_of_all:
             return timeline.timeline_lines(self.palette, self.glyphs, self.moments, width, height, "")
-        words = f"{ended} rank{'s' * (ended != 1)} ended because of {who}" if ended > 0 else f"after {who} failed"
-        return timeline.timeline_lines(self.palette, self.glyphs, self.moments, width, height, words)
+        message = f"{ended} rank{'s' * (ended != 1)} ended because of {who}" if ended > 0 else f"after {who} failed"
+        return timeline.timeline_lines(self.palette, self.glyphs, self.moments, width, height, message)
 
     def compare(self, width: int, height: int) -> list[Line]:
         """The ranks of one folded line of the merged log."""

@@ -25,12 +25,12 @@ def preview(row: RunRow, found: FoundRuns, width: int, palette: Palette, glyphs:
     return lines + _failure(row, palette, glyphs, width) + _tasks(row, found, palette, glyphs, width)
 
 
-def _fact(label: str, words: str, palette: Palette) -> Line:
-    return Line().put(label, palette.faint, width=8, right=True).gap(2).put(words, palette.text)
+def _fact(label: str, message: str, palette: Palette) -> Line:
+    return Line().put(label, palette.faint, width=8, right=True).gap(2).put(message, palette.text)
 
 
-def _heading(words: str, palette: Palette, glyphs: Glyphs, width: int) -> list[Line]:
-    return [Line(), Line().gap(1).put(words, palette.bold).rule(width - 1, palette.rule, glyphs.rule), Line()]
+def _heading(message: str, palette: Palette, glyphs: Glyphs, width: int) -> list[Line]:
+    return [Line(), Line().gap(1).put(message, palette.bold).rule(width - 1, palette.rule, glyphs.rule), Line()]
 
 
 def _failure(row: RunRow, palette: Palette, glyphs: Glyphs, width: int) -> list[Line]:

@@ -120,8 +120,8 @@ class RunsScreen(View):
     def _paint(self, number: int, width: int, here: bool) -> Line:
         key, palette = self.query_one(RowList).rows[number].key, self.palette
         if key == "?":
-            words = "no runs yet: 2 opens the jobs" if app_of(self).runs_known else "asking the hosts for their runs"
-            return Line().gap(3).put(words if not self.filter_text else "no run has that text", palette.muted)
+            message = "no runs yet: 2 opens the jobs" if app_of(self).runs_known else "asking the hosts for their runs"
+            return Line().gap(3).put(message if not self.filter_text else "no run has that text", palette.muted)
         if key.startswith("!"):
             return (
                 Line().gap(3).put("not asked: ", palette.faint).put(self.troubles[int(key[1:])].message, palette.muted)

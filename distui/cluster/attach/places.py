@@ -141,8 +141,8 @@ class Places:
         try:
             older = set_aside(store, place.run, taken.launch) if not self.settings.readonly else None
         except OSError as exc:
-            words = f"can't write {place.stored.path}: {exc.strerror}; neither run was touched"
-            raise CheckFailed(words, hint="free some space there") from exc
+            message = f"can't write {place.stored.path}: {exc.strerror}; neither run was touched"
+            raise CheckFailed(message, hint="free some space there") from exc
         kept = f"the older one of that name here ({how}) is kept as {older.run_id}" if older is not None else ""
         say(f"{taken.message}; {kept or f'there is an older one of that name here ({how})'}")
         stored = store.get(place.run)

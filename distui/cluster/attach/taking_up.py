@@ -103,9 +103,9 @@ def adopt(
     from distui.identity import owner
     from distui.runs.control.controller import RunController
 
-    words = f"to take up {place.run}, which nobody follows here,"
+    message = f"to take up {place.run}, which nobody follows here,"
     only_look = f"`distui logs -f {place.run}` prints its lines, `distui --readonly wait {place.run}` its end"
-    settings.refuse_readonly(words, only_look)
+    settings.refuse_readonly(message, only_look)
     stored = _folder(settings, place, live)
     silent = {name: trouble for name, trouble in live.unreachable.items() if trouble.code == "command_timeout"}
     return RunController(

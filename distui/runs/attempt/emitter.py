@@ -64,12 +64,12 @@ class Emitter:
             journal.write((event,))
         except OSError as exc:
             self._unwritten = True
-            words = f"can't write {self._stored.path}: {exc.strerror}; the run goes on"
-            return None if before else Notice(self._clock(), "error", words)
+            message = f"can't write {self._stored.path}: {exc.strerror}; the run goes on"
+            return None if before else Notice(self._clock(), "error", message)
         self._unwritten = False
         missing = "events and figures" if journal.lost else "only figures"
-        words = f"{self._stored.path} is written on; {missing} of that time are missing there"
-        return Notice(self._clock(), "info", words) if before else None
+        message = f"{self._stored.path} is written on; {missing} of that time are missing there"
+        return Notice(self._clock(), "info", message) if before else None
 
 
 def cannot_write(stored: StoredRun, error: OSError) -> CheckFailed:

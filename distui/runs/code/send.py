@@ -256,8 +256,8 @@ def _program() -> bytes:
 
 def _silent(host: str, said: str) -> HostCommandError:
     hint = "`code:` needs python3 on the host; without it have the code there and mount it with `volumes`"
-    words = f"{host}: the code can't be put there: {said or 'python3 said nothing'}"
-    return HostCommandError(host, words, hint=hint if "python3" in words else "")
+    message = f"{host}: the code can't be put there: {said or 'python3 said nothing'}"
+    return HostCommandError(host, message, hint=hint if "python3" in message else "")
 
 
 def _refused(host: str, value: Mapping[str, Any]) -> DistuiError:

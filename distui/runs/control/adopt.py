@@ -166,8 +166,8 @@ async def stop_ranks(
     chosen = [task for task in plan.tasks if set(task.ranks) & set(ranks)]
     for task in chosen:
         if not set(task.ranks) <= set(ranks):
-            words = f"ranks {format_ranks(task.ranks)} on {task.host} are one task and end together"
-            raise UsageError(words, hint=f"--rank {format_ranks(task.ranks)}")
+            message = f"ranks {format_ranks(task.ranks)} on {task.host} are one task and end together"
+            raise UsageError(message, hint=f"--rank {format_ranks(task.ranks)}")
 
     async def stop(host: HostRun) -> tuple[str, ...]:
         tasks = [task for task in _running(host, found) if task in chosen]

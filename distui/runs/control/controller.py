@@ -246,8 +246,8 @@ class RunController:
         """Progress that a job has a regex for, which only the machine that started the run is believed."""
         label = task_from_labels(self.plan.tasks[0].labels)
         if self.plan.progress is None and label is not None and label.progress:
-            words = "progress is not shown here: its regex counts only where the run was started"
-            await self.attempt.notice("info", words)
+            message = "progress is not shown here: its regex counts only where the run was started"
+            await self.attempt.notice("info", message)
 
     async def _one_attempt(self) -> RunEnded:
         """Launch or find the attempt's tasks, follow them to their end, or to a detach, and clean up."""

@@ -75,8 +75,8 @@ async def _ask_again(
     spared = here & seen.unread if seen.known and not seen.others else here
     for task in host.tasks:
         if task.index in spared:
-            words = f"{_log_of(task)} may not be complete where somebody else reads it, so its container is kept"
-            await attempt.notice("warning", f"{words}: `distui stop {attempt.plan.run_id}` removes it")
+            message = f"{_log_of(task)} may not be complete where somebody else reads it, so its container is kept"
+            await attempt.notice("warning", f"{message}: `distui stop {attempt.plan.run_id}` removes it")
     tasks = [task for task in attempt.plan.tasks if task.index in spared]
     return spared, tuple(
         f"{t.host}: {t.container}, kept for its log, which somebody else may not have got" for t in tasks
@@ -89,9 +89,9 @@ async def _keep_elsewhere(attempt: Attempt, tasks: frozenset[int]) -> frozenset[
         return frozenset()
     for task in attempt.plan.tasks:
         if task.index in tasks:
-            words = "is not complete where somebody else reads it, so its container is kept"
+            message = "is not complete where somebody else reads it, so its container is kept"
             name = attempt.plan.run_id
-            text = f"{_log_of(task)} {words}: `distui stop {name}` there reads it again, here removes it"
+            text = f"{_log_of(task)} {message}: `distui stop {name}` there reads it again, here removes it"
             await attempt.notice("warning", text)
     return tasks
 

@@ -37,8 +37,8 @@ async def finish(attempt: Attempt) -> RunEnded:
         keep, end = _keeps(attempt), await concluded(attempt, attempt.recorded)
     others = await others_done(attempt)
     if others is None:
-        words = f"{attempt.plan.run_id} has ended; what it has on its hosts is left there: `distui stop` removes it"
-        await attempt.notice("warning", words)
+        message = f"{attempt.plan.run_id} has ended; what it has on its hosts is left there: `distui stop` removes it"
+        await attempt.notice("warning", message)
         return left(attempt)
     keep = keep and attempt.run.stored.stop_asked() is None  # whoever stops it meanwhile wants nothing kept
     return replace(end, at=attempt.clock(), leftovers=await clean_up(attempt, others, keep=keep))

@@ -73,8 +73,8 @@ async def next_attempt(attempt: Attempt, ended: RunEnded) -> Attempt | RunEnded:
         )
     if requests.stop is not None:
         # How the attempt ended is recorded: a stop of what does not run changes no verdict.
-        words = f"attempt {number} is not begun: the run was stopped, and ends as attempt {number - 1} did"
-        await attempt.notice("warning", words)
+        message = f"attempt {number} is not begun: the run was stopped, and ends as attempt {number - 1} did"
+        await attempt.notice("warning", message)
     elif requests.detach:
         await attempt.notice("warning", f"attempt {number} is not begun without a distui that stays")
     elif following is not None and await _set_aside(attempt, following.plan):

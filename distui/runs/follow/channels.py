@@ -94,8 +94,8 @@ class ChannelStream(Stream):
     def _bound(self, size: int) -> None:
         """Raise HostCommandError when what comes before the answer has no end."""
         if size > _HEAD_LIMIT:
-            words = f"over {_HEAD_LIMIT} bytes and no answer among them"
-            raise HostCommandError(self._feed.host, words, code="rubbish")
+            message = f"over {_HEAD_LIMIT} bytes and no answer among them"
+            raise HostCommandError(self._feed.host, message, code="rubbish")
 
     async def _guard(self, work: Awaitable[None]) -> None:
         try:

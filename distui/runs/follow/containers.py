@@ -233,14 +233,14 @@ class ContainerReader:
         words = body.decode("utf-8", "replace").strip()
         await self._say(f"the log can't be read (log driver {state.log_driver}): {words}; {self._missing}")
 
-    async def _mismatch(self, words: str) -> None:
+    async def _mismatch(self, message: str) -> None:
         """First read all and count from the start; if that differs too, the log was cut, and what is newer is taken."""
         if not self._full:
             self._full = True
             return
         self._full = False
         self.cursor.restart_after_top()
-        text = f"its log was removed, cut, rotated or replaced on the host ({words}): {self._missing}"
+        text = f"its log was removed, cut, rotated or replaced on the host ({message}): {self._missing}"
         await self._emit(Note(text, self.task))
 
     async def _report(self, exited: Exited, feed: Feed) -> None:
@@ -293,7 +293,9 @@ class ContainerReader:
             await self._emit(Note(text, self.task))
 
 
-def _why_unread(words: str) -> str:
+def _why_unread(message: str) -> str:
     """What the engine's error in the middle of a log means; moby says of a file that is gone what the system says."""
-    gone = "no such file" in words
-    return f"its log was removed on the host ({words})" if gone else f"the engine could not read the log on: {words}"
+    gone = "no such file" in message
+    return (
+        f"its log was removed on the host ({message})" if gone else f"the engine could not read the log on: {message}"
+    )

@@ -169,8 +169,8 @@ class ProcessReader(FileReader):
         if "gone" in end:
             return Removed(self.task)
         if "exit" not in end:
-            words = "its supervisor vanished without an exit code: killed from outside, or the host rebooted"
-            return Exited(self.task, None, "lost", error=words)
+            message = "its supervisor vanished without an exit code: killed from outside, or the host rebooted"
+            return Exited(self.task, None, "lost", error=message)
         return process_exit(self.task, str(end["exit"]))
 
 
@@ -252,13 +252,13 @@ class PodmanReader(FileReader):
         if asked is None:
             raise EngineDown(f"no answer within {_ANSWERS:.0f} s")
         body, ended = asked
-        words = str(ended.get("stderr") or ended.get("error") or "")
-        if "no such" in words.lower():
+        message = str(ended.get("stderr") or ended.get("error") or "")
+        if "no such" in message.lower():
             return None
         try:
             return container_state(loads(body)[0])
         except (ValueError, KeyError, TypeError, IndexError):
-            raise EngineDown(words or f"{self._command[0]} inspect gave no JSON") from None
+            raise EngineDown(message or f"{self._command[0]} inspect gave no JSON") from None
 
     async def _ask(self, feed: Feed, *words: str, limit: float) -> tuple[bytes, Mapping[str, Any]] | None:
         """What podman prints, and how it ended; None when that takes longer than `limit` seconds."""

@@ -250,8 +250,8 @@ async def inspected(
 def refused(host: str, done: Completed) -> HostCommandError:
     """The engine's refusal in words."""
     if done.truncated:
-        words = f"{host}: the engine prints without end, beginning with {safe(done.text.lstrip()[:60])!r}"
-        return HostCommandError(host, words, hint=f"see what `docker` is on {host}", code="rubbish")
+        message = f"{host}: the engine prints without end, beginning with {safe(done.text.lstrip()[:60])!r}"
+        return HostCommandError(host, message, hint=f"see what `docker` is on {host}", code="rubbish")
     trouble = classify(done.error_text, done.status)
     return HostCommandError(host, trouble.message, hint=trouble.hint, code=trouble.code)
 

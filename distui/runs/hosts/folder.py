@@ -131,8 +131,8 @@ async def take(run_argv: Runner, host: str, folder: str, claim: Claim, *, over: 
         return Take("taken")
     if done.ok and state in ("stale", "held"):
         return Take("stale" if state == "stale" else "held", who_claims(had))
-    words = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
-    raise HostCommandError(host, f"can't make {folder} on {host}: {words}", hint=f"look at the free space on {host}")
+    message = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
+    raise HostCommandError(host, f"can't make {folder} on {host}: {message}", hint=f"look at the free space on {host}")
 
 
 async def holds(run_argv: Runner, host: str, folder: str, token: str, *, over: bool = False) -> bool:
@@ -142,8 +142,8 @@ async def holds(run_argv: Runner, host: str, folder: str, token: str, *, over: b
     """
     done = await run_argv(("sh", "-c", _HOLD, "distui-hold", folder, token, "over" if over else ""))
     if done.status not in (0, 3):
-        words = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
-        raise HostCommandError(host, f"can't tell whose {folder} on {host} is: {words}")
+        message = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
+        raise HostCommandError(host, f"can't tell whose {folder} on {host} is: {message}")
     return done.status == 0
 
 

@@ -112,8 +112,8 @@ async def list_launches(run_argv: Runner, run: str = "", *, host: str = "") -> t
     done = await run_argv(("sh", "-c", _LIST, "distui-launches", str(STALE_MINUTES), run))
     text, end, _ = done.text.rpartition("end\0")
     if not end:
-        words = safe(done.error_text.strip()[:300]) or f"exit {done.status}"
-        raise HostCommandError(host, f"{host}: its folders of runs could not be listed: {words}")
+        message = safe(done.error_text.strip()[:300]) or f"exit {done.status}"
+        raise HostCommandError(host, f"{host}: its folders of runs could not be listed: {message}")
     fields = text.split("\0")
     rows = zip(*[iter(fields)] * 7, strict=False)
     return tuple(

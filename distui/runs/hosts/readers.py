@@ -98,7 +98,7 @@ async def visit(
         return Visit(ours=False)
     readers = whole(count.strip())
     if readers is None:
-        words = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
-        raise HostCommandError(host, f"can't tell who reads {folder} on {host}: {words}")
+        message = safe(done.error_text.strip()[:500]) or f"exit {done.status}"
+        raise HostCommandError(host, f"can't tell who reads {folder} on {host}: {message}")
     found = (whole(word, 6) for word in unread.split())
     return Visit(True, readers, verdict, frozenset(task for task in found if task is not None))

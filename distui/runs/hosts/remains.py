@@ -73,8 +73,8 @@ async def _containers(session: Session, host: Host, tasks: Sequence[FoundTask]) 
     states = dict(line.split(maxsplit=1) for line in done.text.splitlines() if len(line.split()) == 2)
     found = []
     for task in tasks:
-        words = f"{task.labels.engine} container {task.id[:12]}, task {task.labels.task}, {task.status}"
-        found.append(Remain(host.name, words, whole(states.get(task.id, ""))))
+        message = f"{task.labels.engine} container {task.id[:12]}, task {task.labels.task}, {task.status}"
+        found.append(Remain(host.name, message, whole(states.get(task.id, ""))))
     return found
 
 

@@ -26,8 +26,8 @@ class LocalSession:
             async with asyncio.timeout(timeout):
                 out, err = await process.communicate(input)
         except TimeoutError as exc:
-            words = f"{argv[0]} did not finish within {timeout:g} s here"
-            raise HostCommandError(LOCAL, words, code="command_timeout") from exc
+            message = f"{argv[0]} did not finish within {timeout:g} s here"
+            raise HostCommandError(LOCAL, message, code="command_timeout") from exc
         finally:
             await _end(process)
         return Completed(tuple(argv), process.returncode or 0, out[:limit], err, truncated=len(out) > limit)

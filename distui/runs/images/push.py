@@ -144,16 +144,16 @@ async def _read(image: str, source: Engine, facts: ImageFacts, lanes: Sequence[_
             said = channel.stderr_tail().decode("utf-8", "replace").strip()
             raise _source_failed(source, said, status)
     except BadArchive as exc:
-        words = f"{source.name} does not give {image} out: what it sends {exc}"
-        raise HostCommandError(source.name, words, hint="nothing of it was loaded") from exc
+        message = f"{source.name} does not give {image} out: what it sends {exc}"
+        raise HostCommandError(source.name, message, hint="nothing of it was loaded") from exc
     finally:
         await channel.close()
 
 
 def _source_failed(source: Engine, said: str, status: int) -> HostCommandError:
     trouble = classify(said, status)
-    words = trouble.message if trouble.code != "unknown" else said[-300:] or f"exit status {status}"
-    return HostCommandError(source.name, f"{source.name} does not give the image out: {words}", hint=trouble.hint)
+    message = trouble.message if trouble.code != "unknown" else said[-300:] or f"exit status {status}"
+    return HostCommandError(source.name, f"{source.name} does not give the image out: {message}", hint=trouble.hint)
 
 
 async def _offer(piece: Piece, lanes: Sequence[_Lane]) -> None:
@@ -178,10 +178,10 @@ class _Lane:
         self._said = ""
         """What the engine answered to the last load."""
 
-    def say(self, state: State, words: str = "", *, sent: int | None = None) -> None:
+    def say(self, state: State, message: str = "", *, sent: int | None = None) -> None:
         """Take over a new state and tell it."""
         count = self.pushed.sent if sent is None else sent
-        self.pushed = replace(self.pushed, state=state, words=words or self.pushed.words, sent=count)
+        self.pushed = replace(self.pushed, state=state, words=message or self.pushed.words, sent=count)
         self._tell(self.pushed)
 
     def fail(self, error: HostError | str) -> None:

@@ -90,8 +90,8 @@ async def _build_on(attempt: Attempt, hosts: Sequence[HostRun], source: BuildSou
         return
     build = attempt.plan.build
     if source is None or build is None or source.plan.content != build.content:
-        words = "the build's context is not what it was when the plan was made: plan again"
-        raise LaunchRefused([words], ExitCode.CHECK_FAILED)
+        message = "the build's context is not what it was when the plan was made: plan again"
+        raise LaunchRefused([message], ExitCode.CHECK_FAILED)
     await phase(attempt, "image", f"building {attempt.plan.image} on {', '.join(h.host for h in hosts)}")
     try:
         with await asyncio.to_thread(source.archive) as context:

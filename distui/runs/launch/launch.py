@@ -167,8 +167,8 @@ async def _check_reach(attempt: Attempt, *, force: bool) -> None:
         sessions = {host: await h.link.session() for host, h in attempt.hosts.items()}
         report = await prove(sessions, endpoints_of_plan(attempt.plan))
     except HostError as exc:
-        words = f"the reachability check did not finish: {sentence(exc)}"
-        raise LaunchRefused([words], ExitCode.CHECK_FAILED) from exc
+        message = f"the reachability check did not finish: {sentence(exc)}"
+        raise LaunchRefused([message], ExitCode.CHECK_FAILED) from exc
     if report.unproved:
         text = f"no python3 on {', '.join(report.unproved)}: that its peers reach it is not proved"
         await attempt.notice("warning", text)

@@ -281,9 +281,9 @@ def _ended_row(run: str, found: Sequence[Launch], recorded: RunRow | None, owner
     )
 
 
-def _since(words: str) -> float | None:
+def _since(message: str) -> float | None:
     """A claim's time in UTC seconds; None for words that are none."""
-    return _seconds(words.removesuffix(" UTC") + "+00:00")
+    return _seconds(message.removesuffix(" UTC") + "+00:00")
 
 
 def _settled(row: RunRow, unreachable: Mapping[str, Trouble]) -> RunRow:

@@ -122,8 +122,8 @@ class StoredRun:
         try:
             write_private(self.path / "stop", json.dumps({"grace": grace}).encode())
         except OSError as exc:
-            words = f"can't ask the distui here that has {self.run_id}: {self.path} can't be written: {exc.strerror}"
-            raise CheckFailed(words, hint="free some space there, or press Ctrl-C where the run was started") from exc
+            message = f"can't ask the distui here that has {self.run_id}: {self.path} can't be written: {exc.strerror}"
+            raise CheckFailed(message, hint="free some space there, or press Ctrl-C where the run was started") from exc
 
     def stop_asked(self) -> StopRequest | None:
         """What somebody asked for since this was last called; None when nobody asked for a stop."""

@@ -57,12 +57,12 @@ def without_client(mount: Mount) -> tuple[str, str]:
     """What to say where no client is, and what to do."""
     assert mount.fetch is not None
     names = mount.fetch.clients
-    words = (
+    message = (
         f"has no {names[0]} to fetch it with" if len(names) == 1 else f"has none of {', '.join(names)} to fetch it with"
     )
     if names == ("curl",):
-        return words, "install curl there"
-    return words, f"install one there, or name an image with client_image and client in data.{mount.name}"
+        return message, "install curl there"
+    return message, f"install one there, or name an image with client_image and client in data.{mount.name}"
 
 
 _SIZE = 'for d in "$@"; do du -sk -- "$d.part" 2>/dev/null; done | cut -f 1'
@@ -134,8 +134,8 @@ class HostFetch:
         assert mount.fetch is not None
         return on_host(mount.fetch.folder, self._home)
 
-    def _error(self, mount: Mount, words: str, hint: str = "") -> HostCommandError:
-        return HostCommandError(self.host, f"{self.host}: data.{mount.name}: {words}", hint=hint, code="data")
+    def _error(self, mount: Mount, message: str, hint: str = "") -> HostCommandError:
+        return HostCommandError(self.host, f"{self.host}: data.{mount.name}: {message}", hint=hint, code="data")
 
 
 def secret_lines(names: Sequence[str], values: Mapping[str, str]) -> bytes:

@@ -283,7 +283,7 @@ def _same(found: TaskLabels, ours: TaskLabels | None) -> bool:
     return ours is not None and found.host == ours.host and found.attempt_key == ours.attempt_key
 
 
-def _already_over(words: str) -> bool:
+def _already_over(message: str) -> bool:
     """Whether the engine refused to stop something because it had ended, or was gone, already."""
-    lines = [line for line in words.lower().splitlines() if line.strip()]
+    lines = [line for line in message.lower().splitlines() if line.strip()]
     return all("no such container" in line or "is not running" in line or "no container with" in line for line in lines)

@@ -43,9 +43,9 @@ def _child(signals: str) -> str:
     )
 
 
-def _any_child(signals: str, words: str) -> str:
+def _any_child(signals: str, message: str) -> str:
     """The same of any process, also of one that the launcher ended itself: torchrun's report, srun."""
-    return rf"^\s*exitcode\s*: -(?:{signals})\b|srun: error: \S+: tasks? [\d,-]+: (?:{words})"
+    return rf"^\s*exitcode\s*: -(?:{signals})\b|srun: error: \S+: tasks? [\d,-]+: (?:{message})"
 
 
 RULES: tuple[tuple[re.Pattern[str], Cause], ...] = tuple(

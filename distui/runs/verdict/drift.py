@@ -49,8 +49,8 @@ def compared(last: Mapping[int, Said | None]) -> Drift:
     if 2 * len(most) <= len(said_by_rank):
         return Drift(_words(groups, said_by_rank), warning=warning)
     others = [ranks for ranks in groups if ranks is not most]
-    words = f"{_words(others, said_by_rank)}, the others with {_shown(said_by_rank[most[0]])}"
-    return Drift(words, tuple(sorted(rank for ranks in others for rank in ranks)), warning)
+    message = f"{_words(others, said_by_rank)}, the others with {_shown(said_by_rank[most[0]])}"
+    return Drift(message, tuple(sorted(rank for ranks in others for rank in ranks)), warning)
 
 
 def _groups(by_rank: Mapping[int, Said]) -> list[list[int]]:

@@ -132,11 +132,11 @@ class WatchedHosts:
             words = elastic.words_on_loss(known.plan, task.index, gone | known.bad())
             await self._emit(Notice(known.clock(), "warning", f"without {task.name}: {words}", host))
 
-    async def _mark(self, host: str, state: RankPhase, words: str) -> None:
+    async def _mark(self, host: str, state: RankPhase, message: str) -> None:
         """Set the state of the ranks of one host that have not ended."""
         if self.ranks_ended:
             return
         for track in self._tracker.tracks.values():
             if track.task.host == host and track.end is None:
                 for rank in track.task.ranks:
-                    await self._emit(RankChanged(self._tracker.clock(), rank, host, state, words=words))
+                    await self._emit(RankChanged(self._tracker.clock(), rank, host, state, words=message))

@@ -77,8 +77,8 @@ class WatchedLines:
                 continue
             self._seen_secrets.add((group.rank, name))
             who = f"rank {group.rank}" if group.rank is not None else task.name
-            words = f"{who} printed the value of secret {name}: its log has *** there"
-            await self._emit(Notice(self._tracker.clock(), "warning", words, task.host))
+            message = f"{who} printed the value of secret {name}: its log has *** there"
+            await self._emit(Notice(self._tracker.clock(), "warning", message, task.host))
 
     async def _tell(self, progress: Progressed | None) -> None:
         if progress is not None:
