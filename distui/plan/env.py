@@ -17,6 +17,9 @@ from distui.spec.placeholders import fill
 LINE_LIMIT = 65_535
 """Bytes of one line of an env file: docker's reader gives up at 64 KiB (FAULTS M13)."""
 
+HOSTFILE = "/run/distui/hostfile"
+"""Where a container finds the list of all hosts, for `{hostfile}`."""
+
 PER_RANK = ("RANK", "LOCAL_RANK", "NODE_RANK")
 PER_RUN = ("WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
@@ -33,6 +36,10 @@ class RankSlot:
     world_size: int
     processes: int
     """Training processes of the run: the ranks, but where a launcher starts several for one (`command`)."""
+    peers: tuple[str, ...] = ()
+    """Addresses of all hosts of the run, in their order."""
+    hostfile: str = ""
+    """Where the task finds the file that lists them."""
 
     @property
     def rank(self) -> int:
@@ -99,6 +106,8 @@ def placeholders(job: Job, backend: Backend, slot: RankSlot, rendezvous: Rendezv
         "nnodes": str(slot.nnodes),
         "master_addr": rendezvous.master_addr,
         "master_port": str(rendezvous.master_port),
+        "peers": ",".join(slot.peers),
+        "hostfile": slot.hostfile,
     }
     if slot.local_rank >= 0:
         values |= {"rank": str(slot.rank), "local_rank": str(slot.local_rank)}

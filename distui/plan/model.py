@@ -120,6 +120,10 @@ class Task:
     """For each of `ranks`, the GPUs meant for it (indices on the host); with `visible_gpus: all` it may see more."""
     port: int | None = None
     """Where it listens (launcher `tf`)."""
+    hostfile: str = ""
+    """Absolute path on the host of the list of all hosts, for `{hostfile}`; removed with the run."""
+    hostfile_lines: tuple[str, ...] = ()
+    """What is in it: `ADDRESS slots=N`."""
 
     @property
     def container(self) -> str:

@@ -15,7 +15,7 @@ from distui.facts.host import HostDown, HostFacts, ProbeResult
 from distui.plan import checks, docker, limit, mounts, process, tf, torchrun
 from distui.plan.build import built_name
 from distui.plan.code import code_folder, code_workdir
-from distui.plan.env import RankSlot, check_env, placeholders, task_env
+from distui.plan.env import HOSTFILE, RankSlot, check_env, placeholders, task_env
 from distui.plan.labels import TaskLabels, to_labels
 from distui.plan.machines import check_machines
 from distui.plan.model import BuildPlan, CodePlan, HostNetwork, NoPlan, PlanProblem, RunPlan, Task, container_name
@@ -25,7 +25,7 @@ from distui.plan.roles import place_roles, roles_of
 from distui.plan.routes import choose_routes
 from distui.spec.inventory import EngineName, HostPick, Inventory
 from distui.spec.job import Backend, Job
-from distui.spec.placeholders import fill
+from distui.spec.placeholders import fill, used
 
 __all__ = [
     "HostNetwork",
@@ -286,8 +286,9 @@ def _tasks(draft: _Draft, digest: str) -> tuple[Task, ...]:
     """One task per rank (in rank order within a host; with launcher `tf` throughout) or per host (`is_node`)."""
     placed = draft.placement
     totals = len(placed.places), placed.world_size, placed.processes  # counted once: ranks times hosts is much
+    peers = tuple(net.addr for net in draft.networks)
     seats = [
-        RankSlot(p, net, local, *totals)
+        RankSlot(p, net, local, *totals, peers)
         for p, net in zip(placed.places, draft.networks, strict=True)
         for local in ((-1,) if is_node(draft.job) else range(len(p.ranks)))
     ]
@@ -317,6 +318,9 @@ def _task(draft: _Draft, slot: RankSlot, index: int, count: int, digest: str) ->
     labels = dataclasses.replace(labels, ports=_ports(draft, engine, ranks, port))
     if role is not None or (whole and job.launcher == "command"):
         labels = dataclasses.replace(labels, role=role.role if role else "worker", name=name)
+    listed = _wants_hostfile(job)
+    hostfile = f"{run_dir}/hostfile-{index}" if listed else ""
+    slot = dataclasses.replace(slot, hostfile=hostfile if engine == "process" else HOSTFILE)
     env = task_env(
         job,
         draft.backend,
@@ -345,8 +349,22 @@ def _task(draft: _Draft, slot: RankSlot, index: int, count: int, digest: str) ->
         start=(),
         rank_gpus=shares,
         port=port,
+        hostfile=hostfile,
+        hostfile_lines=_hostfile_lines(draft) if listed else (),
     )
     return dataclasses.replace(task, start=_start(draft, slot, task, _command(draft, slot, task)))
+
+
+def _wants_hostfile(job: Job) -> bool:
+    """Whether the job names `{hostfile}`."""
+    words = (job.command,) if isinstance(job.command, str) else job.command
+    return any("hostfile" in used(word) for word in (*words, *job.env.values()))
+
+
+def _hostfile_lines(draft: _Draft) -> tuple[str, ...]:
+    """All hosts as launchers of MPI read them, by their addresses on the network that was chosen."""
+    pairs = zip(draft.placement.places, draft.networks, strict=True)
+    return tuple(f"{network.addr} slots={place.nproc}" for place, network in pairs)
 
 
 def _ports(draft: _Draft, engine: EngineName, ranks: tuple[int, ...], own: int | None) -> tuple[int, ...]:
@@ -465,6 +483,9 @@ def _start(draft: _Draft, slot: RankSlot, task: Task, command: tuple[str, ...]) 
         gpu_tasks=0 if is_node(job) else sum(bool(share) for share in place.rank_gpus),
         command=command,
         code_mount=mounts.bind(sources, draft.code.to, readonly=draft.code.mode == "ro") if draft.code else (),
-        mounts=mounts.flags(mounts.mounts_of(job), mounts.Site(place.facts.home, draft.who.run_id)),
+        mounts=(
+            *mounts.flags(mounts.mounts_of(job), mounts.Site(place.facts.home, draft.who.run_id)),
+            *(mounts.bind(task.hostfile, HOSTFILE, readonly=True) if task.hostfile else ()),
+        ),
     )
     return docker.run_argv(job, container)

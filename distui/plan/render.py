@@ -267,6 +267,8 @@ def _block(task: Task, full: bool, width: int) -> Iterator[str]:
         return
     yield f"mkdir -p -m 700 {quoted(task.run_dir)}"
     yield env_heredoc(task)
+    if task.hostfile:
+        yield f"printf '%s\\n' {' '.join(map(quoted, task.hostfile_lines))} >{quoted(task.hostfile)}"
     yield folded(task.start, width) if task.engine != "process" else _process_line(task, width)
     yield f"rm -f {quoted(task.env_file)}"
 

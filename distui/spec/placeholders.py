@@ -24,6 +24,8 @@ PLACEHOLDERS = (
     "backend",
     "master_addr",
     "master_port",
+    "peers",
+    "hostfile",
 )
 
 _WORD = re.compile(r"(?<![${])\{(\{)?([a-z][a-z_]{1,30})\}(?(1)\})")

@@ -53,7 +53,9 @@ async def said(cluster: distui.Cluster, name: str, ranks: int) -> list[list[str]
 def test_every_job_file_is_right(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """`distui job validate` has nothing to say of it, and its program is there."""
     assert main(["job", "validate", str(path)]) == 0, capfd.readouterr().err
-    (program,) = {word for word in distui.load_job(path).command if word.endswith(".py")}
+    command = distui.load_job(path).command
+    words = command.split() if isinstance(command, str) else command
+    (program,) = {word for word in words if word.endswith(".py")}
     assert (EXAMPLES / program).is_file()
 
 

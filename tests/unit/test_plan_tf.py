@@ -311,6 +311,23 @@ def program(made: RunPlan, index: int) -> tuple[str, ...]:
     return start[start.index("img:1") + 1 :]
 
 
+def test_a_launcher_gets_all_hosts() -> None:
+    """By address, and as a file that is mounted where it asks for one; without a container it is the file itself."""
+    words = ("mpirun", "--hostfile", "{hostfile}", "--host", "{peers}")
+    made = good(command(command=words))
+    assert program(made, 1) == ("mpirun", "--hostfile", "/run/distui/hostfile", "--host", "10.0.0.1,10.0.0.2")
+    task = made.tasks[1]
+    assert task.hostfile_lines == ("10.0.0.1 slots=4", "10.0.0.2 slots=4")
+    assert task.hostfile == f"{task.run_dir}/hostfile-1"
+    mount = f"type=bind,source={task.hostfile},target=/run/distui/hostfile,readonly"
+    assert task.start[task.start.index(mount) - 1] == "--mount"
+    assert from_json(json.loads(json.dumps(to_json(made)))) == made
+    assert f"printf '%s\\n' '10.0.0.1 slots=4' '10.0.0.2 slots=4' >{task.hostfile}\n" in render_text(made, full=True)
+    (without,) = {(each.hostfile, each.hostfile_lines) for each in good(command()).tasks}
+    assert without == ("", ())
+    assert good(command(env={"HOSTS": "{hostfile}"})).tasks[0].env["HOSTS"] == "/run/distui/hostfile"
+
+
 def test_a_launcher_on_each_host() -> None:
     """One task a host, told about hosts: RANK and WORLD_SIZE, which mean ranks to some, are not set."""
     made = good(command(env={"RANK": "{node_rank}"}))

@@ -81,6 +81,22 @@ def test_a_run_in_one_call(demo_home: Path) -> None:
         distui.run("job.yaml", name="one")
 
 
+def test_a_task_reads_the_list_of_all_hosts(demo_home: Path) -> None:
+    """`{hostfile}` is there for it, and nothing of it when the run has ended."""
+    seen: list[str] = []
+
+    def on_event(event: distui.Event) -> None:
+        if isinstance(event, distui.LogLines) and event.rank == 1:
+            seen.extend(line.text for line in event.lines)
+
+    distui.run(job("cat {hostfile}; echo {peers} {hostfile}"), on_event=on_event)
+    *listed, last = seen
+    addresses, path = last.split()
+    assert listed == [f"{address} slots=1" for address in addresses.split(",")]
+    assert len(listed) == 2
+    assert path.endswith("/hostfile-1") and not Path(path).exists()
+
+
 async def test_where_a_loop_runs_already(demo_home: Path) -> None:
     """As in a notebook; a rank that fails is a result."""
     assert asyncio.get_running_loop()

@@ -66,12 +66,12 @@ class HostAccess:
         first = self.first
         return await list_tasks(self.listed, self.host, first.engine, first.engine_command, run=self.plan.run_id)
 
-    async def put(self, path: str, data: bytes) -> None:
+    async def put(self, path: str, data: bytes, *, mode: int = 0o600) -> None:
         """Write a file; sent again when the connection breaks, since it appears whole or not at all."""
         for left in reversed(range(PUTS)):
             session = await self.link.session(give_up=self.reconnect_timeout)
             try:
-                await session.put(path, data)
+                await session.put(path, data, mode=mode)
             except SessionLost as exc:
                 self.link.lost(session, exc)
                 if not left:

@@ -90,8 +90,10 @@ class HostRun(HostAccess):
         return [t for t in tasks if (t.labels.launch, t.labels.owner) == (ours.launch, ours.owner)]
 
     async def push(self, task: Task, secrets: Mapping[str, str]) -> None:
-        """Write the task's env file, 0600 in the run's 0700 folder."""
+        """Write the task's env file, 0600 in the run's 0700 folder, and its list of hosts where it asks for one."""
         await self.put(task.env_file, env_file_text(task, secrets))
+        if task.hostfile:
+            await self.put(task.hostfile, "".join(f"{line}\n" for line in task.hostfile_lines).encode(), mode=0o644)
 
     async def start(self, task: Task) -> str:
         """Run the task's printed start line; returns the engine's id.
