@@ -19,6 +19,9 @@ _RANGE_IN_BRACES = re.compile(r"[\w.-]\[[0-9]")
 _CLOSED = re.compile(r"[\"'\]}]\s*$")
 _CLOSERS = {"[": "]", "{": "}"}
 
+_DIRECTIVE = "a line that begins with % is a directive, which is not supported: quote the value if the % belongs to it"
+_TAG = "a value that starts with ! must be quoted"
+
 _HINTS = (
     ("mapping values are not allowed", "a ':' here makes no sense: check the indentation, or quote the value if the "
      "':' belongs to it"),
@@ -39,6 +42,8 @@ _HINTS = (
     ("found a tab character", "a tab can't indent YAML: use spaces"),
     ("found duplicate %YAML", "%YAML is written twice"),
     ("found incompatible YAML document", "only YAML 1.1 and 1.2 can be read"),
+    ("found unexpected ':'", "a ':' here makes no sense: quote the value if the ':' belongs to it"),
+    ("found duplicate %TAG", _DIRECTIVE),
     ("found undefined tag handle", "tags are not supported: write the value without !, or quote it"),
 )  # fmt: skip
 _NEEDS = {"while parsing a block mapping": "the mapping", "while parsing a block collection": "the list"}
@@ -54,7 +59,7 @@ def explain(error: yaml.MarkedYAMLError, source: Source, opened: Place | None = 
     if opened and problem.startswith("did not find expected") and _runs_out(source, opened, at):
         return *opened, _unclosed(source, opened)
     message = _in_brackets(problem, source, at) or _at_character(problem, source, at) or _known(problem)
-    message = message or problem
+    message = message or _by_context(error.context or "") or problem
     where = _within(error, at, source) if message.startswith("expected") else ""
     return *_on_text(source, at), message + where
 
@@ -154,6 +159,11 @@ def _not_a_key(text: str, column: int) -> str:
 
 def _known(problem: str) -> str | None:
     return next((words for start, words in _HINTS if problem.startswith(start)), None)
+
+
+def _by_context(context: str) -> str | None:
+    """What to do about the rest of what may be wrong with directives and tags, of which distui's files need none."""
+    return _DIRECTIVE if "directive" in context else _TAG if "a tag" in context else None
 
 
 def _on_text(source: Source, at: Place) -> Place:
