@@ -90,6 +90,23 @@ def test_every_event_comes_back_as_it_was(stored: StoredRun) -> None:
     assert stored_samples(stored)[0].gpus[0].power_w == 70.0
 
 
+@pytest.mark.parametrize(
+    ("type_", "text"),
+    [
+        ("phase", '"phase": "start", "detail": "words"'),
+        ("host", '"host": "h0", "state": "lost", "reason": "why"'),
+        ("task", '"task": 0, "host": "h0", "id": "abc"'),
+        ("stop", '"reason": "failure", "grace": 10.0'),
+        ("notice", '"level": "error", "host": "h0", "text": "words"'),
+        ("restart", '"rank": 0, "task": 0, "host": "h0", "exit": 1, "count": 1, "allowed": 3'),
+    ],
+)
+def test_events_are_stored_in_these_words(type_: str, text: str) -> None:
+    """Byte for byte: others read them, and later versions of distui."""
+    (told,) = [json.dumps(value) for value in VALUES if value["type"] == type_]
+    assert told.endswith(f'"run": "r", "type": "{type_}", {text}}}')
+
+
 def test_an_event_that_can_t_be_is_left_out_and_counted(cli: Any, stored: StoredRun) -> None:
     """`"rank": []` and its like end neither show nor ps; show says how many lines are missing."""
     stored.write_plan(serialize.to_json(plan_for("h0", "h1")))

@@ -349,30 +349,30 @@ def iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+Plain = PhaseBegun | HostChanged | TaskStarted | StopAsked | Notice | RanksRestarted
+"""Events that are stored as they are."""
+
+PLAIN: Mapping[str, tuple[type[Plain], tuple[str, ...]]] = {
+    "phase": (PhaseBegun, ("phase", "detail")),
+    "host": (HostChanged, ("host", "state", "reason")),
+    "task": (TaskStarted, ("task", "host", "id")),
+    "stop": (StopAsked, ("reason", "grace")),
+    "notice": (Notice, ("level", "host", "text")),
+    "restart": (RanksRestarted, ("rank", "task", "host", "exit", "count", "allowed")),
+}
+"""Their names in JSON; their fields in the order of the keys."""
+_TYPES = {cls: (name, fields) for name, (cls, fields) in PLAIN.items()}
+
+
 def to_json(event: Event, run: str) -> tuple[dict[str, Any], ...]:
     """The NDJSON objects of one event (a batch of log lines gives one object a line). Additive changes only."""
     base = {"v": 1, "ts": iso(event.at), "run": run}
     match event:
         case RunOpened():
-            named = {r: {"name": name} for r, name in event.names.items()}
-            lines = {r: {"lines": count} for r, count in event.lines.items() if count}
-            ranks = [
-                {"rank": r, "host": h, **named.get(r, {}), **lines.get(r, {})} for r, h in sorted(event.ranks.items())
-            ]
-            began = {"started": iso(event.began)} if event.began is not None else {}
-            return (
-                base
-                | {"type": "run", "job": event.job, "launcher": event.launcher, "image": event.image}
-                | {"attempt": event.attempt, "attempts": event.attempts, "adopted": event.adopted}
-                | {"ranks": ranks, "log_dir": event.log_dir}
-                | began,
-            )
-        case PhaseBegun():
-            return (base | {"type": "phase", "phase": event.phase, "detail": event.detail},)
-        case HostChanged():
-            return (base | {"type": "host", "host": event.host, "state": event.state, "reason": event.reason},)
-        case TaskStarted():
-            return (base | {"type": "task", "task": event.task, "host": event.host, "id": event.id},)
+            return (base | _opened(event),)
+        case PhaseBegun() | HostChanged() | TaskStarted() | StopAsked() | Notice() | RanksRestarted():
+            name, fields = _TYPES[type(event)]
+            return (base | {"type": name} | {field: getattr(event, field) for field in fields},)
         case RankChanged():
             return (
                 base
@@ -394,16 +394,6 @@ def to_json(event: Event, run: str) -> tuple[dict[str, Any], ...]:
             )
         case FailureFound():
             return (base | {"type": "failure", "first_failure": failure_json(event.failure)},)
-        case StopAsked():
-            return (base | {"type": "stop", "reason": event.reason, "grace": event.grace},)
-        case Notice():
-            return (base | {"type": "notice", "level": event.level, "host": event.host, "text": event.text},)
-        case RanksRestarted():
-            return (
-                base
-                | {"type": "restart", "rank": event.rank, "task": event.task, "host": event.host, "exit": event.exit}
-                | {"count": event.count, "allowed": event.allowed},
-            )
         case AttemptEnded():
             return (
                 base
@@ -412,6 +402,24 @@ def to_json(event: Event, run: str) -> tuple[dict[str, Any], ...]:
             )
         case RunEnded():
             return (base | _result(event),)
+
+
+def _opened(event: RunOpened) -> dict[str, Any]:
+    named = {r: {"name": name} for r, name in event.names.items()}
+    lines = {r: {"lines": count} for r, count in event.lines.items() if count}
+    ranks = [{"rank": r, "host": h, **named.get(r, {}), **lines.get(r, {})} for r, h in sorted(event.ranks.items())]
+    return {
+        "type": "run",
+        "job": event.job,
+        "launcher": event.launcher,
+        "image": event.image,
+        "attempt": event.attempt,
+        "attempts": event.attempts,
+        "adopted": event.adopted,
+        "ranks": ranks,
+        "log_dir": event.log_dir,
+        **({"started": iso(event.began)} if event.began is not None else {}),
+    }
 
 
 def failure_json(failure: Failure | None) -> dict[str, Any] | None:

@@ -21,23 +21,18 @@ from distui.fits import check
 from distui.plan.model import RunPlan
 from distui.plan.serialize import from_json
 from distui.runs.lines.events import (
+    PLAIN,
     AttemptEnded,
     Event,
     Failure,
     FailureFound,
     GpuReading,
-    HostChanged,
     HostSampled,
-    Notice,
-    PhaseBegun,
     Progressed,
     RankChanged,
     RankSilent,
-    RanksRestarted,
     RunEnded,
     RunOpened,
-    StopAsked,
-    TaskStarted,
 )
 from distui.runs.store.runs import StoredRun
 
@@ -189,12 +184,6 @@ def _made(value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]]) -> Eve
     match value["type"]:
         case "run":
             return _opened(at, value, tasks)
-        case "phase":
-            return PhaseBegun(at, value["phase"], value["detail"])
-        case "host":
-            return HostChanged(at, value["host"], value["state"], value["reason"])
-        case "task":
-            return TaskStarted(at, value["task"], value["host"], value["id"])
         case "rank":
             return RankChanged(
                 at, value["rank"], value["host"], value["state"], value["exit"], value["oom"], value["words"],
@@ -206,19 +195,14 @@ def _made(value: Mapping[str, Any], tasks: Mapping[int, tuple[int, ...]]) -> Eve
         case "failure":
             failure = failure_of(value["first_failure"])
             return FailureFound(at, failure) if failure else None
-        case "stop":
-            return StopAsked(at, value["reason"], value["grace"])
-        case "notice":
-            return Notice(at, value["level"], value["text"], value["host"])
-        case "restart":
-            return RanksRestarted(
-                at, value["task"], value["rank"], value["host"], value["exit"], value["count"], value["allowed"]
-            )
         case "attempt":
             failed = failure_of(value["first_failure"])
             return AttemptEnded(at, value["attempt"], value["attempts"], failed, value["pause_s"], value["log_dir"])
         case "result":
             return _ended(at, value)
+        case str(name) if name in PLAIN:
+            cls, fields = PLAIN[name]
+            return cls(at, **{field: value[field] for field in fields})
         case _:
             return None
 
