@@ -37,7 +37,7 @@ def memory_words(mib: float) -> str:
 
 def duration(seconds: float, *, coarse: bool = False) -> str:
     """`4.2s`, `40s`, `3m 10s`, `1h 12m`, `30d`; coarse, as an age, in one unit: `94s`, `72m`, `3h`."""
-    seconds = max(0.0, seconds)
+    seconds = max(0.0, float(seconds))
     whole = round(seconds)
     if coarse:
         length, unit = next((u for u in _TIMES if whole >= 2 * u[0]), _TIMES[-1])
