@@ -38,7 +38,7 @@ def main() -> None:
         loss = float(step())
         if number % 20 == 0:
             print(f"step {number} loss {loss:.5f}", flush=True)
-    print(f"{task['type']} {task['index']}: y = {float(weight):.3f} x + {float(bias):.3f}", flush=True)
+    print(f"{task['type']} {task['index']}: y = {weight.numpy():.3f} x + {bias.numpy():.3f}", flush=True)
 
 
 if __name__ == "__main__":

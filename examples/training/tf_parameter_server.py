@@ -48,7 +48,7 @@ def coordinate(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> None
         if number % 100 == 0:
             print(f"step {number} loss {loss.fetch():.5f}", flush=True)
     coordinator.join()
-    print(f"y = {float(weight):.3f} x + {float(bias):.3f}", flush=True)
+    print(f"y = {weight.numpy():.3f} x + {bias.numpy():.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -261,6 +261,17 @@ def test_a_chief_s_exit_code_is_the_run_s_only_when_it_is_its_own() -> None:
     assert (own.outcome, own.exit) == ("failed", 4)
 
 
+def test_tensorflow_without_a_gpu_says_nothing_of_an_error() -> None:
+    """A server that looked for one in vain, and is stopped with the end of its chief, has served well."""
+    words = "failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit: UNKNOWN ERROR (303)"
+    looked = Line(5.0, f"E0000 00:00:1795434651.720554   27079 cuda_platform.cc:52] {words}")
+    served = task(1, ended(12.0, 143), looked, Line(5.1, "ps 0 serves"))
+    rules = Rules(launcher="tf", judges=(0,))
+    for chief in (ended(10.9, 0), ended(11.6, 0)):
+        found = verdict(task(0, chief), served, stop=Stop(11.0, "done"), rules=rules)
+        assert (found.outcome, found.exit, found.failure) == ("succeeded", 0, None)
+
+
 def test_a_rank_that_was_done_before_the_stop_succeeded() -> None:
     """Exit 0 before it is no stop's doing; so is one of which the engine knows that nobody signalled it."""
     found = verdict(

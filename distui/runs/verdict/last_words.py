@@ -44,7 +44,9 @@ _NATIVE = re.compile(
 )
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Closed|Expired)(?::|$)")
 _CHAINED = re.compile(r"^During handling of the above exception|^The above exception was the direct cause")
-_WARNING = re.compile(r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorflow|external)/")
+_WARNING = re.compile(
+    r"Warning:|\bWARN(?:ING)?\b|^\[?[IW] ?\d{3,4} |: [IW] (?:tensorflow|external)/|failed call to cuInit"
+)
 _AROUND = re.compile(
     r"^\s|^$|^frame #\d+|^Exception raised from |^CUDA kernel errors|^For debugging consider|^Compile with |^<\w"
     r"|^\[?E ?\d{3,4} |^\+ |resource_tracker|^Current thread|^Thread 0x|^Extension modules|^[│╭╰]"
