@@ -1,4 +1,4 @@
-"""What a front end asks for, once: probing, planning and starting a run. Knows no click, no textual and no terminal.
+"""What a front end asks for, once: hosts, plans, runs, logs, images, checks. Knows no click, textual or terminal.
 
-In: an inventory, a job, a connector. Out: a plan, a recorded run, and the controller that owns it.
+In: settings, which hosts are meant, a job or a run's name. Out: values to show, and runs that are followed.
 """

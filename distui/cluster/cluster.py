@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from functools import partial
 from os import PathLike, fspath
 from types import TracebackType
 
-from distui.cluster.connecting import Connect, connected
+from distui.cluster.connecting import Connect, OpenOnce, connected
 from distui.cluster.names import run_name
 from distui.cluster.permit import permit
 from distui.cluster.planning import PlannedRun, RunPlanner, Sources, plan_error, plan_run
@@ -39,11 +37,8 @@ class Cluster:
         """`connect` opens connections in another way than ssh: to hosts made for a test."""
         self.inventory = inventory
         self.settings = settings or ClusterSettings.load()
-        self._connect = connect or partial(connected, self.settings)
+        self._opened = OpenOnce(connect or partial(connected, self.settings), inventory.hosts)
         self._code = self.settings.code_reader()
-        self._stack = AsyncExitStack()
-        self._connector: Connector | None = None
-        self._connecting = asyncio.Lock()
 
     @classmethod
     def open(
@@ -67,7 +62,7 @@ class Cluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._stack.aclose()
+        await self._opened.close()
 
     @property
     def hosts(self) -> tuple[Host, ...]:
@@ -76,10 +71,7 @@ class Cluster:
 
     async def connector(self) -> Connector:
         """The connections to all hosts; a host is connected to when it is first asked for something."""
-        async with self._connecting:
-            if self._connector is None:
-                self._connector = await self._stack.enter_async_context(self._connect(self.hosts))
-        return self._connector
+        return await self._opened.connector()
 
     async def probe(
         self, hosts: Sequence[str] = (), *, on_result: Callable[[ProbeResult], None] = lambda result: None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from importlib import import_module
 from typing import Any
 
 from distui.cluster.settings import ClusterSettings
@@ -30,6 +32,30 @@ def make_connector(settings: ClusterSettings, hosts: Sequence[Host]) -> Connecto
 def connected(settings: ClusterSettings, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
     """A connector for the block, whose sessions are reused from one step to the next."""
     return reusing(make_connector(settings, hosts))
+
+
+class OpenOnce:
+    """The connections to some hosts, opened when they are first needed. Close it at the end."""
+
+    def __init__(self, connect: Connect, hosts: Sequence[Host]) -> None:
+        self._connect = connect
+        self._hosts = hosts
+        self._stack = AsyncExitStack()
+        self._connector: Connector | None = None
+        self._opening = asyncio.Lock()
+
+    async def connector(self) -> Connector:
+        """The connections. A host is connected to when it is first asked for something."""
+        async with self._opening:
+            if self._connector is None:
+                # ssh is dear to import, and whoever shows something meanwhile shall not wait for it
+                await asyncio.to_thread(import_module, "distui.remote.pool")
+                self._connector = await self._stack.enter_async_context(self._connect(self._hosts))
+        return self._connector
+
+    async def close(self) -> None:
+        """Close all that was opened."""
+        await self._stack.aclose()
 
 
 def ssh_words(settings: ClusterSettings, host: Host) -> dict[str, Any]:

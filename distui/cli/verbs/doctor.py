@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from distui.cli.console import Console
     from distui.cli.settings import Settings
+    from distui.cluster.checking import Checked
     from distui.doctor.choice import Choice
     from distui.doctor.finding import CheckRow
-    from distui.doctor.reach import ReachReport
     from distui.facts.host import ProbeResult
     from distui.session import Connector
     from distui.spec.inventory import Host, Inventory
@@ -85,15 +85,6 @@ def command(
     return ExitCode.CHECK_FAILED if failed else ExitCode.OK
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What was found."""
-
-    rows: tuple[CheckRow, ...]
-    results: Mapping[str, ProbeResult]
-    reach: ReachReport | None
-
-
 def _bundle(
     settings: Settings, out: Console, name: str, hosts: Sequence[Host], checked: Checked, *, redact: bool
 ) -> None:
@@ -133,28 +124,13 @@ async def _check(
     smoke: bool,
     named: bool,
 ) -> Checked:
-    from distui.doctor.checks import IDLE, check_hosts
-    from distui.doctor.images import images_present
-    from distui.doctor.plan_check import PLAN, plan_rows
-    from distui.doctor.reach_check import REACH, endpoints
-    from distui.facts.host import HostFacts
-    from distui.facts.probe import probe_all
-    from distui.runs.hosts.discover import find_runs
-    from distui.runs.launch.preflight import prove_on
+    from distui.cluster.checking import check
 
     async with wiring.connected(settings, hosts) as connector:
-        results = await probe_all(connector, hosts, parallel=settings["parallel"])
-        up = [host for host in hosts if isinstance(results[host.name], HostFacts)]
-        images = (job.image,) if job is not None and job.image and wanted.wants("image") else ()
-        there = await images_present(connector, up, images) if images else {}
-        found = await find_runs(connector, up if wanted.wants(IDLE.id) else ())
-        proved = len(up) > 1 and wanted.wants(REACH.id)
-        reach = await prove_on(connector, endpoints(up, results), up) if proved else None
-        tried = await _smoke(settings, out, connector, inventory, results, job) if smoke and job is not None else ()
-    ours = [task.id for run in found.runs for task in run.tasks]
-    planned = plan_rows(job, inventory, hosts, results, named=named) if job and wanted.wants(PLAN.id) else ()
-    rows = check_hosts(results, images=there, ours=ours, reach=reach, more=planned)
-    return Checked((*wanted.of(rows), *tried), results, reach)
+        parallel = settings.cluster.parallel
+        found = await check(connector, inventory, hosts, wanted, job=job, named=named, parallel=parallel)
+        tried = await _smoke(settings, out, connector, inventory, found.results, job) if smoke and job else ()
+    return replace(found, rows=(*found.rows, *tried))
 
 
 async def _smoke(

@@ -16,7 +16,6 @@ from distui.cli.run_rows import row_json
 from distui.cli.settings import settings_of
 from distui.errors import ExitCode
 from distui.runs.report import history
-from distui.runs.store.saved_hosts import saved_hosts
 
 if TYPE_CHECKING:
     from distui.cli.settings import Settings
@@ -39,6 +38,7 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     does not answer is named on stderr. -q prints names only.
     """
     from distui.cluster.attach.leftover import hidden
+    from distui.cluster.attach.listing import hosts_to_ask
     from distui.facts.troubles import shared
     from distui.identity import owner
     from distui.runs.lines.text import safe
@@ -48,7 +48,7 @@ def command(ctx: click.Context, all_: bool, state: str | None, last: int | None)
     out = consoles.of(settings)
     store = settings.cluster.store
     recorded = [history.stored_row(s) for s in store.all()]
-    hosts = _hosts(settings, recorded)
+    hosts = hosts_to_ask(settings.places, recorded)
     found, launches = wiring.run_async(_find(settings, hosts), limit=settings.timeout)
     launches = hidden(settings.cluster, launches)
     here = {launch_here(s): s.is_followed for one in launches if (s := store.get(one.run)) is not None}
@@ -92,27 +92,14 @@ def _next_step(row: history.RunRow, named: Sequence[history.RunRow]) -> str:
     return ""
 
 
-def _hosts(settings: Settings, recorded: Sequence[history.RunRow]) -> tuple[Host, ...]:
-    """The hosts to ask: those of the inventory, and those that runs without an end here were started on."""
-    hosts = {h.name: h for h in settings.selection.chosen()}
-    if not settings.hosts and not settings.labels:
-        store = settings.cluster.store
-        for row in recorded:
-            if not row.over:
-                hosts |= {h.name: h for h in saved_hosts(store.need(row.run)) if h.name not in hosts}
-    return tuple(hosts.values())
-
-
 async def _find(settings: Settings, hosts: Sequence[Host]) -> tuple[FoundRuns, tuple[Launch, ...]]:
-    from distui.runs.hosts.discover import FoundRuns, find_runs
-    from distui.runs.hosts.launches import find_launches
+    from distui.cluster.attach.listing import find_all
+    from distui.runs.hosts.discover import FoundRuns
 
     if not hosts:
         return FoundRuns((), {}), ()
     async with wiring.connected(settings, hosts) as connector:
-        found = await find_runs(connector, hosts)
-        up = [host for host in hosts if host.name not in found.unreachable]
-        return found, (await find_launches(connector, up)).all
+        return await find_all(connector, hosts)
 
 
 def show(out: consoles.Console, settings: Settings, rows: Sequence[history.RunRow], found: FoundRuns) -> None:

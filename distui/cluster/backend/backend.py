@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from distui.cluster.attach.places import Places
 from distui.cluster.attach.run_manager import FollowedRun, RunManager
 from distui.cluster.backend.backend_hosts import HostBackend, Login, ssh_login
 from distui.cluster.backend.backend_runs import RunBackend
-from distui.cluster.connecting import Connect, connected
+from distui.cluster.connecting import Connect, OpenOnce, connected
 from distui.cluster.job_files import job_files, read_draft
 from distui.cluster.names import run_name
 from distui.cluster.secrets import code_token, job_secrets
@@ -79,16 +78,16 @@ class ClusterBackend(HostBackend, RunBackend):
         self.stop_on_exit = stop_on_exit
         self._manager = RunManager(stop_on_exit=stop_on_exit, say=say)
         self._smokes: set[asyncio.Task[tuple[PairResult, ...]]] = set()
+        self._opened = OpenOnce(self._connect, self.hosts)
         self._stack = AsyncExitStack()
         self._previewed: PlannedRun | None = None
         """What was planned last: the text may change before that plan is launched."""
         self._code = settings.code_reader()
         self._reruns: dict[str, FollowedRun] = {}
-        self._connector: Connector | None = None
-        self._connecting = asyncio.Lock()
 
     async def __aenter__(self) -> ClusterBackend:
         await self._stack.enter_async_context(self._manager)
+        self._stack.push_async_callback(self._opened.close)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -114,11 +113,7 @@ class ClusterBackend(HostBackend, RunBackend):
     async def connector(self) -> Connector:
         """The connections to the inventory's hosts. Made at the first use: ssh is dear to import, and the first
         picture of the app shall not wait for it."""
-        async with self._connecting:
-            if self._connector is None:
-                await asyncio.to_thread(import_module, "distui.remote.pool")
-                self._connector = await self._stack.enter_async_context(self._connect(self.hosts))
-        return self._connector
+        return await self._opened.connector()
 
     def know(self, results: Mapping[str, ProbeResult]) -> None:
         """Take in what was found by a probe made before the app was opened."""

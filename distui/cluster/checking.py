@@ -1,0 +1,58 @@
+"""What would break a run on some hosts: asked, proved between them, and judged. Nothing is started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from distui.doctor.checks import IDLE, check_hosts
+from distui.doctor.images import images_present
+from distui.doctor.plan_check import PLAN, plan_rows
+from distui.doctor.reach_check import REACH, endpoints
+from distui.facts.host import HostFacts
+from distui.facts.probe import probe_all
+from distui.runs.hosts.discover import find_runs
+from distui.runs.launch.preflight import prove_on
+
+if TYPE_CHECKING:
+    from distui.doctor.choice import Choice
+    from distui.doctor.finding import CheckRow
+    from distui.doctor.reach import ReachReport
+    from distui.facts.host import ProbeResult
+    from distui.session import Connector
+    from distui.spec.inventory import Host, Inventory
+    from distui.spec.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found."""
+
+    rows: tuple[CheckRow, ...]
+    results: Mapping[str, ProbeResult]
+    reach: ReachReport | None
+
+
+async def check(
+    connector: Connector,
+    inventory: Inventory,
+    hosts: Sequence[Host],
+    wanted: Choice,
+    *,
+    job: Job | None = None,
+    named: bool = False,
+    parallel: int,
+) -> Checked:
+    """Do the checks that are `wanted`, those of a job, too; `named`: its hosts were chosen in the place of its own."""
+    results = await probe_all(connector, hosts, parallel=parallel)
+    up = [host for host in hosts if isinstance(results[host.name], HostFacts)]
+    images = (job.image,) if job is not None and job.image and wanted.wants("image") else ()
+    there = await images_present(connector, up, images) if images else {}
+    found = await find_runs(connector, up if wanted.wants(IDLE.id) else ())
+    proved = len(up) > 1 and wanted.wants(REACH.id)
+    reach = await prove_on(connector, endpoints(up, results), up) if proved else None
+    ours = [task.id for run in found.runs for task in run.tasks]
+    planned = plan_rows(job, inventory, hosts, results, named=named) if job and wanted.wants(PLAN.id) else ()
+    rows = check_hosts(results, images=there, ours=ours, reach=reach, more=planned)
+    return Checked(wanted.of(rows), results, reach)
