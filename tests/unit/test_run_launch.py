@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -378,6 +379,21 @@ async def test_a_name_that_is_being_started_is_refused(cluster: Cluster) -> None
     assert "of bob@desk since 1970-01-01 00:00:00 UTC" in cluster.said()
     assert cluster.left() == [f"h2: {folder}/launch"]
     assert not any(touched(h) for h in cluster.hosts)
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["ours", "another launch's"])
+async def test_a_rendezvous_file_goes_with_the_launch_that_made_it(cluster: Cluster, whole: bool) -> None:
+    """Undone on all hosts it is removed; where a host is held by another launch of that name it is that one's."""
+    path = "/mnt/shared/rendezvous-r1"
+    plan = replace(cluster.plan(), rendezvous_host_path=path)
+    cluster.hosts[0].files[path] = b""
+    if whole:
+        cluster.hosts[2].fails["run"] = refused("run", "docker: no", 125)
+    else:
+        claimed(cluster, 1)
+    await cluster.run(plan)
+
+    assert (path in cluster.hosts[0].files) is not whole
 
 
 async def test_a_launch_that_was_killed_does_not_hold_its_name(cluster: Cluster) -> None:

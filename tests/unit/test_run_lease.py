@@ -300,8 +300,12 @@ async def both(cluster: Cluster, first: RunPlan, rival: Cluster, second: RunPlan
 
     async def next_one() -> None:
         await reached.wait()
-        asyncio.get_running_loop().call_later(0.2, cluster.hosts[0].gates["put"].set)
-        late.append(await rival.run(second, **options))
+        reached.clear()
+        launch, started = asyncio.create_task(rival.run(second, **options)), asyncio.create_task(reached.wait())
+        await asyncio.wait({launch, started}, return_when=asyncio.FIRST_COMPLETED)  # refused, or as far as the first
+        cluster.hosts[0].gates["put"].set()
+        late.append(await launch)
+        started.cancel()
 
     early = await cluster.run(first, next_one())
     assert cluster.left() == []
