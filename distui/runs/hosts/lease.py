@@ -132,7 +132,7 @@ class Lease:
 class Conflict:
     """A run that has `resources` which another wants, in words."""
 
-    words: str
+    message: str
     resources: frozenset[Resource]
     marked: bool = False
     """Whether only marks say so, which other logins leave, and no engine that was asked."""

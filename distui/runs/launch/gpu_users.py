@@ -39,7 +39,7 @@ class GpuUser:
     """Somebody who has GPUs of a plan on one host."""
 
     host: str
-    words: str
+    message: str
     """Which GPUs, and which run of whom has them."""
 
 
@@ -47,7 +47,7 @@ def user_lines(users: Sequence[GpuUser]) -> tuple[str, ...]:
     """In words, equal ones of several hosts once: `node[01-02]: GPU 0 is used by run r1 of ann@desk (job j)`."""
     hosts: dict[str, list[str]] = {}
     for user in users:
-        hosts.setdefault(user.words, []).append(user.host)
+        hosts.setdefault(user.message, []).append(user.host)
     return tuple(f"{fold(names)}: {words}" for words, names in hosts.items())
 
 
@@ -65,7 +65,7 @@ async def _ask(connector: Connector, plan: RunPlan, host: str) -> tuple[GpuUser,
         try:
             tasks = await marks.tasks_on(session.run, host, first)
             runs = sharers(tasks, plan, [Resource("gpu", gpu) for gpu in gpus])
-            messages = (*(conflict.words for conflict in runs), *await launches(session.run, gpus))
+            messages = (*(conflict.message for conflict in runs), *await launches(session.run, gpus))
         finally:
             await session.close()
     except HostError:

@@ -35,7 +35,7 @@ class PortsTaken(LaunchRefused):
     """Others have ports that the plan chose itself, and nothing else is in the way."""
 
     def __init__(self, held: Sequence[Held]) -> None:
-        words = [f"{host}: {conflict.words}" for host, conflict in held]
+        words = [f"{host}: {conflict.message}" for host, conflict in held]
         super().__init__([*words, "start it again: the plan takes other ports then"], ExitCode.CHECK_FAILED)
         self.held = tuple(held)
 
@@ -63,7 +63,7 @@ async def hold_still(attempt: Attempt, claim: Claim, *, force: bool) -> None:
     shared = [(host, conflict) for host, answer in found.items() if isinstance(answer, tuple) for conflict in answer]
     _refuse(attempt, shared, force=force)
     for host, conflict in shared:
-        await attempt.notice("warning", f"{conflict.words}, and by this run too (--force)", host)
+        await attempt.notice("warning", f"{conflict.message}, and by this run too (--force)", host)
 
 
 async def refuse_taken(attempt: Attempt, problems: Sequence[ReachProblem], *, force: bool) -> None:
@@ -81,7 +81,7 @@ async def refuse_taken(attempt: Attempt, problems: Sequence[ReachProblem], *, fo
 def _who_has(resources: frozenset[Resource], conflicts: tuple[Conflict, ...] | DistuiError) -> list[Conflict]:
     """The first of these holders that has one of the resources."""
     return (
-        [Conflict(s.words, resources) for s in conflicts if s.resources & resources][:1]
+        [Conflict(s.message, resources) for s in conflicts if s.resources & resources][:1]
         if isinstance(conflicts, tuple)
         else []
     )
@@ -135,7 +135,7 @@ def _refuse(attempt: Attempt, held: Sequence[Held], *, force: bool) -> None:
     if kinds == {"port"} and _chosen(attempt, bad):
         raise PortsTaken(bad)
     hints = [hint for kind, hint in (("gpu", SHARE_HINT), ("port", PORT_HINT)) if kind in kinds]
-    raise LaunchRefused([*(f"{host}: {conflict.words}" for host, conflict in bad), *hints], ExitCode.CHECK_FAILED)
+    raise LaunchRefused([*(f"{host}: {conflict.message}" for host, conflict in bad), *hints], ExitCode.CHECK_FAILED)
 
 
 def _chosen(attempt: Attempt, held: Sequence[Held]) -> bool:
@@ -163,7 +163,7 @@ async def with_other_ports(
     if isinstance(found, NoPlan):
         raise LaunchRefused([*map(str, found.problems)], ExitCode.CHECK_FAILED) from refusal
     for host, conflict in refusal.held:
-        await attempt.notice("info", f"{conflict.words}: the plan takes another", host)
+        await attempt.notice("info", f"{conflict.message}: the plan takes another", host)
     try:
         attempt.run.stored.write_plan(to_json(found.plan))
     except OSError as exc:

@@ -35,4 +35,4 @@ async def _named(connector: Connector, problem: PlanProblem, host: Host) -> Plan
     except HostError:
         return problem
     conflicts = holders(tasks, [Resource("port", problem.port)])
-    return replace(problem, message=conflicts[0].words) if conflicts else problem
+    return replace(problem, message=conflicts[0].message) if conflicts else problem

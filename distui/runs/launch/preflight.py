@@ -151,7 +151,7 @@ def shared_row(plan: RunPlan, hosts: Sequence[str], found: FoundRuns, marked: Se
         chosen = {Resource("port", port) for at, port in own_ports(plan.reasons) if at == host}
         if shares := sharers(tasks, plan, resources_on(plan, host) - chosen):
             gpus = any(resource.kind == "gpu" for share in shares for resource in share.resources)
-            saw = "; ".join(share.words for share in shares)
+            saw = "; ".join(share.message for share in shares)
             do = SHARE_HINT if gpus else PORT_HINT
             findings.append(Finding(SHARED.id, host, "fail", saw, "the start is refused", do))
         else:
