@@ -54,7 +54,7 @@ def ctrl_c(times: int, seen: list[distui.Event]) -> Callable[[distui.Event], Non
 def test_every_name_is_there_for_people_and_for_mypy() -> None:
     """What is loaded late, what mypy reads and what `__all__` says are the same names."""
     tree = ast.parse(Path(distui.__file__).read_text("utf-8"))
-    told = {
+    declared = {
         (node.module, name.name)
         for branch in tree.body
         if isinstance(branch, ast.If)
@@ -62,8 +62,8 @@ def test_every_name_is_there_for_people_and_for_mypy() -> None:
         if isinstance(node, ast.ImportFrom)
         for name in node.names
     }
-    assert told == {(home, name) for home, names in distui._HOMES.items() for name in names.split()}
-    assert sorted(distui.__all__) == sorted({"__version__", *(name for _, name in told)})
+    assert declared == {(home, name) for home, names in distui._HOMES.items() for name in names.split()}
+    assert sorted(distui.__all__) == sorted({"__version__", *(name for _, name in declared)})
     assert all(getattr(distui, name) is not None for name in distui.__all__)
     assert set(distui.__all__) <= set(dir(distui))
     with pytest.raises(AttributeError, match="'distui' has no attribute 'Clustr'"):

@@ -103,8 +103,8 @@ def test_every_event_comes_back_as_it_was(stored: StoredRun) -> None:
 )
 def test_events_are_stored_in_these_words(type_: str, text: str) -> None:
     """Byte for byte: others read them, and later versions of distui."""
-    (told,) = [json.dumps(value) for value in VALUES if value["type"] == type_]
-    assert told.endswith(f'"run": "r", "type": "{type_}", {text}}}')
+    (stored_text,) = [json.dumps(value) for value in VALUES if value["type"] == type_]
+    assert stored_text.endswith(f'"run": "r", "type": "{type_}", {text}}}')
 
 
 def test_an_event_that_can_t_be_is_left_out_and_counted(cli: Any, stored: StoredRun) -> None:

@@ -47,9 +47,9 @@ def test_it_works_beside_a_package_of_the_same_name(installed: Path, tmp_path: P
 def test_it_carries_its_license_and_says_who_made_it(installed: Path) -> None:
     """The full text, and its name as SPDX has it."""
     (metadata,) = installed.glob("distui-*.dist-info")
-    told = (metadata / "METADATA").read_text("utf-8")
-    assert "License-Expression: Apache-2.0\n" in told
-    assert "Author: The distui developers\n" in told
+    metadata_text = (metadata / "METADATA").read_text("utf-8")
+    assert "License-Expression: Apache-2.0\n" in metadata_text
+    assert "Author: The distui developers\n" in metadata_text
     text = (metadata / "licenses/LICENSE").read_text("utf-8")
     assert "Version 2.0, January 2004" in text and "END OF TERMS AND CONDITIONS" in text
 

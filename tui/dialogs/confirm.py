@@ -50,7 +50,7 @@ _TOLD = re.compile(r"(?P<label>!(?= )|\w+(?=  )|(?= {4}))\s+(?P<value>\S.*)")
 """`hosts    node[01-02]`, `! rank 0 is alone`, and what goes on below a label."""
 
 
-def told(lines: Sequence[str], palette: Palette) -> Group:
+def lines_of(lines: Sequence[str], palette: Palette) -> Group:
     """The lines of a question: what stands behind a label wraps below itself; a `!` is a warning."""
     found = [(line, _TOLD.match(line)) for line in lines]
     width = max((match.start("value") for _, match in found if match is not None), default=0)
@@ -113,7 +113,7 @@ class Dialog(ModalScreen[str]):
         with Vertical():
             yield Static(self.asked, classes="title", markup=False)
             with VerticalScroll(classes="lines", can_focus=False):
-                yield Static(told(self.lines, palette_of(self)))
+                yield Static(lines_of(self.lines, palette_of(self)))
             with Vertical(classes="end"):
                 yield from self.compose_more()
                 with Horizontal():

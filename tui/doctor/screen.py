@@ -408,5 +408,5 @@ def _others(count: int) -> str:
 
 
 def _searched(row: CheckRow) -> str:
-    told = " ".join(f"{f.host} {f.verdict} {f.saw}" for f in row.findings if f.verdict not in ("ok", "skip"))
-    return f"{row.check.group} {row.check.title} {told}".lower()
+    findings = " ".join(f"{f.host} {f.verdict} {f.saw}" for f in row.findings if f.verdict not in ("ok", "skip"))
+    return f"{row.check.group} {row.check.title} {findings}".lower()

@@ -118,10 +118,10 @@ def _image(plan: RunPlan, image: ImageState | None, palette: Palette) -> Iterato
     if plan.build is not None:
         yield "image", f"built {next(build_lines(plan.build))}", palette.text
     if image is None or (plan.pull == "always" and plan.build is None):
-        told = {
+        policy = {
             "missing": "pulled where it is missing", "always": "pulled on every host", "never": "must be there already",
         }  # fmt: skip
-        yield "image", told[plan.pull] if plan.build is None else "built where it is missing", palette.text
+        yield "image", policy[plan.pull] if plan.build is None else "built where it is missing", palette.text
         return
     if image.missing:
         where = fold(image.missing)

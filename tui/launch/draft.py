@@ -253,6 +253,6 @@ def _saved(path: Path, problems: Sequence[Problem]) -> str:
     if not problems:
         return f"saved {path}"
     one = len(problems) == 1
-    told = [f"line {p.line}: " * bool(p.line) + f"{p.key}: " * bool(p.key) + p.message for p in problems[:2]]
+    messages = [f"line {p.line}: " * bool(p.line) + f"{p.key}: " * bool(p.key) + p.message for p in problems[:2]]
     more = [f"and {len(problems) - 2} more"] if len(problems) > 2 else []
-    return f"saved {path}, with {len(problems)} problem{'s' * (not one)}: " + "; ".join([*told, *more])
+    return f"saved {path}, with {len(problems)} problem{'s' * (not one)}: " + "; ".join([*messages, *more])

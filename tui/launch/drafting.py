@@ -60,8 +60,8 @@ class ImageState:
         """What will bite: ranks that would run different programs."""
         if not self.ids:
             return ""
-        told = ", ".join(f"{short} on {fold(hosts)}" for short, hosts in self.ids.items())
-        return f"the image is not the same everywhere: {told}; `pull: always` or `distui image push` makes it so"
+        ids_text = ", ".join(f"{short} on {fold(hosts)}" for short, hosts in self.ids.items())
+        return f"the image is not the same everywhere: {ids_text}; `pull: always` or `distui image push` makes it so"
 
 
 def image_state(plan: RunPlan, found: Mapping[str, ImageId]) -> ImageState:

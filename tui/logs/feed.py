@@ -156,8 +156,8 @@ class RunFeed:
 
     def totals(self) -> tuple[int, int]:
         """Lines the run has written as far as is known here, and bytes of all rank logs."""
-        told = sum(r.lines for r in self.state.ranks.values())
+        lines = sum(r.lines for r in self.state.ranks.values())
         size = 0
         for buffer in self.sources.values():
             size += buffer.size + buffer.behind
-        return max(told, sum(b.count for b in self.buffers.values())), size
+        return max(lines, sum(b.count for b in self.buffers.values())), size

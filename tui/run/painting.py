@@ -62,8 +62,8 @@ class RunPainter:
         if summary == "launching" and state.phase:
             line.gap(2).put(state.phase, palette.muted).gap(1).put(state.detail[:40], palette.faint)
         elif (began := self.feed.started) is not None:
-            told = state.ended.took if state.ended is not None and not state.adopted else 0.0
-            took = told if told > 0 else self.feed.now - began
+            reported = state.ended.took if state.ended is not None and not state.adopted else 0.0
+            took = reported if reported > 0 else self.feed.now - began
             line.gap(2).put(("after " if state.ended is not None else "") + duration(took), palette.muted)
 
     def headline(self, line: Line, palette: Palette) -> None:

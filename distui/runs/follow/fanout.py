@@ -54,7 +54,7 @@ class Fanout:
 
     def __init__(self) -> None:
         self.state = RunState()
-        self.told: list[Event] = []
+        self.sent: list[Event] = []
         self._readers: set[_Reader] = set()
         self._closed = False
 
@@ -62,7 +62,7 @@ class Fanout:
         """Take the next events of the run."""
         for event in batch:
             self.state = apply(self.state, event)
-        self.told += filter(_kept, batch)
+        self.sent += filter(_kept, batch)
         for reader in self._readers:
             reader.give(batch)
         if any(isinstance(event, RunEnded) for event in batch):
@@ -76,7 +76,7 @@ class Fanout:
 
     async def batches(self) -> AsyncIterator[tuple[Event, ...]]:
         """What has happened so far but log lines and samples, then everything as it comes, to the end."""
-        reader = _Reader(self.told)
+        reader = _Reader(self.sent)
         self._readers.add(reader)
         try:
             while True:
