@@ -71,6 +71,20 @@ async def test_all_or_none(tmp_path: Path) -> None:
     assert held(tmp_path) == []
 
 
+async def test_all_launches_ask_in_the_same_order() -> None:
+    """Whatever order a plan has them in: two that want the same ones could else each get half, and both be refused."""
+    asked: list[tuple[str, ...]] = []
+
+    async def run_argv(argv: Sequence[str]) -> Completed:
+        asked.append(tuple(argv))
+        return Completed(tuple(argv), 0, b"leased\n", b"")
+
+    wanted = [Resource("port", 29500), Resource("gpu", 10), Resource("gpu", 2)]
+    for order in (wanted, wanted[::-1]):
+        assert (await lease(run_argv, ANN, order)).state == "leased"
+    assert [argv[-3:] for argv in asked] == [("gpu-2", "gpu-10", "port-29500")] * 2
+
+
 async def test_one_of_many_gets_it(tmp_path: Path) -> None:
     """Ten launches at one moment for overlapping GPUs: never two with the same one."""
     claims = [Claim(f"u{n}@desk", 0.0) for n in range(10)]
