@@ -18,20 +18,20 @@ from distui.errors import UsageError
 from distui.facts.host import Address, Gpu, GpuProcess, Gpus, HostDown, HostFacts, Nic, ProbeResult, Trouble
 from distui.spec.inventory import Host
 
-HOSTS = (Host("node01", addr="10.0.0.1", user="annika"), Host("node02.corp.example"))
+HOSTS = (Host("node01", addr="10.0.0.1", user="amy"), Host("node02.corp.example"))
 RESULTS: dict[str, ProbeResult] = {
     "node01": HostFacts(
-        "node01", "node01-int.corp.example", user="annika", home="/home/annika", machine_id="0" * 31 + "a",
+        "node01", "node01-int.corp.example", user="amy", home="/home/amy", machine_id="0" * 31 + "a",
         nics=(Nic("eno1", "ethernet", True, mac="de:ad:be:ef:00:01",
                   addresses=(Address("10.0.0.1", 24), Address("fe80::dcad:beff:feef:1", 64, "link"))),),
         gpu=Gpus((Gpu(0, "GPU-12345678-1234-1234-1234-123456789abc", "H100",
                       processes=(GpuProcess(7, "python", 1, user="mallory"),)),)),
     ),
     "node02.corp.example": HostDown(
-        "node02.corp.example", Trouble("auth", "node02.corp.example refuses annika@10.0.0.2", "ssh -v node02.corp.example")
+        "node02.corp.example", Trouble("auth", "node02.corp.example refuses amy@10.0.0.2", "ssh -v node02.corp.example")
     ),
 }  # fmt: skip
-SECRET = ("node01", "node02", "corp.example", "annika", "mallory", "10.0.0.1", "10.0.0.2", "fe80::dcad", "de:ad:be:ef",
+SECRET = ("node01", "node02", "corp.example", "amy", "mallory", "10.0.0.1", "10.0.0.2", "fe80::dcad", "de:ad:be:ef",
           "12345678-1234", "0" * 31 + "a")  # fmt: skip
 
 
