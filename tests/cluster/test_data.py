@@ -163,7 +163,7 @@ def test_a_wrong_checksum_starts_nothing(lab: Any, home: Path, distui: Distui, c
     assert not [e for e in fetch_events(done) if e["type"] == "task"]
 
 
-@pytest.mark.parametrize(("more", "said"), [((), "MiB are free"), (("nohead",), "no space is left")])
+@pytest.mark.parametrize(("more", "said"), [((), "MB are free"), (("nohead",), "no space is left")])
 def test_a_full_disk(
     lab: Any, home: Path, distui: Distui, caches: Callable[[], list[str]], more: tuple[str, ...], said: str
 ) -> None:
