@@ -707,6 +707,29 @@ async def test_adopting_gives_a_dead_host_up(cluster: Cluster, monkeypatch: pyte
     assert states(cluster) == {0: "exited", 1: "lost"}
 
 
+async def test_a_stop_does_not_wait_for_a_host_that_never_answered(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Far shorter than for one that is lost on the way: there, the stop is still to be made, and that is said."""
+    monkeypatch.setattr("distui.runs.task.host_access.RECONNECT_TIMEOUT", 0.0)
+    plan = cluster.plan()
+    await cluster.run(plan, detach=True)
+    cluster.connector.down["h2"] = HostUnreachable("h2", "h2 does not answer")
+    passed = 0.0
+    controller = cluster.controller(plan, adopted=True, limits=Limits(lost=1e9), clock=lambda: time.time() + passed)
+
+    async def stop() -> None:
+        nonlocal passed
+        controller.request_stop("user", grace=0.0)
+        while controller.state.ended is None:
+            await asyncio.sleep(0.01)
+            passed += 1.0
+
+    ended = await cluster.drive(controller, stop())
+    assert ended.exit == 6
+    assert any(left.startswith("h2: ") for left in ended.leftovers)
+
+
 async def test_results_are_json(cluster: Cluster) -> None:
     """The stored result is what `show` and `wait` read."""
     for task, host in enumerate(cluster.hosts):
