@@ -1,4 +1,4 @@
-"""Connections to hosts, over ssh. The only place where `remote/` comes in."""
+"""Connections to hosts, over ssh. The only place where `remote/` comes in (docs/decisions/0018)."""
 
 from __future__ import annotations
 
