@@ -130,6 +130,14 @@ async def test_a_run_is_drained_though_nobody_looks_and_can_be_replayed(backend:
         backend.replay("count-1")
 
 
+async def until_running(live: Any) -> None:
+    """Follow a run until all its ranks run."""
+    async with asyncio.timeout(60):
+        async for _ in live.batches():
+            if live.state.summary == "running":
+                return
+
+
 async def test_leaving_detaches_and_another_backend_stops(backend: ClusterBackend) -> None:
     """Leaving the backend leaves the run alone; another backend finds it on the hosts, attaches, and stops it."""
     job, made = await planned(backend, 100_000, "count-2")
@@ -137,10 +145,7 @@ async def test_leaving_detaches_and_another_backend_stops(backend: ClusterBacken
     async with ClusterBackend(backend.places, backend.inventory, backend.hosts, connect=backend._connect) as first:
         first.know(backend.facts)
         live = await first.launch(job, made)  # type: ignore[arg-type]
-        async with asyncio.timeout(60):
-            async for _ in live.batches():
-                if live.state.summary == "running":
-                    break
+        await until_running(live)
     assert live.state.summary == "detached"
     async with second:
         rows, found = await second.runs()
@@ -169,11 +174,7 @@ async def test_a_name_that_was_used_again_elsewhere_is_of_the_run_that_lives(
     settings = Settings(environ, backend.places.selection.cwd, config.load({}, environ, backend.places.selection.cwd))
     async with ClusterBackend(settings.places, backend.inventory, backend.hosts, connect=backend._connect) as other:
         job, made = await planned(other, 100_000, "count-4")
-        live = await other.launch(job, made)  # type: ignore[arg-type]
-        async with asyncio.timeout(60):
-            async for _ in live.batches():
-                if live.state.summary == "running":
-                    break
+        await until_running(await other.launch(job, made))  # type: ignore[arg-type]
     assert [(r.run, r.state, r.recorded) for r in (await backend.runs())[0]] == [
         ("count-4", "running", False),
         ("count-4", "succeeded", True),
@@ -193,11 +194,7 @@ async def test_a_run_is_stopped_from_afar_and_drained(backend: ClusterBackend) -
     job, made = await planned(backend, 100_000, "count-3")
     async with ClusterBackend(backend.places, backend.inventory, backend.hosts, connect=backend._connect) as first:
         first.know(backend.facts)
-        live = await first.launch(job, made)  # type: ignore[arg-type]
-        async with asyncio.timeout(60):
-            async for _ in live.batches():
-                if live.state.summary == "running":
-                    break
+        await until_running(await first.launch(job, made))  # type: ignore[arg-type]
     assert await backend.stop("count-3") == ()
     assert (await backend.runs())[0][0].state == "stopped"
     with pytest.raises(NotFound, match="none of"):
