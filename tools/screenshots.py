@@ -209,7 +209,6 @@ async def _many() -> None:
         async with app.run_test(size=(200, 50)) as pilot:
             camera = _Camera(app, pilot, PLAIN)
             await camera.rest(3)
-            camera.shot("hosts-64")
             await camera.keys("Z")
             await camera.rest(1)
             camera.shot("hosts-64-folded")
