@@ -21,7 +21,7 @@ async def kill(view: View, host: HostBoard, found: Process) -> None:
     if not answer:
         return
     outcome = await view.backend.signal(seen, kill=answer == "kill")
-    words, well = told(seen, outcome, kill=answer == "kill")
+    words, well = outcome_words(seen, outcome, kill=answer == "kill")
     app_of(view).tell(words, level="info" if well else "warning")
     app_of(view).probe((host.name,))
 
@@ -44,7 +44,7 @@ def _lines(host: HostBoard, found: Process, seen: SeenProcess) -> list[str]:
     return [*lines, "", "SIGTERM asks it to end; SIGKILL ends it at once, nothing is saved"]
 
 
-def told(seen: SeenProcess, outcome: Outcome, *, kill: bool) -> tuple[str, bool]:
+def outcome_words(seen: SeenProcess, outcome: Outcome, *, kill: bool) -> tuple[str, bool]:
     """What became of it in a sentence, and whether that is what was wanted."""
     who = f"process {seen.pid} on {seen.host}"
     match outcome:

@@ -42,7 +42,7 @@ JUDGED_SECONDS = 5.0
 def command(ctx: click.Context, run: str, goal: str) -> int:
     """Wait until a run has ended, and exit as it did; --for running: until all its ranks run.
 
-    Your own run that nobody follows is taken up: its logs are read into this machine's folder, a failed rank stops
+    Your own run that nobody follows is attached to: its logs are read into this machine's folder, a failed rank stops
     the others, and it is cleaned up. Other runs are only watched, and all of them with --readonly. --timeout ends the
     wait with 124.
     """
