@@ -99,8 +99,10 @@ class FakeHost:
                 names = ("launch", "launched") if token else ("launch",)
                 claims = [self.files[path].decode() for n in names if (path := f"{folder}/{n}") in self.files]
                 if all(token in claim.splitlines() for claim in claims):
+                    waits = self._waiters(folder)
                     for path in [p for p in self.files if p.startswith(f"{folder}/")]:
                         del self.files[path]
+                    return Completed(argv, 0, waits.encode(), b"")
             case ("sh", "-c", _, "distui-take", folder, claim, over, _):
                 return Completed(argv, 0, self._take(folder, claim, over=over == "over").encode(), b"")
             case ("sh", "-c", _, "distui-hold", folder, token, over):
@@ -143,8 +145,11 @@ class FakeHost:
         mark = f"{folder}/reader-{reader}"
         if act == "mark":
             self.files[mark] = b""
-        elif act in ("leave", "record"):
+        elif act == "carry":
+            self.files.setdefault(mark, b"carried\n")
+        elif act in ("leave", "record", "next"):
             self.files.pop(mark, None)
+            self.files |= {f"{folder}/next-{reader}": b""} if act == "next" else {}
         elif act == "unread":
             self.files[f"{folder}/unread-{reader}"] = " ".join(tasks).encode()
         if act == "record":
@@ -154,6 +159,11 @@ class FakeHost:
         own = f"{folder}/unread-{reader}"
         unread = [self.files[p].decode() for p in self.files if p.startswith(f"{folder}/unread-") and p != own]
         return f"{len(others)}\n{' '.join(unread)}\n" + self.files.get(f"{folder}/verdict", b"").decode()
+
+    def _waiters(self, folder: str) -> str:
+        """Who waits for the run's end, in a folder that is removed."""
+        names = [path.removeprefix(f"{folder}/") for path, text in self.files.items() if not text]
+        return "".join(f"waits {n}\n" for n in names if n.endswith("-wait") and n.startswith(("reader-", "next-")))
 
     def _lease(self, claim: str, things: Sequence[str]) -> str:
         """A directory for each, all or none."""

@@ -17,7 +17,8 @@ from distui.plan.serialize import to_json
 from distui.runs.attempt import replan, requests
 from distui.runs.attempt.attempt import Limits
 from distui.runs.attempt.replan import NextAttempt
-from distui.runs.ending import next_attempt
+from distui.runs.control.onlooker import looking
+from distui.runs.ending import conclude, next_attempt
 from distui.runs.ending.next_attempt import pause_before
 from distui.runs.hosts.discover import find_runs
 from distui.runs.lines.events import AttemptEnded, PhaseBegun, RankChanged, RunOpened
@@ -116,6 +117,68 @@ async def test_each_attempt_has_its_own_names(cluster: Cluster) -> None:
         "2",
     )
     assert "distui-r1-1-attempt2" in task.start
+
+
+async def test_who_waits_elsewhere_sees_the_end_of_an_attempt_that_is_over_at_once(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """It looks too seldom to see that attempt while it runs: the attempt waits for it to read how the run ended."""
+    planner = Planner(cluster, retries=1, launch="beef")
+    plans = [planner.first]
+
+    async def again(attempt: int, spent: float) -> NextAttempt | NoPlan:
+        following = await planner(attempt, spent)
+        assert isinstance(following, NextAttempt)
+        for host in cluster.hosts:
+            host.engine.exits = dict.fromkeys((0, 1), 0)
+        plans.append(following.plan)
+        return following
+
+    run = asyncio.create_task(cluster.run(planner.first, planner=again))
+    await until(lambda: all(host.containers for host in cluster.hosts))
+    elsewhere = StoredRun(tmp_path / "elsewhere")
+    async with looking(cluster.connector, plans[0], elsewhere) as onlooker:
+        assert await onlooker.look() is None
+        cluster.hosts[1].containers[0].end(3)
+        await until(lambda: any(path.endswith("/verdict") for path in cluster.hosts[0].files))
+        record = await onlooker.look()
+        assert record is not None
+        assert record.may_go_on
+        await until(lambda: len(plans) == 2 and any(path.endswith("/verdict") for path in cluster.hosts[0].files))
+        assert not run.done()
+    async with looking(cluster.connector, plans[1], elsewhere) as onlooker:
+        record = await onlooker.look()
+        assert record is not None
+        assert (record.ended.outcome, record.ended.attempt) == ("succeeded", 2)
+    assert (await run).outcome == "succeeded"
+    assert cluster.left() == []
+
+
+async def test_who_waited_elsewhere_and_went_away_is_waited_for_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mark that nobody touched in a whole attempt is not carried into the one after that."""
+    monkeypatch.setattr(conclude, "OTHERS_SECONDS", 0.05)
+    planner = Planner(cluster, retries=2, launch="beef")
+    left: list[set[str]] = []
+
+    async def again(attempt: int, spent: float) -> NextAttempt | NoPlan:
+        left.append({waiter for host in controller.hosts.values() for waiter in host.waiters})
+        if attempt == 2:
+            ends(cluster, 4, 0)
+        return await planner(attempt, spent)
+
+    async def waits_and_is_killed() -> None:
+        await until(lambda: all(host.containers for host in cluster.hosts))
+        seen = await controller.hosts["h1"].notes.visit("abc-wait", "mark")
+        assert seen.ours
+        cluster.hosts[1].containers[0].end(3)
+
+    controller = cluster.controller(planner.first, planner=again)
+    ended = await cluster.drive(controller, waits_and_is_killed())
+    assert (ended.outcome, ended.attempt) == ("succeeded", 3)
+    assert left == [{"abc-wait"}, set()]
+    assert cluster.left() == []
 
 
 async def test_retries_used_up(cluster: Cluster) -> None:

@@ -23,7 +23,7 @@ from distui.runs.ending.review import _COPIED
 from distui.runs.follow.followed import Back, FollowEvent
 from distui.runs.hosts.discover import find_runs
 from distui.runs.hosts.folder import Claim, take
-from distui.runs.hosts.readers import Act, Visit, visit
+from distui.runs.hosts.readers import WAITERS_IN, Act, Visit, visit, waiters_of
 from distui.runs.lines.events import HostChanged, RankChanged, RunEnded, RunOpened
 from distui.runs.report import history
 from distui.runs.store.end_record import FILE, end_here, keep_here, record_of
@@ -704,6 +704,32 @@ async def test_files_of_the_job_are_no_marks_of_readers(tmp_path: Path) -> None:
 
     assert [await others("a", "mark"), await others("b", "mark"), await others("a", "look")] == [0, 1, 1]
     assert [await others("b", "leave"), await others("a", "look")] == [1, 0]
+
+
+async def test_who_removes_the_folder_learns_who_waits_for_the_end(tmp_path: Path) -> None:
+    """Marks of those who follow are not of them, nor old ones, nor those that were carried there and not touched."""
+    folder = tmp_path / "home" / "h1" / "r"
+    await take(here, "h1", str(folder), Claim("ann@desk", 0.0, "beef-1"))
+    marks: dict[str, tuple[Act, ...]] = {
+        "aa": ("mark",),
+        "bb-wait": ("mark",),
+        "cc-wait": ("mark", "next"),
+        "dd-wait": ("mark", "leave"),
+        "ee-wait": ("carry",),
+        "ff-wait": ("carry", "mark"),
+        "0a-wait": ("mark", "carry"),
+        "0b-wait": ("mark",),
+        "0c-wait": ("mark", "next", "leave"),
+    }
+    for reader, acts in marks.items():
+        for act in acts:
+            await visit(here, "h1", str(folder), "beef-1", reader, act)
+    os.utime(folder / "reader-0b-wait", (time.time() - 100,) * 2)
+    (folder / "reader-x y;$(z)-wait").touch()
+    said = (await here(("sh", "-c", f'{WAITERS_IN}waiters_in "$1"', "sh", str(folder)))).text
+
+    assert waiters_of(said) == {"bb-wait", "cc-wait", "ff-wait", "0a-wait"}
+    assert (await visit(here, "h1", str(folder), "beef-1", "aa")).others == 5
 
 
 async def test_word_of_unread_logs_is_for_others_and_stays(tmp_path: Path) -> None:

@@ -73,8 +73,12 @@ class RunContext:
 class Attempt:
     """One attempt of a run."""
 
-    def __init__(self, run: RunContext, plan: RunPlan, facts: Mapping[str, HostFacts]) -> None:
+    def __init__(
+        self, run: RunContext, plan: RunPlan, facts: Mapping[str, HostFacts], waiters: frozenset[str] = frozenset()
+    ) -> None:
+        """`waiters` wait elsewhere for the end of the run since before this attempt."""
         self.run = run
+        self.waiters = waiters
         self.plan = plan
         self.facts = facts
         self.began = run.clock()
@@ -111,7 +115,11 @@ class Attempt:
         """Let go of the hosts."""
         await asyncio.gather(*(host.link.close() for host in self.hosts.values()))
 
-    async def followed_by(self, following: NextAttempt) -> Attempt:
-        """Let go of this one's hosts; another that begins now, with a plan of its own."""
+    async def followed_by(self, following: NextAttempt, *, ran: bool) -> Attempt:
+        """Let go of this one's hosts; another that begins now, with a plan of its own.
+
+        Who waited for the run's end before this one, and did not come while it `ran`, is not waited for any longer.
+        """
         await self.close()
-        return Attempt(self.run, following.plan, following.facts)
+        waiters = frozenset(waiter for host in self.hosts.values() for waiter in host.waiters)
+        return Attempt(self.run, following.plan, following.facts, waiters if ran else waiters | self.waiters)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from distui.errors import DistuiError
 from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
-from distui.runs.hosts.readers import Act, Visit, reader_id
+from distui.runs.hosts.readers import Act, Visit, waiter_id
 from distui.runs.store.end_record import EndRecord, read_record
 from distui.runs.store.runs import StoredRun
 from distui.runs.task.host_run import HostRun
@@ -24,16 +24,19 @@ class Onlooker:
         self.attempt = plan.attempt
         """Which attempt's verdict it looks for."""
         self._token = token_of(task_from_labels(plan.tasks[0].labels))
-        self._reader = f"{reader_id(stored)}-wait"
+        self._reader = waiter_id(stored)
         for host in self._hosts:
             host.reconnect_timeout = 0.0
 
     async def look(self) -> EndRecord | None:
-        """The verdict, once somebody has written it; until then a mark says that it is waited for."""
+        """The verdict, once somebody has written it; until then a mark says that it is waited for.
+
+        Where another attempt may follow, that one is waited for, too, also before it is seen.
+        """
         records = (read_record(seen.verdict, self._token) for seen in await self._visit("mark"))
         found = next((record for record in records if record is not None), None)
         if found is not None:
-            await self._visit("leave")
+            await self._visit("next" if found.may_go_on else "leave")
         return found
 
     async def _visit(self, act: Act) -> list[Visit]:

@@ -11,7 +11,7 @@ from distui.errors import DistuiError
 from distui.plan.labels import format_ranks
 from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
-from distui.runs.ending.conclude import Others, last_look
+from distui.runs.ending.conclude import Others, last_look, others_done
 from distui.runs.lines.events import PhaseBegun
 from distui.runs.task.host_run import HostRun
 
@@ -128,13 +128,16 @@ def _kept(attempt: Attempt, task: Task) -> str:
 async def roll_back(attempt: Attempt) -> tuple[str, ...]:
     """Undo a launch that failed part way: stop and remove every task that it may have started.
 
-    Only on hosts where it has the run's folder: on the others there is nothing of it, maybe another's run.
+    Only on hosts where it has the run's folder: on the others there is nothing of it, maybe another's run. Who waits
+    elsewhere for the run's end reads first how it ended.
     """
     hosts = [host for host in attempt.hosts.values() if host.claim.taken]
     if not hosts:
         return ()
     await attempt.emit(PhaseBegun(attempt.clock(), "cleanup", "undoing the start"))
     await asyncio.gather(*(_kill_found(h) for h in hosts), return_exceptions=True)
+    if attempt.recorded is not None:
+        await others_done(attempt)
     if len(hosts) == len(attempt.hosts):  # else no rank of ours was started, and the file is another launch's
         await _remove_rendezvous(attempt)
     return await _on_all(hosts, keep=frozenset())

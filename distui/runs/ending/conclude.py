@@ -151,14 +151,16 @@ def _may_have(attempt: Attempt, host: HostRun) -> bool:
     return bool(attempt.token) and (attempt.run.adopted or host.claim.taken)
 
 
-async def visited(attempt: Attempt, host: HostRun, act: Act = "look", tasks: Iterable[int] = ()) -> Visit:
-    """Do this in the run's folder on a host, where that may be there."""
+async def visited(
+    attempt: Attempt, host: HostRun, act: Act = "look", tasks: Iterable[int] = (), *, reader: str = ""
+) -> Visit:
+    """Do this in the run's folder on a host, where that may be there, as we or as another `reader`."""
     if not _may_have(attempt, host):
         return Visit(ours=False)
     with contextlib.suppress(DistuiError, TimeoutError):
         async with asyncio.timeout(VISIT_SECONDS):
             if host.link.is_up:
-                return await host.notes.visit(attempt.run.reader, act, tasks)
+                return await host.notes.visit(reader or attempt.run.reader, act, tasks)
     return Visit(ours=False, known=False)
 
 
@@ -192,6 +194,14 @@ async def _mark(attempt: Attempt) -> None:
     while True:
         await _visits(attempt, "mark")
         await asyncio.sleep(MARK_SECONDS)
+
+
+async def carry_marks(attempt: Attempt) -> None:
+    """Let those be waited for who wait for the run's end since an earlier attempt: this one may be over before they
+    have seen it.
+    """
+    hosts = [host for host in attempt.hosts.values() if attempt.waiters]
+    await asyncio.gather(*(visited(attempt, host, "carry", reader=w) for host in hosts for w in attempt.waiters))
 
 
 async def say_unread(attempt: Attempt) -> None:

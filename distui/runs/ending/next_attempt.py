@@ -78,7 +78,7 @@ async def next_attempt(attempt: Attempt, ended: RunEnded) -> Attempt | RunEnded:
     elif requests.detach:
         await attempt.notice("warning", f"attempt {number} is not begun without a distui that stays")
     elif following is not None and await _set_aside(attempt, following.plan):
-        return await attempt.followed_by(following)
+        return await attempt.followed_by(following, ran=True)
     return replace(ended, at=attempt.clock())
 
 

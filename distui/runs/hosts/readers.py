@@ -2,12 +2,14 @@
 
 Whoever is done first with a run writes how it ended; all others, on whatever machine, give that verdict. Before
 anything is removed those who still read are waited for: their marks are files that they touch while they do. Whoever
-has not got all of a log leaves word of that, and who cleans up leaves those containers.
+has not got all of a log leaves word of that, and who cleans up leaves those containers. Who waits for the end of a run
+whose attempt failed leaves word of that, too: the next attempt's folder begins with the marks of those.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,14 +23,15 @@ from distui.runs.store.end_record import VERDICT_IN
 from distui.runs.store.runs import StoredRun
 from distui.whole import whole
 
-Act = Literal["look", "mark", "leave", "record", "unread"]
+Act = Literal["look", "mark", "leave", "next", "carry", "record", "unread"]
 
 FRESH_MINUTES = 1
 """A mark that was not touched for this long is of a reader that was killed, or is out of reach."""
 
 # $1 folder, $2 the launch's token, $3 the reader's id, $4 what to do, $5 minutes, then tasks. Says how many others
 # read, on the next line the tasks whose logs others have not got, and then what is in the verdict. A link is made once:
-# the first verdict stays. Older `sync` take no files, and sync all.
+# the first verdict stays. Older `sync` take no files, and sync all. A mark that was carried here is not empty until its
+# reader touches it.
 _VISIT = (
     TOKEN_IN
     + VERDICT_IN
@@ -43,7 +46,9 @@ done
 umask 077
 case $act in
   mark) : >"$d/reader-$me" ;;
-  leave) rm -f -- "$d/reader-$me" ;;
+  carry) [ -e "$d/reader-$me" ] || echo carried >"$d/reader-$me" ;;
+  next) : >"$d/next-$me"; rm -f -- "$d/reader-$me" ;;
+  leave) rm -f -- "$d/reader-$me" "$d/next-$me" ;;
   unread) printf '%s ' "$@" >"$d/unread-$me" ;;
   record)
     ln -- "$d/.verdict-$me" "$d/verdict" 2>/dev/null
@@ -59,6 +64,28 @@ verdict_in "$d" 2>/dev/null
 :
 """
 ).strip()
+
+WAITERS_IN = rf"""
+waiters_in() {{
+  {{
+    find "$1" -maxdepth 1 -type f -name 'reader-*-wait' -size 0 -mmin "-{FRESH_MINUTES}"
+    find "$1" -maxdepth 1 -type f -name 'next-*-wait'
+  }} 2>/dev/null | while IFS= read -r told; do echo "waits ${{told##*/}}"; done
+}}
+"""
+"""For scripts: `waiters_in FOLDER` says who waits for the end of the run, whichever of its attempts that is."""
+
+_WAITS = re.compile(r"waits (?:reader|next)-([0-9a-f]{1,64}-wait)")
+
+
+def waiters_of(said: str) -> frozenset[str]:
+    """The readers that `waiters_in` has named, among whatever else was printed."""
+    return frozenset(found[1] for line in said.splitlines() if (found := _WAITS.fullmatch(line)))
+
+
+def waiter_id(stored: StoredRun) -> str:
+    """What tells who waits for a run's end from all others, those who follow it from the same folder among them."""
+    return f"{reader_id(stored)}-wait"
 
 
 def reader_id(stored: StoredRun) -> str:
@@ -86,7 +113,8 @@ async def visit(
     run_argv: Runner, host: str, folder: str, token: str, reader: str, act: Act = "look", tasks: Iterable[int] = ()
 ) -> Visit:
     """Look into the folder, and leave or take a mark, let `.verdict-READER` be the verdict if there is none yet, or
-    leave word that the logs of `tasks` are unread.
+    leave word that the logs of `tasks` are unread. `next` takes the mark, and asks for one in the next attempt's
+    folder; `carry` makes that one.
 
     Safe to repeat. Raises HostError.
     """

@@ -17,7 +17,7 @@ from distui.plan.model import Task
 from distui.runs.attempt.attempt import Attempt
 from distui.runs.attempt.steps import LaunchOptions, LaunchRefused, each, finished, phase, raise_errors, sentence
 from distui.runs.ending.cleanup import roll_back
-from distui.runs.ending.conclude import conclude
+from distui.runs.ending.conclude import carry_marks, conclude
 from distui.runs.ending.finish import refused
 from distui.runs.hosts.folder import STALE_MINUTES, Claim, claim_of
 from distui.runs.launch.code import ensure_code
@@ -40,7 +40,7 @@ async def without_taken_ports(attempt: Attempt, refusal: PortsTaken, taken: dict
         raise stopped from None
     if planner is None or refusal.leftovers:
         raise refusal
-    return await attempt.followed_by(await with_other_ports(attempt, planner, refusal, taken))
+    return await attempt.followed_by(await with_other_ports(attempt, planner, refusal, taken), ran=False)
 
 
 async def launch(attempt: Attempt, options: LaunchOptions) -> None:
@@ -52,6 +52,7 @@ async def launch(attempt: Attempt, options: LaunchOptions) -> None:
     try:
         await _unless_stopped(attempt, _prepare(attempt, claim, options))
         await _take(attempt, claim)
+        await carry_marks(attempt)
         if options.code is not None:
             await _unless_stopped(attempt, ensure_code(attempt, options.code))
         await hold_still(attempt, claim, force=options.force)

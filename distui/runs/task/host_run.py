@@ -14,7 +14,7 @@ from distui.plan.labels import TaskLabels, task_from_labels
 from distui.plan.model import RunPlan, Task
 from distui.runs.code.send import CodeSender
 from distui.runs.code.source import CodeSource
-from distui.runs.hosts import folder, stop_word
+from distui.runs.hosts import folder, readers, stop_word
 from distui.runs.hosts.asking import run_with_retries
 from distui.runs.hosts.discover import FoundTask
 from distui.runs.hosts.link import ASK_BOOT
@@ -27,11 +27,13 @@ from distui.session import Completed, Connector
 
 _REMOVE_FOLDER = (
     folder.TOKEN_IN
+    + readers.WAITERS_IN
     + """
 for name in launch launched; do
   [ -e "$1/$name" ] && [ "$(token_in "$1/$name")" != "$2" ] || continue
   [ -z "$2" ] && [ "$name" = launched ] || exit 0
 done
+waiters_in "$1"
 rm -rf -- "$1" 2>/dev/null; [ ! -d "$1/code" ] || { echo left; exit 0; }
 rm -rf -- "$1"; rmdir -- "${1%/*}" "${1%/*/*}" "${1%/*/*/*}" 2>/dev/null; :
 """
@@ -57,6 +59,8 @@ class HostRun(HostAccess):
         self.notes = HostNotes(self, self.claim)
         self.ids: dict[int, str] = {}
         """Task index -> the engine's id, for tasks that were started."""
+        self.waiters: frozenset[str] = frozenset()
+        """Who waited for the end of the run when its folder here was removed."""
         self.missing: frozenset[int] = frozenset()
         """Started tasks that were not there any more at the last `look`."""
         self.silent: Trouble | None = None
@@ -222,14 +226,15 @@ class HostRun(HostAccess):
             return True
         argv = ("sh", "-c", _REMOVE_FOLDER, "sh", await self.run_dir(), self.claim.token)
         done = await self.run_repeatable(argv)
-        if done.text.strip() == "left" and self._image is not None:
+        self.waiters |= readers.waiters_of(done.text)
+        if _is_left(done) and self._image is not None:
             await self.run_repeatable(docker.sweep(self.first.engine_command, self._image, await self.run_dir(), COPY))
             done = await self.run_repeatable(argv)
         if (
             self.claim.leased or not self.claim.taken
         ):  # the host was lost when it was to be given back, or the launch was killed
             await self.claim.free()
-        return done.text.strip() != "left"
+        return not _is_left(done)
 
     async def _delete(self, doomed: Sequence[FoundTask]) -> None:
         if self.first.engine == "process":
@@ -274,6 +279,10 @@ class HostRun(HostAccess):
     def data_fetch(self) -> HostFetch:
         """What this host fetches of the job's data."""
         return HostFetch(self.host, self.link, self.first, self.plan.mounts, home_of_folder(self.first.run_dir))
+
+
+def _is_left(removed: Completed) -> bool:
+    return "left" in removed.text.splitlines()
 
 
 def _labels(task: Task) -> TaskLabels | None:
