@@ -17,8 +17,8 @@ A program counts as running until its exit is written, so that `lost` is never s
 The env file is opened before `start` returns and read by the program's own shell, so it may be removed at once
 and its values are in the environment of the program only: never in an argv, nor in the supervisor.
 
-Processes that left the program's session are found by its environment: `DISTUI_RUN`, `DISTUI_TASK`, and the task's
-folder in `DISTUI_TASK_DIR`, since another home on this machine may have a run of that name.
+Processes that left the program's session are found by its environment: the task's folder in `DISTUI_TASK_DIR`. Its
+run's name would not do: containers of this machine, or another home's processes, may have a run of that name.
 """
 
 from __future__ import annotations
@@ -141,9 +141,7 @@ show() {
   printf '"log_size":%s,"labels":%s}\n' "$((size))" "${labels:-null}"
 }
 marked() {
-  for p in $(grep -lszFx -- "DISTUI_RUN=${1##*/}" /proc/[0-9]*/environ 2>/dev/null); do
-    grep -qszFx -- "DISTUI_TASK=$2" "$p" || continue
-    grep -qsz '^DISTUI_TASK_DIR=' "$p" && ! grep -qszFx -- "DISTUI_TASK_DIR=$1/task-$2" "$p" && continue
+  for p in $(grep -lszFx -- "DISTUI_TASK_DIR=$1/task-$2" /proc/[0-9]*/environ 2>/dev/null); do
     p=${p#/proc/}; echo "${p%/environ}"
   done
 }

@@ -256,6 +256,19 @@ def test_a_stop_leaves_the_same_task_of_a_run_in_another_folder(box: Box, tmp_pa
         run(process.kill(other.run_dir, 0))
 
 
+def test_a_stop_leaves_a_container_s_processes_of_a_run_of_that_name(box: Box) -> None:
+    """A container of this machine has the variables of its run, and no folder of a task: root sees its processes."""
+    names = {"DISTUI_RUN": box.run_id, "DISTUI_TASK": "0"}
+    with subprocess.Popen((PYTHON, "-c", WAIT), env=os.environ | names) as contained:
+        try:
+            box.start(PYTHON, "-c", WAIT)
+            assert run(process.stop(box.run_dir, 0, 5)).returncode == 0
+            assert run(process.kill(box.run_dir, 0)).returncode == 0
+            assert contained.poll() is None
+        finally:
+            contained.kill()
+
+
 def test_children_in_a_session_of_their_own_are_swept(box: Box) -> None:
     """What left the process group is found by its environment, and nothing else is touched."""
     box.start("sh", "-c", "setsid sleep 60 & echo $!; exit 0")
