@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -171,13 +170,11 @@ def test_one_commit_of_a_repository(lab: Any, home: Path, run: Callable[..., Any
 def test_five_gigabytes_are_refused_at_once(src: Path, run: Callable[..., Any]) -> None:
     """Before any host is asked: the file, its size, and what to write where."""
     os.truncate(src / "big.bin", 5 << 30)
-    began = time.monotonic()
     done = run("true")
     assert done.returncode == 2
     assert "larger than 100m (max_file): big.bin 5.4 GB" in done.stderr
     assert "write /big.bin into .distuiignore" in done.stderr
     assert "asking" not in done.stderr
-    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize(
