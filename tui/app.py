@@ -9,7 +9,8 @@ import gc
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from importlib import import_module
+from typing import Any, ClassVar
 
 from textual.binding import BindingType
 from textual.command import Provider
@@ -21,6 +22,8 @@ from textual.worker import WorkerFailed
 from distui.cluster.backend.values import HostNews, LiveRun
 from distui.errors import DistuiError
 from distui.monitor.board import Board
+from distui.runs.hosts.discover import FoundRuns
+from distui.runs.hosts.uses import uses_of
 from distui.runs.report.history import RunRow
 from distui.tui.frame import history
 from distui.tui.frame.actions import Action, bindings
@@ -35,9 +38,6 @@ from distui.tui.paint.glyphs import ASCII, UNICODE, AsciiSigns, Glyphs
 from distui.tui.paint.theme import Palette
 from distui.tui.places import Places
 from distui.tui.terminal import clipboard
-
-if TYPE_CHECKING:
-    from distui.runs.hosts.discover import FoundRuns
 
 NEWS_EVERY = 0.5
 """Seconds between two repaints for news of the hosts."""
@@ -271,15 +271,11 @@ class DistuiApp(Places):
     def found(self) -> FoundRuns:
         """The runs found on the hosts when they were asked last."""
         if self._found is None:
-            from distui.runs.hosts.discover import FoundRuns
-
             self._found = FoundRuns((), {})
         return self._found
 
     def take_uses(self) -> None:
         """Which GPU which run uses, from the runs followed here and those found on the hosts."""
-        from distui.runs.hosts.uses import uses_of
-
         living = [live for live in self.backend.following.values() if live.state.ended is None]
         followed = [(live.plan, live.state.containers, live.state.started) for live in living]
         self.board.used(uses_of(followed, self.found), time.time(), unasked=self.found.unreachable)
@@ -435,8 +431,6 @@ def _mode(module: str, kind: str) -> Callable[[], Screen[Any]]:
     """A view's first screen, imported when the view is opened."""
 
     def make() -> Screen[Any]:
-        from importlib import import_module
-
         made: Screen[Any] = getattr(import_module(f"distui.tui.{module}"), kind)()
         return made
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from textual.screen import Screen
 
 from distui.runs.lines.text import safe
 from distui.spec.problems import did_you_mean
+from distui.tui.dialogs.text import TextScreen
 from distui.tui.frame.base import View
 from distui.tui.frame.context import ViewName, work
 from distui.tui.paint import theme as themes
@@ -46,8 +48,6 @@ class Places(PacedApp, Typed):
 
     def _open(self, mode: ViewName, module: str, kind: str, *given: Any, **named: Any) -> None:
         """Push a screen (`run.screen` of `distui.tui`) in a view; imported only now, since start-up time counts."""
-        from importlib import import_module
-
         made: Screen[None] = getattr(import_module(f"distui.tui.{module}"), kind)(*given, **named)
         if self.current_mode != mode:
             self.switch_mode(mode)
@@ -90,8 +90,6 @@ class Places(PacedApp, Typed):
 
     def open_text(self, title: str, text: str) -> None:
         """A text to read: a plan, a diff, raw JSON."""
-        from distui.tui.dialogs.text import TextScreen
-
         below = next((s for s in reversed(self.screen_stack) if isinstance(s, View)), None)
         self.push_screen(TextScreen(title, text, below.VIEW if below is not None else "runs"))
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from distui.cli.options import add_globals, global_options, refuse_output
+from distui.version import __version__
 
 EXIT_CODES = """\
 \b
@@ -115,8 +116,6 @@ class Root(Verbs):
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from distui.version import __version__
-
         click.echo(f"distui {__version__}")
         ctx.exit(0)
 

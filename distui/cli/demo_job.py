@@ -5,14 +5,11 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from distui.errors import CheckFailed
-
-if TYPE_CHECKING:
-    from distui.remote.demo import DemoHosts
-    from distui.spec.inventory import Inventory
-    from distui.spec.job import Job
+from distui.remote.demo import DemoHosts
+from distui.spec.inventory import DataNetwork, Host, Inventory
+from distui.spec.job import Fabric, Job, RankLayout, Rendezvous
 
 
 def trainers_folder() -> Path:
@@ -25,8 +22,6 @@ def trainers_folder() -> Path:
 
 def digits(folder: Path, *, epochs: int, image: str | None) -> Job:
     """The training on handwritten digits, in containers of `image` or as processes."""
-    from distui.spec.job import Fabric, Job, RankLayout, Rendezvous
-
     place = Path("/trainers") if image else trainers_folder()
     arguments = [
         "--rank",
@@ -64,8 +59,6 @@ def digits(folder: Path, *, epochs: int, image: str | None) -> Job:
 
 def demo_inventory(demo: DemoHosts, *, docker: bool) -> Inventory:
     """The inventory of the hosts that were made."""
-    from distui.spec.inventory import DataNetwork, Host, Inventory
-
     loopback = DataNetwork(addr="127.0.0.1", ifname="lo0" if sys.platform == "darwin" else "lo")
     return Inventory(
         tuple(

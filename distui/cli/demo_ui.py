@@ -9,18 +9,19 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import yaml
 
 from distui.cli import opening
 from distui.cli.demo_job import demo_inventory, digits
 from distui.cli.settings import Settings
-from distui.cluster.job_files import read_draft
+from distui.cluster.backend.backend import ClusterBackend
+from distui.cluster.job_files import JobFile, read_draft
+from distui.remote.demo import DemoHosts
 from distui.runs.hosts.reuse import reusing
-
-if TYPE_CHECKING:
-    from distui.cluster.job_files import JobFile
-    from distui.session import Connector
-    from distui.spec.inventory import Host
+from distui.session import Connector
+from distui.spec.inventory import Host
 
 COUNTING = '''\
 """Prints what a training prints: a step, its loss, now and then a checkpoint. Rank 1 may be told to fail."""
@@ -42,9 +43,6 @@ for step in range(1, steps + 1):
 
 async def open_demo(settings: Settings, count: int, *, docker: bool, image: str, epochs: int) -> int:
     """The app over hosts that live as long as it does; its runs are recorded in a folder that goes with them."""
-    from distui.cluster.backend.backend import ClusterBackend
-    from distui.remote.demo import DemoHosts
-
     with TemporaryDirectory(prefix="distui-demo-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         own = replace(settings, environ={**settings.environ, "XDG_STATE_HOME": str(folder / "state")})
@@ -71,8 +69,6 @@ async def open_demo(settings: Settings, count: int, *, docker: bool, image: str,
 
 def _jobs(folder: Path, hosts: Sequence[str], *, image: str | None, epochs: int) -> tuple[JobFile, ...]:
     """Job files to try, written into the demo's folder."""
-    from distui.cluster.job_files import JobFile
-
     (folder / "counting.py").write_text(COUNTING)
     made: dict[str, dict[str, Any]] = {}
     if image is not None or find_spec("torch") is not None:
@@ -116,6 +112,4 @@ def _digits(folder: Path, image: str | None, epochs: int) -> dict[str, Any]:
 
 
 def _yaml(values: dict[str, Any]) -> str:
-    import yaml
-
     return yaml.safe_dump(values, sort_keys=False, width=100)

@@ -10,12 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from secrets import token_hex
-from typing import TYPE_CHECKING
 
 from distui.errors import DistuiError
-
-if TYPE_CHECKING:
-    from distui.session import Session
+from distui.session import Session
 
 VARIABLE = "DISTUI_EXEC"
 

@@ -6,16 +6,13 @@ import asyncio
 import signal
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from distui.cli.console import Console
 from distui.cli.printer import Sink
+from distui.cluster.beside import Beside
 from distui.errors import ExitCode
+from distui.runs.control.controller import RunController
 from distui.runs.lines.events import RunEnded
-
-if TYPE_CHECKING:
-    from distui.cluster.beside import Beside
-    from distui.runs.control.controller import RunController
 
 
 class Signals:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from distui.amounts import size_words
 from distui.cli.console import Console
+from distui.cli.permit import permit
 from distui.cli.settings import Settings
 from distui.cluster.images import ImageRequest, image_name, image_request
+from distui.cluster.job_files import job_path
 from distui.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from distui.runs.images.push import Pushed
-    from distui.spec.inventory import Inventory
-    from distui.spec.job import Job
+from distui.runs.images.context import image_of
+from distui.runs.images.push import Pushed
+from distui.runs.lines.text import safe
+from distui.spec.inventory import Inventory
+from distui.spec.job import Job
+from distui.spec.read_job import load_job
 
 EVERY = 5.0
 """Seconds between two lines about one host where lines can't be drawn again."""
@@ -44,18 +46,12 @@ def read_wanted(
 
 
 def _image_of(settings: Settings, job: Job) -> str | None:
-    from distui.cli.permit import permit
-    from distui.runs.images.context import image_of
-
     permit(settings, job)
     return image_of(job)
 
 
 def _job(settings: Settings, what: str) -> Job | None:
     """The job that `what` names; None when it is no file, and so the name of an image."""
-    from distui.cluster.job_files import job_path
-    from distui.spec.read_job import load_job
-
     path = job_path(settings.cwd, settings.cluster, what)
     file = settings.cwd / path.partition("#")[0]
     if path == what and not file.is_file() and not what.endswith((".yaml", ".yml")):
@@ -110,9 +106,6 @@ class PushLines:
 
 def words(pushed: Pushed) -> str:
     """How far a host is, in words."""
-    from distui.amounts import size_words
-    from distui.runs.lines.text import safe
-
     layers = f"{pushed.layers} of {pushed.of_layers} layers"
     match pushed.state:
         case "present":

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from distui.amounts import counted
 from distui.cli import wiring
 from distui.cli.console import Console
 from distui.cli.follow import follow
+from distui.cli.planview import confirm_plan
 from distui.cli.printer import LogView, printer
 from distui.cli.ranks import refuse_unknown
 from distui.cli.settings import Settings
+from distui.cluster.planning import PlannedRun, code_reader, plan_run
+from distui.cluster.request import RunRequest
+from distui.cluster.starting import controller_of, forget_if_never_started, record
 from distui.errors import ExitCode
 from distui.runs.lines.events import RunEnded
-
-if TYPE_CHECKING:
-    from distui.cluster.planning import PlannedRun
-    from distui.cluster.request import RunRequest
-    from distui.session import Connector
-    from distui.spec.inventory import Host
+from distui.session import Connector
+from distui.spec.inventory import Host
+from distui.spec.names import fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +38,16 @@ async def prepare(
     connector: Connector, settings: Settings, out: Console, request: RunRequest, *, keep: bool = False
 ) -> PlannedRun:
     """See `plan_run`; says that the hosts are asked."""
-    from distui.cluster.planning import plan_run
-    from distui.spec.names import fold
 
     def say(hosts: tuple[Host, ...]) -> None:
         out.say(f"distui: asking {counted(len(hosts), 'host')}: {fold(h.name for h in hosts)}", "dim")
 
-    reader = settings.cluster.code_reader()
+    reader = code_reader(settings.cluster)
     return await plan_run(connector, request, reader, parallel=settings["parallel"], keep=keep, on_asking=say)
 
 
 async def start(connector: Connector, settings: Settings, out: Console, planned: PlannedRun, how: How) -> RunEnded:
     """Start the plan and follow it to its end. Raises UsageError when a run of that name is recorded here."""
-    from distui.cluster.starting import controller_of, forget_if_never_started, record
-
     stored = record(settings.cluster.store, planned)
     controller = controller_of(
         connector,
@@ -78,8 +74,6 @@ def exit_code(ended: RunEnded, *, exit_first: bool) -> int:
 
 async def run(connector: Connector, settings: Settings, out: Console, request: RunRequest, how: How) -> int:
     """All of it: ask, plan, confirm on a terminal, start, follow."""
-    from distui.cli.planview import confirm_plan
-
     planned = await wiring.within(settings.timeout, prepare(connector, settings, out, request, keep=how.keep))
     refuse_unknown(how.view.ranks, range(planned.plan.world_size))
     answer = await confirm_plan(connector, out, settings, planned.plan, request.hosts, force=how.force)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from distui.cli.console import Console
+from distui.cli.printer import LogView, printer
 from distui.cli.settings import Settings
+from distui.cli.sweeping import sweep_run
 from distui.cluster.attach.leftover import hidden_in, not_reached
-
-if TYPE_CHECKING:
-    from distui.cli.console import Console
-    from distui.cluster.attach.places import RunLocation
-    from distui.runs.hosts.launches import Launch
-    from distui.runs.lines.events import RunEnded
-    from distui.runs.store.end_record import EndRecord
-    from distui.session import Connector
+from distui.cluster.attach.places import RunLocation
+from distui.runs.hosts.launches import Launch
+from distui.runs.lines.events import Event, FailureFound, RunEnded, RunOpened
+from distui.runs.lines.text import safe
+from distui.runs.state.reducer import RunState, apply
+from distui.runs.store.end_record import EndRecord
+from distui.session import Connector
 
 
 async def tell(settings: Settings, out: Console, left: Launch, leftovers: tuple[str, ...] = ()) -> RunEnded:
@@ -29,11 +30,6 @@ async def tell_record(
     settings: Settings, out: Console, run: str, record: EndRecord, leftovers: tuple[str, ...] = ()
 ) -> RunEnded:
     """Show how a run ended, with its ranks and first failure, as whoever follows it to its end is shown it."""
-    from distui.cli.printer import LogView, printer
-    from distui.runs.lines.events import Event, FailureFound, RunOpened
-    from distui.runs.lines.text import safe
-    from distui.runs.state.reducer import RunState, apply
-
     record = hidden_in(settings.cluster, record)
     by = f", as recorded by {safe(record.by)[:100]}" if record.by else ""
     out.say(f"distui: {run} has ended: {record.ended.outcome}{by}; its logs are where it was followed")
@@ -60,8 +56,6 @@ async def clean_up(
     unreachable: Mapping[str, object],
 ) -> RunEnded:
     """Remove what is left of it, and show how it ended."""
-    from distui.cli.sweeping import sweep_run
-
     _, whole = await sweep_run(connector, out, place.run, place.hosts, (left.token,), spare=unreachable)
     missed = not_reached(place, left, unreachable)
     may = tuple(f"{host}: not reached, may still have something of the run" for host in missed)

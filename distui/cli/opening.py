@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from distui.cli import wiring
 from distui.cli.console import Console
+from distui.cli.launching import How, exit_code, prepare
+from distui.cli.planview import confirm_plan
 from distui.cli.settings import Settings
+from distui.cluster.attach.places import RunLocation
+from distui.cluster.backend.backend import ClusterBackend
+from distui.cluster.backend.backend_runs import Looked
+from distui.cluster.backend.values import LiveRun
+from distui.cluster.request import RunRequest
 from distui.errors import ContactLost, ExitCode, NotFound
-
-if TYPE_CHECKING:
-    from distui.cli.launching import How
-    from distui.cluster.attach.places import RunLocation
-    from distui.cluster.backend.backend import ClusterBackend
-    from distui.cluster.backend.backend_runs import Looked
-    from distui.cluster.backend.values import LiveRun
-    from distui.cluster.request import RunRequest
+from distui.spec.inventory import Inventory
 
 View = Literal["hosts", "jobs", "runs", "doctor"]
 
@@ -47,8 +47,6 @@ async def show(settings: Settings, backend: ClusterBackend, start: View | LiveRu
 
 def open_views(settings: Settings, out: Console, start: View = "hosts", run: str = "") -> int:
     """The app over the inventory; with `run` it opens on that run. Raises UsageError without an inventory."""
-    from distui.cluster.backend.backend import ClusterBackend
-
     found = settings.selection.inventory()
     backend = ClusterBackend(settings.places, found, found.chosen(settings.selection.picks(found)), say=out.say)
 
@@ -68,9 +66,6 @@ def attach(settings: Settings, out: Console, place: RunLocation, *, exit_first: 
 
     Where the hosts have nothing of it that the app could show: what they said.
     """
-    from distui.cluster.backend.backend import ClusterBackend
-    from distui.spec.inventory import Inventory
-
     inventory = settings.selection.maybe_inventory() or Inventory(place.hosts)
     hosts = inventory.chosen(settings.selection.picks(inventory)) or place.hosts
     backend = ClusterBackend(settings.places, inventory, hosts, say=out.say)
@@ -96,10 +91,6 @@ async def launch(settings: Settings, out: Console, request: RunRequest, how: How
 
     Exits as the run did; when it was run again from its view, as the last run that was started so.
     """
-    from distui.cli.launching import prepare
-    from distui.cli.planview import confirm_plan
-    from distui.cluster.backend.backend import ClusterBackend
-
     backend = ClusterBackend(settings.places, request.inventory, request.hosts, say=out.say)
     async with backend:
         connector = await backend.connector()
@@ -118,8 +109,6 @@ async def launch(settings: Settings, out: Console, request: RunRequest, how: How
 
 def _told(out: Console, live: LiveRun, code: int, others: Sequence[str], *, exit_first: bool) -> int:
     """Say how the run stands now that the app is closed, and what else goes on; the exit code that follows."""
-    from distui.cli.launching import exit_code
-
     for name in others:
         out.say(_goes_on(name))
     run, ended = live.plan.run_id, live.state.ended

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from distui.cli.settings import outputs_of
-from distui.config import COLORS, OUTPUTS, seconds
+from distui.cli.outputs import outputs_of
+from distui.config import COLORS, OUTPUTS, paths, seconds
 from distui.errors import UsageError
 from distui.whole import whole
 
@@ -88,10 +92,6 @@ class RunType(TextParam):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """See click."""
-        import os
-
-        from distui.config import paths
-
         try:
             names = sorted(p.name for p in paths(os.environ).runs.iterdir())
         except OSError:
@@ -124,8 +124,6 @@ class JobType(TextParam):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """See click."""
-        from pathlib import Path
-
         known = [p.stem for p in sorted(Path("jobs").glob("*.yaml"))] if "/" not in incomplete else []
         jobs = [CompletionItem(name) for name in known if name.startswith(incomplete)]
         return [*jobs, CompletionItem(incomplete, type="file")]
@@ -211,6 +209,8 @@ class Verb(click.Command):
     takes_words = False
     outputs: tuple[str, ...] = ("table",)
     """What it can do with `-o`; the others are refused."""
+    does = ""
+    """Its action: a module of `distui.cli.actions`, or a function of one."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """See click."""
@@ -245,19 +245,33 @@ class WordsVerb(Verb):
 
 
 def verb(
-    name: str, *, words: bool = False, outputs: Sequence[str] = (), **attrs: Any
-) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a function a verb with the global options. `outputs` are the forms that it has beside words for people."""
+    name: str, does: str, *, words: bool = False, outputs: Sequence[str] = ()
+) -> Callable[[Callable[[], None]], click.Command]:
+    """Make a function a verb with the global options, of which it has the help, and the arguments by decorators.
 
-    def decorate(function: Callable[..., Any]) -> click.Command:
-        made: Verb = click.command(name, cls=WordsVerb if words else Verb, **attrs)(function)
-        made.outputs = ("table", *outputs)
+    What it `does` is a module of `distui.cli.actions`, or a function of one: imported only when the verb is called, so
+    that help costs nothing. It gets the settings, the console, the arguments by name, and with `words` those after
+    `--`. `outputs` are the forms of output that the verb has beside words for people.
+    """
+    module, _, function = does.partition(".")
+
+    def decorate(declared: Callable[[], None]) -> click.Command:
+        @click.pass_context
+        def callback(ctx: click.Context, /, **given: Any) -> int:
+            from distui.cli.console import of
+            from distui.cli.settings import settings_of
+
+            settings = settings_of(ctx)
+            if words:
+                given["words"] = ctx.meta.get(AFTER, ())
+            action = getattr(import_module(f"distui.cli.actions.{module}"), function or "act")
+            code: int = action(settings, of(settings), **given)
+            return code
+
+        params = getattr(declared, "__click_params__", [])[::-1]
+        kind = WordsVerb if words else Verb
+        made = kind(name=name, callback=callback, params=params, help=inspect.getdoc(declared))
+        made.outputs, made.does = ("table", *outputs), does
         return add_globals(made)
 
     return decorate
-
-
-def after_dashes(ctx: click.Context) -> tuple[str, ...]:
-    """The words after `--`."""
-    words: tuple[str, ...] = ctx.meta.get(AFTER, ())
-    return words

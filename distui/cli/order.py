@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
-import click
-
-from distui.cli.options import RANKS, RUN, Choice, after_dashes
 from distui.cli.permit import permit
 from distui.cli.settings import Settings
 from distui.cluster.job_files import job_path
@@ -16,14 +14,14 @@ from distui.cluster.names import run_name
 from distui.cluster.request import RunRequest
 from distui.cluster.secrets import code_token, job_secrets
 from distui.errors import UsageError
+from distui.plan.checks import check_job
+from distui.spec.choose import choose_hosts, hosts_of_job
+from distui.spec.files import read_text
+from distui.spec.inventory import HostPick, Inventory
+from distui.spec.job import Job
+from distui.spec.overrides import Override, parse_set
+from distui.spec.read_job import job_from_flags, load_job
 from distui.whole import whole
-
-if TYPE_CHECKING:
-    from distui.spec.inventory import HostPick, Inventory
-    from distui.spec.job import Job
-    from distui.spec.overrides import Override
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _FLAG_KEYS = {
     "image": "image",
@@ -36,50 +34,10 @@ _FLAG_KEYS = {
 """Flags that stand for one key of the job file."""
 
 
-PLAN_OPTIONS = [
-    click.option("--name", metavar="NAME", help="Name of the run [JOB-xxxx]."),
-    click.option("--nnodes", type=click.IntRange(1), metavar="N", help="Only the first N hosts."),
-    click.option("--gpus-per-node", metavar="N|all", help="GPUs on each host."),
-    click.option("--image", metavar="IMG", help="Container image."),
-    click.option("-e", "--env", multiple=True, metavar="K=V", help="Variable for every rank; K alone copies yours."),
-    click.option("--env-file", multiple=True, metavar="F", help="Variables from a file; the job's secrets too."),
-    click.option("--set", "set_", multiple=True, metavar="A.B=V", help="Any key of the job file."),
-    click.option("--launcher", metavar="KIND", help="What starts the ranks: env, torchrun, tf, command."),
-    click.option("--fabric", metavar="KIND", help="Network for the data: auto, ib, roce, tcp."),
-    click.option("--master-port", type=click.IntRange(1, 65535), metavar="PORT", help="Port of the rendezvous."),
-    click.option("--pull", metavar="WHEN", help="Pull the image: always, missing, never."),
-    click.option("--on-fail", metavar="stop|wait", help="What happens to the others when a rank fails."),
-]
-"""Flags that change the plan, shared by `plan` and `run`."""
-
-DIFF_OPTIONS = [
-    click.option("--diff", type=RUN, metavar="RUN", help="Only what is different from that run's plan."),
-]
-"""Flags of a plan that is only shown."""
-
-FOLLOW_OPTIONS = [
-    click.option("--log-to", type=Choice(["stdout", "none"]), default="stdout", help="Where logs are shown."),
-    click.option("--rank", "ranks", type=RANKS, metavar="SET", help="Show only these ranks: 0,4-7."),
-    click.option("--no-prefix", is_flag=True, help="Lines without rank and host in front."),
-    click.option("-t", "--timestamps", is_flag=True, help="Show when each line was printed (UTC)."),
-]
-"""Flags that change what is shown of a run, shared by `run` and `attach`."""
-
-
-def with_options(*groups: Sequence[Callable[[F], F]]) -> Callable[[F], F]:
-    """A decorator that adds groups of click options, in their order."""
-
-    def decorate(function: F) -> F:
-        for option in reversed([o for group in groups for o in group]):
-            function = option(function)
-        return function
-
-    return decorate
-
-
-def read_order(ctx: click.Context, settings: Settings, reference: str | None, flags: Mapping[str, Any]) -> RunRequest:
+def read_order(
+    settings: Settings, reference: str | None, words: tuple[str, ...], flags: Mapping[str, Any]
+) -> RunRequest:
     """The order that JOB, `-- WORDS` and the flags give. Raises UsageError or SpecError; contacts nothing."""
-    words = after_dashes(ctx)
     secrets_file = _env_files(flags.get("env_file", ()))
     overrides = _overrides(settings, flags, secrets_file, job_file=reference is not None)
     job = _job(settings, reference, words, overrides)
@@ -95,8 +53,6 @@ def read_order(ctx: click.Context, settings: Settings, reference: str | None, fl
 
 
 def _job(settings: Settings, reference: str | None, words: tuple[str, ...], overrides: Sequence[Override]) -> Job:
-    from distui.spec.read_job import job_from_flags, load_job
-
     if reference is None:
         if not words:
             raise UsageError(
@@ -106,8 +62,6 @@ def _job(settings: Settings, reference: str | None, words: tuple[str, ...], over
     job = load_job(job_path(settings.cwd, settings.cluster, reference), environ=settings.environ, overrides=overrides)
     if not words:
         return job
-    import shlex
-
     more = f"{job.command} {shlex.join(words)}" if isinstance(job.command, str) else (*job.command, *words)
     return replace(job, command=more)
 
@@ -115,8 +69,6 @@ def _job(settings: Settings, reference: str | None, words: tuple[str, ...], over
 def _overrides(
     settings: Settings, flags: Mapping[str, Any], from_file: Mapping[str, str], *, job_file: bool
 ) -> list[Override]:
-    from distui.spec.overrides import Override, parse_set
-
     found = [parse_set(text) for text in flags.get("set_", ())]
     for flag, key in _FLAG_KEYS.items():
         if flags.get(flag) is not None:
@@ -157,8 +109,6 @@ def _variable(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
 
 def _env_files(files: Sequence[str]) -> dict[str, str]:
     """The variables of --env-file, as docker reads them: `K=V` lines, `#` comments, no quotes."""
-    from distui.spec.files import read_text
-
     found = {}
     for path in files:
         for number, line in enumerate(read_text(path).splitlines(), 1):
@@ -173,8 +123,6 @@ def _env_files(files: Sequence[str]) -> dict[str, str]:
 
 def _picks(settings: Settings, found: Inventory, job: Job, nnodes: int | None) -> tuple[HostPick, ...]:
     """The hosts of the run: -H and -l win over the job's `hosts:`, a hostfile stands for all its hosts."""
-    from distui.spec.choose import choose_hosts, hosts_of_job
-
     if settings.hosts or settings.labels:
         chosen = choose_hosts(found, settings.hosts, settings.labels)
     elif job.hosts is not None and settings.hostfile is None:
@@ -190,8 +138,6 @@ def _picks(settings: Settings, found: Inventory, job: Job, nnodes: int | None) -
 
 def _refuse_bad_job(order: RunRequest) -> None:
     """What is wrong with the job whatever the hosts are: told before they are asked."""
-    from distui.plan.checks import check_job
-
     problems = check_job(order.job, order.hosts, order.run_id)
     if problems:
         raise UsageError("\n".join(str(p) for p in problems))

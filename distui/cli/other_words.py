@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from distui.spec.problems import how_near, nearest
+
 _RUNS: Mapping[str, str] = {
     "list": "ps", "ls": "ps", "status": "ps", "state": "ps", "runs": "ps", "jobs": "ps", "get": "ps", "squeue": "ps",
     "queue": "ps", "describe": "show", "inspect": "show", "info": "show", "result": "show", "report": "show --report",
@@ -39,7 +41,5 @@ def suggest(word: str, known: Iterable[str], group: str = "") -> str:
 
 def _nearest(word: str, names: Iterable[str], others: Iterable[str]) -> str:
     """The verb, or another tool's, that `word` is most like, or "". A verb of ours may be less like it."""
-    from distui.spec.problems import how_near, nearest
-
     found = [near for near in (nearest(word, names, 0.5), nearest(word, others, 0.7)) if near]
     return max(found, key=lambda near: how_near(word, near), default="")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from distui.cli.settings import Settings
+from distui.cluster.permit import asks, consents, not_allowed
 from distui.errors import UsageError
-
-if TYPE_CHECKING:
-    from distui.spec.job import Job
+from distui.runs.lines.text import safe
+from distui.spec.job import Job
 
 
 def permit(settings: Settings, job: Job, typed: Collection[str] = ()) -> None:
@@ -19,8 +18,6 @@ def permit(settings: Settings, job: Job, typed: Collection[str] = ()) -> None:
     `typed` are keys that the command line gave: what the person wrote there needs no second word. Where there is a
     terminal they are asked, and a yes is remembered; `-y` answers nothing here.
     """
-    from distui.cluster.permit import asks, consents, not_allowed
-
     allowed = consents(settings.cluster)
     for one in asks(settings.cluster, job, allowed, typed):
         if allowed.has(one):
@@ -33,8 +30,6 @@ def permit(settings: Settings, job: Job, typed: Collection[str] = ()) -> None:
 
 
 def _yes(question: str) -> bool:
-    from distui.runs.lines.text import safe
-
     sys.stderr.write(safe(question))
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")

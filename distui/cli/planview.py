@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from distui.amounts import counted
 from distui.cli.console import Console, confirm_async
 from distui.cli.settings import Settings
-
-if TYPE_CHECKING:
-    from distui.plan.model import RunPlan
-    from distui.session import Connector
-    from distui.spec.inventory import Host
+from distui.doctor.images import image_facts, image_words
+from distui.plan.compare import compare
+from distui.plan.model import RunPlan
+from distui.plan.render import render_text
+from distui.plan.serialize import to_json
+from distui.runs.launch.gpu_users import gpu_users, user_lines
+from distui.runs.lines.text import safe
+from distui.session import Connector
+from distui.spec.inventory import Host
 
 
 def show_plan(out: Console, settings: Settings, plan: RunPlan, *, full: bool) -> None:
     """A plan on stdout: as text, with `full` every variable and command, or as JSON."""
-    from distui.plan.render import render_text
-    from distui.plan.serialize import to_json
-
     if settings.output in ("json", "ndjson"):
         out.json(to_json(plan))
         return
@@ -29,8 +30,6 @@ def show_plan(out: Console, settings: Settings, plan: RunPlan, *, full: bool) ->
 
 def show_diff(out: Console, settings: Settings, old: RunPlan, new: RunPlan) -> None:
     """What is different between two plans, on stdout; nothing there when they would run the same."""
-    from distui.plan.compare import compare
-
     found = compare(old, new)
     if settings.output in ("json", "ndjson"):
         out.json({"schema": "distui/plan-diff/v1", "old": old.run_id, "new": new.run_id, "same": not found,
@@ -48,9 +47,6 @@ def text_width(out: Console) -> int:
 
 async def tell_images(connector: Connector, out: Console, hosts: Sequence[Host], plan: RunPlan) -> None:
     """Say on stderr where the plan's image is missing or another one, and what the start does about it."""
-    from distui.doctor.images import image_facts, image_words
-    from distui.runs.lines.text import safe
-
     chosen = [host for host in hosts if host.name in plan.hosts]
     if plan.image is not None:
         found = await image_facts(connector, chosen, (plan.image,))
@@ -68,8 +64,6 @@ async def confirm_plan(
     """Whether to start. Only a terminal is asked, about GPUs that others use too; scripts and -y go ahead, told of
     the plan's warnings, and share GPUs only with `force`.
     """
-    from distui.plan.render import render_text
-
     go: Answer = "share" if force else "yes"
     asked = not settings["yes"] and not settings["no_input"] and sys.stdin.isatty() and out.err.isatty()
     if asked:
@@ -87,8 +81,6 @@ async def confirm_plan(
 
 async def _tell_users(connector: Connector, out: Console, hosts: Sequence[Host], plan: RunPlan) -> bool:
     """Say which runs have the plan's GPUs; whether there are any."""
-    from distui.runs.launch.gpu_users import gpu_users, user_lines
-
     users = await gpu_users(connector, plan, hosts)
     for words in user_lines(users):
         out.warn(f"distui: {words}", "yellow")

@@ -7,15 +7,15 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import click
+
+from distui.cli.console import Console
+from distui.cli.settings import Settings
 from distui.errors import DistuiError, ExitCode
-
-if TYPE_CHECKING:
-    from distui.cli.console import Console
-    from distui.cli.settings import Settings
-    from distui.runs.lines.events import RunOutcome
-    from distui.runs.store.runs import StoredRun
+from distui.runs.lines.events import Notice, RunEnded, RunOutcome, to_json
+from distui.runs.store.runs import StoredRun
 
 
 class Terminated(DistuiError):
@@ -63,15 +63,11 @@ class Promise:
         self._out.result(result)
 
     def _made(self, code: int) -> dict[str, Any]:
-        from distui.runs.lines.events import RunEnded, to_json
-
         log_dir = str(self.stored.log_dir) if self.stored is not None else ""
         (result,) = to_json(RunEnded(time.time(), self._outcome(code), code, log_dir=log_dir), self.run)
         return result
 
     def _notice(self, text: str) -> dict[str, Any]:
-        from distui.runs.lines.events import Notice, to_json
-
         (notice,) = to_json(Notice(time.time(), "error", text), self.run)
         return notice
 
@@ -87,8 +83,6 @@ class Promise:
 
 def _of_error(error: BaseException) -> tuple[int, str]:
     """The exit code and the words of what ends a call."""
-    import click
-
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     match error:

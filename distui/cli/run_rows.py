@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from distui.cli.console import Console
 from distui.errors import DistuiError
-
-if TYPE_CHECKING:
-    from distui.cli.console import Console
-    from distui.runs.report.history import RunRow
+from distui.runs.lines.events import failure_json
+from distui.runs.report.history import RunRow
 
 
 def row_json(row: RunRow) -> dict[str, Any]:
     """A run as an object of `distui/ps/v1`; keys are only ever added."""
-    from distui.runs.lines.events import failure_json
-
     return {
         "run": row.run,
         "job": row.job,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distui import config
+from distui.cli.outputs import outputs_of
 from distui.config import Config, Paths, Value
 
 if TYPE_CHECKING:
@@ -109,12 +110,6 @@ def settings_of(ctx: click.Context) -> Settings:
         quiet=bool(flags.get("quiet")),
         verbose=flags.get("verbose", 0),
     )
-
-
-def outputs_of(command: click.Command) -> tuple[str, ...]:
-    """What a command can do with `-o`."""
-    found: tuple[str, ...] = getattr(command, "outputs", ("table",))
-    return found
 
 
 def _with_output(ctx: click.Context, found: Config) -> Config:

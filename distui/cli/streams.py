@@ -6,13 +6,10 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from distui.cli.outlet import Outlet, write_all
 from distui.errors import ContactLost, SessionLost
-
-if TYPE_CHECKING:
-    from distui.session import ByteChannel, Session
+from distui.session import ByteChannel, Session
 
 CHUNK = 65536
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from distui.cli.console import Console
-
-if TYPE_CHECKING:
-    from distui.runs.store.runs import StoredRun
-    from distui.session import Connector
-    from distui.spec.inventory import Host
+from distui.cluster.attach import sweeping
+from distui.runs.store.runs import StoredRun
+from distui.session import Connector
+from distui.spec.inventory import Host
 
 
 async def sweep_run(
@@ -24,8 +22,6 @@ async def sweep_run(
     spare: Collection[str] = (),
 ) -> tuple[bool, bool]:
     """See `distui.cluster.attach.sweeping`; whether there was something, and whether all of it is gone."""
-    from distui.cluster.attach import sweeping
-
     done = await sweeping.sweep_run(connector, run, hosts, tokens, stored, spare=spare)
     for words in done.left:
         out.warn(f"distui: left: {words}", "yellow")

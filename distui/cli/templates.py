@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from distui.spec.edit_text import scalar
+from distui.spec.names import expand, fold
+
 _GLOO = """\
 version: 1
 name: gloo-smoke
@@ -116,7 +119,4 @@ def template_for(name: str, folder: Path, known: Sequence[str] = ()) -> str:
 
 def _on(known: Sequence[str], found: re.Match[str]) -> str:
     """The template's line with as many of these hosts as it names itself."""
-    from distui.spec.edit_text import scalar
-    from distui.spec.names import expand, fold
-
     return f"hosts: {scalar(fold(known[: len(expand(found[1]))]))}" if known else found[0]

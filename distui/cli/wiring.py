@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from distui.amounts import duration
+from distui.cli.console import Console
 from distui.cli.settings import Settings
+from distui.cluster import connecting
 from distui.errors import DistuiError, ExitCode, Problem, SpecError
-
-if TYPE_CHECKING:
-    from distui.cli.console import Console
-    from distui.session import Connector
-    from distui.spec.inventory import Host
+from distui.runs.store.open_files import raise_limit
+from distui.session import Connector
+from distui.spec.inventory import Host
 
 T = TypeVar("T")
 
@@ -28,18 +29,12 @@ class TimedOut(DistuiError):
 def run_async(work: Coroutine[Any, Any, T], *, limit: float | None = None) -> T:
     """Run `work` in an event loop, at most `limit` seconds. Raises TimedOut."""
 
-    import asyncio  # dear, and not needed to print help
-
-    from distui.runs.store.open_files import raise_limit
-
     raise_limit()
     return asyncio.run(within(limit, work))
 
 
 async def within(limit: float | None, work: Coroutine[Any, Any, T]) -> T:
     """Do `work` in at most `limit` seconds. Raises TimedOut."""
-    import asyncio
-
     scope = asyncio.timeout(limit)
     try:
         async with scope:
@@ -52,8 +47,6 @@ async def within(limit: float | None, work: Coroutine[Any, Any, T]) -> T:
 
 def connected(settings: Settings, hosts: Sequence[Host]) -> AbstractAsyncContextManager[Connector]:
     """See `distui.cluster.connecting.connected`."""
-    from distui.cluster import connecting
-
     return connecting.connected(settings.cluster, hosts)
 
 

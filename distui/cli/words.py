@@ -28,6 +28,7 @@ from distui.runs.lines.events import (
 from distui.runs.lines.text import safe
 from distui.runs.state.reducer import RunState
 from distui.runs.verdict.diagnose import exit_words
+from distui.spec.names import fold
 
 Line = tuple[str, str]
 """A line of text and its style (see `console.Console.paint`)."""
@@ -135,8 +136,6 @@ def _one(event: Event, verbose: int) -> Iterator[Line]:
 
 
 def _opened(event: RunOpened) -> Iterator[Line]:
-    from distui.spec.names import fold
-
     hosts = fold(dict.fromkeys(event.ranks.values()))
     count = len(event.ranks)
     verb = "following" if event.adopted else "starting"

@@ -9,21 +9,18 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 from distui.errors import CheckFailed, ExitCode
+from distui.plan.model import RunPlan
 from distui.runs.control.beside import StoredReader
+from distui.runs.control.controller import RunController
 from distui.runs.lines.events import Event, LogLines, Notice, RunEnded, StopReason
 from distui.runs.state.reducer import RunState, apply
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.runs import AlreadyFollowed
 
-if TYPE_CHECKING:
-    from distui.plan.model import RunPlan
-    from distui.runs.control.controller import RunController
-
-    Own = Callable[[], AbstractAsyncContextManager[RunController]]
-    """Takes the run up: the controller lives while the block runs."""
+Own = Callable[[], AbstractAsyncContextManager[RunController]]
+"""Takes the run up: the controller lives while the block runs."""
 
 POLL_SECONDS = 0.1
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from distui.doctor.checks import IDLE, check_hosts
+from distui.doctor.choice import Choice
+from distui.doctor.finding import CheckRow
 from distui.doctor.images import images_present
 from distui.doctor.plan_check import PLAN, plan_rows
+from distui.doctor.reach import ReachReport
 from distui.doctor.reach_check import REACH, endpoints
-from distui.facts.host import HostFacts
+from distui.facts.host import HostFacts, ProbeResult
 from distui.facts.probe import probe_all
 from distui.runs.hosts.discover import find_runs
 from distui.runs.launch.preflight import prove_on
-
-if TYPE_CHECKING:
-    from distui.doctor.choice import Choice
-    from distui.doctor.finding import CheckRow
-    from distui.doctor.reach import ReachReport
-    from distui.facts.host import ProbeResult
-    from distui.session import Connector
-    from distui.spec.inventory import Host, Inventory
-    from distui.spec.job import Job
+from distui.session import Connector
+from distui.spec.inventory import Host, Inventory
+from distui.spec.job import Job
 
 
 @dataclass(frozen=True, slots=True)

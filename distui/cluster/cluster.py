@@ -10,7 +10,7 @@ from types import TracebackType
 from distui.cluster.connecting import Connect, OpenOnce, connected
 from distui.cluster.names import run_name
 from distui.cluster.permit import permit
-from distui.cluster.planning import PlannedRun, RunPlanner, Sources, plan_error, plan_run
+from distui.cluster.planning import PlannedRun, RunPlanner, Sources, code_reader, plan_error, plan_run
 from distui.cluster.request import RunRequest
 from distui.cluster.run import Run
 from distui.cluster.secrets import code_token, job_secrets
@@ -38,7 +38,7 @@ class Cluster:
         self.inventory = inventory
         self.settings = settings or ClusterSettings.load()
         self._opened = OpenOnce(connect or partial(connected, self.settings), inventory.hosts)
-        self._code = self.settings.code_reader()
+        self._code = code_reader(self.settings)
 
     @classmethod
     def open(

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from distui.cluster.selection import Selection, host_named
 from distui.errors import CheckFailed, HostError, UsageError
-
-if TYPE_CHECKING:
-    from distui.facts.image import ImageFacts
-    from distui.runs.images.push import Engine
-    from distui.session import Connector
-    from distui.spec.inventory import Host, Inventory
-    from distui.spec.job import Job
+from distui.facts.image import ImageFacts
+from distui.runs.images.local_engine import LOCAL, LocalSession
+from distui.runs.images.push import Engine
+from distui.session import Connector
+from distui.spec.choose import choose_hosts, hosts_of_job
+from distui.spec.inventory import Host, Inventory
+from distui.spec.job import Job
+from distui.spec.job_forms import image as check
+from distui.spec.problems import Wrong
 
 Found = Mapping[str, "ImageFacts | HostError | None"]
 """An image by host."""
@@ -56,9 +58,6 @@ def image_request(
     sent: bool = False,
 ) -> ImageRequest:
     """The image of a job on its hosts, or one on those chosen. `sent`: it will be copied. Raises UsageError."""
-    from distui.runs.images.local_engine import LOCAL
-    from distui.spec.choose import choose_hosts, hosts_of_job
-
     if sent and "@" in image:
         raise UsageError(
             f"{image} is named by its digest, which only a registry gives", hint="give the image a tag, and push that"
@@ -83,9 +82,6 @@ def _with_engine(hosts: Sequence[Host]) -> tuple[Host, ...]:
 
 def image_name(image: str) -> str:
     """The same when it can be an image's name. Raises UsageError."""
-    from distui.spec.job_forms import image as check
-    from distui.spec.problems import Wrong
-
     try:
         check(image)
     except Wrong as exc:
@@ -95,8 +91,6 @@ def image_name(image: str) -> str:
 
 def _local_engine(source: str | None) -> tuple[str, ...]:
     """docker here, else podman. Raises UsageError when it is asked for and there is none."""
-    from distui.runs.images.local_engine import LOCAL
-
     found = next((name for name in ("docker", "podman") if shutil.which(name)), None)
     if found is None and source == LOCAL:
         raise UsageError("--from local: this machine has neither docker nor podman")
@@ -105,8 +99,6 @@ def _local_engine(source: str | None) -> tuple[str, ...]:
 
 async def engines_of(connector: Connector, wanted: ImageRequest) -> tuple[list[Engine], dict[str, HostError]]:
     """The engines that can be asked, and why the others can't."""
-    from distui.runs.images.local_engine import LOCAL, LocalSession
-    from distui.runs.images.push import Engine
 
     async def one(name: str, argv: tuple[str, ...]) -> Engine | HostError:
         try:
@@ -139,11 +131,6 @@ def giver(engines: Sequence[Engine], found: Found, wanted: ImageRequest) -> tupl
 
     Raises HostError, or CheckFailed when nobody has it.
     """
-    from collections import Counter
-
-    from distui.facts.image import ImageFacts
-    from distui.runs.images.local_engine import LOCAL
-
     if wanted.source is not None:
         there = found.get(wanted.source)
         if isinstance(there, HostError):
@@ -164,6 +151,4 @@ def giver(engines: Sequence[Engine], found: Found, wanted: ImageRequest) -> tupl
 
 def others_named_so(facts: ImageFacts, targets: Sequence[Engine], found: Found) -> tuple[str, ...]:
     """Hosts among `targets` on which another image has the name."""
-    from distui.facts.image import ImageFacts
-
     return tuple(t.name for t in targets if isinstance(f := found.get(t.name), ImageFacts) and f.id != facts.id)

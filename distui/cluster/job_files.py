@@ -6,15 +6,18 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from distui.cluster.settings import ClusterSettings
 from distui.errors import Problem, SpecError, UsageError
 from distui.files import open_to_read
-
-if TYPE_CHECKING:
-    from distui.cluster.settings import ClusterSettings
-    from distui.spec.inventory import Inventory
-    from distui.spec.job import Job
+from distui.plan.checks import check_job
+from distui.runs.code.source import code_path
+from distui.runs.images.context import build_path
+from distui.spec.choose import hosts_of_job
+from distui.spec.files import read_text
+from distui.spec.inventory import Inventory
+from distui.spec.job import Job
+from distui.spec.read_job import job_names, place_of, read_job
 
 _KEY = r"""["']?(command|launcher|ranks|gpus_per_host|rendezvous)["']?\s*:"""
 _LOOKS_LIKE_A_JOB = re.compile(rf"^{_KEY}|\A\s*\{{(.*[{{,])?\s*{_KEY}", re.MULTILINE | re.DOTALL)
@@ -77,9 +80,6 @@ def _is_job(path: Path) -> bool:
 
 
 def _documents(path: Path, environ: Mapping[str, str]) -> Iterator[JobFile]:
-    from distui.spec.files import read_text
-    from distui.spec.read_job import job_names
-
     try:
         text = read_text(str(path))
         names = job_names(text, str(path)) or (path.stem,)
@@ -93,10 +93,6 @@ def _documents(path: Path, environ: Mapping[str, str]) -> Iterator[JobFile]:
 
 def job_faults(job: Job, path: str, text: str, inventory: Inventory | None) -> Iterator[Problem]:
     """What `run` would refuse before it asks a host: unknown hosts, missing folders, a plan that can't be."""
-    from distui.plan.checks import check_job
-    from distui.spec.choose import hosts_of_job
-    from distui.spec.read_job import place_of
-
     for key, folder in _folders(job):
         if not folder.is_dir():
             there = "is no folder" if folder.exists() else "there is no such folder"
@@ -112,9 +108,6 @@ def job_faults(job: Job, path: str, text: str, inventory: Inventory | None) -> I
 
 def _folders(job: Job) -> Iterator[tuple[str, Path]]:
     """The folders of this machine that a job needs, by their key."""
-    from distui.runs.code.source import code_path
-    from distui.runs.images.context import build_path
-
     if job.code is not None and job.code.path is not None:
         yield "code", code_path(job)
     if job.build is not None:
@@ -123,8 +116,6 @@ def _folders(job: Job) -> Iterator[tuple[str, Path]]:
 
 def read_draft(text: str, path: str, environ: Mapping[str, str], name: str | None = None) -> Draft:
     """A job from the text of a file being edited: the value, or every problem with its line."""
-    from distui.spec.read_job import read_job
-
     try:
         return Draft(read_job(text, path, environ=environ, name=name))
     except SpecError as error:

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from distui.cluster.request import RunRequest
+from distui.cluster.settings import ClusterSettings
 from distui.cluster.unusable import refuse_unusable
 from distui.errors import PlanError
 from distui.facts.host import HostFacts, ProbeResult
@@ -25,9 +25,13 @@ from distui.spec.inventory import Host
 from distui.spec.job import Job
 from distui.spec.names import fold
 
-if TYPE_CHECKING:
-    Connect = Callable[[], Awaitable[Connector]]
-    """Gives the connections to a run's hosts when they are needed."""
+Connect = Callable[[], Awaitable[Connector]]
+"""Gives the connections to a run's hosts when they are needed."""
+
+
+def code_reader(settings: ClusterSettings) -> CodeReader:
+    """What reads the code of jobs on this machine."""
+    return CodeReader(settings.paths.cache, settings.environ)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
+from distui.cluster.beside import Beside
 from distui.cluster.starting import forget_if_never_started
 from distui.plan.model import RunPlan
+from distui.runs.control.controller import RunController
 from distui.runs.lines.events import Event, RunEnded
 from distui.runs.state.reducer import RunState
 from distui.runs.store.masking import Mask
 from distui.runs.store.runs import StoredRun
-
-if TYPE_CHECKING:
-    from distui.cluster.beside import Beside
-    from distui.runs.control.controller import RunController
 
 
 class Run:

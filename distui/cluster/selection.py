@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from distui.errors import NotFound, UsageError
-
-if TYPE_CHECKING:
-    from distui.spec.inventory import Host, HostPick, Inventory
+from distui.spec.choose import choose_hosts
+from distui.spec.hostfile import load_hostfile
+from distui.spec.inventory import Host, HostPick, Inventory
+from distui.spec.problems import did_you_mean
+from distui.spec.read_inventory import inventory_from_names, load_inventory
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,7 @@ class Selection:
 
         Raises UsageError when there is none, SpecError when it is wrong.
         """
-        from distui.spec.read_inventory import inventory_from_names, load_inventory
-
         if self.hostfile is not None:
-            from distui.spec.hostfile import load_hostfile
-
             return load_hostfile(self.hostfile)
         if self.path is not None:
             return load_inventory(self.path)
@@ -75,8 +72,6 @@ class Selection:
 
     def picks(self, found: Inventory, more: Sequence[str] = ()) -> tuple[HostPick, ...]:
         """The hosts that are chosen, here and by `more`; all when nothing chooses. Raises UsageError."""
-        from distui.spec.choose import choose_hosts
-
         return choose_hosts(found, (*self.hosts, *more), self.labels)
 
     def chosen(self) -> tuple[Host, ...]:
@@ -89,8 +84,6 @@ def host_named(found: Inventory, name: str) -> Host:
     """The inventory's host of that name. Raises NotFound with the nearest one."""
     host = found.get(name)
     if host is None:
-        from distui.spec.problems import did_you_mean
-
         known = did_you_mean(name, [h.name for h in found.hosts])
         raise NotFound(f"there is no host '{name}'{known}", hint="`distui hosts ls` lists them")
     return host

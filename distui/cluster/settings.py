@@ -6,16 +6,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from distui import config
 from distui.config import Config, Paths
 from distui.errors import UsageError
-
-if TYPE_CHECKING:
-    from distui.runs.attempt.attempt import Limits
-    from distui.runs.code.source import CodeReader
-    from distui.runs.store.runs import RunStore
+from distui.runs.attempt.limits import Limits
+from distui.runs.store.runs import RunStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +62,10 @@ class ClusterSettings:
     @property
     def store(self) -> RunStore:
         """The runs recorded on this machine."""
-        from distui.runs.store.runs import RunStore
-
         return RunStore(self.paths.state)
-
-    def code_reader(self) -> CodeReader:
-        """What reads the code of jobs on this machine."""
-        from distui.runs.code.source import CodeReader
-
-        return CodeReader(self.paths.cache, self.environ)
 
     def limits(self, *, adopted: bool = False) -> Limits:
         """How long a run may take and waits for lost hosts; who takes up another's run does not end it by a limit."""
-        from distui.runs.attempt.attempt import Limits
-
         return Limits(run=None if adopted else self.timeout, lost=self.lost_after)
 
     def refuse_readonly(self, what: str, hint: str = "set `readonly: false`") -> None:

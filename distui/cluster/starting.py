@@ -7,7 +7,7 @@ import shutil
 from distui.cluster.planning import PlannedRun
 from distui.errors import CheckFailed
 from distui.plan.serialize import to_json
-from distui.runs.attempt.attempt import NO_LIMITS, Limits
+from distui.runs.attempt.limits import NO_LIMITS, Limits
 from distui.runs.attempt.steps import LaunchOptions
 from distui.runs.control.controller import RunController
 from distui.runs.launch.job_record import record_job

@@ -322,7 +322,7 @@ async def test_run_exits_as_the_last_run_of_its_view(backend: ClusterBackend, mo
         return ClusterBackend(places, inventory, hosts, connect=backend._connect, **more)
 
     monkeypatch.setattr(opening, "show", show)
-    monkeypatch.setattr("distui.cluster.backend.backend.ClusterBackend", made)
+    monkeypatch.setattr(opening, "ClusterBackend", made)
     said = io.StringIO()
     out = Console(said, said, out_colour=False, err_colour=False, width=0)
     order = RunRequest(job, backend.inventory, backend.pick(job, ()), run_id="once-1")

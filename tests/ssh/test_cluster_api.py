@@ -18,7 +18,7 @@ from distui.cluster.settings import ClusterSettings
 from distui.errors import PlanError, SpecError, UsageError
 from distui.facts.host import HostFacts
 from distui.remote.demo import DemoHosts
-from distui.runs.control.adopt import stop_found
+from distui.runs.control.stopping import stop_found
 from distui.runs.hosts.discover import find_runs
 from distui.runs.hosts.reuse import reusing
 from distui.runs.lines.events import LogLines, PhaseBegun, RunEnded, RunOpened

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from distui.cli import console as consoles
 from distui.cli import wiring
+from distui.cli.actions import exec as exec_verb
+from distui.cli.actions.ssh import become, login
 from distui.cli.execs import END, VARIABLE
-from distui.cli.verbs import exec as exec_verb
-from distui.cli.verbs.ssh import become, login
 from distui.cluster.selection import host_named
 from distui.errors import DistuiError, NotFound, UsageError
 from distui.plan.labels import TaskLabels
@@ -156,7 +157,7 @@ async def test_a_command_ends_when_nobody_reads_it(
     os.close(reading)
     with os.fdopen(writing, "w") as stdout, pytest.raises(BrokenPipeError):
         monkeypatch.setattr(sys, "stdout", stdout)
-        await exec_verb._exec(Told(), SimpleNamespace(hosts=[]), 0, ("yes",))  # type: ignore[arg-type]
+        await exec_verb._exec(Told(), consoles.of(Told()), SimpleNamespace(hosts=[]), 0, ("yes",))  # type: ignore[arg-type]
     mark = session.started[4]
     assert session.started == ("docker", "exec", "-i", "-e", mark, "id0", "yes")
     assert session.asked == [("docker", "exec", "id0", "sh", "-c", END, "distui-end", mark)]

@@ -177,7 +177,7 @@ def test_a_bug_leaves_a_crash_file_without_secrets(cli: Any, home: Any, monkeypa
         raise ZeroDivisionError("while holding hunter2-secret")
 
     monkeypatch.setenv("MY_TOKEN", "hunter2-secret")
-    monkeypatch.setattr("distui.cli.verbs.version.settings_of", broken)
+    monkeypatch.setattr("distui.cli.settings.settings_of", broken)
     done = cli("version")
 
     assert done.code == 70
@@ -201,7 +201,7 @@ def test_a_bug_without_room_for_a_crash_file_shows_no_secret_either(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     monkeypatch.setenv("DATABASE", "hunter2-secret")
-    monkeypatch.setattr("distui.cli.verbs.version.settings_of", broken)
+    monkeypatch.setattr("distui.cli.settings.settings_of", broken)
     done = cli("version")
 
     assert done.code == 70
@@ -247,7 +247,7 @@ def test_a_group_of_one_kind_ends_as_one_of_them(
     def broken(ctx: Any) -> None:
         raise BaseExceptionGroup("side by side", [BaseExceptionGroup("below", ends[:1]), *ends[1:]])
 
-    monkeypatch.setattr("distui.cli.verbs.version.settings_of", broken)
+    monkeypatch.setattr("distui.cli.settings.settings_of", broken)
     done = cli("version")
 
     assert done.code == code

@@ -8,7 +8,6 @@ from typing import Any
 import click
 import pytest
 
-from distui.cli.options import AFTER
 from distui.cli.order import read_order
 from distui.cli.settings import settings_of
 from distui.cluster.names import run_name
@@ -35,8 +34,7 @@ def order(home: Path) -> Any:
         job: str | None = "job.yaml", words: tuple[str, ...] = (), *, flags_before: Any = None, **flags: Any
     ) -> RunRequest:
         ctx = click.Context(click.Command("run"), obj=dict(flags_before or {}))
-        ctx.meta[AFTER] = words
-        return read_order(ctx, settings_of(ctx), job, flags)
+        return read_order(settings_of(ctx), job, words, flags)
 
     return read
 

@@ -17,11 +17,11 @@ from typing import Any, get_args
 import pytest
 
 from distui import config
+from distui.cli.actions import stop
 from distui.cli.console import Console
 from distui.cli.loglines import into_file, parse_grep, parse_moment
 from distui.cli.printer import LogView
 from distui.cli.settings import Settings
-from distui.cli.verbs import stop
 from distui.cluster.attach import places, taking_up
 from distui.cluster.backend import backend_runs
 from distui.cluster.logs import from_files
@@ -29,11 +29,10 @@ from distui.cluster.logs.wanted import Wanted
 from distui.errors import CheckFailed, NotFound, UsageError
 from distui.facts.host import Trouble
 from distui.plan.serialize import to_json
-from distui.runs.control import adopt
-from distui.runs.control.adopt import StopReport
+from distui.runs.control.stopping import StopReport
 from distui.runs.hosts.discover import FoundRuns, FoundState
 from distui.runs.lines.events import AttemptEnded, Failure, LogLine, RankChanged, RunEnded, RunOpened, RunOutcome
-from distui.runs.report import history
+from distui.runs.report import history, states
 from distui.runs.store import runs as store_module
 from distui.runs.store.journal import Journal
 from distui.runs.store.runs import RunStore, StoredRun
@@ -277,7 +276,7 @@ async def test_ranks_are_stopped_though_the_disk_here_is_full(
 
     place = places.RunLocation("r1", record(store), ())
     monkeypatch.setattr(store_module, "write_private", _unwritable)
-    monkeypatch.setattr(adopt, "stop_found", stop_found)
+    monkeypatch.setattr(stop, "stop_found", stop_found)
     live: Any = SimpleNamespace(plan=plan_for("h1"), found=None, unreachable={})
     out = Console(sys.stdout, sys.stderr, out_colour=False, err_colour=False, width=0)
     connector: Any = None
@@ -320,7 +319,7 @@ def test_every_state_a_run_may_have_can_be_asked_for() -> None:
     or between attempts.
     """
     known = {*get_args(RunOutcome), *get_args(FoundState), "gone", "unknown", "retrying", "starting", "left"}
-    assert set(history.STATES) == known
+    assert set(states.STATES) == known
 
 
 def two_attempts(store: RunStore) -> StoredRun:

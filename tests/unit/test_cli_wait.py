@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from distui.cli.actions.wait import _as_found
 from distui.cli.console import Console
-from distui.cli.verbs.wait import _as_found
 from distui.plan.labels import TaskLabels
 from distui.runs.hosts.discover import FoundRun, FoundTask
 

@@ -14,7 +14,7 @@ import pytest
 
 from distui.agent.code_store import Store
 from distui.cli import console as consoles
-from distui.cli.verbs import rm, stop
+from distui.cli.actions import rm, stop
 from distui.cluster.attach import places
 from distui.cluster.attach.places import RunLocation
 from distui.errors import UsageError

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from distui.cli import opening
-from distui.cluster.attach import leftover, places, taking_up
+from distui.cli.actions import attach, stop
+from distui.cluster.attach import leftover, listing, places
+from distui.cluster.backend import backend_runs
 from distui.cluster.backend.backend import ClusterBackend
 from distui.errors import ContactLost, NotFound
 from distui.identity import owner
@@ -109,7 +111,8 @@ def test_at_a_terminal_the_hosts_are_asked_once(cli: Any, demo_home: Path, monke
         asked.append("hosts")
         return await find(*args, **options)
 
-    monkeypatch.setattr(discover, "find_runs", counted)
+    for module in (places, listing, backend_runs):
+        monkeypatch.setattr(module, "find_runs", counted)
     plant(demo_home, FAILED)
     done = cli("attach", "r1")
     assert (done.code, asked) == (1, ["hosts"]), done.err
@@ -274,7 +277,8 @@ def test_who_comes_while_another_attempt_may_begin(
             monkeypatch.setattr(leftover, "REST_SECONDS", 0.0)
         return await find(*args)
 
-    monkeypatch.setattr(launches, "find_launches", found)
+    for module in (leftover, stop):
+        monkeypatch.setattr(module, "find_launches", found)
     plant(demo_home, tried_again())
     done = cli(*words)
     assert (done.code, len(looked) > 2) == (code, True), done.err
@@ -339,7 +343,8 @@ def test_the_attempt_that_begins_is_taken_up(
         raise NotFound(f"{asked[0]} is taken up")
 
     monkeypatch.setattr(places, "find", find)
-    monkeypatch.setattr(taking_up, "take_up", take_up)
+    for action in (attach, stop):
+        monkeypatch.setattr(action, "take_up", take_up)
     done = cli(*words)
     assert "attempt 2 is taken up" in done.err, done.err
     assert "FAILED" not in done.err

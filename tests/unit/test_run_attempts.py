@@ -15,7 +15,7 @@ from distui.plan.model import RunPlan
 from distui.plan.plan import NoPlan, PlanProblem
 from distui.plan.serialize import to_json
 from distui.runs.attempt import replan, requests
-from distui.runs.attempt.attempt import Limits
+from distui.runs.attempt.limits import Limits
 from distui.runs.attempt.replan import NextAttempt
 from distui.runs.control.onlooker import looking
 from distui.runs.ending import conclude, next_attempt

@@ -16,7 +16,6 @@ import pytest
 from distui.errors import ExitCode, HostUnreachable, SessionLost
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
-from distui.runs.control.adopt import plan_of
 from distui.runs.control.controller import RunController
 from distui.runs.ending import cleanup, conclude
 from distui.runs.ending.review import _COPIED
@@ -26,6 +25,7 @@ from distui.runs.hosts.folder import Claim, take
 from distui.runs.hosts.readers import WAITERS_IN, Act, Visit, visit, waiters_of
 from distui.runs.lines.events import HostChanged, RankChanged, RunEnded, RunOpened
 from distui.runs.report import history
+from distui.runs.report.found import plan_of
 from distui.runs.store.end_record import FILE, end_here, keep_here, record_of
 from distui.runs.store.runs import StoredRun
 from distui.session import Completed

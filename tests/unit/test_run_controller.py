@@ -14,7 +14,7 @@ import pytest
 
 from distui.errors import ExitCode, HostCommandError, HostUnreachable
 from distui.runs.attempt import outbox
-from distui.runs.attempt.attempt import Limits
+from distui.runs.attempt.limits import Limits
 from distui.runs.control.controller import RunController
 from distui.runs.follow.followed import Back, Drained, Exited, Lost, Note, Removed
 from distui.runs.follow.resume import ResumePoint

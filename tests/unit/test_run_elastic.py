@@ -10,7 +10,7 @@ import pytest
 
 from distui.errors import HostUnreachable
 from distui.plan.model import RunPlan
-from distui.runs.attempt.attempt import Limits
+from distui.runs.attempt.limits import Limits
 from distui.runs.follow.followed import Lost
 from distui.runs.lines.events import FailureFound, HostChanged, PhaseBegun, RankChanged, RanksRestarted
 from distui.runs.state import elastic

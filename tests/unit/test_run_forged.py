@@ -9,9 +9,9 @@ import pytest
 
 from distui.plan.labels import task_from_labels
 from distui.plan.serialize import to_json
-from distui.runs.control.adopt import choose, plan_of
 from distui.runs.hosts.discover import FoundRuns, find_runs
 from distui.runs.report import history
+from distui.runs.report.found import choose, plan_of
 from distui.runs.report.older import launch_of, set_aside
 from distui.runs.store.recorded import stored_plan
 from distui.runs.store.runs import AlreadyFollowed

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from distui.cli.actions import show, wait
 from distui.cli.run_rows import row_json
-from distui.cli.verbs import show, wait
 from distui.cluster.attach.places import RunLocation
 from distui.cluster.logs import from_files
 from distui.fits import check, fits

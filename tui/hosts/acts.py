@@ -10,6 +10,7 @@ from distui.monitor.containers import HostContainer
 from distui.tui.frame.base import View
 from distui.tui.frame.context import app_of
 from distui.tui.hosts import containers as host_containers
+from distui.tui.hosts.container_log import ContainerLogScreen
 from distui.tui.hosts.process_kill import kill
 from distui.tui.hosts.tabs import Process
 from distui.tui.hosts.text import described, raw
@@ -55,8 +56,6 @@ class HostActs(View):
         self.work(self._open_log(), name="container log")
 
     async def _open_log(self) -> None:
-        from distui.tui.hosts.container_log import ContainerLogScreen
-
         found = self.container or self._container_of(await self.backend.containers(self.host_name))
         if found is None:
             app_of(self).tell("no container has this")

@@ -13,6 +13,7 @@ from textual.events import Resize
 
 from distui.cluster.job_files import JobFile
 from distui.errors import DistuiError
+from distui.plan.compare import compare
 from distui.plan.render import render_text
 from distui.spec.names import fold
 from distui.tui.frame import files
@@ -271,8 +272,6 @@ class LaunchScreen(LaunchDraft):
         self.work(self._compare(), name="diff")
 
     async def _compare(self) -> None:
-        from distui.plan.compare import compare
-
         plan = await self._ready()
         row = next((r for r in app_of(self).rows if plan and r.job == plan.job and r.recorded), None)
         if plan is None:

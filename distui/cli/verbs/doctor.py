@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 import click
 
-from distui.amounts import counted
-from distui.cli import console as consoles
-from distui.cli import wiring
-from distui.cli.console import confirm_async
 from distui.cli.options import verb
-from distui.cli.settings import settings_of
-from distui.errors import ExitCode, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from distui.cli.console import Console
-    from distui.cli.settings import Settings
-    from distui.cluster.checking import Checked
-    from distui.doctor.choice import Choice
-    from distui.doctor.finding import CheckRow
-    from distui.facts.host import ProbeResult
-    from distui.session import Connector
-    from distui.spec.inventory import Host, Inventory
-    from distui.spec.job import Job
-
-_COLOURS = {"FAIL": "red", "warn": "yellow"}
 
 
-@verb("doctor", outputs=("json", "ndjson"))
+@verb("doctor", "doctor", outputs=("json", "ndjson"))
 @click.argument("sets", metavar="[SET]...", nargs=-1)
 @click.option("--job", metavar="JOB", help="Also look whether the job can be planned and its image is there.")
 @click.option("--only", multiple=True, metavar="CHECK", help="Only these checks (and login), by their names in --json.")
@@ -42,139 +18,9 @@ _COLOURS = {"FAIL": "red", "warn": "yellow"}
 )
 @click.option("--bundle", metavar="F.tgz", help="Write everything into a file to pass on, without names and addresses.")
 @click.option("--include-identifiers", is_flag=True, help="Leave names and addresses in the bundle.")
-@click.pass_context
-def command(
-    ctx: click.Context,
-    sets: tuple[str, ...],
-    job: str | None,
-    only: tuple[str, ...],
-    skip: tuple[str, ...],
-    all_: bool,
-    smoke: bool,
-    bundle: str | None,
-    include_identifiers: bool,
-) -> int:
+def command() -> None:
     """Check hosts: login, clock, engine, GPUs, networks, who reaches whom, ports, disk. Starts no container on them.
 
     --smoke does start containers, two for each pair of neighbours, and removes them. Exit code 0 when nothing failed
     (warnings may be), 3 when a check failed.
     """
-    from distui.doctor.choice import choice
-
-    settings = settings_of(ctx)
-    out = consoles.of(settings)
-    wanted, chosen = choice(only, skip), _job(settings, job)
-    if smoke:
-        settings.refuse_readonly("--smoke")
-        if chosen is None:
-            raise UsageError("--smoke needs an image that has torch", hint="name a job that uses it: --job JOB")
-    if include_identifiers and bundle is None:
-        raise UsageError("--include-identifiers is about --bundle", hint="add --bundle F.tgz")
-    if bundle is not None and (settings.cwd / bundle).exists():
-        raise UsageError(f"{bundle} exists", hint="give another name")
-    found = settings.selection.inventory()
-    hosts = found.chosen(settings.selection.picks(found, sets))
-    named = bool(sets or settings.hosts or settings.labels)
-    checked = wiring.run_async(
-        _check(settings, out, found, hosts, chosen, wanted, smoke=smoke, named=named), limit=settings.timeout
-    )
-    _show(settings, out, checked.rows, all_=all_)
-    if bundle is not None:
-        _bundle(settings, out, bundle, hosts, checked, redact=not include_identifiers)
-    failed = any(row.verdict == "fail" for row in checked.rows)
-    return ExitCode.CHECK_FAILED if failed else ExitCode.OK
-
-
-def _bundle(
-    settings: Settings, out: Console, name: str, hosts: Sequence[Host], checked: Checked, *, redact: bool
-) -> None:
-    """Write it, and say what is in it and what is not."""
-    import time
-
-    from distui.doctor.bundle import bundle, write_bundle
-    from distui.doctor.redact import Redactor
-    from distui.identity import owner
-    from distui.version import __version__
-
-    me, _, machine = owner().partition("@")
-    redactor = Redactor(hosts, checked.results, more_users=(me, machine)) if redact else None
-    files = bundle(checked.rows, checked.results, checked.reach, version=__version__, redactor=redactor)
-    write_bundle(settings.cwd / name, files, at=time.time())
-    what = "names, addresses and serial numbers are replaced" if redact else "with names and addresses"
-    out.say(f"{name}: {', '.join(files)}; {what}. Look into it before you pass it on: `tar xzOf {name}`")
-
-
-def _job(settings: Settings, job: str | None) -> Job | None:
-    if job is None:
-        return None
-    from distui.cluster.job_files import job_path
-    from distui.spec.read_job import load_job
-
-    return load_job(job_path(settings.cwd, settings.cluster, job), environ=settings.environ)
-
-
-async def _check(
-    settings: Settings,
-    out: Console,
-    inventory: Inventory,
-    hosts: Sequence[Host],
-    job: Job | None,
-    wanted: Choice,
-    *,
-    smoke: bool,
-    named: bool,
-) -> Checked:
-    from distui.cluster.checking import check
-
-    async with wiring.connected(settings, hosts) as connector:
-        parallel = settings.cluster.parallel
-        found = await check(connector, inventory, hosts, wanted, job=job, named=named, parallel=parallel)
-        tried = await _smoke(settings, out, connector, inventory, found.results, job) if smoke and job else ()
-    return replace(found, rows=(*found.rows, *tried))
-
-
-async def _smoke(
-    settings: Settings,
-    out: Console,
-    connector: Connector,
-    inventory: Inventory,
-    results: Mapping[str, ProbeResult],
-    job: Job,
-) -> tuple[CheckRow, ...]:
-    """Ask, run it pair by pair, and tell each pair as it ends."""
-    from distui.doctor.smoke import rounds, smoke_row
-    from distui.facts.host import HostFacts
-    from distui.identity import owner
-    from distui.runs.control.smoke import smoke
-    from distui.version import __version__
-
-    up = [name for name, result in results.items() if isinstance(result, HostFacts)]
-    pairs = sum(len(r) for r in rounds(up))
-    if not pairs:
-        out.warn("distui: the smoke needs two hosts that answer", "yellow")
-        return ()
-    what = f"{counted(2 * pairs, 'container')} of {job.image or 'no image, as processes'} on {counted(len(up), 'host')}"
-    if not await confirm_async(out, settings, f"Start and remove {what}?"):
-        return ()
-    done = await smoke(
-        connector, inventory, results, job, owner=owner(), version=__version__,
-        on_pair=lambda pair: out.say(f"distui: {' and '.join(pair.hosts)}: {pair.words}"),
-    )  # fmt: skip
-    return (smoke_row(up, done),)
-
-
-def _show(settings: Settings, out: Console, rows: tuple[CheckRow, ...], *, all_: bool) -> None:
-    from distui.doctor.checks import counts
-    from distui.doctor.finding import report_text, to_json
-    from distui.runs.lines.text import safe
-
-    if settings.output in ("json", "ndjson"):
-        out.json(to_json(rows))
-        return
-    for line in report_text(rows, all_=all_).splitlines():
-        style = next((colour for verdict, colour in _COLOURS.items() if line.startswith(verdict)), "")
-        out.print(out.styled(safe(line), style))
-    total = counts(rows)
-    out.say(
-        f"{total['ok']} ok, {counted(total['warn'], 'warning')}, {total['fail']} failed, {total['skip']} skipped", "dim"
-    )

@@ -2,110 +2,19 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-from typing import TYPE_CHECKING
-
 import click
 
-from distui.cli import console as consoles
-from distui.cli import wiring
-from distui.cli.options import RUN, after_dashes, verb
-from distui.cli.results import signals_end
-from distui.cli.settings import settings_of
-from distui.cli.verbs.ssh import become, login
-from distui.cluster.attach import places
-from distui.errors import ContactLost, NotFound, SessionLost, UsageError
-
-if TYPE_CHECKING:
-    from distui.cli.settings import Settings
-    from distui.runs.hosts.discover import FoundRun, FoundTask
-    from distui.spec.inventory import Host
-
-SHELL = ("sh", "-c", "exec bash 2>/dev/null || exec sh")
+from distui.cli.options import RUN, verb
 
 
-@verb("exec", words=True)
+@verb("exec", "exec", words=True)
 @click.argument("run", type=RUN)
 @click.option("--rank", type=click.IntRange(0), metavar="N", help="In this rank's container; needed with several.")
 @click.option("-t", "--tty", is_flag=True, help="On this terminal, by your own ssh; without a command always.")
-@click.pass_context
-def command(ctx: click.Context, run: str, rank: int | None, tty: bool) -> int:
+def command() -> None:
     """Run the words after `--` in the container of a rank, or open a shell in it; exits as the command did.
 
     It reads this stdin (in a loop over a script's input give it `</dev/null`, as with ssh), and what it prints comes
     as it is printed, stdout and stderr apart; with -t it has this terminal. Without -t the command ends when this
     call is ended (SIGTERM, SIGKILL after 3 s), in containers that have a shell.
     """
-    settings = settings_of(ctx)
-    settings.refuse_readonly("exec")
-    words = after_dashes(ctx)
-    if not words and not sys.stdin.isatty():
-        raise UsageError("there is no terminal for a shell", hint=f"distui exec {run} --rank 0 -- COMMAND")
-    say = consoles.of(settings).say
-
-    def execute(place: places.RunLocation) -> int:
-        with signals_end(signal.SIGTERM, signal.SIGHUP):
-            return wiring.run_async(_exec(settings, place, rank, words), limit=settings.timeout)
-
-    def find(place: places.RunLocation) -> tuple[Host, FoundTask]:
-        return wiring.run_async(_find(settings, place, rank), limit=settings.timeout)
-
-    if words and not tty:
-        return settings.places.at(say, run, execute)
-    host, task = settings.places.at(say, run, find)
-    argv = (*host.engine_command, "exec", "-it" if sys.stdin.isatty() else "-i", task.id, *(words or SHELL))
-    return become(login(host, argv, tty=sys.stdin.isatty()))
-
-
-async def _find(settings: Settings, place: places.RunLocation, rank: int | None) -> tuple[Host, FoundTask]:
-    """The rank's container. Raises NotFound, ContactLost or UsageError."""
-    async with wiring.connected(settings, place.hosts) as connector:
-        found = places.there(settings.cluster, place, *await places.find(connector, place))
-    task = _task(found, rank)
-    return next(host for host in place.hosts if host.name == task.host), task
-
-
-def _task(found: FoundRun, rank: int | None) -> FoundTask:
-    held = [t for t in found.tasks if rank is None or rank in t.labels.ranks]
-    ranks = sorted(r for t in found.tasks for r in t.labels.ranks)
-    if not held:
-        raise NotFound(f"run {found.run} has no rank {rank} on hosts that answer (ranks there: {ranks[0]}-{ranks[-1]})")
-    if len(held) > 1:
-        raise UsageError(f"run {found.run} has {len(held)} containers", hint="name a rank: --rank 0")
-    (task,) = held
-    if task.labels.engine == "process":
-        raise UsageError(f"rank {rank or 0} runs without a container", hint=f"distui ssh {task.host}")
-    if not task.running:
-        raise UsageError(f"the container on {task.host} does not run any more ({task.status})")
-    return task
-
-
-async def _exec(settings: Settings, place: places.RunLocation, rank: int | None, words: tuple[str, ...]) -> int:
-    """Over our own connection, whose words arrive as given whatever the login shell is."""
-    from distui.cli.execs import Marked
-    from distui.cli.streams import pass_through
-
-    host, task = await _find(settings, place, rank)
-    async with wiring.connected(settings, place.hosts) as connector:
-        session = await connector.connect(host.name)
-        marked = Marked(host.engine_command, task.id, words)
-        try:
-            out, err = sys.stdout.fileno(), sys.stderr.fileno()
-            return await pass_through(session, marked.argv, stdin=_stdin(), stdout=out, stderr=err)
-        except BaseException as exc:  # Ctrl-C, --timeout, a reader that left: no engine tells the command
-            if not await marked.end(session) and not isinstance(exc, ContactLost | SessionLost):  # these say it, too
-                consoles.of(settings).warn(
-                    f"distui: the command may still run in the container on {host.name}", "yellow"
-                )
-            raise
-        finally:
-            await session.close()
-
-
-def _stdin() -> int | None:
-    """The file descriptor of stdin; None when the caller closed it."""
-    try:
-        return sys.stdin.fileno() if sys.stdin is not None else None
-    except (OSError, ValueError):
-        return None

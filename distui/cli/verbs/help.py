@@ -7,23 +7,7 @@ import click
 from distui.cli.options import verb
 
 
-@verb("help")
+@verb("help", "help")
 @click.argument("words", metavar="[VERB]...", nargs=-1)
-@click.pass_context
-def command(ctx: click.Context, words: tuple[str, ...]) -> int:
+def command() -> None:
     """Print the help of a verb: `distui help run`, `distui help hosts add`. Without a verb the overview."""
-    found = ctx.find_root()
-    for word in words:
-        found = _below(found, word)
-    click.echo(found.get_help())
-    return 0
-
-
-def _below(ctx: click.Context, word: str) -> click.Context:
-    """The context of a verb of `ctx`. Raises click.UsageError, with the nearest verb, when there is none."""
-    if not isinstance(ctx.command, click.Group):
-        raise click.UsageError(f"`{ctx.command_path}` has no verbs of its own, such as '{word}'", ctx)
-    _, found, _ = ctx.command.resolve_command(ctx, [word])
-    if found is None:
-        raise click.UsageError(f"there is no verb '{word}'", ctx)
-    return click.Context(found, info_name=word, parent=ctx, **found.context_settings)

@@ -2,82 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
 import click
 
-from distui.amounts import counted
-from distui.cli import console as consoles
-from distui.cli import wiring
-from distui.cli.console import confirm
 from distui.cli.options import verb
-from distui.cli.settings import settings_of
-from distui.errors import DistuiError, ExitCode
-
-if TYPE_CHECKING:
-    from distui.cli.settings import Settings
-    from distui.session import Connector
-    from distui.spec.inventory import Host
 
 
-@verb("clean", outputs=("json",))
+@verb("clean", "hosts_clean.clean", outputs=("json",))
 @click.argument("sets", metavar="[SET]...", nargs=-1)
-@click.pass_context
-def clean(ctx: click.Context, sets: tuple[str, ...]) -> int:
+def clean() -> None:
     """Remove from hosts the code that runs were given and that no run uses any more.
 
     The next run is sent all of its code again. Exit 4 when a host could not be asked.
     """
-    settings = settings_of(ctx)
-    settings.refuse_readonly("hosts clean")
-    out = consoles.of(settings)
-    found = settings.selection.inventory()
-    hosts = found.chosen(settings.selection.picks(found, sets))
-    if not confirm(out, settings, f"Remove code that no run uses from {counted(len(hosts), 'host')}?"):
-        return ExitCode.INTERRUPTED
-    results = wiring.run_async(_clean_all(settings, hosts), limit=settings.timeout)
-    if settings.json:
-        values = [
-            {"host": h, "error": r.message} if isinstance(r, DistuiError) else {"host": h, **r}
-            for h, r in results.items()
-        ]
-        out.json({"schema": "distui/clean/v1", "hosts": values})
-    failed = {host: r for host, r in results.items() if isinstance(r, DistuiError)}
-    for host, result in results.items():
-        if isinstance(result, DistuiError):
-            out.warn(f"distui: {host}: {result.message}", "red")
-        elif not settings.json:
-            out.print(f"{host}: {_words(result)}")
-    return ExitCode.UNREACHABLE if failed else ExitCode.OK
-
-
-def _words(done: Mapping[str, int]) -> str:
-    from distui.amounts import size_words
-
-    used = f", {done['used']} in use" if done["used"] else ""
-    return f"{counted(done['trees'], 'tree')} of code removed, {size_words(done['bytes'])} free{used}"
-
-
-async def _clean_all(settings: Settings, hosts: tuple[Host, ...]) -> dict[str, Mapping[str, int] | DistuiError]:
-    import asyncio
-
-    async with wiring.connected(settings, hosts) as connector:
-        done = await asyncio.gather(*(_clean(connector, host.name) for host in hosts))
-    return dict(zip((h.name for h in hosts), done, strict=True))
-
-
-async def _clean(connector: Connector, host: str) -> Mapping[str, int] | DistuiError:
-    from distui.runs.code.send import clean
-    from distui.runs.hosts.discover import home_of
-    from distui.runs.hosts.link import HostLink
-
-    try:
-        session = await connector.connect(host)
-        link = HostLink(connector, host, session=session)
-        try:
-            return await clean(link, await home_of(session.run, host))
-        finally:
-            await link.close()
-    except DistuiError as exc:
-        return exc

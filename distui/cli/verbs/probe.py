@@ -2,207 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 import click
 
-from distui.cli import console as consoles
-from distui.cli import wiring
-from distui.cli.console import Console
 from distui.cli.options import DURATION, EVERY, HOSTS, Choice, verb
-from distui.cli.settings import Settings, settings_of
-from distui.errors import ExitCode, UsageError
-
-if TYPE_CHECKING:
-    from distui.facts.host import ProbeResult
-    from distui.session import Connector
-    from distui.spec.inventory import Host
-
-Results = dict[str, "ProbeResult"]
 
 
-@verb("probe", outputs=("wide", "json", "ndjson", "name"))
+@verb("probe", "probe", outputs=("wide", "json", "ndjson", "name"))
 @click.argument("sets", metavar="[SET]...", type=HOSTS, nargs=-1)
 @click.option("--watch", type=EVERY, metavar="DUR", is_flag=False, flag_value="2s", help="Again every DUR [2s].")
 @click.option("--save", is_flag=True, help="Keep the facts in distui's cache folder.")
 @click.option("--parallel", type=click.IntRange(1, 9999), metavar="N", help="Hosts contacted at once [64].")
 @click.option("--connect-timeout", type=DURATION, metavar="DUR", help="Limit for connecting [10s].")
 @click.option("--fail-on", type=Choice(["any", "all"]), default="any", help="When to exit 3 [any].")
-@click.pass_context
-def command(
-    ctx: click.Context,
-    sets: tuple[str, ...],
-    watch: float | None,
-    save: bool,
-    parallel: int | None,
-    connect_timeout: float | None,
-    fail_on: str,
-) -> int:
+def command() -> None:
     """Ask hosts for their GPUs, networks, InfiniBand, container engine, clock and disk.
 
     SET names hosts: node01, node[01-04], @group; all hosts of the inventory when left out. One connection and one
     script per host, all hosts side by side. A host that fails keeps its row, with the reason. Exit 3 when a host
     failed (--fail-on all: when all did).
     """
-    settings = settings_of(ctx).with_flags(parallel=parallel, connect_timeout=connect_timeout)
-    out = consoles.of(settings)
-    found = settings.selection.inventory()
-    hosts = found.chosen(settings.selection.picks(found, sets))
-    results = wiring.run_async(_probe(settings, out, hosts, watch), limit=settings.timeout)
-    if save:
-        _save(settings, out, results)
-    return _status(results, fail_on)
-
-
-def _status(results: Results, fail_on: str) -> int:
-    from distui.facts.host import HostDown
-
-    down = [isinstance(r, HostDown) for r in results.values()]
-    failed = all(down) if fail_on == "all" else any(down)
-    return ExitCode.CHECK_FAILED if failed else ExitCode.OK
-
-
-async def _probe(settings: Settings, out: Console, hosts: Sequence[Host], watch: float | None) -> Results:
-    from asyncio import sleep
-
-    async with wiring.connected(settings, hosts) as connector:
-        while True:
-            results = await _once(connector, settings, out, hosts, repeated=watch is not None)
-            if watch is None:
-                return results
-            await sleep(watch)
-
-
-async def _once(
-    connector: Connector, settings: Settings, out: Console, hosts: Sequence[Host], *, repeated: bool
-) -> Results:
-    """One round over all hosts, shown as asked."""
-    from distui.facts.probe import probe_all
-
-    limit = settings["connect_timeout"]
-    asked = [replace(h, connect_timeout=limit) if limit is not None else h for h in hosts]
-    show = _shower(settings, out, hosts, repeated=repeated)
-    results = await probe_all(connector, asked, parallel=settings["parallel"], on_result=show)
-    _finish(settings, out, results, repeated=repeated)
-    return results
-
-
-def _shower(
-    settings: Settings, out: Console, hosts: Sequence[Host], *, repeated: bool
-) -> Callable[[ProbeResult], None]:
-    """What to do with each result as it comes."""
-    match settings.output:
-        case "ndjson":
-            return lambda result: _print_json(out, result)
-        case "name":
-            return lambda result: _print_name(out, result)
-        case "table" | "wide" if not (repeated and out.redraws):
-            return _LiveRows(out, [h.name for h in hosts], wide=settings.output == "wide").show
-        case _:
-            return lambda result: None
-
-
-def _print_json(out: Console, result: ProbeResult) -> None:
-    from distui.facts.render_json import host_json
-
-    out.print(json.dumps(host_json(result.host, result), ensure_ascii=False))
-
-
-def _print_name(out: Console, result: ProbeResult) -> None:
-    from distui.facts.host import HostFacts
-
-    if isinstance(result, HostFacts):
-        out.print(result.host)
-
-
-class _LiveRows:
-    """Rows as hosts answer; on a terminal a last line says who is still awaited."""
-
-    def __init__(self, out: Console, names: Sequence[str], *, wide: bool) -> None:
-        from distui.cli.hostrows import Rows
-
-        self._out = out
-        self._rows = Rows(names, wide=wide)
-        self._waiting = dict.fromkeys(names)
-        self._live = out.out.isatty() and out.err.isatty() and out.err_colour
-        out.print(self._rows.header())
-        self._status()
-
-    def show(self, result: ProbeResult) -> None:
-        """Print one host's row."""
-        self._waiting.pop(result.host, None)
-        self._clear()
-        for line in paint(self._out, self._rows.of(result.host, result)):
-            self._out.print(line)
-        self._status()
-
-    def _clear(self) -> None:
-        if self._live:
-            self._out.err.write("\r\x1b[K")
-            self._out.err.flush()
-
-    def _status(self) -> None:
-        if self._live and self._waiting:
-            from distui.spec.names import fold
-
-            text = f"waiting for {fold(self._waiting)}"
-            self._out.err.write(f"\x1b[2m{text[: max(self._out.width - 1, 20)]}\x1b[0m")
-            self._out.err.flush()
-
-
-def paint(out: Console, lines: Sequence[str]) -> list[str]:
-    """A host's lines, safe to show and with their colours: red for a dead host, yellow for what is wrong."""
-    from distui.runs.lines.text import safe
-
-    head, *more = [safe(line) for line in lines]
-    down = head.split()[1:2] == ["down"]
-    return [out.styled(head, "red" if down else ""), *(out.styled(m, "dim" if down else "yellow") for m in more)]
-
-
-def _finish(settings: Settings, out: Console, results: Results, *, repeated: bool) -> None:
-    """What is shown once all hosts have answered."""
-    if settings.output == "json":
-        from distui.facts.render_json import probe_json
-
-        out.json(probe_json(results))
-    elif settings.output in ("table", "wide") and repeated and out.redraws:
-        _redraw(settings, out, results)
-    if settings.output in ("table", "wide"):
-        out.say(_summary(results), "dim")
-
-
-def _redraw(settings: Settings, out: Console, results: Results) -> None:
-    from distui.cli.hostrows import Rows
-
-    rows = Rows(list(results), wide=settings.output == "wide")
-    lines = [time.strftime("%H:%M:%S"), rows.header()]
-    for name, result in results.items():
-        lines += paint(out, rows.of(name, result))
-    out.print("\x1b[H\x1b[2J" + "\n".join(lines))
-
-
-def _summary(results: Results) -> str:
-    from distui.facts.host import HostFacts
-
-    up = [r for r in results.values() if isinstance(r, HostFacts)]
-    count = sum(len(f.gpu.gpus) for f in up)
-    text = f"{len(results)} host{'s' * (len(results) != 1)}, {len(up)} up, {len(results) - len(up)} down, {count} GPU"
-    return text + "s" * (count != 1)
-
-
-def _save(settings: Settings, out: Console, results: Results) -> None:
-    """Keep what was found. Raises UsageError when that can't be written."""
-    from distui.facts.render_json import probe_json
-    from distui.files import make_private, write_private
-
-    path = settings.paths.facts_file
-    try:
-        make_private(path.parent)
-        write_private(path, json.dumps(probe_json(results) | {"saved": time.time()}).encode() + b"\n")
-    except OSError as exc:
-        raise UsageError(f"{path} can't be written: {exc.strerror}") from exc
-    out.say(f"saved to {path}", "dim")

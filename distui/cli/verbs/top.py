@@ -2,206 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING
-
 import click
 
-from distui.cli import console as consoles
-from distui.cli import wiring
-from distui.cli.console import Console, table
 from distui.cli.options import EVERY, HOSTS, verb
-from distui.cli.settings import Settings, settings_of
-from distui.errors import ExitCode
-
-if TYPE_CHECKING:
-    from distui.facts.host import ProbeResult
-    from distui.monitor.board import Board, HostBoard
-    from distui.monitor.figures import Figure
-    from distui.session import Connector
-    from distui.spec.inventory import Host
-
-PATIENCE = 12.0
-"""Seconds that the first picture waits for every host's second sample, which has the rates."""
-AGAIN = 10.0
-"""Seconds between two questions for what samples don't tell: processes, and which run uses what."""
 
 
-@verb("top", outputs=("json", "ndjson", "csv"))
+@verb("top", "top", outputs=("json", "ndjson", "csv"))
 @click.argument("sets", metavar="[SET]...", type=HOSTS, nargs=-1)
 @click.option("--once", is_flag=True, help="One picture, then end. Exit 3 when a host does not answer.")
 @click.option("--interval", type=EVERY, metavar="DUR", default="1s", help="Time between two pictures [1s].")
 @click.option("--procs", is_flag=True, help="The processes on the GPUs, too; with csv only they.")
-@click.pass_context
-def command(ctx: click.Context, sets: tuple[str, ...], once: bool, interval: float, procs: bool) -> int:
+def command() -> None:
     """Show what GPUs and networks do, a row per GPU: load, memory, power, temperature, clock, PCIe, ECC, XID, owner.
 
     SET names hosts as everywhere; all hosts of the inventory when left out. On a terminal the table is drawn again
     every second until Ctrl-C; off it, and with -o ndjson or csv, each picture follows the one before. Nothing is
     installed on the hosts: one connection each, and figures from nvidia-smi and the kernel.
     """
-    settings = settings_of(ctx)
-    out = consoles.of(settings)
-    found = settings.selection.inventory()
-    hosts = found.chosen(settings.selection.picks(found, sets))
-    shower = _Shower(settings, out, procs=procs, once=once)
-    return wiring.run_async(_top(settings, hosts, shower, interval, once=once), limit=settings.timeout)
-
-
-async def _top(settings: Settings, hosts: Sequence[Host], shower: _Shower, interval: float, *, once: bool) -> int:
-    import asyncio
-
-    from distui.monitor.board import Board
-
-    board = Board(hosts)
-    async with wiring.connected(settings, hosts) as connector, _fed(settings, connector, hosts, board) as whole:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
-                await whole.wait()
-        while True:
-            shower.show(list(board.hosts.values()))
-            if once:
-                break
-            await asyncio.sleep(interval)
-    failed = any(host.status != "up" for host in board.hosts.values())
-    return ExitCode.CHECK_FAILED if failed else ExitCode.OK
-
-
-@contextlib.asynccontextmanager
-async def _fed(settings: Settings, connector: Connector, hosts: Sequence[Host], board: Board) -> AsyncIterator[_Whole]:
-    """The board with probes and samples coming in; gives what says when every host was heard."""
-    import asyncio
-
-    whole = _Whole(board)
-    tasks = [
-        asyncio.create_task(_probe(settings, connector, hosts, board, whole.look)),
-        asyncio.create_task(_sample(connector, hosts, board, whole.look)),
-    ]
-    try:
-        yield whole
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class _Whole:
-    """Knows whether the first picture is complete: each host is gone, or was probed and has sent rates."""
-
-    def __init__(self, board: Board) -> None:
-        import asyncio
-
-        self._board = board
-        self._done = asyncio.Event()
-
-    def look(self) -> None:
-        """Something came."""
-        if all(map(self._complete, self._board.hosts.values())):
-            self._done.set()
-
-    @staticmethod
-    def _complete(host: HostBoard) -> bool:
-        if host.status in ("down", "lost"):
-            return True
-        gpus = host.facts is not None and (not host.gpus or any(lane.reading for lane in host.gpus.values()))
-        return gpus and (host.sample is not None and bool(host.sample.net))
-
-    async def wait(self) -> None:
-        """Until it is complete."""
-        await self._done.wait()
-
-
-async def _probe(
-    settings: Settings, connector: Connector, hosts: Sequence[Host], board: Board, look: Callable[[], None]
-) -> None:
-    """Facts, processes and runs, again and again."""
-    import asyncio
-
-    from distui.facts.probe import probe_all
-    from distui.runs.hosts.discover import find_runs
-    from distui.runs.hosts.uses import uses_of
-
-    def answered(result: ProbeResult) -> None:
-        board.probed(result.host, result, time.time())
-
-    while True:
-        await probe_all(connector, hosts, parallel=settings["parallel"], on_result=answered)
-        up = [host for host in hosts if board[host.name].status == "up"]
-        found = await find_runs(connector, up)
-        board.used(uses_of((), found), time.time(), unasked=found.unreachable)
-        look()
-        await asyncio.sleep(AGAIN)
-
-
-async def _sample(connector: Connector, hosts: Sequence[Host], board: Board, look: Callable[[], None]) -> None:
-    from distui.monitor.figures import figures
-
-    async with contextlib.aclosing(figures(connector, [host.name for host in hosts])) as stream:
-        async for figure in stream:
-            _take(board, figure)
-            look()
-
-
-def _take(board: Board, figure: Figure) -> None:
-    if figure.sample is not None:
-        board.sampled(figure.sample)
-    elif figure.state != "sample":
-        board.connection(figure.host, figure.state, figure.reason, time.time())
-
-
-class _Shower:
-    """Prints pictures in the form that was asked for."""
-
-    def __init__(self, settings: Settings, out: Console, *, procs: bool, once: bool) -> None:
-        self._form = settings.output
-        self._out = out
-        self._procs = procs
-        self._once = once
-        self._live = out.redraws and not once
-        self._first = True
-
-    def show(self, hosts: Sequence[HostBoard]) -> None:
-        """One picture."""
-        from distui.cli import toprows
-
-        match self._form:
-            case "json" | "ndjson":
-                self._json(hosts)
-            case "csv":
-                self._out.print(toprows.csv_lines(hosts, procs=self._procs, header=self._first) or "\n")
-            case _:
-                self._table(hosts)
-        self._first = False
-
-    def _json(self, hosts: Sequence[HostBoard]) -> None:
-        from distui.cli import toprows
-
-        now = time.time()
-        values = [toprows.host_json(host, now) for host in hosts]
-        document = {"schema": toprows.SCHEMA, "at": round(now, 3), "hosts": values}
-        if self._form == "json" and self._once:
-            self._out.json(document)
-        else:
-            self._out.print(json.dumps(document, ensure_ascii=False))
-
-    def _table(self, hosts: Sequence[HostBoard]) -> None:
-        from distui.cli import toprows
-        from distui.runs.lines.text import safe
-
-        rows = [tuple(map(safe, row)) for row in toprows.rows(hosts)]
-        lines = table(toprows.HEADER, rows, width=self._out.width) if rows else []
-        lines = lines if self._first or self._procs or self._live else lines[1:]
-        lines += [self._out.styled(safe(line), "red") for line in toprows.gone(hosts)]
-        if self._procs:
-            found = [tuple(map(safe, row)) for row in toprows.process_rows(hosts)]
-            more = table(toprows.PROCESS_HEADER, found, width=self._out.width) if found else ["no process on any GPU"]
-            lines += ["", *more]
-        if not self._live:
-            self._out.print("\n".join(lines))
-            return
-        clock = time.strftime("%H:%M:%S")
-        picture = "\x1b[K\n".join([f"{clock}  {len(hosts)} hosts, Ctrl-C ends", *lines])
-        self._out.print(("\x1b[2J" if self._first else "") + f"\x1b[H{picture}\x1b[K\x1b[J")

@@ -6,17 +6,16 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from distui.cluster.attach import places
-from distui.cluster.attach.places import RunLocation
+from distui.cluster.attach.places import Asked, RunLocation, open_here
 from distui.cluster.settings import ClusterSettings
-
-if TYPE_CHECKING:
-    from distui.cluster.attach.taking_up import Asked
-    from distui.runs.hosts.launches import Launch
-    from distui.runs.store.end_record import EndRecord
-    from distui.session import Connector
+from distui.identity import owner
+from distui.runs.hosts.launches import Launch, ended, find_launches
+from distui.runs.report.history import stored_row
+from distui.runs.store.end_record import EndRecord, launch_here
+from distui.runs.store.masking import Mask
+from distui.session import Connector
 
 POLL_SECONDS = 1.0
 
@@ -37,19 +36,12 @@ def hidden(settings: ClusterSettings, launches: Iterable[Launch]) -> tuple[Launc
 
 def hidden_in(settings: ClusterSettings, record: EndRecord) -> EndRecord:
     """The same of one record."""
-    from distui.runs.store.masking import Mask
-
     mask = Mask.of(record.secrets, settings.environ)
     return replace(record, ended=mask.event(record.ended), ranks=tuple(mask.event(rank) for rank in record.ranks))
 
 
 def chosen(settings: ClusterSettings, place: RunLocation, launches: Iterable[Launch]) -> Launch | None:
     """The folder that tells how the run ended: of the launch recorded here while that is not over, else of our own."""
-    from distui.identity import owner
-    from distui.runs.hosts.launches import ended
-    from distui.runs.report.history import stored_row
-    from distui.runs.store.end_record import launch_here
-
     stored = place.stored
     token = launch_here(stored) if stored is not None and not stored_row(stored).over else ""
     return ended(hidden(settings, launches), token=token, owner=owner())
@@ -59,9 +51,6 @@ async def look(
     settings: ClusterSettings, connector: Connector, place: RunLocation, unreachable: Collection[str]
 ) -> Launch | None:
     """A folder that tells how a run without tasks ended; None where what is recorded here tells more."""
-    from distui.cluster.attach.taking_up import open_here
-    from distui.runs.hosts.launches import find_launches
-
     if open_here(place.stored, unreachable) is not None:
         return None
     up = [host for host in place.hosts if host.name not in unreachable]

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from distui.runs.hosts.discover import find_runs
-from distui.runs.hosts.launches import find_launches
+from distui.cluster.attach.places import Places
+from distui.runs.hosts.discover import FoundRuns, find_runs
+from distui.runs.hosts.launches import Launch, find_launches
+from distui.runs.report.history import RunRow
 from distui.runs.store.saved_hosts import saved_hosts
-
-if TYPE_CHECKING:
-    from distui.cluster.attach.places import Places
-    from distui.runs.hosts.discover import FoundRuns
-    from distui.runs.hosts.launches import Launch
-    from distui.runs.report.history import RunRow
-    from distui.session import Connector
-    from distui.spec.inventory import Host
+from distui.session import Connector
+from distui.spec.inventory import Host
 
 
 def hosts_to_ask(places: Places, recorded: Sequence[RunRow]) -> tuple[Host, ...]:

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from distui.cluster.selection import Selection
 from distui.cluster.settings import ClusterSettings
 from distui.errors import CheckFailed, ContactLost, NotFound, UsageError
+from distui.facts.host import Trouble
+from distui.facts.troubles import shared
+from distui.identity import owner
+from distui.plan.model import RunPlan
+from distui.plan.serialize import from_json
+from distui.runs.hosts.discover import FoundRun, find_runs
+from distui.runs.lines.text import safe
+from distui.runs.report.found import choose
+from distui.runs.report.history import stored_row
+from distui.runs.report.older import is_recorded, set_aside
+from distui.runs.report.states import ENDED
+from distui.runs.report.summary import summary
+from distui.runs.store.end_record import end_here
+from distui.runs.store.recorded import stored_plan
+from distui.runs.store.runs import StoredRun
 from distui.runs.store.saved_hosts import saved_hosts
-
-if TYPE_CHECKING:
-    from distui.facts.host import Trouble
-    from distui.plan.model import RunPlan
-    from distui.runs.hosts.discover import FoundRun
-    from distui.runs.store.runs import StoredRun
-    from distui.session import Connector
-    from distui.spec.inventory import Host
+from distui.session import Connector
+from distui.spec.inventory import Host
+from distui.spec.problems import did_you_mean, shown
 
 T = TypeVar("T")
+
+Asked = tuple[FoundRun | None, Mapping[str, Trouble]]
+"""A run as its hosts tell of it, if they do, and why others did not answer."""
 
 _OLDER = re.compile(r"~[0-9]{1,4}\Z")
 """What an older run's name ends with here (`runs/report/older.py`)."""
@@ -44,8 +58,6 @@ async def not_followed(stored: StoredRun) -> None:
 
 async def let_go(stored: StoredRun, *, limit: float) -> bool:
     """Wait until no process of this machine follows the run, at most `limit` seconds; False when one still does."""
-    import asyncio
-
     until = time.monotonic() + limit
     while stored.is_followed:
         if time.monotonic() >= until:
@@ -71,9 +83,6 @@ class RunLocation:
     @property
     def is_complete(self) -> bool:
         """Whether the files here hold, or are just getting, all that the run printed."""
-        from distui.runs.report.history import ENDED
-        from distui.runs.report.summary import summary
-
         if self.stored is None:
             return False
         if self.stored.is_followed:
@@ -87,8 +96,6 @@ class NameTaken(UsageError):
     """What is recorded here of a run is older than the run that has its name on the hosts now."""
 
     def __init__(self, run: str, found: FoundRun) -> None:
-        from distui.runs.lines.text import safe
-
         super().__init__(f"{run} is now a run of {safe(found.owner)[:100] or 'nobody known'}", hint="try again")
         self.launch = (found.launch, found.owner)
 
@@ -132,9 +139,6 @@ class Places:
 
         The older one is kept under a name of its own, but for `--readonly`, and that is said.
         """
-        from distui.runs.report.history import stored_row
-        from distui.runs.report.older import is_recorded, set_aside
-
         assert place.stored is not None
         row, store = stored_row(place.stored), self.settings.store
         how = f"{row.state}, exit {row.exit}" if row.over and row.exit is not None else "its end was not seen"
@@ -156,13 +160,23 @@ class Places:
 
 def not_found(settings: ClusterSettings, run: str, why: str) -> NotFound:
     """The error for a run that nobody knows, with the nearest name recorded here."""
-    from distui.spec.problems import did_you_mean, shown
-
     near = did_you_mean(run, [s.run_id for s in settings.store.all() if s.run_id != run])
     return NotFound(f"there is no run {shown(run)}{near}: {why}", hint="`distui ps -a` lists the runs")
 
 
-async def find(connector: Connector, place: RunLocation) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
+def open_here(stored: StoredRun | None, unreachable: Collection[str]) -> RunPlan | None:
+    """The recorded plan of a run that no host lists any more, though it was not followed to its end here.
+
+    Its clean-up was killed after its end was recorded, or its containers were removed from outside: which is only
+    known when all hosts answer. None for a run that is over, or of which no task was ever started.
+    """
+    if stored is None or summary(stored)["cleaned"]:
+        return None
+    begun = any(event.get("type") == "task" for event in stored.events())
+    return stored_plan(stored) if end_here(stored) is not None or (begun and not unreachable) else None
+
+
+async def find(connector: Connector, place: RunLocation) -> Asked:
     """The run on its hosts, None when no host that answered has it, and the hosts that did not answer.
 
     Raises NameTaken where another one that lives has the name of what is recorded here.
@@ -173,25 +187,19 @@ async def find(connector: Connector, place: RunLocation) -> tuple[FoundRun | Non
     return found, unreachable
 
 
-async def find_again(connector: Connector, place: RunLocation) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
+async def find_again(connector: Connector, place: RunLocation) -> Asked:
     """The same of a run that was found before: one that has its name by now is another."""
     found, unreachable = await _look(connector, place)
     return found if found is None or _is_recorded(place, found) else None, unreachable
 
 
-async def _look(connector: Connector, place: RunLocation) -> tuple[FoundRun | None, Mapping[str, Trouble]]:
-    from distui.identity import owner
-    from distui.runs.control.adopt import choose
-    from distui.runs.hosts.discover import find_runs
-
+async def _look(connector: Connector, place: RunLocation) -> Asked:
     asked = await find_runs(connector, place.hosts, run=place.run)
     answered = {host.name for host in place.hosts} - set(asked.unreachable)
     return choose(asked.named(place.run), place.stored, owner(), answered), asked.unreachable
 
 
 def _is_recorded(place: RunLocation, found: FoundRun) -> bool:
-    from distui.runs.report.older import is_recorded
-
     return place.stored is None or is_recorded((found.launch, found.owner), place.stored)
 
 
@@ -199,8 +207,6 @@ def there(
     settings: ClusterSettings, place: RunLocation, run: FoundRun | None, unreachable: Mapping[str, Trouble]
 ) -> FoundRun:
     """The run that `find` found. Raises NotFound, or ContactLost when it may be on a host that did not answer."""
-    from distui.facts.troubles import shared
-
     if run is not None:
         return run
     if unreachable:
@@ -216,8 +222,6 @@ def there(
 
 def recorded_plan(settings: ClusterSettings, run: str) -> RunPlan:
     """The plan of a run recorded here. Raises NotFound, UsageError for what is no run's name."""
-    from distui.plan.serialize import from_json
-
     check_name(run)
     stored = settings.store.get(run)
     if stored is None:

@@ -6,21 +6,18 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from distui.cluster.beside import Beside
 from distui.cluster.run import Run
+from distui.plan.model import RunPlan
+from distui.runs.control.controller import RunController
 from distui.runs.follow.fanout import Fanout
 from distui.runs.lines.events import Event, RunEnded, StopReason
+from distui.runs.state.reducer import RunState
 from distui.runs.store.masking import NOTHING, Mask
 from distui.runs.store.recorded import stored_events, stored_samples
-
-if TYPE_CHECKING:
-    from distui.cluster.beside import Beside
-    from distui.plan.model import RunPlan
-    from distui.runs.control.controller import RunController
-    from distui.runs.state.reducer import RunState
-    from distui.runs.store.runs import StoredRun
-
+from distui.runs.store.runs import StoredRun
 
 T = TypeVar("T")
 

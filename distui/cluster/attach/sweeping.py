@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from distui.runs.hosts.launches import Launch
-    from distui.runs.store.runs import StoredRun
-    from distui.session import Connector
-    from distui.spec.inventory import Host
+from distui.runs.hosts.launches import Launch
+from distui.runs.launch.sweep import sweep
+from distui.runs.lines.text import safe
+from distui.runs.store.end_record import launch_here
+from distui.runs.store.recorded import stored_plan
+from distui.runs.store.runs import StoredRun
+from distui.session import Connector
+from distui.spec.inventory import Host
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +42,6 @@ async def sweep_run(
     spare: Collection[str] = (),
 ) -> SweptRun:
     """Remove what launches left where none of their tasks runs: not on the hosts in `spare`."""
-    from distui.runs.launch.sweep import sweep
-
     swept: list[str] = []
     left: list[str] = []
     failed: list[str] = []
@@ -57,9 +57,6 @@ async def sweep_run(
 
 def _files(stored: StoredRun | None, token: str) -> tuple[tuple[str, str], ...]:
     """The rendezvous file of the launch that is recorded here, and its host."""
-    from distui.runs.store.end_record import launch_here
-    from distui.runs.store.recorded import stored_plan
-
     plan = stored_plan(stored) if stored is not None else None
     if plan is None or not plan.rendezvous_host_path or not plan.tasks or launch_here(stored) != token:
         return ()
@@ -73,6 +70,4 @@ def under_way(launches: Iterable[Launch], dead: str) -> tuple[Launch, ...]:
 
 def whose(launch: Launch) -> str:
     """Whose launch it is and since when, in words."""
-    from distui.runs.lines.text import safe
-
     return f"{safe(launch.owner)[:100] or 'somebody unknown'} since {safe(launch.since)[:40] or '?'}"

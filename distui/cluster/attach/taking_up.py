@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from distui.cluster.attach import places
-from distui.cluster.attach.places import RunLocation
+from distui.cluster.attach.places import Asked, RunLocation, open_here
+from distui.cluster.beside import Beside
+from distui.cluster.connecting import Connect
 from distui.cluster.settings import ClusterSettings
 from distui.errors import CheckFailed
+from distui.facts.host import HostFacts, Trouble
+from distui.facts.probe import probe_all
+from distui.identity import owner
 from distui.plan.labels import task_from_labels, token_of
+from distui.plan.model import RunPlan
+from distui.plan.serialize import to_json
+from distui.runs.control.beside import StoredReader
+from distui.runs.control.controller import RunController
+from distui.runs.hosts.discover import FoundRun
+from distui.runs.report.found import plan_of
+from distui.runs.report.history import stored_row
+from distui.runs.report.older import launch_of, set_aside
+from distui.runs.store.end_record import launch_here
+from distui.runs.store.masking import Mask
+from distui.runs.store.recorded import stored_plan
+from distui.runs.store.runs import StoredRun
 from distui.runs.store.saved_hosts import save_hosts, saved_hosts
-
-if TYPE_CHECKING:
-    from distui.cluster.beside import Beside
-    from distui.cluster.connecting import Connect
-    from distui.facts.host import HostFacts, Trouble
-    from distui.plan.model import RunPlan
-    from distui.runs.control.beside import StoredReader
-    from distui.runs.control.controller import RunController
-    from distui.runs.hosts.discover import FoundRun
-    from distui.runs.store.runs import StoredRun
-    from distui.session import Connector
-
-    Asked = tuple[FoundRun | None, Mapping[str, Trouble]]
+from distui.session import Connector
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +65,6 @@ async def take_up(
 
     `plan` is that of a run which no host lists, where the caller has looked (`open_here`): it may be over by now.
     """
-    from distui.facts.host import HostFacts
-    from distui.facts.probe import probe_all
-    from distui.runs.control.adopt import plan_of
-
     found, unreachable = asked or await places.find(connector, place)
     plan = (plan or open_here(place.stored, unreachable)) if found is None else None
     if plan is None:
@@ -76,22 +76,6 @@ async def take_up(
     return Live(found, plan, unreachable, facts)
 
 
-def open_here(stored: StoredRun | None, unreachable: Collection[str]) -> RunPlan | None:
-    """The recorded plan of a run that no host lists any more, though it was not followed to its end here.
-
-    Its clean-up was killed after its end was recorded, or its containers were removed from outside: which is only
-    known when all hosts answer. None for a run that is over, or of which no task was ever started.
-    """
-    from distui.runs.report.summary import summary
-    from distui.runs.store.end_record import end_here
-    from distui.runs.store.recorded import stored_plan
-
-    if stored is None or summary(stored)["cleaned"]:
-        return None
-    begun = any(event.get("type") == "task" for event in stored.events())
-    return stored_plan(stored) if end_here(stored) is not None or (begun and not unreachable) else None
-
-
 def adopt(
     settings: ClusterSettings, connector: Connector, place: RunLocation, live: Live, *, keep: bool | None = None
 ) -> RunController:
@@ -100,9 +84,6 @@ def adopt(
     Whether its ended containers stay is what was asked for when it was started, unless `keep` says something else.
     Raises UsageError with `--readonly`: who has a run stops and removes what its end asks for.
     """
-    from distui.identity import owner
-    from distui.runs.control.controller import RunController
-
     message = f"to take up {place.run}, which nobody follows here,"
     only_look = f"`distui logs -f {place.run}` prints its lines, `distui --readonly wait {place.run}` its end"
     settings.refuse_readonly(message, only_look)
@@ -126,16 +107,11 @@ def adopt(
 
 def reader_of(settings: ClusterSettings, place: RunLocation) -> StoredReader:
     """Reads on from where the run's files here are now, if there are any yet."""
-    from distui.runs.control.beside import StoredReader
-    from distui.runs.store.runs import StoredRun
-
     return StoredReader(place.stored or StoredRun(settings.store.root / place.run))
 
 
 def owned_plan(stored: StoredRun | None) -> RunPlan | None:
     """The plan of a run that another process of this machine follows; None when none does."""
-    from distui.runs.store.recorded import stored_plan
-
     return stored_plan(stored) if stored is not None and stored.is_followed else None
 
 
@@ -143,8 +119,6 @@ def beside(
     settings: ClusterSettings, place: RunLocation, plan: RunPlan, reader: StoredReader, connect: Connect
 ) -> Beside:
     """The run as its owner on this machine writes it down; taken over when that one leaves, but for `--readonly`."""
-    from distui.cluster.beside import Beside
-    from distui.runs.store.masking import Mask
 
     @contextlib.asynccontextmanager
     async def own() -> AsyncIterator[RunController]:
@@ -160,9 +134,6 @@ def beside(
 
 def _began(stored: StoredRun, live: Live) -> float | None:
     """When the run began, in our clock: as it is recorded here, else by the first start of a task on its host."""
-    from distui.runs.report.history import stored_row
-    from distui.runs.store.end_record import launch_here
-
     if launch_here(stored) == live.token:
         began = stored_row(stored).started
         if began is not None:
@@ -180,8 +151,6 @@ def _folder(settings: ClusterSettings, place: RunLocation, live: Live) -> Stored
 
     Raises CheckFailed for a full disk.
     """
-    from distui.runs.report.older import launch_of, set_aside
-
     store = settings.store
     try:
         set_aside(store, live.plan.run_id, launch_of(live.plan))
@@ -195,9 +164,6 @@ def _folder(settings: ClusterSettings, place: RunLocation, live: Live) -> Stored
 
 def _made(stored: StoredRun, place: RunLocation, live: Live) -> StoredRun:
     """The folder with what it lacks. Raises OSError."""
-    from distui.plan.serialize import to_json
-    from distui.runs.store.recorded import stored_plan
-
     before = stored_plan(stored)
     if before is not None and before.attempt < live.plan.attempt:
         stored.set_aside(before.attempt)

@@ -8,37 +8,41 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from distui.cluster.attach.places import Places
 from distui.cluster.attach.run_manager import FollowedRun, RunManager
 from distui.cluster.backend.backend_hosts import HostBackend, Login, ssh_login
 from distui.cluster.backend.backend_runs import RunBackend
+from distui.cluster.backend.values import HostNews, LiveRun
 from distui.cluster.connecting import Connect, OpenOnce, connected
-from distui.cluster.job_files import job_files, read_draft
+from distui.cluster.job_files import Draft, JobFile, job_files, read_draft
 from distui.cluster.names import run_name
+from distui.cluster.permit import permit
+from distui.cluster.planning import PlannedRun, RunPlanner, Sources, code_reader
+from distui.cluster.request import RunRequest
 from distui.cluster.secrets import code_token, job_secrets
+from distui.cluster.starting import controller_of, record
+from distui.doctor.images import Images, images_present
+from distui.doctor.reach import ReachReport
+from distui.doctor.reach_check import endpoints
+from distui.doctor.smoke import PairResult
 from distui.errors import UsageError
-from distui.facts.host import HostFacts
+from distui.facts.host import HostFacts, ProbeResult
+from distui.facts.probe import probe_all
 from distui.files import read_text
 from distui.identity import owner
+from distui.monitor.figures import figures
 from distui.plan.labels import task_from_labels, token_of
-
-if TYPE_CHECKING:
-    from distui.cluster.backend.values import HostNews, LiveRun
-    from distui.cluster.job_files import Draft, JobFile
-    from distui.cluster.planning import PlannedRun, Sources
-    from distui.doctor.images import Images
-    from distui.doctor.reach import ReachReport
-    from distui.doctor.smoke import PairResult
-    from distui.facts.host import ProbeResult
-    from distui.plan.model import NoPlan, RunPlan
-    from distui.runs.control.controller import RunController
-    from distui.runs.launch.gpu_users import GpuUser
-    from distui.runs.launch.preflight import Preflight
-    from distui.session import Connector
-    from distui.spec.inventory import Host, HostPick, Inventory
-    from distui.spec.job import Job
+from distui.plan.model import NoPlan, RunPlan
+from distui.runs.control.controller import RunController
+from distui.runs.control.smoke import smoke
+from distui.runs.launch.gpu_users import GpuUser, gpu_users
+from distui.runs.launch.preflight import Preflight, preflight, prove_on
+from distui.session import Connector
+from distui.spec.choose import choose_hosts, hosts_of_job
+from distui.spec.inventory import Host, HostPick, Inventory
+from distui.spec.job import Job
+from distui.version import __version__
 
 MOST_IMAGES = 5
 """Images of jobs here that hosts are asked for."""
@@ -82,7 +86,7 @@ class ClusterBackend(HostBackend, RunBackend):
         self._stack = AsyncExitStack()
         self._previewed: PlannedRun | None = None
         """What was planned last: the text may change before that plan is launched."""
-        self._code = settings.code_reader()
+        self._code = code_reader(settings)
         self._reruns: dict[str, FollowedRun] = {}
 
     async def __aenter__(self) -> ClusterBackend:
@@ -101,7 +105,6 @@ class ClusterBackend(HostBackend, RunBackend):
 
     async def probe(self, names: Sequence[str], on_result: Callable[[str, ProbeResult], None]) -> None:
         """See the protocol."""
-        from distui.facts.probe import probe_all
 
         def answered(result: ProbeResult) -> None:
             self._facts[result.host] = result
@@ -126,8 +129,6 @@ class ClusterBackend(HostBackend, RunBackend):
 
     async def images(self, names: Sequence[str] = (), hosts: Sequence[str] = ()) -> Images:
         """See the protocol."""
-        from distui.doctor.images import images_present
-
         images = tuple(names) or await asyncio.to_thread(self._images_of_jobs)
         up = [host for host in self._up() if not hosts or host.name in hosts]
         return await images_present(await self.connector(), up, images) if images else {}
@@ -142,17 +143,11 @@ class ClusterBackend(HostBackend, RunBackend):
 
     async def reach(self) -> ReachReport | None:
         """See the protocol."""
-        from distui.doctor.reach_check import endpoints
-        from distui.runs.launch.preflight import prove_on
-
         up = self._up()
         return await prove_on(await self.connector(), endpoints(up, self._facts), up)
 
     async def smoke(self, job: Job, on_pair: Callable[[PairResult], None]) -> tuple[PairResult, ...]:
         """See the protocol. Owned here: it is awaited to its clean end when the backend is closed."""
-        from distui.runs.control.smoke import smoke
-        from distui.version import __version__
-
         facts = {host.name: self._facts[host.name] for host in self._up()}
         work = smoke(
             await self.connector(), self.inventory, facts, job, owner=self.owner, version=__version__, on_pair=on_pair
@@ -164,17 +159,12 @@ class ClusterBackend(HostBackend, RunBackend):
 
     async def preflight(self, plan: RunPlan) -> Preflight:
         """See the protocol."""
-        from distui.runs.launch.preflight import preflight
-
         found = await preflight(await self.connector(), plan, self.hosts, parallel=self.settings.parallel)
         self._facts.update(found.results)
         return found
 
     async def news(self) -> AsyncIterator[HostNews]:
         """See the protocol."""
-        from distui.cluster.backend.values import HostNews
-        from distui.monitor.figures import figures
-
         stream = figures(await self.connector(), [host.name for host in self.hosts])
         async with contextlib.aclosing(stream):
             async for figure in stream:
@@ -192,10 +182,6 @@ class ClusterBackend(HostBackend, RunBackend):
 
     def preview(self, job: Job, picks: Sequence[HostPick], *, run_id: str) -> RunPlan | NoPlan:
         """See the protocol."""
-        from distui.cluster.planning import RunPlanner
-        from distui.cluster.request import RunRequest
-        from distui.plan.model import RunPlan
-
         request = RunRequest(job, self.inventory, tuple(picks), run_id=run_id)
         planner = RunPlanner(request, self._read_sources(job))
         made = planner.plan(dict(self._facts))
@@ -205,16 +191,11 @@ class ClusterBackend(HostBackend, RunBackend):
         return made
 
     def _read_sources(self, job: Job) -> Sources:
-        from distui.cluster.permit import permit
-        from distui.cluster.planning import Sources
-
         permit(self.settings, job)
         return Sources.read(self._code, job, code_token(job, self.settings.environ)[1], typing=True)
 
     def pick(self, job: Job, marked: Sequence[str]) -> tuple[HostPick, ...]:
         """See the protocol."""
-        from distui.spec.choose import choose_hosts, hosts_of_job
-
         if marked:
             return choose_hosts(self.inventory, tuple(marked))
         if job.hosts is not None:
@@ -231,8 +212,6 @@ class ClusterBackend(HostBackend, RunBackend):
 
     async def gpu_users(self, plan: RunPlan) -> tuple[GpuUser, ...]:
         """See the protocol."""
-        from distui.runs.launch.gpu_users import gpu_users
-
         return await gpu_users(await self.connector(), plan, self.hosts)
 
     async def launch(self, job: Job, plan: RunPlan, *, rerun_of: str = "", force: bool = False) -> LiveRun:
@@ -253,10 +232,6 @@ class ClusterBackend(HostBackend, RunBackend):
 
     def _as_previewed(self, job: Job, plan: RunPlan) -> PlannedRun:
         """What was planned last, when `plan` is that; else what can be known of it. Blocks: sources may be read."""
-        from distui.cluster.planning import PlannedRun
-        from distui.cluster.request import RunRequest
-        from distui.spec.inventory import HostPick
-
         if self._previewed is not None and _token(self._previewed.plan) == _token(plan):
             return replace(self._previewed, plan=plan)
         picks = tuple(HostPick(name) for name in plan.hosts)
@@ -266,8 +241,6 @@ class ClusterBackend(HostBackend, RunBackend):
 
     async def start(self, planned: PlannedRun, *, preflight: bool = True, force: bool = False) -> FollowedRun:
         """Start a plan. Raises UsageError when its name is taken here, CheckFailed when it can't be recorded."""
-        from distui.cluster.starting import controller_of, record
-
         stored = record(self.settings.store, planned)
 
         def make(connector: Connector) -> RunController:

@@ -6,16 +6,15 @@ import contextlib
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from typing import TYPE_CHECKING
 
 from distui.cluster.settings import ClusterSettings
-
-if TYPE_CHECKING:
-    from distui.facts.host import GpuProcess
-    from distui.monitor.containers import HostContainer
-    from distui.monitor.processes import Outcome, SeenProcess
-    from distui.session import Connector, Session
-    from distui.spec.inventory import Host
+from distui.facts.host import GpuProcess
+from distui.facts.probe import probe_processes
+from distui.monitor.containers import HostContainer, follow_log, list_containers, log_argv, shell_argv
+from distui.monitor.processes import Outcome, SeenProcess, look, signal
+from distui.runs.store.masking import Mask, MaskedStream
+from distui.session import Connector, Session
+from distui.spec.inventory import Host
 
 Login = Callable[["Host", tuple[str, ...]], tuple[str, ...]]
 """The command that opens a shell on a host for a person, or runs one there that wants a terminal."""
@@ -57,16 +56,11 @@ class HostBackend(ABC):
 
     async def containers(self, host: str) -> tuple[HostContainer, ...]:
         """See the protocol."""
-        from distui.monitor.containers import list_containers
-
         async with self._session(host) as session:
             return await list_containers(session.run, self._host(host))
 
     async def container_log(self, container: HostContainer) -> AsyncGenerator[bytes, None]:
         """See the protocol."""
-        from distui.monitor.containers import follow_log, log_argv
-        from distui.runs.store.masking import Mask, MaskedStream
-
         names = container.task.secrets if container.task is not None else ()
         hidden = MaskedStream(Mask.of(names, self.settings.environ))
         async with self._session(container.host) as session:
@@ -78,28 +72,20 @@ class HostBackend(ABC):
 
     async def gpu_processes(self, host: str) -> tuple[GpuProcess, ...]:
         """See the protocol."""
-        from distui.facts.probe import probe_processes
-
         async with self._session(host) as session:
             return await probe_processes(session, self._host(host))
 
     async def process(self, host: str, pid: int) -> SeenProcess:
         """See the protocol."""
-        from distui.monitor.processes import look
-
         async with self._session(host) as session:
             return await look(session.run, host, pid)
 
     async def signal(self, seen: SeenProcess, *, kill: bool = False) -> Outcome:
         """See the protocol."""
-        from distui.monitor.processes import signal
-
         async with self._session(seen.host) as session:
             return await signal(session.run, seen, kill=kill)
 
     def ssh_argv(self, host: str, container: HostContainer | None = None) -> tuple[str, ...]:
         """See the protocol."""
-        from distui.monitor.containers import shell_argv
-
         spec = self._host(host)
         return self.login(spec, shell_argv(spec, container) if container is not None else ())

@@ -8,31 +8,39 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from distui.cluster.attach import taking_up
-from distui.cluster.attach.places import NameTaken, Places, RunLocation, check_name, find, not_followed, recorded_plan
+from distui.cluster.attach.places import (
+    Asked,
+    NameTaken,
+    Places,
+    RunLocation,
+    check_name,
+    find,
+    not_followed,
+    recorded_plan,
+)
 from distui.cluster.attach.run_manager import FollowedRun, RecordedRun, RunManager
+from distui.cluster.backend.values import LiveRun
 from distui.cluster.connecting import Connect
 from distui.cluster.settings import ClusterSettings
 from distui.errors import CheckFailed, UsageError
+from distui.runs.control.stopping import stop_found
+from distui.runs.hosts.discover import FoundRuns, find_runs
+from distui.runs.hosts.remains import Remain, Remains, remains
+from distui.runs.launch.job_record import JobRecord, recorded_job
+from distui.runs.launch.sweep import sweep
 from distui.runs.report import history
+from distui.runs.report.history import RunRow
+from distui.runs.store.end_record import launch_here
 from distui.runs.store.masking import Mask, stored_secrets
-from distui.runs.store.runs import AlreadyFollowed
+from distui.runs.store.runs import AlreadyFollowed, StoredRun
 from distui.runs.store.saved_hosts import saved_hosts
+from distui.session import Connector
+from distui.spec.inventory import Host
 
-if TYPE_CHECKING:
-    from distui.cluster.attach.taking_up import Asked
-    from distui.cluster.backend.values import LiveRun
-    from distui.runs.hosts.discover import FoundRuns
-    from distui.runs.hosts.remains import Remains
-    from distui.runs.launch.job_record import JobRecord
-    from distui.runs.report.history import RunRow
-    from distui.runs.store.runs import StoredRun
-    from distui.session import Connector
-    from distui.spec.inventory import Host
-
-    Looked = tuple[RunLocation, Asked]
+Looked = tuple[RunLocation, Asked]
 
 T = TypeVar("T")
 
@@ -55,8 +63,6 @@ class RunBackend(ABC):
 
     def recorded_job(self, run: str) -> JobRecord | None:
         """See the protocol."""
-        from distui.runs.launch.job_record import recorded_job
-
         stored = self.settings.store.get(run)
         return recorded_job(stored) if stored is not None else None
 
@@ -125,8 +131,6 @@ class RunBackend(ABC):
 
     async def runs(self) -> tuple[tuple[RunRow, ...], FoundRuns]:
         """See the protocol."""
-        from distui.runs.hosts.discover import find_runs
-
         found = await find_runs(await self.connector(), self.hosts)
         recorded = await asyncio.to_thread(self._recorded)
         return tuple(self._as_followed(row) for row in history.joined(found, recorded)), found
@@ -147,8 +151,6 @@ class RunBackend(ABC):
         return await self._at(run, lambda place: self._stop(place, grace))
 
     async def _stop(self, place: RunLocation, grace: float | None) -> tuple[str, ...]:
-        from distui.runs.control.adopt import stop_found
-
         async with self._connect(place.hosts) as connector:
             live = await taking_up.take_up(self.settings, connector, place)
             if place.stored is not None and place.stored.is_followed:
@@ -173,8 +175,6 @@ class RunBackend(ABC):
 
     async def remains(self, run: str) -> Remains:
         """See the protocol."""
-        from distui.runs.hosts.remains import Remain, remains
-
         place = self._locate(run)
         async with self._connect(place.hosts) as connector:
             found = await remains(connector, place.hosts, run)
@@ -191,10 +191,6 @@ class RunBackend(ABC):
         await self._at(run, self._prune)
 
     async def _prune(self, place: RunLocation) -> None:
-        from distui.runs.control.adopt import stop_found
-        from distui.runs.launch.sweep import sweep
-        from distui.runs.store.end_record import launch_here
-
         run = place.run
         if run in self._manager.living or (place.stored is not None and place.stored.is_followed):
             raise UsageError(f"run {run} is followed on this machine", hint="stop it first")

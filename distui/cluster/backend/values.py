@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
-if TYPE_CHECKING:
-    from distui.plan.model import RunPlan
-    from distui.runs.lines.events import Event, HostSampled, StopReason
-    from distui.runs.state.reducer import RunState
-    from distui.runs.store.masking import Mask
-    from distui.runs.store.runs import StoredRun
+from distui.plan.model import RunPlan
+from distui.runs.lines.events import Event, HostSampled, StopReason
+from distui.runs.state.reducer import RunState
+from distui.runs.store.masking import Mask
+from distui.runs.store.runs import StoredRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from distui.cluster.attach.taking_up import Live
 from distui.cluster.logs.folder import into_folder
@@ -17,6 +16,7 @@ from distui.cluster.logs.sink import LogSink
 from distui.errors import HostCommandError, HostError, UsageError
 from distui.plan import docker, process
 from distui.plan.labels import format_ranks
+from distui.plan.model import Task
 from distui.plan.torchrun import split_pieces
 from distui.runs.follow.feed import EngineAccess
 from distui.runs.follow.followed import Drained, FollowEvent, FollowTarget, Lost, Note, Records, Removed
@@ -26,11 +26,8 @@ from distui.runs.lines.docker_frames import stamp_ns
 from distui.runs.lines.events import LogLine
 from distui.runs.lines.text import LineAssembler, Stream, WholeLines, text_of
 from distui.runs.task.host_run import HostRun
+from distui.session import Connector
 from distui.whole import whole
-
-if TYPE_CHECKING:
-    from distui.plan.model import Task
-    from distui.session import Connector
 
 CHUNK = 1 << 20
 POLL_SECONDS = 0.1

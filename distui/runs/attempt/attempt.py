@@ -13,6 +13,7 @@ from distui.facts.host import HostFacts
 from distui.plan.labels import task_from_labels, token_of
 from distui.plan.model import RunPlan
 from distui.runs.attempt.emitter import Emitter
+from distui.runs.attempt.limits import Limits
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.attempt.requests import Requests
 from distui.runs.lines.events import Event, Notice
@@ -25,19 +26,6 @@ from distui.runs.verdict.network import NetworkFound
 from distui.runs.watch.silence import Silences
 from distui.runs.watch.watch import Watch
 from distui.session import Connector
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long things may take, in seconds."""
-
-    run: float | None = None
-    """`--timeout`: the run is stopped after this long."""
-    lost: float = 600.0
-    """A host that stays unreachable this long is given up: the run ends with its state unknown."""
-
-
-NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from distui.errors import DistuiError, ExitCode, HostCommandError, HostError
 from distui.facts.host import HostFacts, Trouble
 from distui.plan.labels import task_from_labels
 from distui.plan.model import RunPlan
-from distui.runs.attempt.attempt import NO_LIMITS, Attempt, Limits, RunContext
+from distui.runs.attempt.attempt import Attempt, RunContext
 from distui.runs.attempt.emitter import Emitter, cannot_write
+from distui.runs.attempt.limits import NO_LIMITS, Limits
 from distui.runs.attempt.replan import AttemptPlanner
 from distui.runs.attempt.requests import Requests
 from distui.runs.attempt.steps import DEFAULTS, LaunchOptions, LaunchRefused

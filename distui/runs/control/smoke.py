@@ -14,7 +14,7 @@ from distui.doctor.smoke import NO_TORCH, SECONDS, PairResult, read_answer, roun
 from distui.facts.host import HostFacts, ProbeResult
 from distui.plan.model import NoPlan, RunPlan
 from distui.plan.plan import plan
-from distui.runs.attempt.attempt import Limits
+from distui.runs.attempt.limits import Limits
 from distui.runs.control.controller import RunController
 from distui.runs.lines.events import LogLines, Notice, RunEnded
 from distui.runs.store.runs import RunStore

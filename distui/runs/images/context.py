@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import os
 import stat
@@ -166,8 +167,6 @@ class _Checked(io.RawIOBase):
     """A file that must still be what was planned."""
 
     def __init__(self, path: Path, entry: Entry) -> None:
-        import hashlib
-
         self._pieces = pieces(path)
         self._entry = entry
         self._digest = hashlib.sha256()

@@ -6,25 +6,16 @@ import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
+from distui.facts.host import Trouble
 from distui.plan.labels import format_ranks
-
-if TYPE_CHECKING:
-    from distui.facts.host import Trouble
-    from distui.runs.hosts.discover import FoundRun, FoundRuns
-    from distui.runs.hosts.launches import Launch
-    from distui.runs.lines.events import Failure
-    from distui.runs.store.runs import StoredRun
-
-ENDED = frozenset({"succeeded", "failed", "stopped", "launch_failed"})
-"""Outcomes after which nothing of a run lives."""
-
-STATES = (
-    "running", "partial", "starting", "left", "retrying", "ended", "succeeded", "failed", "stopped", "launch_failed",
-    "detached", "unknown", "gone",
-)  # fmt: skip
-"""Every word that may be a row's state."""
+from distui.runs.hosts.discover import FoundRun, FoundRuns
+from distui.runs.hosts.launches import Launch, ended
+from distui.runs.lines.events import Failure
+from distui.runs.report.states import ENDED
+from distui.runs.report.summary import summary
+from distui.runs.store.recorded import told_failure, warnings_of
+from distui.runs.store.runs import StoredRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +66,6 @@ class RunRow:
 
 def stored_row(stored: StoredRun) -> RunRow:
     """A run as this machine recorded it."""
-    from distui.runs.report.summary import summary
-    from distui.runs.store.recorded import (  # here: `distui ps --help` needs only the words above
-        told_failure,
-        warnings_of,
-    )
-
     recorded = summary(stored)
     result = recorded["result"] or {}
     resting = recorded.get("paused") and stored.is_followed
@@ -255,8 +240,6 @@ def _launch_row(
 
 def _ended_row(run: str, found: Sequence[Launch], recorded: RunRow | None, owner: str) -> RunRow | None:
     """A run whose end is told by what is left of it; None where that does not tell."""
-    from distui.runs.hosts.launches import ended  # here: `distui ps --help` needs only the words above
-
     launch = ended(found, token=recorded.launch if recorded is not None and not recorded.over else "", owner=owner)
     if launch is None or launch.record is None:
         return None

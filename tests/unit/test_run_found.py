@@ -10,9 +10,10 @@ import pytest
 from distui.errors import HostUnreachable, UsageError
 from distui.plan.model import RunPlan
 from distui.plan.serialize import to_json
-from distui.runs.control.adopt import plan_of, stop_found, stop_ranks
+from distui.runs.control.stopping import stop_found, stop_ranks
 from distui.runs.hosts.discover import FoundRun, find_runs
 from distui.runs.lines.events import Notice
+from distui.runs.report.found import plan_of
 from distui.session import Completed
 from distui.spec.inventory import Host
 from distui.spec.job import Role, Success

@@ -1,0 +1,102 @@
+"""`distui config`: settings with their origin, a file to begin with, and distui's folders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distui.cli import console
+from distui.cli.console import Console
+from distui.cli.settings import Settings
+from distui.config import KEYS, load
+from distui.errors import UsageError
+from distui.files import make_private, new_file
+
+
+def show(settings: Settings, out: Console, origin: bool) -> int:
+    """See `config show --help`."""
+    if settings.json:
+        values: dict[str, Any] = {k: {"value": v.value, "origin": v.origin} for k, v in settings.config.items()}
+        out.json({"schema": "distui/config/v1", "settings": values})
+        return 0
+    header = ("KEY", "VALUE", "FROM") if origin else ("KEY", "VALUE", "MEANS")
+    rows = [
+        (name, _shown(value.value), value.origin if origin else KEYS[name].help)
+        for name, value in settings.config.items()
+    ]
+    out.print("\n".join(console.table(header, rows)))
+    return 0
+
+
+def path(settings: Settings, out: Console) -> int:
+    """See `config path --help`."""
+    places = {
+        "config": settings.paths.config_file,
+        "project_config": settings.cwd / "distui.yaml",
+        "hosts": settings.paths.hosts_file,
+        "project_hosts": settings.cwd / "hosts.yaml",
+        "jobs": settings.paths.jobs,
+        "runs": settings.paths.runs,
+        "crashes": settings.paths.state / "crashes",
+        "facts": settings.paths.facts_file,
+        "allowed": settings.paths.allowed_file,
+        "commands": settings.paths.state / "commands",
+    }
+    if settings.json:
+        out.json({"schema": "distui/paths/v1", "paths": {k: str(p) for k, p in places.items()}})
+        return 0
+    rows = [(name, "yes" if place.exists() else "no", str(place)) for name, place in places.items()]
+    out.print("\n".join(console.table(("WHAT", "EXISTS", "PATH"), rows)))
+    return 0
+
+
+def init(settings: Settings, out: Console, project: bool) -> int:
+    """See `config init --help`."""
+    settings.refuse_readonly("config init")
+    path = settings.cwd / "distui.yaml" if project else settings.paths.config_file
+    try:
+        if not project:
+            make_private(path.parent)
+        with new_file(path) as target:
+            target.write(template().encode())
+    except FileExistsError as exc:
+        raise UsageError(f"{path} exists", hint="`distui config show --origin` says what it sets") from exc
+    except OSError as exc:
+        raise UsageError(f"{path} can't be written: {exc.strerror}") from exc
+    out.say(f"{path}: written; take away the # of what you want to set")
+    return 0
+
+
+def template() -> str:
+    """A config file that changes nothing: every key with its default and what it does."""
+    head = (
+        "# distui's settings. Flags win over DISTUI_* variables, these over ./distui.yaml, that over the user's file.\n"
+    )
+    return head + "".join(f"\n# {key.help}\n# {name}: {_written(key.default)}\n" for name, key in KEYS.items())
+
+
+def _written(value: Any) -> str:
+    """A default as it may stand in the file; what has none is shown empty."""
+    return "" if value in (None, "", ()) else "{}" if value == {} else _shown(value)
+
+
+def validate(settings: Settings, out: Console, files: tuple[str, ...]) -> int:
+    """See `config validate --help`."""
+    for name in files:
+        load({}, {}, settings.cwd, name)
+    used = [str(p) for p in (settings.paths.config_file, settings.cwd / "distui.yaml") if p.is_file()]
+    out.say(f"{', '.join(files or used) or 'there is no config file'}: ok")
+    return 0
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case tuple():
+            return ", ".join("@".join(part) if isinstance(part, tuple) else part for part in value) or "-"
+        case None:
+            return "-"
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return f"{value:g}s"
+        case _:
+            return str(value)

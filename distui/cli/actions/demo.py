@@ -1,0 +1,59 @@
+"""`distui demo`: a real distributed training on two hosts made on this machine."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+from distui.cli import opening, wiring
+from distui.cli.console import Console
+from distui.cli.demo_job import demo_inventory, digits
+from distui.cli.demo_ui import open_demo
+from distui.cli.launching import How, prepare, start
+from distui.cli.printer import LogView
+from distui.cli.settings import Settings
+from distui.cluster.names import run_name
+from distui.cluster.request import RunRequest
+from distui.errors import CheckFailed
+from distui.plan.render import render_text
+from distui.remote.demo import DemoHosts
+from distui.runs.hosts.reuse import reusing
+from distui.session import Connector
+from distui.spec.inventory import HostPick
+from distui.spec.job import Job
+
+
+def act(settings: Settings, out: Console, docker: bool, image: str, epochs: int, count: int, headless: bool) -> int:
+    """See `demo --help`."""
+    settings.refuse_readonly("demo")
+    if opening.wanted(settings, headless=headless):
+        return wiring.run_async(open_demo(settings, count, docker=docker, image=image, epochs=epochs))
+    if not docker and find_spec("torch") is None:
+        raise CheckFailed(
+            f"the demo trains with torch, which {sys.executable} does not have",
+            hint="pip install 'distui[torch]'   (or `distui demo --docker` where Docker is)",
+        )
+    with tempfile.TemporaryDirectory(prefix="distui-demo-", ignore_cleanup_errors=True) as folder:
+        job = digits(Path(folder), epochs=epochs, image=image if docker else None)
+        return wiring.run_async(_demo(settings, out, job, Path(folder), count, docker=docker))
+
+
+async def _demo(settings: Settings, out: Console, job: Job, folder: Path, count: int, *, docker: bool) -> int:
+    async with DemoHosts(count, root=folder) as demo:
+        where = ", ".join(f"{t.name} = 127.0.0.1:{t.port}" for t in demo.targets.values())
+        out.say(f"distui: made {count} hosts with ssh servers: {where}")
+        found = demo_inventory(demo, docker=docker)
+        order = RunRequest(job, found, tuple(HostPick(h.name) for h in found.hosts), {}, run_name("demo"))
+        async with reusing(demo.connector()) as connector:
+            return await _train(settings, out, connector, order)
+
+
+async def _train(settings: Settings, out: Console, connector: Connector, order: RunRequest) -> int:
+    planned = await prepare(connector, settings, out, order)
+    for line in render_text(planned.plan, width=min(out.width or 80, 100)).splitlines():
+        out.say(line)
+    out.say("")
+    ended = await start(connector, settings, out, planned, How(LogView()))
+    return ended.exit

@@ -1,0 +1,36 @@
+"""`distui plan`: what a run would start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distui.cli import console as consoles
+from distui.cli import wiring
+from distui.cli.console import Console
+from distui.cli.launching import prepare
+from distui.cli.order import read_order
+from distui.cli.planview import show_diff, show_plan, tell_images
+from distui.cli.settings import Settings
+from distui.cluster.attach.places import recorded_plan
+from distui.cluster.request import RunRequest
+
+
+def act(settings: Settings, out: Console, job: str | None, full: bool, words: tuple[str, ...], **flags: Any) -> int:
+    """See `plan --help`."""
+    order = read_order(settings, job, words, flags)
+    return wiring.run_async(dry_run(settings, out, order, full=full, before=flags["diff"]), limit=settings.timeout)
+
+
+async def dry_run(
+    settings: Settings, out: consoles.Console, order: RunRequest, *, full: bool, before: str | None
+) -> int:
+    """Ask, plan, print: the plan, or what is different from the recorded run `before`."""
+    old = recorded_plan(settings.cluster, before) if before is not None else None
+    async with wiring.connected(settings, order.hosts) as connector:
+        planned = await prepare(connector, settings, out, order)
+        await tell_images(connector, out, order.hosts, planned.plan)
+    if old is not None:
+        show_diff(out, settings, old, planned.plan)
+    else:
+        show_plan(out, settings, planned.plan, full=full)
+    return 0

@@ -1,0 +1,133 @@
+"""`distui ps`: runs, as the hosts remember them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+
+from distui.amounts import duration
+from distui.cli import console as consoles
+from distui.cli import wiring
+from distui.cli.console import Console
+from distui.cli.run_rows import row_json
+from distui.cli.settings import Settings
+from distui.cluster.attach.leftover import hidden
+from distui.cluster.attach.listing import find_all, hosts_to_ask
+from distui.errors import ExitCode
+from distui.facts.troubles import shared
+from distui.identity import owner
+from distui.runs.hosts.discover import FoundRuns
+from distui.runs.hosts.launches import Launch
+from distui.runs.lines.text import safe
+from distui.runs.report import history, states
+from distui.runs.store.end_record import launch_here
+from distui.spec.inventory import Host
+from distui.spec.names import fold
+
+HEADER = ("RUN", "JOB", "STATE", "HOSTS", "RANKS", "STARTED", "TOOK", "FIRST FAILURE")
+
+
+def act(settings: Settings, out: Console, all_: bool, state: str | None, last: int | None) -> int:
+    """See `ps --help`."""
+    store = settings.cluster.store
+    recorded = [history.stored_row(s) for s in store.all()]
+    hosts = hosts_to_ask(settings.places, recorded)
+    found, launches = wiring.run_async(_find(settings, hosts), limit=settings.timeout)
+    launches = hidden(settings.cluster, launches)
+    here = {launch_here(s): s.is_followed for one in launches if (s := store.get(one.run)) is not None}
+    answered = {host.name for host in hosts} - set(found.unreachable)
+    rows = history.joined(found, recorded)
+    every = history.with_launches(rows, launches, here, answered=answered, owner=owner())
+    rows = [r for r in every if (all_ or state or r.may_live) and state in (None, r.state)][:last]
+    for one in shared(found.unreachable):
+        hint = f"\n  try: {one.hint}" if one.hint and settings.verbose else ""
+        out.warn(f"distui: {one.message}{hint}", "yellow")
+    if not hosts and not rows and not settings.json:
+        out.say("distui: no hosts to ask (no hosts.yaml, no -H), and no runs are recorded here", "dim")
+    show(out, settings, rows, found)
+    for row in rows:
+        for words in row.warnings if _is_over(row) and not row.collected else ():
+            out.warn(safe(f"distui: {row.run}: {words}"), "yellow")
+        if text := _next_step(row, [other for other in every if other.run == row.run and other.live]):
+            out.say(f"distui: {safe(text)}", "dim")
+    return ExitCode.UNREACHABLE if hosts and len(found.unreachable) == len(hosts) else ExitCode.OK
+
+
+def _is_over(row: history.RunRow) -> bool:
+    """Whether nothing of it runs any more, and its tasks are still on its hosts."""
+    return row.live and not row.left and row.state in (*states.ENDED, "ended", "unknown")
+
+
+def _next_step(row: history.RunRow, named: Sequence[history.RunRow]) -> str:
+    """What is still on the hosts of a run that is over, and what removes it; "" where nothing is, or it goes on, or
+    more runs there are `named` so: a verb may act on another one.
+    """
+    if len(named) > 1:
+        return ""
+    if row.left:
+        where = f"its folder is still on {', '.join(row.left)}"
+        return f"{row.run} has ended, and {where}; `distui stop {row.run}` removes it"
+    if _is_over(row):
+        verb, does = ("rm", "removes it") if row.collected else ("stop", "reads its logs and cleans up")
+        return f"{row.run} has ended but is still on its hosts; `distui {verb} {row.run}` {does}"
+    if row.state == "left":
+        return f"a launch of {row.run} was killed; `distui stop {row.run}` removes what it left"
+    return ""
+
+
+async def _find(settings: Settings, hosts: Sequence[Host]) -> tuple[FoundRuns, tuple[Launch, ...]]:
+    if not hosts:
+        return FoundRuns((), {}), ()
+    async with wiring.connected(settings, hosts) as connector:
+        return await find_all(connector, hosts)
+
+
+def show(out: consoles.Console, settings: Settings, rows: Sequence[history.RunRow], found: FoundRuns) -> None:
+    """The list, in the form asked for."""
+    if settings.json:
+        lost = [{"name": n, "error": {"code": t.code, "message": t.message}} for n, t in found.unreachable.items()]
+        out.json({"schema": "distui/ps/v1", "runs": [row_json(r) for r in rows], "unreachable": lost})
+    elif settings.output == "ndjson":
+        out.write("".join(json.dumps(row_json(r), ensure_ascii=False) + "\n" for r in rows))
+    elif settings.quiet or settings.output == "name":
+        out.write("".join(f"{r.run}\n" for r in rows))
+    else:
+        out.print("\n".join(consoles.table(HEADER, [_cells(r) for r in rows], width=out.width)))
+
+
+def _cells(row: history.RunRow) -> tuple[str, ...]:
+    state = row.state + (f" {row.exit}" if row.exit else "") + attempt(row)
+    cells = (row.run, row.job, state, fold(row.hosts), str(row.ranks or ""), when(row.started), took(row), failure(row))
+    return tuple(map(safe, cells))
+
+
+def attempt(row: history.RunRow) -> str:
+    """`, attempt 2 of 3` where the job allows several."""
+    return f", attempt {row.attempt} of {row.attempts}" if row.attempts > 1 else ""
+
+
+def when(at: float | None) -> str:
+    """A start for people: the time today, the day before that."""
+    if at is None:
+        return ""
+    then, now = time.localtime(at), time.localtime()
+    return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%b %d %H:%M", then)
+
+
+def took(row: history.RunRow) -> str:
+    """How long it took, or has been running."""
+    if row.took is not None:
+        return duration(row.took)
+    if row.started is None or row.state not in ("running", "partial"):
+        return ""
+    return duration(max(0.0, time.time() - row.started))
+
+
+def failure(row: history.RunRow) -> str:
+    """The first failure in a few words: `r13 node02 exit 1: CUDA out of memory`."""
+    failed = row.failure
+    if failed is None:
+        return ""
+    rank = f"{failed.name or f'r{failed.rank}'} " if failed.rank is not None else ""
+    return f"{rank}{failed.host} {failed.words}" + (f": {failed.cause}" if failed.cause else "")

@@ -1,0 +1,56 @@
+"""`distui run`: plan, confirm, launch, follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from distui.cli import console as consoles
+from distui.cli import opening, wiring
+from distui.cli.actions.plan import dry_run
+from distui.cli.console import Console
+from distui.cli.launching import How, run
+from distui.cli.order import read_order
+from distui.cli.printer import LogView
+from distui.cli.results import Promise
+from distui.cli.settings import Settings
+from distui.cluster.request import RunRequest
+from distui.errors import UsageError
+
+
+def act(settings: Settings, out: Console, job: str | None, words: tuple[str, ...], **flags: Any) -> int:
+    """See `run --help`."""
+    if flags["diff"] is not None and not flags["dry_run"]:
+        raise UsageError("--diff shows a plan and starts nothing", hint="add --dry-run, or call `distui plan`")
+    if flags["dry_run"]:
+        order = read_order(settings, job, words, flags)
+        return wiring.run_async(dry_run(settings, out, order, full=False, before=flags["diff"]), limit=settings.timeout)
+    view = LogView(
+        stdout=flags["log_to"] == "stdout",
+        ranks=flags["ranks"],
+        prefix=not flags["no_prefix"],
+        timestamps=flags["timestamps"],
+    )
+    how = How(
+        view=view,
+        detach=flags["detach"],
+        keep=flags["keep"],
+        preflight=not flags["no_preflight"],
+        force=flags["force"],
+        exit_first=flags["exit_first"],
+    )
+    promise = Promise(settings, out, flags["name"] or "", starts=True)
+
+    def work() -> int:
+        settings.refuse_readonly("run")
+        order = read_order(settings, job, words, flags)
+        promise.run = order.run_id
+        if opening.wanted(settings, headless=flags["headless"] or flags["detach"]):
+            return wiring.run_async(opening.launch(settings, out, order, how))
+        return wiring.run_async(_run(settings, out, order, how))
+
+    return promise.keep(work)
+
+
+async def _run(settings: Settings, out: consoles.Console, order: RunRequest, how: How) -> int:
+    async with wiring.connected(settings, order.hosts) as connector:
+        return await run(connector, settings, out, order, how)

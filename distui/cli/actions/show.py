@@ -1,0 +1,270 @@
+"""`distui show`: everything that is known of one run."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from distui.amounts import counted
+from distui.cli import console as consoles
+from distui.cli import wiring
+from distui.cli.actions.ps import attempt, took, when
+from distui.cli.console import Console
+from distui.cli.planview import show_plan
+from distui.cli.run_rows import row_json
+from distui.cli.settings import Settings
+from distui.cli.words import progress_words
+from distui.cluster.attach import places
+from distui.cluster.attach.leftover import look
+from distui.errors import NotFound, UsageError
+from distui.facts.troubles import shared
+from distui.plan.serialize import from_json, to_json
+from distui.runs.hosts.discover import FoundRun
+from distui.runs.hosts.launches import Launch
+from distui.runs.lines.events import Progressed, RankChanged, RunOpened, progress_json
+from distui.runs.lines.text import safe
+from distui.runs.report import history, states
+from distui.runs.report.text import evidence, last_lines
+from distui.runs.state.reducer import RankState, RunState, apply
+from distui.runs.store.masking import Mask, stored_secrets
+from distui.runs.store.recorded import Recorded, stored_events, stored_progress
+from distui.spec.names import fold
+
+REMOVED = "it is not on its host any more, and nobody saw how it ended"
+
+
+class Asked(NamedTuple):
+    """What the hosts say of a run."""
+
+    found: FoundRun | None = None
+    left: Launch | None = None
+    """Where there are no tasks of it: the folder that tells how it ended."""
+    silent: Collection[str] | None = None
+    """Hosts that did not answer; None where none was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankRow:
+    """One rank, as its host or the record here tells it."""
+
+    rank: int
+    host: str
+    state: str
+    exit: int | None = None
+    words: str = ""
+    gpus: tuple[int, ...] = ()
+    id: str = ""
+    name: str = ""
+    """What it is called where it is more than a number: `worker/1`."""
+    related: str = ""
+    """Its relation to the first failure, in words."""
+
+
+def act(settings: Settings, out: Console, run: str, plan_too: bool, as_report: bool) -> int:
+    """See `show --help`."""
+    if as_report and settings.json:
+        raise UsageError("--report is a text; it has no -o json", hint="leave --report away, or -o json")
+    if as_report:
+        place = settings.places.locate(run)
+        out.print(_mask(settings, place).text(_report(place)).rstrip("\n"))
+        return 0
+    return settings.places.at(out.tell, run, lambda place: _of(settings, out, place, plan_too=plan_too))
+
+
+def _of(settings: Settings, out: Console, place: places.RunLocation, *, plan_too: bool) -> int:
+    run = place.run
+    found, left, silent = wiring.run_async(_find(settings, out, place), limit=settings.timeout)
+    recorded = history.stored_row(place.stored) if place.stored is not None else None
+    if left is not None:
+        row, *_ = history.with_launches([recorded] if recorded is not None else [], [left], {}, answered=())
+    elif found is None and recorded is None:
+        raise places.not_found(settings.cluster, run, f"none of {len(place.hosts)} hosts has it")
+    else:
+        known = history.found_row(found, recorded) if found is not None else recorded
+        assert known is not None
+        gone = found is None and known.state not in (*states.ENDED, "retrying")
+        row = replace(known, state="gone") if gone else known
+    ranks = ranks_left(left) if left is not None else merged(found, place, silent)
+    mask = _mask(settings, place)
+    progress = mask.event(stored_progress(place.stored)) if place.stored is not None else None
+    ranks = [mask.event(rank) for rank in ranks]
+    if settings.json:
+        told_last = {"progress": progress_json(progress) if progress is not None else None}
+        tasks = [_rank_json(r) for r in ranks]
+        out.json(
+            {
+                "schema": "distui/show/v1",
+                **row_json(row),
+                **told_last,
+                "tasks": tasks,
+                **_plan_json(place, plan_too),
+            }
+        )
+        return 0
+    _show(out, row, ranks, progress)
+    if plan_too and place.stored is not None:
+        _show_plan(out, settings, place)
+    _tell_left_out(out, place)
+    return 0
+
+
+def _tell_left_out(out: Console, place: places.RunLocation) -> None:
+    """Say how many lines of its record are no events."""
+    if place.stored is None:
+        return
+    recorded = Recorded(place.stored)
+    deque(recorded, maxlen=0)
+    if recorded.left_out:
+        where = place.stored.path / "events.ndjson"
+        out.warn(f"distui: {counted(recorded.left_out, 'line')} of {where} can't be read and are left out", "yellow")
+
+
+def _mask(settings: Settings, place: places.RunLocation) -> Mask:
+    """Hides what a distui that did not know the values has recorded."""
+    return Mask.of(stored_secrets(place.stored) if place.stored is not None else (), settings.environ)
+
+
+def _report(place: places.RunLocation) -> str:
+    """The run's report from what is recorded here. Raises NotFound when that is too little."""
+    value = place.stored.read_plan() if place.stored is not None else None
+    if place.stored is None or value is None:
+        raise NotFound(
+            f"run {place.run} has no record here to report from", hint=f"`distui attach {place.run}` makes one"
+        )
+    plan, state = from_json(value), RunState()
+    for event in stored_events(place.stored):
+        state = apply(state, event)
+    return evidence(plan, state, last_lines(place.stored, plan), str(place.stored.log_dir))
+
+
+async def _find(settings: Settings, out: Console, place: places.RunLocation) -> Asked:
+    """What the hosts say of it; nothing for a run whose record here is all there is."""
+    if not place.hosts or (place.stored is not None and history.stored_row(place.stored).over):
+        return Asked()
+    async with wiring.connected(settings, place.hosts) as connector:
+        found, unreachable = await places.find(connector, place)
+        left = await look(settings.cluster, connector, place, unreachable) if found is None else None
+    if place.stored is None and left is None:
+        return Asked(places.there(settings.cluster, place, found, unreachable), None, unreachable)
+    for one in shared(unreachable):
+        out.warn(f"distui: {one.message}", "yellow")
+    return Asked(found, left, unreachable)
+
+
+def ranks_left(left: Launch) -> list[RankRow]:
+    """Every rank as the verdict has it that is left on a host."""
+    return [_told_rank(event) for event in left.record.ranks] if left.record is not None else []
+
+
+def merged(found: FoundRun | None, place: places.RunLocation, silent: Collection[str] | None = None) -> list[RankRow]:
+    """Every rank: from the record here, and over it what the hosts say now. `silent` are those that did not answer."""
+    rows = {r.rank: r for r in recorded_ranks(place)}
+    if silent is not None and place.stored is not None and not place.stored.is_followed:
+        there = {rank for task in found.tasks for rank in task.labels.ranks} if found is not None else set()
+        rows = {rank: row if rank in there else _now(row, silent) for rank, row in rows.items()}
+    for task in found.tasks if found is not None else ():
+        for rank in task.labels.ranks:
+            known, labels = rows.get(rank) if not task.running else None, task.labels
+            text, related = (known.words, known.related) if known is not None else ("", "")
+            code = (
+                known.exit if known is not None and known.related else task.exit
+            )  # a launcher's exit is not its ranks'
+            rows[rank] = RankRow(
+                rank, task.host, task.status, code, text, labels.gpus, task.id[:12], labels.name, related
+            )
+    return [rows[rank] for rank in sorted(rows)]
+
+
+def _now(row: RankRow, silent: Collection[str]) -> RankRow:
+    """A rank that ran when nobody followed it any more, and of which nothing was found: what is known of it now."""
+    if row.state not in ("running", "lost"):
+        return row
+    if row.host in silent:
+        return replace(row, state="lost", words=f"{row.host} did not answer")
+    return replace(row, state="removed", words=REMOVED)
+
+
+def recorded_ranks(place: places.RunLocation) -> list[RankRow]:
+    """The ranks as the events recorded here left them."""
+    rows: dict[int, RankRow] = {}
+    for event in stored_events(place.stored) if place.stored is not None else ():
+        if isinstance(event, RunOpened):
+            rows = {r: RankRow(r, h, "waiting", name=event.names.get(r, "")) for r, h in event.ranks.items()}
+        elif isinstance(event, RankChanged):
+            rows[event.rank] = _told_rank(event, rows[event.rank].name if event.rank in rows else "")
+    return list(rows.values())
+
+
+def _told_rank(event: RankChanged, name: str = "") -> RankRow:
+    related = RankState(event.rank, event.host, 0, relation=event.relation, of=event.of).related
+    return RankRow(event.rank, event.host, event.state, event.exit, event.words, name=name, related=related)
+
+
+def _rank_json(row: RankRow) -> dict[str, Any]:
+    return {
+        "rank": row.rank,
+        "host": row.host,
+        "state": row.state,
+        "exit": row.exit,
+        "words": row.words,
+        "related": row.related,
+        "gpus": list(row.gpus),
+        "id": row.id or None,
+        **({"name": row.name} if row.name else {}),
+    }
+
+
+def _show(out: Console, row: history.RunRow, ranks: Sequence[RankRow], progress: Progressed | None) -> None:
+    facts = {
+        "run": row.run,
+        "job": row.job,
+        "state": row.state + (f", exit {row.exit}" if row.exit is not None else "") + attempt(row),
+        "owner": row.owner,
+        "hosts": fold(row.hosts),
+        "ranks": str(row.ranks),
+        "started": when(row.started),
+        "took": took(row),
+        "last": progress_words(progress) if progress is not None else "",
+        "logs": row.log_dir or ("on the hosts" if ranks and not row.left else ""),
+    }
+    lines = [f"{key:<8} {value}" for key, value in facts.items() if value]
+    lines += [f"{'warn':<8} {words}" for words in row.warnings]
+    lines += _failure_lines(row)
+    cells = [
+        (r.name or str(r.rank), r.host, r.state, "" if r.exit is None else str(r.exit), _in_words(r)) for r in ranks
+    ]
+    head = "TASK" if any(r.name for r in ranks) else "RANK"
+    lines += ["", *consoles.table((head, "HOST", "STATE", "EXIT", "IN WORDS"), cells, width=out.width)]
+    out.print("\n".join(map(safe, lines)))
+
+
+def _in_words(rank: RankRow) -> str:
+    return ", ".join(part for part in (rank.words, rank.related) if part)
+
+
+def _failure_lines(row: history.RunRow) -> list[str]:
+    failure = row.failure
+    if failure is None:
+        return []
+    lines = [f"{'first':<8} {failure.where}{'' if failure.is_of_all else ' failed first'}: {failure.words}"]
+    more = (("alike", failure.together), ("unsure", failure.unsure), ("cause", failure.cause), ("try", failure.hint))
+    lines += [f"{key:<8} {words}" for key, words in more if words]
+    return lines + [f"{'':<8} | {line}" for line in failure.excerpt]
+
+
+def _plan_json(place: places.RunLocation, wanted: bool) -> dict[str, Any]:
+    """`{"plan": ...}` when it is wanted; null when it is not recorded here."""
+    value = place.stored.read_plan() if wanted and place.stored is not None else None
+    return {"plan": to_json(from_json(value)) if value is not None else None} if wanted else {}
+
+
+def _show_plan(out: Console, settings: Settings, place: places.RunLocation) -> None:
+    assert place.stored is not None
+    value = place.stored.read_plan()
+    if value is None:
+        out.warn("distui: its plan is not recorded here")
+        return
+    out.print("")
+    show_plan(out, settings, from_json(value), full=False)

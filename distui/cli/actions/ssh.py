@@ -1,0 +1,35 @@
+"""`distui ssh`: a shell on a host, with what hosts.yaml says about it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from distui.cli.console import Console
+from distui.cli.settings import Settings
+from distui.cluster.backend.backend_hosts import ssh_login
+from distui.cluster.selection import host_named
+from distui.errors import UsageError
+from distui.spec.inventory import Host
+
+
+def act(settings: Settings, out: Console, name: str, words: tuple[str, ...]) -> int:
+    """See `ssh --help`."""
+    settings.refuse_readonly("ssh")
+    host = host_named(settings.selection.inventory(), name)
+    return become(login(host, words, tty=sys.stdin.isatty()))
+
+
+def login(host: Host, command: tuple[str, ...] = (), *, tty: bool) -> tuple[str, ...]:
+    """OpenSSH's command; a command gets a terminal where there is one to pass on."""
+    argv = ssh_login(host, command)
+    return argv if tty else tuple(word for i, word in enumerate(argv) if (i, word) != (1, "-t"))
+
+
+def become(argv: tuple[str, ...]) -> int:
+    """Become another program on this terminal. Raises UsageError when it is not there."""
+    sys.stdout.flush()
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as exc:
+        raise UsageError(f"{argv[0]} can't be started: {exc.strerror}", hint="install OpenSSH's client") from exc

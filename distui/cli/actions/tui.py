@@ -1,0 +1,15 @@
+"""`distui tui`: the terminal UI."""
+
+from __future__ import annotations
+
+from distui.cli import opening
+from distui.cli.console import Console
+from distui.cli.settings import Settings
+from distui.errors import UsageError
+
+
+def act(settings: Settings, out: Console, run: str | None, view: opening.View) -> int:
+    """See `tui --help`."""
+    if not opening.on_terminal():
+        raise UsageError("the terminal UI needs a terminal", hint="off one use probe, run --headless, ps, logs ...")
+    return opening.open_views(settings, out, view, run or "")

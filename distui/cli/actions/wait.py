@@ -1,0 +1,156 @@
+"""`distui wait`: until a run has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from asyncio import sleep
+from collections.abc import Mapping
+
+from distui.cli import wiring
+from distui.cli.actions.attach import ended_before, going_on
+from distui.cli.console import Console
+from distui.cli.follow import follow
+from distui.cli.leftover import tell, tell_record
+from distui.cli.printer import LogView, printer
+from distui.cli.results import Promise
+from distui.cli.settings import Settings
+from distui.cluster.attach import places
+from distui.cluster.attach.leftover import REST_SECONDS, Rest
+from distui.cluster.attach.taking_up import Live, adopt, reader_of
+from distui.errors import ContactLost, ExitCode
+from distui.identity import owner
+from distui.plan.labels import format_ranks
+from distui.runs.control.onlooker import Onlooker, looking
+from distui.runs.hosts.discover import FoundRun
+from distui.runs.lines.events import RankChanged, RunOpened
+from distui.runs.report.found import plan_of
+from distui.runs.store.end_record import EndRecord
+from distui.runs.store.recorded import stored_events
+from distui.runs.store.runs import AlreadyFollowed, StoredRun
+from distui.session import Connector
+
+POLL_SECONDS = 1.0
+
+JUDGED_SECONDS = 5.0
+"""How long whoever follows a run may take to say how it ended, once its tasks have."""
+
+
+def act(settings: Settings, out: Console, run: str, goal: str) -> int:
+    """See `wait --help`."""
+    promise = Promise(settings, out, run)
+
+    def work(place: places.RunLocation) -> int:
+        promise.stored = place.stored
+        return wiring.run_async(_wait(settings, out, place, goal), limit=settings.timeout)
+
+    return promise.keep(lambda: settings.places.at(out.tell, run, work))
+
+
+async def _wait(settings: Settings, out: Console, place: places.RunLocation, goal: str) -> int:
+    rest, find = Rest(), places.find
+    while True:
+        if place.stored is not None and await _beside(place.stored, goal):
+            return ExitCode.OK
+        async with wiring.connected(settings, place.hosts) as connector:
+            asked = await find(connector, place)
+            if (code := ended_before(out, place)) is not None:
+                return code
+            asked, left = await rest.over(settings.cluster, connector, out.tell, place, asked)
+            if left is not None:
+                return (await tell(settings, out, left)).exit
+            live = await going_on(settings, connector, out, place, asked)
+            if isinstance(live, int):
+                return live
+            mine = place.stored is not None and live.plan.owner == owner() and not settings["readonly"]
+            if goal == "running" or not mine:
+                return await _watch(settings, connector, out, place, live, goal)
+            sink = printer(out, settings.output, LogView(stdout=False), verbose=settings.verbose)
+            with contextlib.suppress(AlreadyFollowed):  # another was faster: its end is ours
+                return (
+                    await follow(adopt(settings.cluster, connector, place, live), sink, out, stop_on_exit=False)
+                ).exit
+        find = places.find_again
+
+
+async def _beside(stored: StoredRun, goal: str) -> bool:
+    """While another distui on this machine follows it: wait for what that one writes down.
+
+    Whether all ranks run, when that is the goal; False when nobody follows it any more.
+    """
+    while stored.is_followed:
+        if goal == "running" and _all_running(stored):
+            return True
+        await sleep(0.2)
+    return False
+
+
+def _all_running(stored: StoredRun) -> bool:
+    states: dict[int, str] = {}
+    ranks = 0
+    for event in stored_events(stored):
+        if isinstance(event, RunOpened):
+            states, ranks = {}, len(event.ranks)
+        elif isinstance(event, RankChanged):
+            states[event.rank] = event.state
+    begun = [s for s in states.values() if s not in ("waiting", "starting")]
+    return bool(ranks) and len(begun) == ranks
+
+
+async def _watch(
+    settings: Settings, connector: Connector, out: Console, place: places.RunLocation, live: Live, goal: str
+) -> int:
+    """Ask the hosts again and again, and touch nothing but the mark of somebody who wants to know how it ends."""
+    plan = live.plan
+    while True:
+        async with looking(connector, plan, reader_of(settings.cluster, place).stored) as onlooker:
+            end = await _watch_attempt(settings, connector, out, place, onlooker, goal)
+        if isinstance(end, int):
+            return end
+        plan = plan_of(end, place.stored, place.hosts)
+
+
+async def _watch_attempt(
+    settings: Settings, connector: Connector, out: Console, place: places.RunLocation, onlooker: Onlooker, goal: str
+) -> int | FoundRun:
+    """How the run ended, or its next attempt once that is there."""
+    codes: dict[int, int | None] = {}
+    more, over_since = False, 0.0
+    record: EndRecord | None = None
+    while True:
+        record = record or (await onlooker.look() if goal == "finished" else None)
+        if record is not None and not record.may_go_on:
+            return (await tell_record(settings, out, place.run, record)).exit
+        found, unreachable = await places.find_again(connector, place)
+        if found is not None and found.attempt > onlooker.attempt:
+            return found
+        if found is not None:
+            codes |= {rank: t.exit for t in found.tasks for rank in t.labels.ranks}
+            if goal == "running" and found.state != "partial":
+                return ExitCode.OK
+        runs_on = found is not None and found.state in ("running", "partial")
+        if found is not None:
+            more = found.attempt < found.attempts and (runs_on or any(codes.values()))
+        over_since = 0.0 if runs_on or unreachable else over_since or time.monotonic()
+        rests = (more or record is not None) and time.monotonic() - over_since < REST_SECONDS  # another may begin
+        if over_since and not rests and time.monotonic() - over_since > JUDGED_SECONDS:
+            if record is not None:
+                return (await tell_record(settings, out, place.run, record)).exit
+            if found is not None:
+                return _as_found(out, found, codes)
+            raise ContactLost(
+                f"{place.run} was cleaned up by whoever follows it; how it ended is known there",
+                hint="`distui ps -a` on the machine that started it",
+            )
+        await sleep(POLL_SECONDS)
+
+
+def _as_found(out: Console, found: FoundRun, codes: Mapping[int, int | None]) -> int:
+    """The exit code of a run that nobody follows: by the statuses that its ranks were seen to end with."""
+    if any(codes.values()):
+        return ExitCode.RANK_FAILED
+    if not (unknown := sorted(r for r in {*found.unfound, *codes} if codes.get(r) is None)):
+        return ExitCode.OK
+    who = f"rank{'s' * (len(unknown) != 1)} {format_ranks(unknown)}"
+    out.warn(f"distui: nothing of {who} of {found.run} is on its hosts any more, and nobody saw the end", "red")
+    return ExitCode.CONTACT_LOST

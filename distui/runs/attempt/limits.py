@@ -1,0 +1,18 @@
+"""How long a run may take, and a host that is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long things may take, in seconds."""
+
+    run: float | None = None
+    """`--timeout`: the run is stopped after this long."""
+    lost: float = 600.0
+    """A host that stays unreachable this long is given up: the run ends with its state unknown."""
+
+
+NO_LIMITS = Limits()
