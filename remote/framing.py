@@ -2,7 +2,7 @@
 
 The text sshd hands to the login shell never changes: it starts `sh`, which reads one line of its own stdin and
 evaluates it. sh, bash, fish, csh, tcsh and zsh read these words alike. The line prints a nonce and its process id
-on stdout and stderr, so that what .bashrc prints can be told from the answer, and then becomes the command (with
+on stdout and stderr, so that what .bashrc prints is kept apart from the answer, and then becomes the command (with
 that process id), whose stdin is the rest of the channel. So neither argv nor input is ever an argument of a shell
 on the host.
 """

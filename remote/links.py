@@ -127,7 +127,7 @@ class Links:
             return False
 
     async def close(self) -> None:
-        """Close every connection; those who wait for a place are told."""
+        """Close every connection; those who wait for a place get an error."""
         self._closed = True
         for link in self._links:
             link.conn.close()

@@ -165,7 +165,7 @@ class DistuiApp(Places):
         self.ask_runs()
 
     def _handle_exception(self, error: Exception) -> None:
-        """See textual. Errors raised on purpose are told; a bug ends the app without a traceback on the screen."""
+        """See textual. Errors raised on purpose are reported; a bug ends the app without a traceback on the screen."""
         if isinstance(error, DistuiError):
             self.tell_error(error)
         elif self.is_headless:

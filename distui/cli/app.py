@@ -84,7 +84,7 @@ class Verbs(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The verbs of a group; global options are told once, by `distui --help`."""
+        """The verbs of a group; global options are reported once, by `distui --help`."""
         self.format_commands(ctx, formatter)
 
 

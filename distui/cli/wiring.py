@@ -1,4 +1,4 @@
-"""What every verb does: an event loop with a time limit, connections by its settings, problems told."""
+"""What every verb does: an event loop with a time limit, connections by its settings, problems reported."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ _SHOWN: dict[RankPhase, str] = {
     "lost": "yellow",
     "stopped": "",
 }
-"""Changes worth a line, and their style; `waiting` and `starting` are told by the phases."""
+"""Changes worth a line, and their style; `waiting` and `starting` are reported by the phases."""
 
 
 Names = Mapping[int, str]

@@ -115,7 +115,7 @@ async def engines_of(connector: Connector, wanted: ImageRequest) -> tuple[list[E
 
 
 async def find_image(engines: Sequence[Engine], image: str) -> dict[str, ImageFacts | HostError | None]:
-    """The image on each of them: None where it is not, the error where that can't be told."""
+    """The image on each of them: None where it is not, the error where that can't be known."""
 
     async def one(engine: Engine) -> ImageFacts | HostError | None:
         try:

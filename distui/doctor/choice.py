@@ -28,7 +28,7 @@ class Choice:
     skip: frozenset[str] = frozenset()
 
     def wants(self, check: str) -> bool:
-        """Whether a check is wanted. That a host does not answer is told beside whatever `only` says."""
+        """Whether a check is wanted. That a host does not answer is reported beside whatever `only` says."""
         name = check.partition(":")[0]
         return name not in self.skip and (not self.only or name in self.only or name == LOGIN.id)
 

@@ -26,9 +26,9 @@ UNTRIED = "it could not be tried: nothing is known of the way between them"
 PROGRAM = f"""
 import json, os, sys, time
 
-def say(**told):
-    print("{GREETING}" + json.dumps(told), flush=True)
-    sys.exit(0 if "error" not in told else 1)
+def say(**answer):
+    print("{GREETING}" + json.dumps(answer), flush=True)
+    sys.exit(0 if "error" not in answer else 1)
 
 try:
     import torch

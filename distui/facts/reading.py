@@ -105,7 +105,7 @@ def read_disks(answer: Answer) -> tuple[Disk, ...]:
 
 
 def read_gpus(answer: Answer) -> Gpus:
-    """GPUs of both vendors; NVIDIA's problem is told before AMD's."""
+    """GPUs of both vendors; NVIDIA's problem is reported before AMD's."""
     nvidia = gpu.nvidia(
         answer.part("nvidia_query"),
         listed=parse_list(answer.text("nvidia_list")),

@@ -19,7 +19,7 @@ SLOWED = 0x40 | 0x20 | 0x80 | 0x08
 
 
 def words(bits: int | None) -> tuple[str, ...]:
-    """Every reason in words, the gravest first; a hardware slowdown whose cause is known is told once."""
+    """Every reason in words, the gravest first; a hardware slowdown whose cause is known is reported once."""
     return tuple(text for bit, _, text in _REASONS if _told(bits or 0, bit))
 
 

@@ -1,4 +1,4 @@
-"""The same trouble of many hosts, told once."""
+"""The same trouble of many hosts, reported once."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Note:
 
 
 def of_gpu(before: GpuReading, now: GpuReading, at: float) -> Iterator[Note]:
-    """What changed at a GPU between two samples; the same trouble is told once."""
+    """What changed at a GPU between two samples; the same trouble is reported once."""
     held, holds = ((r.throttle or 0) & throttle.SLOWED for r in (before, now))
     if holds and not held:
         yield Note(at, "watch", f"GPU {now.index} is slowed down: {' and '.join(throttle.words(holds))}")
@@ -47,7 +47,7 @@ def ecc_words(count: int) -> str:
 
 
 def _later(before: GpuReading, now: GpuReading) -> bool:
-    """Whether an XID is another one: the clock it is told by wavers by less than a second."""
+    """Whether an XID is another one: the clock it is reported by wavers by less than a second."""
     return before.xid != now.xid or abs((now.xid_at or 0.0) - (before.xid_at or 0.0)) > 1.0
 
 

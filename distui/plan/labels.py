@@ -62,7 +62,7 @@ class TaskLabels:
     success_file: str = ""
     success_seconds: float = 0.0
     regexes: tuple[str, ...] = ()
-    """Keys of the job about its end that are regular expressions (REGEXES). Only that they are there is told: whoever
+    """Keys of the job about its end that are regular expressions (REGEXES). Only that they are there is said: whoever
     may start containers writes labels, and none of their regexes would be tried.
     """
     rendezvous_file: str = ""

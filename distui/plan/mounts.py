@@ -47,7 +47,7 @@ def _mount(name: str, mount: DataMount) -> Mount:
 
 
 def _nfs_options(mount: DataMount) -> str:
-    """All that mount(2) is told: the server, the job's options, and `ro` where nothing may be written."""
+    """All that mount(2) is given: the server, the job's options, and `ro` where nothing may be written."""
     options = [word for word in mount.options.split(",") if word]
     read_only = ["ro"] if mount.mode == "ro" and "ro" not in options else []
     return ",".join(

@@ -104,7 +104,7 @@ def own_ports(reasons: Sequence[str]) -> tuple[tuple[str, int], ...]:
     return tuple((match[2], int(port)) for match in found if match for port in match[1].split(", "))
 
 
-# what a task is told
+# what a task is given
 
 
 def task_env(task: RoleTask, cluster: Cluster) -> dict[str, str]:

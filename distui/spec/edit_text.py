@@ -85,7 +85,7 @@ def _named(node: yaml.Node, name: str | None) -> bool:
 
 
 class _Text:
-    """A text whose places are told by line and column: libyaml counts its index in bytes."""
+    """A text whose places are reported by line and column: libyaml counts its index in bytes."""
 
     def __init__(self, text: str) -> None:
         self.text = text

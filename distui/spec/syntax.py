@@ -1,7 +1,7 @@
 """YAML's syntax errors in words that say what to do, at the place where a person will look.
 
 The problems are libyaml's (its scanner.c and parser.c). It names the place where it could not read on; what was
-opened and never closed, or a key without its colon, is told where it stands instead.
+opened and never closed, or a key without its colon, is reported where it stands instead.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ async def test_ends_that_clocks_cannot_tell_apart_are_marked(make: Any, later: f
     )
     assert watched.tracker.verdict().failure.rank == 0
     verdict = watched.tracker.verdict()
-    assert ("rank 1 on h2 failed at the same time as far as can be told" in verdict.failure.unsure) == uncertain
+    assert ("rank 1 on h2 failed at the same time as far as can be known" in verdict.failure.unsure) == uncertain
     assert verdict.certainty == ("uncertain" if uncertain else "certain")
 
 

@@ -98,7 +98,7 @@ class DoctorScreen(Smoking):
     """
 
     def on_mount(self) -> None:
-        """Check what is known; its age is told as it grows."""
+        """Check what is known; its age is reported as it grows."""
         self.set_interval(5.0, self.refresh_bars)
         self.news(frozenset())
 

@@ -124,7 +124,7 @@ def glyphs_of(node: DOMNode) -> Glyphs:
 
 
 def work(node: DOMNode, job: Coroutine[Any, Any, None], *, name: str, group: str = "", alone: bool = True) -> None:
-    """Do `job` beside the screen. What it raises on purpose is told in words; it ends with the node.
+    """Do `job` beside the screen. What it raises on purpose is reported in words; it ends with the node.
 
     Jobs of one group replace each other (`alone`). Runs must not live in here: the backend owns them.
     """

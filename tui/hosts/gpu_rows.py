@@ -122,7 +122,7 @@ def _memory(line: Line, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs:
 
 
 def _health(line: Line, lane: GpuLane, at: GpuColumns, palette: Palette, glyphs: Glyphs) -> None:
-    """Clock and why it is held down, PCIe, ECC and the newest XID; what nobody told is `-`."""
+    """Clock and why it is held down, PCIe, ECC and the newest XID; what nobody reported is `-`."""
     now = lane.reading
     if at.sm:
         start, why = line.width, throttle.word(now.throttle if now else None)

@@ -18,7 +18,7 @@ from distui.tui.paint.theme import Palette
 STALE_S = 4.0
 """Values older than this are muted: three samples did not come."""
 OLD_S = 15.0
-"""Values older than this are faint, and their age is told."""
+"""Values older than this are faint, and their age is reported."""
 
 
 def percent(value: float | None) -> str:

@@ -31,7 +31,7 @@ from distui.tui.widgets.rows import Row, RowList
 
 
 class RunsScreen(View):
-    """The history and what lives now; the row under the cursor is told in full below the list."""
+    """The history and what lives now; the row under the cursor is reported in full below the list."""
 
     VIEW: ClassVar[ViewName] = "runs"
     ACTIONS: ClassVar[tuple[Action, ...]] = (

@@ -40,7 +40,7 @@ def act(settings: Settings, out: Console, run: str, **flags: Any) -> int:
         )
         if isinstance(shown, int):
             return shown
-        looked = shown  # what only folders tell of has nothing to look at: it is told
+        looked = shown  # what only folders tell of has nothing to look at: it is reported
     view = LogView(
         stdout=flags["log_to"] == "stdout",
         ranks=flags["ranks"],

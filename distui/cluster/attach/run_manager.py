@@ -136,7 +136,7 @@ class RunManager:
                     break
         finally:
             run.fan.close()
-            with contextlib.suppress(Exception):  # a bug in the controller was told by its last event
+            with contextlib.suppress(Exception):  # a bug in the controller was reported by its last event
                 await stack.aclose()
 
     @property

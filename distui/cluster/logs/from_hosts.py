@@ -230,7 +230,7 @@ class _Viewer:
         )
 
     async def _look_at(self, task: Task) -> None:
-        """Ask how far the task's log goes by now. What can't be told counts as no old lines."""
+        """Ask how far the task's log goes by now. What is not known counts as no old lines."""
         if task.index not in self._host.ids:
             await self._go_live(task)
             return

@@ -191,7 +191,7 @@ class _Call:
             raise
 
     async def ask(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        with suppress(SessionLost):  # what it says, or that it says nothing, is told below
+        with suppress(SessionLost):  # what it says, or that it says nothing, is reported below
             await self._channel.write(_program() + json.dumps(request).encode() + b"\n")
         return await self.answer()
 

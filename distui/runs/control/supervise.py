@@ -153,7 +153,7 @@ async def _stop_on(host: HostRun, tasks: list[Task], grace: float, said: StopWor
 
 
 def _raise_bugs(stops: Iterable[asyncio.Task[None]]) -> None:
-    """Raise what made a stop fail: hosts' errors are told by the stop itself, so this is a bug."""
+    """Raise what made a stop fail: hosts' errors are reported by the stop itself, so this is a bug."""
     for task in stops:
         if task.done() and not task.cancelled():
             task.result()

@@ -32,7 +32,7 @@ Reader = ContainerReader | ProcessReader | PodmanReader
 
 _ASK_ENGINE_EVERY = 8.0
 _TELL_AFTER = 1.0
-"""Seconds without a connection before it is told; a reconnection on a good network takes less."""
+"""Seconds without a connection before it is reported; a reconnection on a good network takes less."""
 _SHORT_LIFE, _DEATHS = 10.0, 3
 """A helper that ends within so many seconds, more often than that in a row, is not started again."""
 
@@ -379,7 +379,7 @@ class HostFollower:
         self._check_clock(hello)
 
     def _booted(self, boot_id: str) -> None:
-        """The host's boot, "" where it can't be read. Another one is told once, when contact is said to be there."""
+        """The host's boot, "" where it can't be read. Another one is said once, when contact is there."""
         if self._boot_id and boot_id not in ("", self._boot_id):
             self._rebooted, self._boot = True, None
         self._boot_id = boot_id or self._boot_id

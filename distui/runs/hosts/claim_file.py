@@ -12,9 +12,9 @@ CLAIM = (
     r"""
 claim() { [ -f "$1" ] && [ ! -L "$1" ] && dd if="$1" bs=400 count=1 2>/dev/null; }
 line() {
-  number=0 told=
-  while [ "$number" -lt "$1" ] && { IFS= read -r told || [ -n "$told" ]; }; do number=$((number + 1)); done
-  [ "$number" -lt "$1" ] || printf '%s\n' "$told"
+  number=0 text=
+  while [ "$number" -lt "$1" ] && { IFS= read -r text || [ -n "$text" ]; }; do number=$((number + 1)); done
+  [ "$number" -lt "$1" ] || printf '%s\n' "$text"
 }
 claim_line() { claim "$1" | line "$2"; }
 """

@@ -64,15 +64,15 @@ printf '%s\n' "$had"
 TOKEN_IN = r"""
 token_in() {
   [ -f "$1" ] &&
-    { IFS= read -r told && IFS= read -r told && { told=; IFS= read -r told || [ -n "$told" ]; }; } 2>/dev/null <"$1" ||
-    told=
-  printf '%s' "$told"
+    { IFS= read -r text && IFS= read -r text && { text=; IFS= read -r text || [ -n "$text" ]; }; } 2>/dev/null <"$1" ||
+    text=
+  printf '%s' "$text"
 }
 """
 """The third line of a claim, by the shell alone: the answer of a tool that is missing would be taken for no claim."""
 
 # $1 folder, $2 token, $3 "over" when the launch is. Safe to repeat. Exit 3 when it is another's or gone, 4 when that
-# can't be told.
+# can't be known.
 _HOLD = (
     TOKEN_IN
     + r"""

@@ -27,9 +27,9 @@ _LIST = (
     + VERDICT_IN
     + rf"""
 line() {{
-  number=0 told=
-  while [ "$number" -lt "$2" ] && {{ IFS= read -r told || [ -n "$told" ]; }}; do number=$((number + 1)); done <"$1"
-  [ "$number" -lt "$2" ] || printf '%.300s' "$told"
+  number=0 text=
+  while [ "$number" -lt "$2" ] && {{ IFS= read -r text || [ -n "$text" ]; }}; do number=$((number + 1)); done <"$1"
+  [ "$number" -lt "$2" ] || printf '%.300s' "$text"
 }}
 for d in "$HOME"/.local/state/distui/hosts/*/*; do
   [ -z "$2" ] || [ "${{d##*/}}" = "$2" ] || continue

@@ -41,7 +41,7 @@ MARK_LABELS = (
     "gpus",
     "ports",
 )
-"""The labels that others are told."""
+"""The labels that others see."""
 
 MOST = 4096
 """Bytes of a mark; a longer one is none of ours."""
@@ -149,7 +149,7 @@ async def leave(
 ) -> None:
     """Leave the mark of a task that has started: `ref` is its folder, or its container's id with `pid_argv`.
 
-    A task that has ended already gets none, nor does one whose process can't be told. Safe to repeat.
+    A task that has ended already gets none, nor does one whose process can't be known. Safe to repeat.
     """
     known = task_from_labels(labels)
     if known is None or not _TOKEN.fullmatch(token):

@@ -70,7 +70,7 @@ waiters_in() {{
   {{
     find "$1" -maxdepth 1 -type f -name 'reader-*-wait' -size 0 -mmin "-{FRESH_MINUTES}"
     find "$1" -maxdepth 1 -type f -name 'next-*-wait'
-  }} 2>/dev/null | while IFS= read -r told; do echo "waits ${{told##*/}}"; done
+  }} 2>/dev/null | while IFS= read -r text; do echo "waits ${{text##*/}}"; done
 }}
 """
 """For scripts: `waiters_in FOLDER` says who waits for the end of the run, whichever of its attempts that is."""

@@ -68,7 +68,7 @@ async def hold_still(attempt: Attempt, claim: Claim, *, force: bool) -> None:
 
 async def refuse_taken(attempt: Attempt, problems: Sequence[ReachProblem], *, force: bool) -> None:
     """Refuse ports on which somebody listens since the hosts were asked, when nothing else is wrong: one that the plan
-    chose is changed, of one that the job names it is said which run has it, where that can be told.
+    chose is changed, of one that the job names it is said which run has it, where that can be known.
     """
     if not all(problem.port for problem in problems):
         return

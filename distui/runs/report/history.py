@@ -169,8 +169,8 @@ def with_launches(
     """The same, those that have ended as their verdict has it, and first the runs that only a launch tells of:
     `starting`, as its recorded end says where it has one, or `left` when it was killed.
 
-    A launch is told by a row of its own unless its tasks were found: what is found or recorded of another launch of its
-    name is no news of it. Of several that have only folders, and one name, that meant for `owner` is told, by the rule
+    A launch has a row of its own unless its tasks were found: what is found or recorded of another launch of its
+    name is no news of it. Of several that have only folders, and one name, that meant for `owner` is shown, by the rule
     of `launches.ended`, as everywhere. `here` says
     of the tokens that are recorded on this machine whether a distui has their run in its hands. That a run which had
     begun is over, only a host that `answered` can tell: a home that hosts share has the folders of them all. One whose
@@ -239,7 +239,7 @@ def _launch_row(
 
 
 def _ended_row(run: str, found: Sequence[Launch], recorded: RunRow | None, owner: str) -> RunRow | None:
-    """A run whose end is told by what is left of it; None where that does not tell."""
+    """A run whose end is reported by what is left of it; None where that does not tell."""
     launch = ended(found, token=recorded.launch if recorded is not None and not recorded.over else "", owner=owner)
     if launch is None or launch.record is None:
         return None

@@ -21,7 +21,7 @@ KEPT = 600
 RECENT = 20
 """Points the speed is taken from."""
 EVERY_S = 1.0
-"""How often progress is told, in seconds."""
+"""How often progress is reported, in seconds."""
 READ_CHARS = 4096
 """Of a longer line only this much is looked at."""
 PACE = 1 << 19
@@ -137,7 +137,7 @@ class ProgressTeller:
         self._new = False
 
     def take(self, lines: Sequence[LogLine], now: float) -> Progressed | None:
-        """The newest line of these that matches counts; None when nothing is to be told now."""
+        """The newest line of these that matches counts; None when nothing is to be reported now."""
         if (newest := self._progress.newest([line.text for line in lines])) is not None:
             index, found = newest
             at = self._stamps.parse(lines[index].stamp)

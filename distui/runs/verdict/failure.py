@@ -1,4 +1,4 @@
-"""The first failure as it is told: who, how, why in words, what was said, and who failed alike."""
+"""The first failure as it is reported: who, how, why in words, what was said, and who failed alike."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def how_it_ended(part: Part) -> str:
 
 def _told(part: Part) -> str:
     """How it told of its failure."""
-    return "it raised" if part.words is None or part.words.raised else "it told of an error"
+    return "it raised" if part.words is None or part.words.raised else "it reported an error"
 
 
 def _hint(part: Part, cause: Cause | None) -> str:

@@ -122,7 +122,7 @@ def first_of(evidence: Evidence, parts: Sequence[Part]) -> First | None:
 
 
 def _handled(failed: Sequence[Part]) -> list[Part]:
-    """Ranks that told of an error and did not end by it, long before another was ended by one of its own."""
+    """Ranks that reported an error and did not end by it, long before another was ended by one of its own."""
     ended = [p for p in failed if not p.ended_for_it and not _weakness(p)]
     begun = min((_at(p) for p in ended), default=-math.inf)
     return [p for p in failed if p.ended_for_it and not _weakness(p) and begun - _at(p) > HANDLED]
@@ -207,11 +207,11 @@ def _unsure(
 ) -> str:
     """Why it is not sure that this one was first, in words; "" when it is."""
     if near:
-        return f"{_named(near)} failed at the same time as far as can be told ({_clocks(chief, near)})"
+        return f"{_named(near)} failed at the same time as far as can be known ({_clocks(chief, near)})"
     if mute:
         return f"{_named(mute)} ended no later, and said nothing of when and why"
     if handled:
-        return f"{_named(handled)} told of an error long before, and had not ended by it"
+        return f"{_named(handled)} reported an error long before, and had not ended by it"
     if not _weakness(chief):
         return _may_have_handled(parts, chief)
     words = (WAITED, ECHOED)[_weakness(chief) - 1]
@@ -219,7 +219,7 @@ def _unsure(
 
 
 def _may_have_handled(parts: Sequence[Part], chief: Part) -> str:
-    """The doubt that is left where a rank told of an error, was still there long after, and nothing came of that."""
+    """The doubt that is left where a rank reported an error, was still there long after, and nothing came of that."""
     stop = chief.stop
     alone = all(p.how != "failed" or p.ended_for_it for p in parts)
     if chief.closed or not chief.ended_for_it or stop is None or not alone or stop.at - _at(chief) <= HANDLED:

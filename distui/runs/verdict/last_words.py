@@ -28,7 +28,7 @@ FLUSH = 1.5
 PACE = 0.3
 """Seconds between the first and the last line of work that was surely not flushed at once."""
 PAUSE = 2.0
-"""Seconds between two errors that are told as one."""
+"""Seconds between two errors that are reported as one."""
 LONG_PAUSE = 150.0
 """The same where NCCL's watchdog speaks: it waits that long for others to write their traces."""
 POINTED = 60.0

@@ -1,6 +1,6 @@
 """How each rank ended, taken by itself: by which status, when, by its own failure or by a stop, and its last words.
 
-Under torchrun a rank's end is told by the agent's lines, not by its container's: the agent ends later, and with a
+Under torchrun a rank's end is reported by the agent's lines, not by its container's: the agent ends later, and with a
 status of its own.
 """
 
@@ -38,7 +38,7 @@ class Part:
     error: str = ""
     """What is known from outside to have ended it, or the engine's words."""
     over: Moment | None = None
-    """When it ended, where `when` is that of its first words and its end is told by itself."""
+    """When it ended, where `when` is that of its first words and its end is reported by itself."""
     closed: bool = False
     """Whether it had failed by its own words, and its torchrun ended it."""
 
@@ -63,7 +63,7 @@ class Part:
 
     @property
     def ended_for_it(self) -> bool:
-        """Whether it told of an error and was still there when something else ended it: it may have gone on."""
+        """Whether it reported an error and was still there when something else ended it: it may have gone on."""
         end = self.task.end
         if self.words is None or self.oom or end is None:
             return False
@@ -247,7 +247,7 @@ def _untold(
     stop: Stop | None,
     others: bool,
 ) -> Iterator[Part]:
-    """Ranks of a node whose end nobody told: torchrun before 2.8 leaves out those it stopped, and those that ended
+    """Ranks of a node whose end nobody reported: torchrun before 2.8 leaves out those it stopped, and those that ended
     well are in no report.
     """
     doubt = evidence.doubt(task.host)

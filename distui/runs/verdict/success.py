@@ -105,7 +105,7 @@ def suspicious(lines: Sequence[str]) -> str | None:
 
 
 def _texts(lines: Sequence[str]) -> list[str]:
-    """The lines as they were meant, without blank ones; only the last of them where none is told over several lines."""
+    """The lines as they were meant, without blank ones; only the last of them where none has several lines."""
     if any(mark in line for line in lines for mark in _OF_SEVERAL):
         return [text for text in heard([plain(line) for line in lines]) if text.strip()]
     last: list[str] = []

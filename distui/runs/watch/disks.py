@@ -17,10 +17,10 @@ WINDOW_S = 10.0
 LEAST_S = 2.0
 LOW_PART = 0.10
 SOON_S, LATER_S = 60.0, 600.0
-"""A disk that is full in less than the first is told in any case, in less than the second when little is left."""
+"""A disk that is full in less than the first is reported in any case, in less than the second when little is left."""
 FULL_PART = 0.001
 CALM_PART = 0.20
-"""With more than this free, and not less than before, a disk is told anew when it fills again."""
+"""With more than this free, and not less than before, a disk is reported anew when it fills again."""
 LOGS = "the ranks' logs are kept on their host until the run has ended"
 
 
@@ -37,7 +37,7 @@ class DiskWatch:
         self._reported: dict[str, str] = {}
 
     def news(self, at: float, disks: Mapping[str, tuple[int, int]]) -> Iterator[str]:
-        """What to say now, in words. `disks`: path -> (free, total) bytes; one file system is told once."""
+        """What to say now, in words. `disks`: path -> (free, total) bytes; one file system is reported once."""
         each = {pair: path for path, pair in sorted(disks.items(), key=lambda item: len(item[0]))}
         for (free, total), path in each.items():
             seen = self._seen.setdefault(path, deque())

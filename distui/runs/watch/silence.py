@@ -64,7 +64,7 @@ class Silences:
 
 
 class Ledger:
-    """Remembers how long ranks are silent, so that a stop can be told what came before it."""
+    """Remembers how long ranks are silent, so that a stop can say what came before it."""
 
     def __init__(self, plan: RunPlan) -> None:
         self._plan = plan
