@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -268,10 +267,8 @@ def verb(
             code: int = action(settings, of(settings), **given)
             return code
 
-        params = getattr(declared, "__click_params__", [])[::-1]
-        kind = WordsVerb if words else Verb
-        made = kind(name=name, callback=callback, params=params, help=inspect.getdoc(declared))
-        made.outputs, made.does = ("table", *outputs), does
+        made: Verb = click.command(name, cls=WordsVerb if words else Verb)(declared)
+        made.callback, made.outputs, made.does = callback, ("table", *outputs), does
         return add_globals(made)
 
     return decorate
