@@ -9,6 +9,9 @@ UNIT_JOBS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 PYTEST  = $(BIN)/pytest -q --dist worksteal --numprocesses
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
+# Else every program that a test starts would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Runs the ranks of `make test-gpu`.
 GPU_PYTHON ?= python3
 
