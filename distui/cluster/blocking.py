@@ -19,7 +19,7 @@ from distui.cluster.settings import ClusterSettings
 from distui.cluster.unusable import HostsUnreachable
 from distui.errors import CheckFailed, DistuiError, ExitCode, LaunchFailed
 from distui.runs.lines.events import Event, Notice, RunEnded
-from distui.spec.job import Job
+from distui.spec.read_job import AnyJob
 
 _REFUSALS: dict[int, type[DistuiError]] = {
     ExitCode.CHECK_FAILED: CheckFailed,
@@ -29,7 +29,7 @@ _REFUSALS: dict[int, type[DistuiError]] = {
 
 
 def run(
-    job: Job | str | PathLike[str],
+    job: AnyJob,
     inventory: str | PathLike[str] | Sequence[str] = "hosts.yaml",
     *,
     hosts: Sequence[str] = (),
@@ -55,7 +55,7 @@ def run(
     `distui attach` follows it, `distui stop` ends it.
 
     Args:
-        job: a job file (`job.yaml`, `job.yaml#name`) or a job.
+        job: a job file (`job.yaml`, `job.yaml#name`), a job, or its keys as a dict.
         inventory: a hosts.yaml, or names of hosts as a list (`["node[01-04]"]`), which ssh finds by its config.
         hosts: names, ranges and groups that take the place of the job's own hosts.
         name: of the run; `JOB-xxxx` otherwise.

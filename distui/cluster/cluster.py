@@ -25,7 +25,7 @@ from distui.spec.choose import choose_hosts, hosts_of_job
 from distui.spec.inventory import Host, HostPick, Inventory
 from distui.spec.job import Job
 from distui.spec.read_inventory import inventory_from_names, load_inventory
-from distui.spec.read_job import load_job
+from distui.spec.read_job import AnyJob, any_job
 
 
 class Cluster:
@@ -87,7 +87,7 @@ class Cluster:
 
     def plan(
         self,
-        job: Job | str | PathLike[str],
+        job: AnyJob,
         facts: Mapping[str, ProbeResult],
         *,
         hosts: Sequence[str] = (),
@@ -96,10 +96,10 @@ class Cluster:
     ) -> PlannedRun:
         """What would run where, from what `probe` found. Contacts no host.
 
-        `job` is a job file or a job; `hosts` take the place of those that the job names, `name` is the run's
-        (`JOB-xxxx` otherwise), and with `keep` ended containers stay. The values of its secrets are those of the
-        settings' environment. Raises SpecError for a bad file, UsageError for a secret without a value and for what the
-        job may not take from this machine, PlanError with every reason why there is no plan.
+        `job` is a job file, a job, or its keys as a dict; `hosts` take the place of those that the job names, `name` is
+        the run's (`JOB-xxxx` otherwise), and with `keep` ended containers stay. The values of its secrets are those of
+        the settings' environment. Raises SpecError for a bad file, UsageError for a secret without a value and for what
+        the job may not take from this machine, PlanError with every reason why there is no plan.
         """
         request = self._request(job, hosts, name)
         planner = RunPlanner(request, Sources.read(self._code, request.job, request.token), keep=keep)
@@ -109,7 +109,7 @@ class Cluster:
         return planner.planned(made, facts, self.connector, self.settings.parallel)
 
     async def prepare(
-        self, job: Job | str | PathLike[str], *, hosts: Sequence[str] = (), name: str = "", keep: bool = False
+        self, job: AnyJob, *, hosts: Sequence[str] = (), name: str = "", keep: bool = False
     ) -> PlannedRun:
         """`probe` of the hosts that the job is for, and no others, and `plan`, in one.
 
@@ -118,9 +118,9 @@ class Cluster:
         request = self._request(job, hosts, name)
         return await plan_run(await self.connector(), request, self._code, parallel=self.settings.parallel, keep=keep)
 
-    def _request(self, job: Job | str | PathLike[str], hosts: Sequence[str], name: str) -> RunRequest:
+    def _request(self, job: AnyJob, hosts: Sequence[str], name: str) -> RunRequest:
         """What is asked for, with what it takes from this machine, as far as that is allowed."""
-        job = job if isinstance(job, Job) else load_job(job, environ=self.settings.environ)
+        job = any_job(job, environ=self.settings.environ)
         permit(self.settings, job)
         job, secrets = job_secrets(job, self.settings.environ)
         job, token = code_token(job, self.settings.environ)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from distui.errors import Problem
+from distui.errors import Problem, UsageError
 from distui.spec import job_forms
 from distui.spec.document import parse
 from distui.spec.files import read_text
@@ -114,6 +115,26 @@ def job_from_flags(
         document["command"] = list(command)
     problems = Problems()
     return _job(node_of(document, source), "", environ or {}, overrides, problems, expand=False)
+
+
+AnyJob = Job | Mapping[str, Any] | str | PathLike[str]
+"""A job as a program gives it: one that was read, its keys, or its file."""
+
+
+def any_job(job: AnyJob, *, environ: Mapping[str, str] | None = None) -> Job:
+    """The job itself, or what `load_job` reads, or the one with these keys: those of a job file, `version` aside.
+
+    Raises SpecError with everything that is wrong, UsageError for values that no file could hold.
+    """
+    if isinstance(job, Job):
+        return job
+    if not isinstance(job, Mapping):
+        return load_job(job, environ=environ)
+    try:
+        values = json.loads(json.dumps({"version": 1, **job}, default=fspath))
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise UsageError(f"the job's keys hold what no job file could: {exc}") from None
+    return _job(node_of(values, Source("job", is_flag=True)), "", environ or {}, (), Problems(), expand=False)
 
 
 def name_of_command(command: Sequence[str]) -> str:

@@ -168,6 +168,18 @@ def test_what_a_listener_raises_stops_the_run(demo_home: Path) -> None:
     assert '"state":"stopped"' in (paths(os.environ).runs / "heard/verdict.json").read_text()
 
 
+def test_a_job_may_be_its_keys(demo_home: Path) -> None:
+    """As in a notebook; what is wrong is told as in a file, and what no file could hold is refused."""
+    keys = {"name": "keys", "hosts": "demo[1-2]", "workdir": Path("/tmp"), "command": ("sh", "-c", "pwd; exit $RANK")}
+    result = distui.run(keys)
+    assert (result.outcome, result.failure and result.failure.rank) == ("failed", 1)
+    assert (Path(result.log_dir) / "rank-00000.log").read_text() == "/tmp\n"
+    with pytest.raises(distui.SpecError, match="did you mean 'command'"):
+        distui.run({"name": "keys", "hosts": "demo1", "comand": "true"})
+    with pytest.raises(distui.UsageError, match="what no job file could"):
+        distui.run({"name": "keys", "hosts": "demo1", "command": {1, 2}})
+
+
 def test_what_is_wrong_is_raised_with_its_type(demo_home: Path) -> None:
     """Files, hosts, and what a check finds before the start; each is a DistuiError."""
     Path("bad.yaml").write_text("version: 1\nname: x\ncomand: x\n")
