@@ -24,7 +24,7 @@ from distui.plan.serialize import from_json
 from distui.plan.tf import own_ports
 from distui.runs.attempt.replan import AttemptPlanner, NextAttempt
 from distui.runs.hosts.discover import FoundTask, Runner, find_runs
-from distui.runs.hosts.folder import Claim
+from distui.runs.hosts.folder import Claim, take
 from distui.runs.hosts.lease import Conflict, Lease, Resource, free, lease, resource_text, resources_on, sharers
 from distui.runs.launch.gpu_users import gpu_users, launches, user_lines
 from distui.runs.launch.port_users import with_holders
@@ -100,6 +100,22 @@ async def test_one_of_many_gets_it(tmp_path: Path) -> None:
     ]
     assert got
     assert len(got) == len(set(got))
+
+
+async def test_who_has_just_taken_it_is_waited_for_to_say_who_that_is(tmp_path: Path) -> None:
+    """The directory is made first and says whose it is a moment later; likewise the folder of a run."""
+    folder = tmp_path / "r"
+    for one in (tmp_path / "distui-gpu-0", folder):
+        one.mkdir()
+    asked = asyncio.gather(
+        lease(here, BOB, gpus(0), place=str(tmp_path)), take(here, "h1", str(folder), BOB), return_exceptions=True
+    )
+    await asyncio.sleep(0.2)
+    for one in (tmp_path / "distui-gpu-0", folder):
+        (one / "launch").write_text(ANN.text + "\n")
+    refused, held_by = await asked
+    assert "of ann@desk since 1970" in refused.why, refused
+    assert (held_by.state, held_by.who) == ("held", "of ann@desk since 1970-01-01 00:00:00 UTC"), held_by
 
 
 @pytest.mark.parametrize(("minutes", "state"), [(9, "held"), (12, "leased"), (-60 * 24 * 365 * 70, "leased")])

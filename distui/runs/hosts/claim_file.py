@@ -5,8 +5,17 @@ aged() {
   changed=$(stat -c %Y -- "$1" 2>/dev/null) && age=$(($(date +%s) - changed)) || return 1
   [ "$age" -gt "$(($2 * 60))" ] || [ "$age" -lt -60 ]
 }
+written() {
+  for moment in 1 2 3 4 5 6 7 8 9 10; do
+    [ -d "$1" ] && [ ! -s "$1/launch" ] && [ ! -e "$1/launched" ] || return 0
+    sleep 0.1 2>/dev/null || { sleep 1; return 0; }
+  done
+}
 """
-"""Whether $1 was not changed for $2 minutes. What is dated in the future counts as old: it would never be."""
+"""Whether $1 was not changed for $2 minutes. What is dated in the future counts as old: it would never be.
+
+`written` waits a moment for whoever has just made the directory $1, and has still to write who that is.
+"""
 
 CLAIM = (
     r"""

@@ -53,6 +53,7 @@ if [ -n "$taken" ]; then
   said=$({ printf '%s\n' "$claim" | cat >"$d/launch"; } 2>&1) || { rm -rf -- "$d"; fail "$said"; }
   echo taken; exit
 fi
+written "$d"
 had=$(cat "$d/launch" 2>/dev/null)
 if [ "$had" = "$claim" ]; then echo taken; exit; fi
 if stale; then echo stale; else echo held; fi

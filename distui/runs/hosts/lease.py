@@ -43,6 +43,8 @@ for resource do
       continue 2
     fi
     [ -d "$d" ] || end failed "$resource" "$said"
+    written "$d"
+    [ -d "$d" ] || continue
     had=$(claim "$d/launch")
     if [ "$(claim_line "$d/launch" 3)" = "$own" ]; then touch -- "$d" 2>/dev/null; continue 2; fi
     if ! aged "$d" "$minutes"; then
