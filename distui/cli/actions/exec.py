@@ -25,7 +25,6 @@ def act(settings: Settings, out: Console, run: str, rank: int | None, tty: bool,
     settings.refuse_readonly("exec")
     if not words and not sys.stdin.isatty():
         raise UsageError("there is no terminal for a shell", hint=f"distui exec {run} --rank 0 -- COMMAND")
-    say = out.say
 
     def execute(place: places.RunLocation) -> int:
         with signals_end(signal.SIGTERM, signal.SIGHUP):
@@ -35,8 +34,8 @@ def act(settings: Settings, out: Console, run: str, rank: int | None, tty: bool,
         return wiring.run_async(_find(settings, place, rank), limit=settings.timeout)
 
     if words and not tty:
-        return settings.places.at(say, run, execute)
-    host, task = settings.places.at(say, run, find)
+        return settings.places.at(out.say, run, execute)
+    host, task = settings.places.at(out.say, run, find)
     argv = (*host.engine_command, "exec", "-it" if sys.stdin.isatty() else "-i", task.id, *(words or SHELL))
     return become(login(host, argv, tty=sys.stdin.isatty()))
 
